@@ -23,11 +23,10 @@
 //! | `listen` | subscriptions of the modern era |
 //! | `restore` | settings of a lost session, set again in the next one |
 //! | `outcome` | how the client's own requests end; they are in the table `conversation/outgoing` |
-//! | `carrier` | the interface between the client and a transport |
+//! | `transport` | the interface between the client and a transport |
 //! | `http` | the client on HTTP |
 
 mod calls;
-mod carrier;
 mod config;
 mod connection;
 mod detection;
@@ -40,6 +39,7 @@ mod listen;
 mod outcome;
 mod restore;
 mod stdio;
+mod transport;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -54,21 +54,21 @@ use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::limits::Load;
 use crate::spec::{Era, Method, ProtocolVersion};
 use crate::transport::Transport;
-use carrier::{Carrier, Inbound, Role, Wire};
 use connection::Connection;
 use detection::Detection;
 use handshake::{Handshake, Phase};
 use identity::Identity;
 use listen::Subscriptions;
 use restore::Settings;
+use transport::{Inbound, Role, TransportOutput};
 
-pub use carrier::{Backlog, ClientTransport};
 pub use config::{Call, Config};
 pub use detection::{DetectedBy, DetectedEra};
 pub use event::{CloseReason, Event, NotRestored, Outcome, Scope, Unavailable};
 pub use handshake::Opening;
 pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport, InvalidUrl};
 pub use listen::SubscriptionKey;
+pub use transport::{Backlog, ClientTransport};
 
 /// The client's side of one connection.
 ///
@@ -118,7 +118,7 @@ pub struct Client<T: Transport> {
     timers: Deadlines<Timer>,
     reports: Reports,
     inbound: VecDeque<Inbound>,
-    /// `with_wire` handles `inbound`; a nested call leaves that to it.
+    /// `with_transport` handles `inbound`; a nested call leaves that to it.
     is_handling_inbound: bool,
     out: Outbox<T::Action, Event>,
 }
@@ -186,7 +186,7 @@ enum Asked {
     Input(RequestKey),
 }
 
-impl<T: Carrier> Client<T> {
+impl<T: ClientTransport> Client<T> {
     /// Creates a client that uses this transport.
     ///
     /// # Errors
@@ -367,7 +367,7 @@ impl<T: Carrier> Client<T> {
         }
         let message = Message::Notification(notification);
         if self.takes(message.payload_len()) {
-            self.with_wire(now, |transport, wire| transport.send(&message, Role::Notification, now, wire));
+            self.with_transport(now, |transport, output| transport.send(&message, Role::Notification, now, output));
         } else {
             self.reports.not_written += 1;
         }
@@ -425,7 +425,7 @@ impl<T: Carrier> Client<T> {
                 }
             }
         }
-        self.with_wire(now, |transport, wire| transport.handle_timeout(now, wire));
+        self.with_transport(now, |transport, output| transport.handle_timeout(now, output));
     }
 
     /// The next action for the driver or event for the application. Draining is needed for progress, never for
@@ -568,7 +568,7 @@ impl<T: Carrier> Client<T> {
         // A server that sends requests without reading the answers must not fill the memory (M3).
         let is_taken = self.transport.takes_answer(message.payload_len(), &self.config.limits);
         let message = if is_taken { message } else { message.overloaded() };
-        self.with_wire(now, |transport, wire| transport.send(&message, Role::Answer, now, wire));
+        self.with_transport(now, |transport, output| transport.send(&message, Role::Answer, now, output));
     }
 
     fn close_because(&mut self, reason: CloseReason, now: Instant) {
@@ -589,12 +589,16 @@ impl<T: Carrier> Client<T> {
         }
         self.end_subscriptions(&Outcome::Failed(Failed::Closed), now);
         self.connection.clear_settings();
-        self.with_wire(now, |transport, wire| transport.close(now, wire));
+        self.with_transport(now, |transport, output| transport.close(now, output));
     }
 
     /// Runs `act` on the transport, and handles everything that the transport passes to the client.
-    pub(crate) fn with_wire(&mut self, now: Instant, act: impl FnOnce(&mut T, &mut Wire<'_, T::Action>)) {
-        act(&mut self.transport, &mut Wire { out: &mut self.out, inbound: &mut self.inbound });
+    pub(crate) fn with_transport(
+        &mut self,
+        now: Instant,
+        act: impl FnOnce(&mut T, &mut TransportOutput<'_, T::Action>),
+    ) {
+        act(&mut self.transport, &mut TransportOutput { out: &mut self.out, inbound: &mut self.inbound });
         // What is handled may use the transport again. A call for each message would take stack for each, and a server
         // can send any number of messages in one chunk.
         if std::mem::replace(&mut self.is_handling_inbound, true) {

@@ -13,9 +13,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::carrier::Carrier;
 use super::detection::supported_versions;
 use super::event::{Event, Outcome, Scope};
+use super::transport::ClientTransport;
 use super::{Call, Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
@@ -32,7 +32,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The maximum number of pages of `tools/list` that are fetched to get one schema.
 const PAGES: usize = 32;
 
-impl<T: Carrier> Client<T> {
+impl<T: ClientTransport> Client<T> {
     /// Whether there is room for `asked` bytes that the application has to answer and `kept` bytes for the next attempt
     /// of a call, in addition to everything that is unanswered (M3). A small request always fits if nothing is kept:
     /// the number of requests is bounded.
@@ -139,7 +139,7 @@ impl<T: Carrier> Client<T> {
             return self.finish(request, Outcome::Error(error), now);
         };
         self.connection.establish_stateless(version);
-        self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
+        self.with_transport(now, |transport, output| transport.negotiated(version, output));
         self.send_call_again(request, now);
     }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::carrier::{Carrier, Role};
 use super::detection::{DetectedEra, Step};
 use super::event::{CloseReason, Event, Outcome, Unavailable};
+use super::transport::{ClientTransport, Role};
 use super::{Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
@@ -108,7 +108,7 @@ impl Handshake {
     }
 }
 
-impl<T: Carrier> Client<T> {
+impl<T: ClientTransport> Client<T> {
     pub(super) fn open(&mut self, awaited: bool, now: Instant) {
         let step = self.connection.detection.begin();
         self.follow(step, awaited, now);
@@ -163,7 +163,7 @@ impl<T: Carrier> Client<T> {
     ) {
         if let Some(request) = self.connection.phase.opening() {
             self.outgoing.give_up(request, &mut self.timers);
-            self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
+            self.with_transport(now, |transport, output| transport.abandon(request, now, output));
         }
         self.timers.clear(Timer::Reconnect);
         let opening = NewRequest {
@@ -179,9 +179,9 @@ impl<T: Carrier> Client<T> {
         let message = sending.into_message();
         self.connection.phase = Phase::Opening { request, awaited };
         let role = role(request);
-        self.with_wire(now, |transport, wire| {
-            transport.begin(now, wire);
-            transport.send(&message, role, now, wire);
+        self.with_transport(now, |transport, output| {
+            transport.begin(now, output);
+            transport.send(&message, role, now, output);
         });
     }
 
@@ -211,9 +211,9 @@ impl<T: Carrier> Client<T> {
         self.connection.backoff.reset();
         self.connection.detection.settle();
         self.connection.phase = Phase::Ready;
-        self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
+        self.with_transport(now, |transport, output| transport.negotiated(version, output));
         self.report_connected(version, result, false);
-        self.with_wire(now, |transport, wire| transport.ready(now, wire));
+        self.with_transport(now, |transport, output| transport.ready(now, output));
         self.send_held(now);
         self.open_subscriptions(now);
     }
@@ -256,7 +256,7 @@ impl<T: Carrier> Client<T> {
         self.connection.detection.settle();
         self.connection.establish_session(version);
         self.connection.backoff.reset();
-        self.with_wire(now, |transport, wire| transport.negotiated(version, wire));
+        self.with_transport(now, |transport, output| transport.negotiated(version, output));
         let is_reconnect = confirmed.is_some();
         self.connection.phase = Phase::Unconfirmed;
         self.report_connected(version, result, is_reconnect);
@@ -286,7 +286,7 @@ impl<T: Carrier> Client<T> {
         self.connection.phase = Phase::Confirming;
         self.timers.clear(Timer::Unconfirmed);
         let message = Message::Notification(notification);
-        self.with_wire(now, |transport, wire| transport.send(&message, Role::Confirmation, now, wire));
+        self.with_transport(now, |transport, output| transport.send(&message, Role::Confirmation, now, output));
     }
 
     pub(super) fn on_confirmed(&mut self, now: Instant) {
@@ -294,7 +294,7 @@ impl<T: Carrier> Client<T> {
             return;
         }
         self.connection.phase = Phase::Ready;
-        self.with_wire(now, |transport, wire| transport.ready(now, wire));
+        self.with_transport(now, |transport, output| transport.ready(now, output));
         self.serve_requests(now);
         self.open_subscriptions(now);
     }
@@ -321,7 +321,7 @@ impl<T: Carrier> Client<T> {
     pub(super) fn on_ended(&mut self, now: Instant) {
         if let Phase::Opening { awaited, .. } = self.connection.phase {
             if let Some(step) = self.connection.detection.on_exit().filter(|_| self.config.respawn) {
-                self.with_wire(now, Carrier::respawn);
+                self.with_transport(now, ClientTransport::respawn);
                 return self.follow(step, awaited, now);
             }
         }
@@ -348,7 +348,7 @@ impl<T: Carrier> Client<T> {
         };
         self.out.report(Event::Unavailable { reason, retry_in });
         for request in self.outgoing.keys() {
-            self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
+            self.with_transport(now, |transport, output| transport.abandon(request, now, output));
             self.finish(request, outcome.clone(), now);
         }
         self.end_subscriptions(&outcome, now);

@@ -61,7 +61,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 
-use super::carrier::{Backlog, Carrier, Role, Wire};
+use super::transport::{Backlog, ClientTransport, Role, TransportOutput};
 use crate::Instant;
 use crate::codec::jsonrpc::Message;
 use crate::conversation::backoff::Jitter;
@@ -193,27 +193,27 @@ impl super::Client<Http> {
     ///
     /// This call is optional. It allows a cancellation to be sent before the response begins.
     pub fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.with_wire(now, |http, wire| http.on_sent(exchange, now, wire));
+        self.with_transport(now, |http, output| http.on_sent(exchange, now, output));
     }
 
     /// The head of the response of an exchange has arrived. Interim responses (1xx) must not be passed in.
     pub fn handle_response(&mut self, exchange: ExchangeKey, head: &http::response::Parts, now: Instant) {
-        self.with_wire(now, |http, wire| http.on_head(exchange, head, now, wire));
+        self.with_transport(now, |http, output| http.on_head(exchange, head, now, output));
     }
 
     /// A part of the body of an exchange has arrived, without the chunked transfer coding.
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
-        self.with_wire(now, |http, wire| http.on_body(exchange, chunk, now, wire));
+        self.with_transport(now, |http, output| http.on_body(exchange, chunk, now, output));
     }
 
     /// The body of an exchange is complete.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.with_wire(now, |http, wire| http.on_end(exchange, now, wire));
+        self.with_transport(now, |http, output| http.on_end(exchange, now, output));
     }
 
     /// An exchange has failed: it could not be started, or it broke off.
     pub fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
-        self.with_wire(now, |http, wire| http.on_failure(exchange, failure, now, wire));
+        self.with_transport(now, |http, output| http.on_failure(exchange, failure, now, output));
     }
 }
 
@@ -224,14 +224,12 @@ impl Transport for Http {
 }
 
 impl ClientTransport for Http {
+    const SILENCE_MEANS_LEGACY: bool = false;
+    const LOSES_SESSIONS: bool = true;
+
     fn redeliver_for(&mut self, time: Duration) {
         self.config.redelivery = time;
     }
-}
-
-impl Carrier for Http {
-    const SILENCE_MEANS_LEGACY: bool = false;
-    const LOSES_SESSIONS: bool = true;
 
     fn peer(&self) -> String {
         format!("the server at {}", self.server())
@@ -242,12 +240,12 @@ impl Carrier for Http {
         self.jitter = Jitter::new(seed);
     }
 
-    fn begin(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.begin_session(now, wire);
+    fn begin(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+        self.begin_session(now, output);
     }
 
-    fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.send_message(message, role, now, wire);
+    fn send(&mut self, message: &Message, role: Role, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+        self.send_message(message, role, now, output);
     }
 
     fn backlog(&self) -> Backlog {
@@ -282,42 +280,48 @@ impl Carrier for Http {
         true
     }
 
-    fn respawn(&mut self, _wire: &mut Wire<'_, HttpAction>) {}
+    fn respawn(&mut self, _output: &mut TransportOutput<'_, HttpAction>) {}
 
-    fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.cancel_request(request, notice, now, wire);
+    fn cancel(
+        &mut self,
+        request: RequestKey,
+        notice: &Message,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        self.cancel_request(request, notice, now, output);
     }
 
-    fn abandon(&mut self, request: RequestKey, now: Instant, _wire: &mut Wire<'_, HttpAction>) {
+    fn abandon(&mut self, request: RequestKey, now: Instant, _output: &mut TransportOutput<'_, HttpAction>) {
         self.drop_request(request, now);
     }
 
-    fn negotiated(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, HttpAction>) {
-        self.accept_session(version, wire);
+    fn negotiated(&mut self, version: ProtocolVersion, output: &mut TransportOutput<'_, HttpAction>) {
+        self.accept_session(version, output);
     }
 
-    fn ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.session_ready(now, wire);
+    fn ready(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+        self.session_ready(now, output);
     }
 
-    fn close(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
-        self.begin_closing(now, wire);
+    fn close(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+        self.begin_closing(now, output);
     }
 
-    fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    fn handle_timeout(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         while let Some(due) = self.pop_due(now) {
             match due {
-                Due::Exchange(ExchangeTimer::Idle(exchange)) => self.on_silence(exchange, now, wire),
-                Due::Exchange(ExchangeTimer::Linger(exchange)) => self.on_lingered(exchange, wire),
-                Due::Exchange(ExchangeTimer::Accept(exchange)) => self.on_not_accepted(exchange, wire),
+                Due::Exchange(ExchangeTimer::Idle(exchange)) => self.on_silence(exchange, now, output),
+                Due::Exchange(ExchangeTimer::Linger(exchange)) => self.on_lingered(exchange, output),
+                Due::Exchange(ExchangeTimer::Accept(exchange)) => self.on_not_accepted(exchange, output),
                 Due::Delivery(DueDelivery::Retry(message)) => self.deliveries.enqueue(message),
-                Due::Delivery(DueDelivery::Resume(request)) => self.reopen(request, wire),
-                Due::Other(Timer::ServerStream) => self.open_server_stream(wire),
-                Due::Other(Timer::Endpoint) => self.on_no_endpoint(wire),
-                Due::Other(Timer::Close) => self.close_unended(wire),
+                Due::Delivery(DueDelivery::Resume(request)) => self.reopen(request, output),
+                Due::Other(Timer::ServerStream) => self.open_server_stream(output),
+                Due::Other(Timer::Endpoint) => self.on_no_endpoint(output),
+                Due::Other(Timer::Close) => self.close_unended(output),
             }
         }
-        self.pump(now, wire);
+        self.pump(now, output);
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

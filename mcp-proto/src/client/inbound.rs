@@ -1,8 +1,8 @@
 //! Requests, notifications and responses from the server.
 
-use super::carrier::{Carrier, Inbound};
 use super::event::{CloseReason, Event, Outcome, Scope};
 use super::handshake::Phase;
+use super::transport::{ClientTransport, Inbound};
 use super::{Asked, Client};
 use crate::Instant;
 use crate::codec::json::Json;
@@ -15,7 +15,7 @@ use crate::spec::{Method, code};
 /// The maximum bytes of a progress notification that is kept while the queue has no room.
 const LATE_PROGRESS: usize = 1024;
 
-impl<T: Carrier> Client<T> {
+impl<T: ClientTransport> Client<T> {
     pub(super) fn on_inbound(&mut self, inbound: Inbound, now: Instant) {
         if self.connection.phase == Phase::Closed {
             return;

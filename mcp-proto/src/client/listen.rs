@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::carrier::Carrier;
 use super::event::{Event, Outcome, Scope};
 use super::handshake::{may_pass, retry_after};
+use super::transport::ClientTransport;
 use super::{Call, Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
@@ -52,7 +52,7 @@ pub(super) struct Listening {
     backoff: Backoff,
 }
 
-impl<T: Carrier> Client<T> {
+impl<T: ClientTransport> Client<T> {
     /// Subscribes to changes. `filter` is the object `notifications` of `subscriptions/listen` (MD-L-01).
     ///
     /// [`Event::Listening`] follows when the server has acknowledged it, and [`Event::ListeningEnded`] exactly once
@@ -225,7 +225,7 @@ impl<T: Carrier> Client<T> {
         if let Some(request) = listening.request.filter(is_open) {
             // Cancelling the request ends the subscription at the server (MD-L-08).
             let notice = cancellation::notice(request, &Json::empty_object());
-            self.with_wire(now, |transport, wire| transport.cancel(request, &notice, now, wire));
+            self.with_transport(now, |transport, output| transport.cancel(request, &notice, now, output));
         }
         self.out.report(Event::ListeningEnded { subscription: key, outcome });
     }
@@ -242,7 +242,7 @@ impl<T: Carrier> Client<T> {
         let request = self.subscriptions.open.get_mut(&key).and_then(|listening| listening.request.take());
         if let Some(request) = request {
             self.outgoing.give_up(request, &mut self.timers);
-            self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
+            self.with_transport(now, |transport, output| transport.abandon(request, now, output));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The client's own requests: sending them, giving them up, and their outcomes. Each request ends exactly once.
 
-use super::carrier::{Carrier, Role};
+use super::transport::{ClientTransport, Role};
 use super::{Call, Client, Event, Outcome, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
@@ -10,7 +10,7 @@ use crate::conversation::outgoing::{NewRequest, OwnRequest};
 use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
 
-impl<T: Carrier> Client<T> {
+impl<T: ClientTransport> Client<T> {
     pub(super) fn new_request(&self, call: Call, purpose: Purpose) -> NewRequest<Purpose> {
         let Call { method, params, timeout, progress, is_unchanged } = call;
         NewRequest {
@@ -35,7 +35,7 @@ impl<T: Carrier> Client<T> {
     /// Sends the message of a request under its key on the wire, unless too many bytes wait already (K1).
     pub(super) fn send_request(&mut self, request: RequestKey, on_wire: RequestKey, message: &Message, now: Instant) {
         if self.takes(message.payload_len()) {
-            self.with_wire(now, |transport, wire| transport.send(message, Role::Request(on_wire), now, wire));
+            self.with_transport(now, |transport, output| transport.send(message, Role::Request(on_wire), now, output));
         } else {
             self.refuse_unwritten(request, now);
         }
@@ -46,7 +46,7 @@ impl<T: Carrier> Client<T> {
         let reason = Failed::TimedOut { after: waiting.timeout };
         if self.connection.phase.opening() == Some(request) {
             // `initialize` and `server/discover` are never cancelled (LC-14, ER-07).
-            self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
+            self.with_transport(now, |transport, output| transport.abandon(request, now, output));
             self.on_opening_outcome(Outcome::Failed(reason), now);
             return;
         }
@@ -64,7 +64,7 @@ impl<T: Carrier> Client<T> {
         self.withdraw_input(request, &given_up);
         if let Some(on_wire) = given_up.on_wire() {
             let notice = cancellation::notice(on_wire, params);
-            self.with_wire(now, |transport, wire| transport.cancel(on_wire, &notice, now, wire));
+            self.with_transport(now, |transport, output| transport.cancel(on_wire, &notice, now, output));
         }
         self.report_outcome(request, given_up.purpose, Outcome::Failed(reason), now);
     }

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
-use super::carrier::Carrier;
 use super::event::{Event, NotRestored, Outcome};
+use super::transport::ClientTransport;
 use super::{Call, Client, Purpose};
 use crate::Instant;
 use crate::codec::json::Json;
@@ -155,7 +155,7 @@ impl Settings {
     }
 }
 
-impl<T: Carrier> Client<T> {
+impl<T: ClientTransport> Client<T> {
     /// Whether a request must wait until the settings of the lost session are restored: over HTTP, two requests that
     /// change the same setting may overtake each other.
     pub(super) fn waits_for_settings(&self, method: &Method) -> bool {
@@ -184,7 +184,7 @@ impl<T: Carrier> Client<T> {
         settings.deferred.clear();
         for request in std::mem::take(&mut settings.restoring).into_keys() {
             if self.outgoing.give_up(request, &mut self.timers).is_some() {
-                self.with_wire(now, |transport, wire| transport.abandon(request, now, wire));
+                self.with_transport(now, |transport, output| transport.abandon(request, now, output));
             }
         }
     }

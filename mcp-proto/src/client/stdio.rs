@@ -1,8 +1,8 @@
 //! The client on a byte stream.
 
 use super::Client;
-use super::carrier::Inbound;
 use super::event::CloseReason;
+use super::transport::Inbound;
 use crate::Instant;
 use crate::codec::jsonrpc::{ParseError, Subject};
 use crate::error::{Failed, Fault, InvalidResponse};

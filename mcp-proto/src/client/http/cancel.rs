@@ -4,7 +4,7 @@ use super::delivery::{DeliveryKey, Post, Progress};
 use super::exchange::ExchangeKey;
 use super::{Http, HttpAction};
 use crate::Instant;
-use crate::client::carrier::{Role, Wire};
+use crate::client::transport::{Role, TransportOutput};
 use crate::codec::jsonrpc::Message;
 use crate::conversation::pending::RequestKey;
 use crate::spec::CancelBy;
@@ -17,15 +17,15 @@ impl Http {
         request: RequestKey,
         notice: &Message,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if self.session.version().is_some_and(|version| version.rules().cancel_by == CancelBy::ClosingTheExchange) {
             // CX-07, CX-08: closing the exchange is the cancellation.
             let removed = self.deliveries.remove(DeliveryKey::Request(request));
             if let Some(exchange) = removed.and_then(|removed| removed.exchange) {
-                self.exchanges.abort(exchange, wire);
+                self.exchanges.abort(exchange, output);
             }
-            self.pump(now, wire);
+            self.pump(now, output);
             return;
         }
         let Some(progress) = self.deliveries.progress(request) else { return };
@@ -41,7 +41,7 @@ impl Http {
             Progress::Delivered => self.deliveries.add(Post::new(Role::Cancellation, notice), false),
         }
         self.drop_request(request, now);
-        self.pump(now, wire);
+        self.pump(now, output);
     }
 
     /// Drops a request whose answer is not needed. Its exchange is read on for a while, so that the connection can be
@@ -54,9 +54,9 @@ impl Http {
     }
 
     /// An exchange whose request has ended was read for long enough.
-    pub(super) fn on_lingered(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn on_lingered(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         // The server may have received the request, and does not treat the closed exchange as a cancellation (CX-09).
-        if let Some(notice) = self.exchanges.abort(exchange, wire).and_then(|exchange| exchange.cancellation) {
+        if let Some(notice) = self.exchanges.abort(exchange, output).and_then(|exchange| exchange.cancellation) {
             self.deliveries.add(Post::new(Role::Cancellation, notice), false);
         }
     }

@@ -22,7 +22,7 @@ use super::endpoint::Endpoint;
 use super::exchange::ExchangeKey;
 use super::stream::Cursor;
 use crate::Instant;
-use crate::client::carrier::{Backlog, Role};
+use crate::client::transport::{Backlog, Role};
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::pending::RequestKey;
 use crate::spec::ProtocolVersion;

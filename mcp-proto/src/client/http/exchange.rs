@@ -8,7 +8,7 @@ use http::Request;
 use super::HttpAction;
 use super::delivery::DeliveryKey;
 use crate::Instant;
-use crate::client::carrier::{Role, Wire};
+use crate::client::transport::{Role, TransportOutput};
 use crate::codec::buffer::extend_within;
 use crate::codec::sse::{Decoder, EventId};
 use crate::conversation::deadlines::Deadlines;
@@ -57,12 +57,12 @@ impl Exchanges {
         &mut self,
         exchange: Exchange,
         request: Request<Bytes>,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) -> ExchangeKey {
         let key = ExchangeKey(self.next_key);
         self.next_key += 1;
         self.open.insert(key, exchange);
-        wire.out.act(HttpAction::Open { exchange: key, request });
+        output.act(HttpAction::Open { exchange: key, request });
         key
     }
 
@@ -93,18 +93,22 @@ impl Exchanges {
     }
 
     /// Removes an exchange, and closes its connection.
-    pub(super) fn abort(&mut self, key: ExchangeKey, wire: &mut Wire<'_, HttpAction>) -> Option<Exchange> {
+    pub(super) fn abort(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) -> Option<Exchange> {
         let exchange = self.remove(key)?;
-        wire.out.act(HttpAction::Abort { exchange: key });
+        output.act(HttpAction::Abort { exchange: key });
         Some(exchange)
     }
 
     /// Aborts every exchange for such a purpose.
-    pub(super) fn abort_where(&mut self, wanted: impl Fn(Purpose) -> bool, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn abort_where(
+        &mut self,
+        wanted: impl Fn(Purpose) -> bool,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         let wanted = self.open.iter().filter(|(_, exchange)| wanted(exchange.purpose));
         let keys: Vec<_> = wanted.map(|(key, _)| *key).collect();
         for key in keys {
-            self.abort(key, wire);
+            self.abort(key, output);
         }
     }
 

@@ -8,7 +8,7 @@ use super::exchange::{Exchange, Purpose};
 use super::headers::location;
 use super::{Http, HttpAction};
 use crate::Instant;
-use crate::client::carrier::Wire;
+use crate::client::transport::TransportOutput;
 use crate::codec::text::Excerpt;
 use crate::error::{Failed, Fault, RedirectRefused};
 
@@ -45,7 +45,7 @@ impl Http {
         status: StatusCode,
         target: Result<Endpoint, Failed>,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
         exchange.leave(&self.limits);
@@ -53,12 +53,12 @@ impl Http {
             Ok(target) => target,
             Err(reason) => {
                 match purpose {
-                    Purpose::Post(posted) => self.undelivered(posted.message, reason, wire),
-                    Purpose::ServerStream { .. } => wire.fault(Fault::NoServerStream { reason }),
+                    Purpose::Post(posted) => self.undelivered(posted.message, reason, output),
+                    Purpose::ServerStream { .. } => output.fault(Fault::NoServerStream { reason }),
                     purpose @ (Purpose::Resume { .. }
                     | Purpose::TwoEndpointStream { .. }
                     | Purpose::Delete
-                    | Purpose::Drain) => self.stream_failed(purpose, reason, now, wire),
+                    | Purpose::Drain) => self.stream_failed(purpose, reason, now, output),
                 }
                 return;
             }
@@ -69,18 +69,18 @@ impl Http {
         match purpose {
             Purpose::Post(posted) => {
                 self.deliveries.redirected(posted.message, target);
-                self.post(posted.message, now, wire);
+                self.post(posted.message, now, output);
             }
             Purpose::ServerStream { redirects } => {
-                self.get(Some(&target), Purpose::ServerStream { redirects: redirects + 1 }, wire);
+                self.get(Some(&target), Purpose::ServerStream { redirects: redirects + 1 }, output);
             }
             Purpose::Resume { request, redirects } => {
                 let purpose = Purpose::Resume { request, redirects: redirects + 1 };
-                let exchange = self.get(Some(&target), purpose, wire);
+                let exchange = self.get(Some(&target), purpose, output);
                 self.deliveries.read_on(request, exchange);
             }
             Purpose::TwoEndpointStream { redirects } => {
-                self.get(Some(&target), Purpose::TwoEndpointStream { redirects: redirects + 1 }, wire);
+                self.get(Some(&target), Purpose::TwoEndpointStream { redirects: redirects + 1 }, output);
             }
             Purpose::Delete | Purpose::Drain => {}
         }

@@ -5,8 +5,8 @@ use http::StatusCode;
 use super::exchange::{OpenedIn, Purpose};
 use super::{Http, HttpAction};
 use crate::Instant;
-use crate::client::carrier::{Role, Wire};
 use crate::client::detection::says_nothing;
+use crate::client::transport::{Role, TransportOutput};
 use crate::codec::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
 use crate::conversation::pending::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal};
@@ -22,43 +22,43 @@ impl Http {
         refusal: Refusal,
         body: Vec<u8>,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Purpose::Post(posted) = purpose else { return };
         if let (Role::Discover(request, _), true) = (posted.role, says_nothing(refusal.status)) {
             // Such a status shows nothing about the era, whatever the body contains (ER-26).
-            self.unanswered(request, Failed::Refused(refusal), wire);
+            self.unanswered(request, Failed::Refused(refusal), output);
             return;
         }
         let error = read_error(&refusal, body, &self.limits);
         let own_id = posted.role.request().map(RequestKey::to_wire);
         let is_for_us = error.as_ref().is_some_and(|(id, _)| id.is_some() && *id == own_id);
-        if opened_in.in_session && is_lost_session(&refusal, error.as_ref(), is_for_us, wire) {
-            self.lose_session(opened_in.generation, Some(posted.message), now, wire);
+        if opened_in.in_session && is_lost_session(&refusal, error.as_ref(), is_for_us, output) {
+            self.lose_session(opened_in.generation, Some(posted.message), now, output);
             return;
         }
         let Some(request) = posted.role.request() else {
-            self.undelivered(posted.message, Failed::Refused(refusal), wire);
+            self.undelivered(posted.message, Failed::Refused(refusal), output);
             return;
         };
         if !is_for_us && self.deliveries.contains(posted.message) && self.falls_back(posted.role, &refusal) {
-            self.fall_back(posted.message, Failed::Refused(refusal), now, wire);
+            self.fall_back(posted.message, Failed::Refused(refusal), now, output);
             return;
         }
         let has_challenge = !refusal.challenges.is_empty();
         match error {
             // The challenge is more useful than an error without an id (AU-14).
-            Some((None, _)) if has_challenge => self.unanswered(request, Failed::Refused(refusal), wire),
+            Some((None, _)) if has_challenge => self.unanswered(request, Failed::Refused(refusal), output),
             Some((id, error)) if is_explanation(id.as_ref(), is_for_us) => {
                 if has_challenge {
-                    wire.fault(Fault::NotAccepted { reason: Failed::Refused(refusal) });
+                    output.fault(Fault::NotAccepted { reason: Failed::Refused(refusal) });
                 }
                 if id.is_some() && !is_for_us {
-                    wire.quirk(Quirk::ForeignErrorId);
+                    output.quirk(Quirk::ForeignErrorId);
                 }
-                self.answered(request, Response::Error { id: own_id, error }, wire);
+                self.answered(request, Response::Error { id: own_id, error }, output);
             }
-            Some(_) | None => self.unanswered(request, Failed::Refused(refusal), wire),
+            Some(_) | None => self.unanswered(request, Failed::Refused(refusal), output),
         }
     }
 }
@@ -85,7 +85,7 @@ fn is_lost_session(
     refusal: &Refusal,
     error: Option<&(Option<RequestId>, ErrorObject)>,
     is_for_us: bool,
-    wire: &mut Wire<'_, HttpAction>,
+    output: &mut TransportOutput<'_, HttpAction>,
 ) -> bool {
     match refusal.status {
         // With this code and the id of the request, the method was not found.
@@ -94,7 +94,7 @@ fn is_lost_session(
             let says_so = error.is_some_and(|(_, error)| error.message().to_ascii_lowercase().contains("session"));
             let lost = says_so && !is_for_us;
             if lost {
-                wire.quirk(Quirk::SessionLostAsBadRequest);
+                output.quirk(Quirk::SessionLostAsBadRequest);
             }
             lost
         }

@@ -9,7 +9,7 @@ use super::headers::{SessionHeader, is_encoded, refusal, session_id};
 use super::stream::Cursor;
 use super::{Failure, Http, HttpAction};
 use crate::Instant;
-use crate::client::carrier::{Inbound, Role, Wire};
+use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::codec::jsonrpc::{Message, Response};
 use crate::conversation::pending::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk};
@@ -17,55 +17,67 @@ use crate::limits::Limits;
 use crate::spec::header::body_kind;
 
 impl Http {
-    pub(super) fn on_sent(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn on_sent(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(exchange) = self.exchanges.get_mut(key) else { return };
         exchange.sent = true;
         if let Some(cancellation) = exchange.cancellation.take() {
             self.deliveries.add(Post::new(Role::Cancellation, cancellation), false);
-            self.pump(now, wire);
+            self.pump(now, output);
         }
     }
 
-    pub(super) fn on_head(&mut self, key: ExchangeKey, head: &Parts, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn on_head(
+        &mut self,
+        key: ExchangeKey,
+        head: &Parts,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         // A server that responds has received the request.
-        self.on_sent(key, now, wire);
+        self.on_sent(key, now, output);
         let Some(mut exchange) = self.exchanges.take(key) else { return };
         self.exchanges.responded(key);
         let next = if matches!(exchange.reading, Reading::Head) {
-            self.head(key, &mut exchange, head, now, wire)
+            self.head(key, &mut exchange, head, now, output)
         } else {
             Next::Read
         };
-        self.put_back(key, exchange, next, now, wire);
+        self.put_back(key, exchange, next, now, output);
     }
 
-    pub(super) fn on_body(&mut self, key: ExchangeKey, chunk: &[u8], now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn on_body(
+        &mut self,
+        key: ExchangeKey,
+        chunk: &[u8],
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         let Some(mut exchange) = self.exchanges.take(key) else { return };
-        let mut next = self.body(&mut exchange, chunk, now, wire);
+        let mut next = self.body(&mut exchange, chunk, now, output);
         if next == Next::Read && !self.exchanges.has_room_for(&exchange, &self.limits) {
             let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
-            self.stream_failed(purpose, Failed::NoRoom { limit: self.limits.held }, now, wire);
+            self.stream_failed(purpose, Failed::NoRoom { limit: self.limits.held }, now, output);
             next = Next::Abort;
         }
-        self.put_back(key, exchange, next, now, wire);
+        self.put_back(key, exchange, next, now, output);
     }
 
-    pub(super) fn on_end(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn on_end(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(exchange) = self.exchanges.remove(key) else { return };
         match exchange.reading {
-            Reading::Head => self.broke(exchange, Failed::StreamEnded, now, wire),
+            Reading::Head => self.broke(exchange, Failed::StreamEnded, now, output),
             Reading::Json { body } => {
                 if let Some(request) = exchange.purpose.request() {
-                    self.json_body(request, body, wire);
+                    self.json_body(request, body, output);
                 }
             }
-            Reading::Events(_) => self.stream_over(exchange.purpose, Failed::StreamEnded, now, wire),
+            Reading::Events(_) => self.stream_over(exchange.purpose, Failed::StreamEnded, now, output),
             Reading::Refusal { refusal, body } => {
-                self.refused(exchange.purpose, exchange.opened_in, refusal, body, now, wire);
+                self.refused(exchange.purpose, exchange.opened_in, refusal, body, now, output);
             }
             Reading::Ignored { .. } => {}
         }
-        self.pump(now, wire);
+        self.pump(now, output);
     }
 
     pub(super) fn on_failure(
@@ -73,27 +85,27 @@ impl Http {
         key: ExchangeKey,
         failure: Failure,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(mut exchange) = self.exchanges.remove(key) else { return };
         match (&failure, exchange.purpose, &exchange.reading) {
             (Failure::Unreachable { .. }, Purpose::Post(posted), Reading::Head) => {
                 // A waiting cancellation is dropped: nothing reached the server.
-                self.not_delivered(posted.message, failure.into_failed(), now, wire);
+                self.not_delivered(posted.message, failure.into_failed(), now, output);
             }
             (_, purpose, _) => {
                 exchange.purpose = purpose;
-                self.broke(exchange, failure.into_failed(), now, wire);
+                self.broke(exchange, failure.into_failed(), now, output);
             }
         }
-        self.pump(now, wire);
+        self.pump(now, output);
     }
 
     /// The body has been silent for too long: the connection counts as dead.
-    pub(super) fn on_silence(&mut self, key: ExchangeKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn on_silence(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         let detail = format!("silent for {:?}", self.config.idle_timeout).into();
-        if let Some(exchange) = self.exchanges.abort(key, wire) {
-            self.broke(exchange, Failed::Broken { detail }, now, wire);
+        if let Some(exchange) = self.exchanges.abort(key, output) {
+            self.broke(exchange, Failed::Broken { detail }, now, output);
         }
     }
 
@@ -103,7 +115,7 @@ impl Http {
         exchange: Exchange,
         next: Next,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let is_over = match exchange.purpose.request() {
             Some(request) => !self.deliveries.contains_request(request),
@@ -111,13 +123,13 @@ impl Http {
         };
         self.exchanges.put_back(key, exchange);
         if next == Next::Abort || self.session.is_closed() {
-            self.exchanges.abort(key, wire);
+            self.exchanges.abort(key, output);
         } else if is_over {
             self.exchanges.drain_until(key, now + self.config.linger);
         } else {
             self.exchanges.read_until(key, now + self.config.idle_timeout);
         }
-        self.pump(now, wire);
+        self.pump(now, output);
     }
 
     fn head(
@@ -126,10 +138,10 @@ impl Http {
         exchange: &mut Exchange,
         head: &Parts,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) -> Next {
         if let Some(target) = self.redirect(exchange, head) {
-            self.redirected(exchange, head.status, target, now, wire);
+            self.redirected(exchange, head.status, target, now, output);
             return Next::Read;
         }
         match exchange.purpose {
@@ -140,10 +152,10 @@ impl Http {
             }
             Purpose::Post(posted) => {
                 if let Some(request) = posted.message.request() {
-                    return self.answer_begins(key, exchange, posted, request, head, wire);
+                    return self.answer_begins(key, exchange, posted, request, head, output);
                 }
                 self.deliveries.remove(posted.message);
-                self.accepted(posted.role, head.status, wire);
+                self.accepted(posted.role, head.status, output);
                 exchange.leave(&self.limits);
                 Next::Read
             }
@@ -153,7 +165,7 @@ impl Http {
                     exchange.reading = Reading::events(&self.limits, self.server_stream.cursor.resume_after().cloned());
                 } else {
                     exchange.leave(&self.limits);
-                    self.no_server_stream(exchange.opened_in, head, now, wire);
+                    self.no_server_stream(exchange.opened_in, head, now, output);
                 }
                 Next::Read
             }
@@ -163,7 +175,7 @@ impl Http {
                     exchange.reading = Reading::events(&self.limits, cursor);
                 } else {
                     exchange.leave(&self.limits);
-                    self.not_resumed(exchange.opened_in, request, head, now, wire);
+                    self.not_resumed(exchange.opened_in, request, head, now, output);
                 }
                 Next::Read
             }
@@ -173,13 +185,13 @@ impl Http {
                 } else {
                     exchange.leave(&self.limits);
                     let reason = not_a_stream(head, &self.limits);
-                    self.two_endpoint_stream_failed(reason, now, wire);
+                    self.two_endpoint_stream_failed(reason, now, output);
                 }
                 Next::Read
             }
             Purpose::Delete => {
                 exchange.leave(&self.limits);
-                self.session_ended(head, wire);
+                self.session_ended(head, output);
                 Next::Read
             }
             Purpose::Drain => {
@@ -197,7 +209,7 @@ impl Http {
         posted: Posted,
         request: RequestKey,
         head: &Parts,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) -> Next {
         if !self.mode.is_streamable() {
             // Any success status means that the answer will come on the stream (HS-04, HS-07). The body here is not an
@@ -208,13 +220,13 @@ impl Http {
         }
         match (session_id(&head.headers, &self.limits), posted.role) {
             (SessionHeader::Invalid, Role::Initialize(_)) => {
-                self.unanswered(request, Failed::InvalidSessionId, wire);
+                self.unanswered(request, Failed::InvalidSessionId, output);
                 return Next::Abort;
             }
             (SessionHeader::Valid(id), Role::Initialize(_)) => self.session.offer(id),
             // Only the answer to `initialize` sets the session (SH-C-06, HT4).
             (SessionHeader::Valid(id), _) if self.session.is_changed_by(&id, exchange.opened_in) => {
-                wire.fault(Fault::SessionIdChanged);
+                output.fault(Fault::SessionIdChanged);
             }
             (SessionHeader::Absent | SessionHeader::Valid(_) | SessionHeader::Invalid, _) => {}
         }
@@ -233,7 +245,7 @@ impl Http {
             Some(Failed::ContentType { body: kind })
         };
         if let Some(reason) = reason {
-            self.unanswered(request, reason, wire);
+            self.unanswered(request, reason, output);
             exchange.leave(&self.limits);
             return Next::Read;
         }
@@ -247,12 +259,12 @@ impl Http {
     }
 
     /// Any success status accepts a message that is not a request (SH-C-17).
-    fn accepted(&self, role: Role, status: StatusCode, wire: &mut Wire<'_, HttpAction>) {
+    fn accepted(&self, role: Role, status: StatusCode, output: &mut TransportOutput<'_, HttpAction>) {
         if status != StatusCode::ACCEPTED && self.mode.is_streamable() {
-            wire.quirk(Quirk::NotificationNotAccepted202);
+            output.quirk(Quirk::NotificationNotAccepted202);
         }
         if role == Role::Confirmation {
-            wire.inbound.push_back(Inbound::Confirmed);
+            output.pass(Inbound::Confirmed);
         }
     }
 
@@ -261,14 +273,14 @@ impl Http {
         exchange: &mut Exchange,
         mut chunk: &[u8],
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) -> Next {
         match &mut exchange.reading {
             Reading::Head => Next::Read,
             Reading::Json { body } => {
                 if append(body, chunk, self.limits.message).is_err() {
                     if let Some(request) = exchange.purpose.request() {
-                        self.unanswered(request, Failed::TooLarge { limit: self.limits.message }, wire);
+                        self.unanswered(request, Failed::TooLarge { limit: self.limits.message }, output);
                     }
                     return Next::Abort;
                 }
@@ -284,11 +296,11 @@ impl Http {
                 }
                 while let Some(item) = decoder.decode(&mut chunk) {
                     let next = match item {
-                        Ok(item) => self.item(exchange.purpose, item, now, wire),
+                        Ok(item) => self.item(exchange.purpose, item, now, output),
                         Err(error) => {
                             let reason = Failed::TooLarge { limit: error.limit };
                             let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
-                            self.stream_failed(purpose, reason, now, wire);
+                            self.stream_failed(purpose, reason, now, output);
                             Next::Abort
                         }
                     };
@@ -306,7 +318,7 @@ impl Http {
                 let reading = std::mem::replace(&mut exchange.reading, Reading::Ignored { left: 0 });
                 let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
                 if let Reading::Refusal { refusal, .. } = reading {
-                    self.refused(purpose, exchange.opened_in, refusal, Vec::new(), now, wire);
+                    self.refused(purpose, exchange.opened_in, refusal, Vec::new(), now, output);
                 }
                 Next::Abort
             }
@@ -320,36 +332,48 @@ impl Http {
     }
 
     /// An exchange broke off.
-    fn broke(&mut self, exchange: Exchange, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    fn broke(
+        &mut self,
+        exchange: Exchange,
+        reason: Failed,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         if let Some(cancellation) = exchange.cancellation {
             self.deliveries.add(Post::new(Role::Cancellation, cancellation), false);
         }
         match (exchange.purpose, exchange.reading) {
             (purpose, Reading::Refusal { refusal, body }) => {
-                self.refused(purpose, exchange.opened_in, refusal, body, now, wire);
+                self.refused(purpose, exchange.opened_in, refusal, body, now, output);
             }
-            (Purpose::Post(posted), Reading::Head) => self.undelivered(posted.message, reason, wire),
+            (Purpose::Post(posted), Reading::Head) => self.undelivered(posted.message, reason, output),
             (purpose @ (Purpose::Post(_) | Purpose::Resume { .. }), Reading::Json { .. } | Reading::Ignored { .. }) => {
                 if let Some(request) = purpose.request() {
-                    self.unanswered(request, reason, wire);
+                    self.unanswered(request, reason, output);
                 }
             }
             (purpose, Reading::Head | Reading::Json { .. } | Reading::Events(_) | Reading::Ignored { .. }) => {
-                self.stream_over(purpose, reason, now, wire);
+                self.stream_over(purpose, reason, now, output);
             }
         }
     }
 
     /// A stream ended or broke off. If it belongs to a request, it is resumed where possible.
-    fn stream_over(&mut self, purpose: Purpose, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    fn stream_over(
+        &mut self,
+        purpose: Purpose,
+        reason: Failed,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         match purpose {
-            Purpose::Post(Posted { role: Role::Request(request), .. }) => self.resume(request, reason, now, wire),
-            Purpose::Resume { request, .. } => self.resume(request, delivered(reason), now, wire),
+            Purpose::Post(Posted { role: Role::Request(request), .. }) => self.resume(request, reason, now, output),
+            Purpose::Resume { request, .. } => self.resume(request, delivered(reason), now, output),
             purpose @ (Purpose::Post(_)
             | Purpose::ServerStream { .. }
             | Purpose::TwoEndpointStream { .. }
             | Purpose::Delete
-            | Purpose::Drain) => self.stream_failed(purpose, reason, now, wire),
+            | Purpose::Drain) => self.stream_failed(purpose, reason, now, output),
         }
     }
 
@@ -359,36 +383,41 @@ impl Http {
         purpose: Purpose,
         reason: Failed,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         match purpose {
             Purpose::Post(posted) => {
                 if let Some(request) = posted.message.request() {
-                    self.unanswered(request, reason, wire);
+                    self.unanswered(request, reason, output);
                 }
             }
-            Purpose::Resume { request, .. } => self.unanswered(request, reason, wire),
+            Purpose::Resume { request, .. } => self.unanswered(request, reason, output),
             Purpose::ServerStream { .. } => self.reopen_server_stream(None, now),
-            Purpose::TwoEndpointStream { .. } => self.two_endpoint_stream_failed(reason, now, wire),
-            Purpose::Delete => self.session_not_ended(reason, wire),
+            Purpose::TwoEndpointStream { .. } => self.two_endpoint_stream_failed(reason, now, output),
+            Purpose::Delete => self.session_not_ended(reason, output),
             Purpose::Drain => {}
         }
     }
 
     /// Passes the answer to a request to the client.
-    pub(super) fn answered(&mut self, request: RequestKey, mut response: Response, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn answered(
+        &mut self,
+        request: RequestKey,
+        mut response: Response,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         let Some(removed) = self.deliveries.remove(DeliveryKey::Request(request)) else { return };
         if let (Response::Result { result, .. }, true) = (&mut response, removed.lists_tools) {
             // Later calls repeat arguments in headers; tools with invalid annotations are left out (RULES 8.3).
             let (cut, faults) = self.tools.learn(result, self.limits.tool_headers);
             for fault in faults {
-                wire.fault(fault);
+                output.fault(fault);
             }
             if let Some(cut) = cut {
                 *result = cut;
             }
         }
-        wire.inbound.push_back(Inbound::Message { message: Message::Response(response), during: Some(request) });
+        output.pass(Inbound::Message { message: Message::Response(response), during: Some(request) });
     }
 }
 

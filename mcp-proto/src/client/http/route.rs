@@ -3,7 +3,7 @@
 use super::exchange::{Next, Purpose};
 use super::{Http, HttpAction};
 use crate::Instant;
-use crate::client::carrier::{Inbound, Wire};
+use crate::client::transport::{Inbound, TransportOutput};
 use crate::codec::buffer::into_bytes;
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response, Subject};
 use crate::codec::sse::{Event, EventName, Item};
@@ -28,7 +28,7 @@ impl Http {
         purpose: Purpose,
         item: Item<'_>,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) -> Next {
         let cursor = match purpose {
             Purpose::Post(_) | Purpose::Resume { .. } => {
@@ -58,19 +58,19 @@ impl Http {
             cursor.moved(event.id.clone());
         }
         if let Purpose::TwoEndpointStream { .. } = purpose {
-            match self.two_endpoint_event(&event, now, wire) {
+            match self.two_endpoint_event(&event, now, output) {
                 Some(next) => return next,
-                None => self.event(event, Answers::ToAny, wire),
+                None => self.event(event, Answers::ToAny, output),
             }
         } else if let Some(request) = purpose.request() {
-            self.event(event, Answers::To(request), wire);
+            self.event(event, Answers::To(request), output);
         } else {
-            self.event(event, Answers::Never, wire);
+            self.event(event, Answers::Never, output);
         }
         Next::Read
     }
 
-    fn event(&mut self, event: Event<'_>, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
+    fn event(&mut self, event: Event<'_>, answers: Answers, output: &mut TransportOutput<'_, HttpAction>) {
         // An event without data has no message (SH-C-44, EV-20).
         if event.data.is_empty() {
             return;
@@ -78,48 +78,48 @@ impl Http {
         let is_message = event.name == EventName::MESSAGE;
         let frame = Frame::parse(&event.data.into_bytes(), &self.limits);
         match (frame, is_message) {
-            (Ok(frame), true) => self.frame(frame, answers, wire),
+            (Ok(frame), true) => self.frame(frame, answers, output),
             // A valid message is accepted whatever the name of its event is (EV-19).
             (Ok(frame), false) => {
-                wire.quirk(Quirk::MessageInOtherEvent);
-                self.frame(frame, answers, wire);
+                output.quirk(Quirk::MessageInOtherEvent);
+                self.frame(frame, answers, output);
             }
-            (Err(error), true) => self.invalid(error, answers, wire),
-            (Err(_), false) => wire.fault(Fault::UnknownEvent),
+            (Err(error), true) => self.invalid(error, answers, output),
+            (Err(_), false) => output.fault(Fault::UnknownEvent),
         }
     }
 
-    fn frame(&mut self, frame: Frame, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
+    fn frame(&mut self, frame: Frame, answers: Answers, output: &mut TransportOutput<'_, HttpAction>) {
         match frame {
-            Frame::Single(message) => self.message(message, answers, wire),
+            Frame::Single(message) => self.message(message, answers, output),
             // One revision has batches (JR-34). In the others, each message in an array is handled as well.
             Frame::Batch(items) => {
                 for item in items {
                     match item {
-                        Ok(message) => self.message(message, answers, wire),
-                        Err(error) => self.invalid(error, answers, wire),
+                        Ok(message) => self.message(message, answers, output),
+                        Err(error) => self.invalid(error, answers, output),
                     }
                 }
             }
         }
     }
 
-    fn message(&mut self, message: Message, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
+    fn message(&mut self, message: Message, answers: Answers, output: &mut TransportOutput<'_, HttpAction>) {
         let response = match message {
             Message::Response(response) => response,
             message @ (Message::Request(_) | Message::Notification(_)) => {
-                wire.inbound.push_back(Inbound::Message { message, during: answers.request() });
+                output.pass(Inbound::Message { message, during: answers.request() });
                 return;
             }
         };
         match (self.request_of(&response, answers), response) {
             (Some(request), Response::Error { error, .. }) => {
-                self.answered(request, Response::Error { id: Some(request.to_wire()), error }, wire);
+                self.answered(request, Response::Error { id: Some(request.to_wire()), error }, output);
             }
-            (Some(request), response @ Response::Result { .. }) => self.answered(request, response, wire),
-            (None, Response::Error { id: None, error }) => wire.fault(Fault::PeerError { code: error.code() }),
+            (Some(request), response @ Response::Result { .. }) => self.answered(request, response, output),
+            (None, Response::Error { id: None, error }) => output.fault(Fault::PeerError { code: error.code() }),
             (None, Response::Error { id: Some(id), .. } | Response::Result { id, .. }) => {
-                wire.inbound.push_back(Inbound::StrayResponse(id));
+                output.pass(Inbound::StrayResponse(id));
             }
         }
     }
@@ -138,7 +138,7 @@ impl Http {
 
     /// Handles a frame that is not a message. If it has the id of a request, that request fails; otherwise the stream
     /// continues and may still bring the answer (EV-21).
-    fn invalid(&mut self, error: ParseError, answers: Answers, wire: &mut Wire<'_, HttpAction>) {
+    fn invalid(&mut self, error: ParseError, answers: Answers, output: &mut TransportOutput<'_, HttpAction>) {
         let about = match &error.subject {
             Subject::Response(id) | Subject::Either(id) => RequestKey::from_wire(id, None),
             Subject::Request(_) | Subject::Unknown => None,
@@ -149,45 +149,50 @@ impl Http {
             Answers::Never => None,
         };
         let reason = Failed::InvalidResponse { reason: InvalidResponse::from(&error) };
-        wire.inbound.push_back(Inbound::Invalid { error, during: answers.request() });
+        output.pass(Inbound::Invalid { error, during: answers.request() });
         if let Some(request) = answered {
-            self.unanswered(request, reason, wire);
+            self.unanswered(request, reason, output);
         }
     }
 
     /// A JSON body is complete: it must contain the answer.
-    pub(super) fn json_body(&mut self, request: RequestKey, body: Vec<u8>, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn json_body(
+        &mut self,
+        request: RequestKey,
+        body: Vec<u8>,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         if !self.deliveries.contains_request(request) {
             return;
         }
         let mut body = into_bytes(body);
         if body.starts_with(b"\xef\xbb\xbf") {
-            wire.quirk(Quirk::ByteOrderMark);
+            output.quirk(Quirk::ByteOrderMark);
             body = body.split_off(3);
         }
         if body.iter().all(u8::is_ascii_whitespace) {
             // An empty body has no answer (HT6).
-            self.unanswered(request, Failed::NoAnswer { status: http::StatusCode::OK }, wire);
+            self.unanswered(request, Failed::NoAnswer { status: http::StatusCode::OK }, output);
             return;
         }
         let wrong_id = match Frame::parse(&body, &self.limits) {
             Err(error) => {
                 let reason = InvalidResponse::from(&error);
-                self.unanswered(request, Failed::InvalidResponse { reason }, wire);
+                self.unanswered(request, Failed::InvalidResponse { reason }, output);
                 return;
             }
             Ok(frame) => {
                 let is_array = matches!(frame, Frame::Batch(_));
                 let wrong_id = matches!(&frame, Frame::Single(Message::Response(_)));
-                self.frame(frame, Answers::To(request), wire);
+                self.frame(frame, Answers::To(request), output);
                 if is_array && !self.deliveries.contains_request(request) {
-                    wire.quirk(Quirk::ResponseInArray);
+                    output.quirk(Quirk::ResponseInArray);
                 }
                 wrong_id
             }
         };
         let reason = if wrong_id { InvalidResponse::WrongId } else { InvalidResponse::NotAResponse };
-        self.unanswered(request, Failed::InvalidResponse { reason }, wire);
+        self.unanswered(request, Failed::InvalidResponse { reason }, output);
     }
 }
 

@@ -10,7 +10,7 @@ use super::headers::Common;
 use super::stream::Cursor;
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
-use crate::client::carrier::{Inbound, Role, Wire};
+use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::codec::jsonrpc::Message;
 use crate::conversation::pending::RequestKey;
 use crate::error::{Failed, Fault};
@@ -23,7 +23,7 @@ impl Http {
         message: &Message,
         role: Role,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let mut post = Post::new(role, message.to_bytes());
         post.is_ping = matches!(message, Message::Request(request) if request.method == Method::PING);
@@ -42,18 +42,18 @@ impl Http {
         let lists_tools =
             is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);
         self.deliveries.add(post, lists_tools);
-        self.pump(now, wire);
+        self.pump(now, output);
     }
 
     /// Sends waiting messages while exchanges are free.
-    pub(super) fn pump(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn pump(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         while let Some(message) = self.next_to_send() {
-            self.post(message, now, wire);
+            self.post(message, now, output);
         }
         if self.mode.is_open() && self.deliveries.waits_first() {
-            wire.inbound.push_back(Inbound::RequestWaits { limit: self.limits.requests_at_once() });
+            output.pass(Inbound::RequestWaits { limit: self.limits.requests_at_once() });
         }
-        self.go_on_closing(wire);
+        self.go_on_closing(output);
     }
 
     /// The next message for which an exchange is free.
@@ -84,7 +84,7 @@ impl Http {
     }
 
     /// Opens an exchange for a message.
-    pub(super) fn post(&mut self, message: DeliveryKey, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn post(&mut self, message: DeliveryKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(post) = self.deliveries.post(message) else { return };
         let opens_session = matches!(post.role, Role::Initialize(_));
         let to = post.to.as_ref().unwrap_or(self.mode.post_to(&self.config.endpoint));
@@ -94,7 +94,7 @@ impl Http {
         let common = Common { version: post.version.or(common.version), ..common };
         let request = common.post(to, post.body.clone(), post.mirrored.as_deref());
         let posted = Posted { message, role: post.role, redirects: post.redirects };
-        let exchange = self.open(request, Purpose::Post(posted), wire);
+        let exchange = self.open(request, Purpose::Post(posted), output);
         self.deliveries.sent_on(message, exchange);
         if message.request().is_none() {
             self.exchanges.accept_until(exchange, now + self.config.accept_timeout);
@@ -106,7 +106,7 @@ impl Http {
         &mut self,
         from: Option<&Endpoint>,
         purpose: Purpose,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) -> ExchangeKey {
         let cursor = match &purpose {
             Purpose::ServerStream { .. } => self.server_stream.cursor.resume_after(),
@@ -114,24 +114,29 @@ impl Http {
             Purpose::Post(_) | Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
         };
         let request = self.session.common(&self.config.headers).get(from.unwrap_or(&self.config.endpoint), cursor);
-        self.open(request, purpose, wire)
+        self.open(request, purpose, output)
     }
 
     pub(super) fn open(
         &mut self,
         request: Request<Bytes>,
         purpose: Purpose,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) -> ExchangeKey {
         let opens_session = matches!(&purpose, Purpose::Post(Posted { role: Role::Initialize(_), .. }));
         // The session of a two-endpoint server is in the URL that it named (HS-08).
         let opened_in = self.session.opened_in(!self.mode.is_streamable(), opens_session);
-        self.exchanges.open(Exchange::new(purpose, opened_in), request, wire)
+        self.exchanges.open(Exchange::new(purpose, opened_in), request, output)
     }
 
     /// The request will get no answer.
-    pub(super) fn unanswered(&mut self, request: RequestKey, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
-        self.undelivered(DeliveryKey::Request(request), reason, wire);
+    pub(super) fn unanswered(
+        &mut self,
+        request: RequestKey,
+        reason: Failed,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        self.undelivered(DeliveryKey::Request(request), reason, output);
     }
 
     /// A message certainly did not reach the server: it is sent again after a pause, within `HttpConfig::redelivery`.
@@ -140,34 +145,39 @@ impl Http {
         message: DeliveryKey,
         reason: Failed,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let is_retried =
             !self.session.is_closing() && self.deliveries.retry_later(message, self.config.redelivery, now);
         if !is_retried {
-            self.undelivered(message, reason, wire);
+            self.undelivered(message, reason, output);
         }
     }
 
     /// The server has not accepted a message in time.
-    pub(super) fn on_not_accepted(&mut self, exchange: ExchangeKey, wire: &mut Wire<'_, HttpAction>) {
-        if let Some(Purpose::Post(posted)) = self.exchanges.abort(exchange, wire).map(|exchange| exchange.purpose) {
+    pub(super) fn on_not_accepted(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        if let Some(Purpose::Post(posted)) = self.exchanges.abort(exchange, output).map(|exchange| exchange.purpose) {
             let after = self.config.accept_timeout;
-            self.undelivered(posted.message, Failed::TimedOut { after }, wire);
+            self.undelivered(posted.message, Failed::TimedOut { after }, output);
         }
     }
 
     /// A message will not be accepted or answered.
-    pub(super) fn undelivered(&mut self, message: DeliveryKey, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn undelivered(
+        &mut self,
+        message: DeliveryKey,
+        reason: Failed,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         match self.deliveries.remove(message).map(|removed| removed.role) {
             Some(Role::Initialize(request) | Role::Discover(request, _) | Role::Request(request)) => {
-                wire.unanswered(request, reason);
+                output.unanswered(request, reason);
             }
             Some(Role::Confirmation) => {
-                wire.fault(Fault::NotAccepted { reason });
-                wire.inbound.push_back(Inbound::Confirmed);
+                output.fault(Fault::NotAccepted { reason });
+                output.pass(Inbound::Confirmed);
             }
-            Some(Role::Answer | Role::Cancellation | Role::Notification) => wire.fault(Fault::NotAccepted { reason }),
+            Some(Role::Answer | Role::Cancellation | Role::Notification) => output.fault(Fault::NotAccepted { reason }),
             None => {}
         }
     }

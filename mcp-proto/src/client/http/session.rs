@@ -9,7 +9,7 @@ use super::exchange::{OpenedIn, Purpose};
 use super::headers::{Common, SessionId, refusal};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
-use crate::client::carrier::{Inbound, Role, Wire};
+use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::error::{Failed, Fault, Quirk};
 use crate::spec::ProtocolVersion;
 
@@ -128,34 +128,34 @@ impl HttpSession {
 
 impl Http {
     /// Discards the session, because `initialize` is sent without one (SH-C-08).
-    pub(super) fn begin_session(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn begin_session(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         if self.session.id.is_some() {
-            self.delete(wire);
+            self.delete(output);
         }
         self.session.begin();
-        self.drop_streams(wire);
+        self.drop_streams(output);
         self.server_stream.begin();
         if !self.mode.is_streamable() {
-            self.open_two_endpoint_stream(None, now, wire);
+            self.open_two_endpoint_stream(None, now, output);
         }
     }
 
-    pub(super) fn accept_session(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn accept_session(&mut self, version: ProtocolVersion, output: &mut TransportOutput<'_, HttpAction>) {
         self.session.accept(version);
         if version.rules().two_endpoints && self.mode.is_streamable() {
-            wire.quirk(Quirk::FirstRevisionOverStreamableHttp);
+            output.quirk(Quirk::FirstRevisionOverStreamableHttp);
         }
     }
 
     /// The handshake is over: messages that waited for it are sent, and the server's stream is opened.
-    pub(super) fn session_ready(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn session_ready(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         self.session.ready();
         self.deliveries.enqueue_for_session();
         let streams = self.session.version().is_some_and(|version| version.rules().get_stream);
         if streams && self.mode.is_streamable() {
-            self.open_server_stream(wire);
+            self.open_server_stream(output);
         }
-        self.pump(now, wire);
+        self.pump(now, output);
     }
 
     /// The server has lost the session: it answered 404, or the stream of a two-endpoint server has ended.
@@ -166,35 +166,35 @@ impl Http {
         generation: u64,
         refused: Option<DeliveryKey>,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if let Some(message) = refused {
-            self.refused_with_session(message, wire);
+            self.refused_with_session(message, output);
         }
         if !self.session.lose(generation) {
-            self.pump(now, wire);
+            self.pump(now, output);
             return;
         }
-        self.fail_delivered(wire);
+        self.fail_delivered(output);
         self.deliveries.keep_undelivered_for_next_session();
-        wire.inbound.push_back(Inbound::SessionLost);
+        output.pass(Inbound::SessionLost);
     }
 
     /// A message was refused because its session is lost: it is sent once more in the next session.
-    fn refused_with_session(&mut self, message: DeliveryKey, wire: &mut Wire<'_, HttpAction>) {
+    fn refused_with_session(&mut self, message: DeliveryKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(role) = self.deliveries.post(message).map(|post| post.role) else { return };
         let again = match role {
             Role::Confirmation => {
                 // Messages that wait for the confirmation wait for the next session, which has its own confirmation.
                 self.deliveries.remove(message);
-                return wire.fault(Fault::NotAccepted { reason: Failed::SessionLost });
+                return output.fault(Fault::NotAccepted { reason: Failed::SessionLost });
             }
             Role::Request(_) | Role::Notification => self.deliveries.may_try_second_session(message),
             // These messages are of no use in another session (SH-C-08).
             Role::Initialize(_) | Role::Discover(..) | Role::Answer | Role::Cancellation => false,
         };
         if !again {
-            self.undelivered(message, Failed::SessionLost, wire);
+            self.undelivered(message, Failed::SessionLost, output);
         } else if self.session.is_ready() {
             self.deliveries.enqueue(message);
         } else {
@@ -203,37 +203,37 @@ impl Http {
     }
 
     /// Fails all requests that the server may have received, because it is unknown whether they were processed.
-    fn fail_delivered(&mut self, wire: &mut Wire<'_, HttpAction>) {
+    fn fail_delivered(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         let delivered: Vec<_> = self.deliveries.delivered().collect();
         for request in delivered {
-            self.unanswered(request, Failed::SessionLost, wire);
+            self.unanswered(request, Failed::SessionLost, output);
         }
-        self.drop_streams(wire);
-        self.exchanges.abort_where(|purpose| purpose.request().is_some(), wire);
+        self.drop_streams(output);
+        self.exchanges.abort_where(|purpose| purpose.request().is_some(), output);
     }
 
     /// Closes every stream that belongs to the session and not to a request.
-    pub(super) fn drop_streams(&mut self, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn drop_streams(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         self.timers.clear(Timer::ServerStream);
         self.timers.clear(Timer::Endpoint);
-        self.exchanges.abort_where(Purpose::is_stream, wire);
+        self.exchanges.abort_where(Purpose::is_stream, output);
     }
 
-    pub(super) fn begin_closing(&mut self, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn begin_closing(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         if self.session.is_closing() {
             return;
         }
         self.session.phase = Phase::Flushing;
         self.deliveries.keep_messages_of_session();
-        self.exchanges.abort_where(|purpose| purpose.request().is_some(), wire);
+        self.exchanges.abort_where(|purpose| purpose.request().is_some(), output);
         self.exchanges.clear_timers();
         self.timers.clear_all();
         self.timers.set(Timer::Close, now + self.config.close_timeout);
-        self.pump(now, wire);
+        self.pump(now, output);
     }
 
     /// Takes the next step of closing, if the previous one is done.
-    pub(super) fn go_on_closing(&mut self, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn go_on_closing(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         if self.session.phase != Phase::Flushing {
             return;
         }
@@ -243,56 +243,56 @@ impl Http {
         }
         if self.session.id.is_some() {
             self.session.phase = Phase::Ending;
-            self.delete(wire);
+            self.delete(output);
         } else {
-            self.close_now(wire);
+            self.close_now(output);
         }
     }
 
-    fn delete(&mut self, wire: &mut Wire<'_, HttpAction>) {
+    fn delete(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         let request = self.session.common(&self.config.headers).delete(&self.config.endpoint);
-        self.open(request, Purpose::Delete, wire);
+        self.open(request, Purpose::Delete, output);
     }
 
-    pub(super) fn session_ended(&mut self, head: &Parts, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn session_ended(&mut self, head: &Parts, output: &mut TransportOutput<'_, HttpAction>) {
         // A server need not support DELETE, and one that has lost the session has ended it (SH-C-09).
         let fine =
             head.status.is_success() || matches!(head.status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND);
         if !fine {
             let reason = Failed::Refused(refusal(head.status, &head.headers, &self.limits));
-            wire.fault(Fault::SessionNotEnded { reason });
+            output.fault(Fault::SessionNotEnded { reason });
         }
-        self.deleted(wire);
+        self.deleted(output);
     }
 
-    pub(super) fn session_not_ended(&mut self, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
-        wire.fault(Fault::SessionNotEnded { reason });
-        self.deleted(wire);
+    pub(super) fn session_not_ended(&mut self, reason: Failed, output: &mut TransportOutput<'_, HttpAction>) {
+        output.fault(Fault::SessionNotEnded { reason });
+        self.deleted(output);
     }
 
-    fn deleted(&mut self, wire: &mut Wire<'_, HttpAction>) {
+    fn deleted(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         if self.session.phase == Phase::Ending {
-            self.close_now(wire);
+            self.close_now(output);
         }
     }
 
     /// The deadline for closing has passed (H6).
-    pub(super) fn close_unended(&mut self, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn close_unended(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         if self.session.phase == Phase::Ending {
             let after = self.config.close_timeout;
-            wire.fault(Fault::SessionNotEnded { reason: Failed::TimedOut { after } });
+            output.fault(Fault::SessionNotEnded { reason: Failed::TimedOut { after } });
         }
-        self.close_now(wire);
+        self.close_now(output);
     }
 
-    fn close_now(&mut self, wire: &mut Wire<'_, HttpAction>) {
+    fn close_now(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         if self.session.is_closed() {
             return;
         }
         self.session.phase = Phase::Closed;
         self.session.id = None;
-        self.exchanges.abort_where(|_| true, wire);
+        self.exchanges.abort_where(|_| true, output);
         self.timers.clear_all();
-        wire.inbound.push_back(Inbound::Closed);
+        output.pass(Inbound::Closed);
     }
 }

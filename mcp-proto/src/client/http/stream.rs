@@ -11,7 +11,7 @@ use super::headers::refusal;
 use super::response::{is_temporary, not_a_stream};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
-use crate::client::carrier::Wire;
+use crate::client::transport::TransportOutput;
 use crate::codec::sse::EventId;
 use crate::conversation::backoff::{Backoff, Jitter};
 use crate::conversation::pending::RequestKey;
@@ -101,7 +101,7 @@ impl Http {
         request: RequestKey,
         reason: Failed,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let resumable =
             self.session.version().is_some_and(|version| version.rules().resumable) && self.mode.is_streamable();
@@ -110,7 +110,7 @@ impl Http {
             resumable && cursor.resume_after().is_some() && cursor.failures() < FRUITLESS_RESUMPTIONS
         };
         let Some(cursor) = self.deliveries.cursor_mut(request).filter(may_resume) else {
-            self.unanswered(request, reason, wire);
+            self.unanswered(request, reason, output);
             return;
         };
         let at = cursor.next_attempt(None, &self.limits, &mut self.jitter, now);
@@ -118,8 +118,8 @@ impl Http {
     }
 
     /// The pause before a stream is opened again is over.
-    pub(super) fn reopen(&mut self, request: RequestKey, wire: &mut Wire<'_, HttpAction>) {
-        let exchange = self.get(None, Purpose::Resume { request, redirects: 0 }, wire);
+    pub(super) fn reopen(&mut self, request: RequestKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let exchange = self.get(None, Purpose::Resume { request, redirects: 0 }, output);
         self.deliveries.read_on(request, exchange);
     }
 
@@ -129,23 +129,23 @@ impl Http {
         request: RequestKey,
         head: &Parts,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if head.status == StatusCode::NOT_FOUND && opened_in.in_session {
-            self.lose_session(opened_in.generation, None, now, wire);
+            self.lose_session(opened_in.generation, None, now, output);
         } else if is_temporary(head.status) {
-            self.resume(request, not_a_stream(head, &self.limits), now, wire);
+            self.resume(request, not_a_stream(head, &self.limits), now, output);
         } else {
-            self.unanswered(request, Failed::StreamEnded, wire);
+            self.unanswered(request, Failed::StreamEnded, output);
         }
     }
 
     /// Opens the stream for messages that belong to no request.
-    pub(super) fn open_server_stream(&mut self, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn open_server_stream(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         let has_one = self.exchanges.any(|purpose| matches!(purpose, Purpose::ServerStream { .. }));
         // With a single exchange, the stream would leave none for requests.
         if !has_one && !self.session.is_closing() && self.limits.exchanges > 1 {
-            self.get(None, Purpose::ServerStream { redirects: 0 }, wire);
+            self.get(None, Purpose::ServerStream { redirects: 0 }, output);
         }
     }
 
@@ -155,7 +155,7 @@ impl Http {
         opened_in: OpenedIn,
         head: &Parts,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if opened_in.generation != self.session.generation() {
             return;
@@ -164,10 +164,10 @@ impl Http {
             // The server does not offer the stream (SH-C-38).
             StatusCode::METHOD_NOT_ALLOWED => {}
             StatusCode::NOT_FOUND if opened_in.in_session && self.server_stream.was_open => {
-                self.lose_session(opened_in.generation, None, now, wire);
+                self.lose_session(opened_in.generation, None, now, output);
             }
             // The next message shows whether the session still exists.
-            StatusCode::NOT_FOUND => wire.quirk(Quirk::GetNotFound),
+            StatusCode::NOT_FOUND => output.quirk(Quirk::GetNotFound),
             status if is_temporary(status) && self.server_stream.cursor.failures() < 10 => {
                 let after = refusal(status, &head.headers, &self.limits).retry_after;
                 self.reopen_server_stream(after, now);
@@ -176,7 +176,7 @@ impl Http {
             StatusCode::CONFLICT if self.server_stream.cursor.failures() < FRUITLESS_RESUMPTIONS => {
                 self.reopen_server_stream(None, now);
             }
-            _ => wire.fault(Fault::NoServerStream { reason: not_a_stream(head, &self.limits) }),
+            _ => output.fault(Fault::NoServerStream { reason: not_a_stream(head, &self.limits) }),
         }
     }
 

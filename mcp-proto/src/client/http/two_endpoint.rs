@@ -7,8 +7,8 @@ use super::endpoint::Endpoint;
 use super::exchange::{Next, Purpose};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
-use crate::client::carrier::{Role, Wire};
 use crate::client::detection::says_nothing;
+use crate::client::transport::{Role, TransportOutput};
 use crate::codec::sse::{Event, EventName};
 use crate::error::{Failed, Fault, Refusal};
 use crate::spec::{FallbackOn, ProtocolVersion};
@@ -77,10 +77,10 @@ impl Http {
         message: DeliveryKey,
         refused: Failed,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         self.deliveries.enqueue_for_fallback(message);
-        self.open_two_endpoint_stream(Some(refused), now, wire);
+        self.open_two_endpoint_stream(Some(refused), now, output);
     }
 
     /// Opens the stream. No message is sent before the endpoint is known (HS-11).
@@ -88,10 +88,10 @@ impl Http {
         &mut self,
         instead_of: Option<Failed>,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) {
         self.mode = HttpMode::Opening { instead_of };
-        self.get(None, Purpose::TwoEndpointStream { redirects: 0 }, wire);
+        self.get(None, Purpose::TwoEndpointStream { redirects: 0 }, output);
         self.timers.set(Timer::Endpoint, now + self.config.endpoint_timeout);
     }
 
@@ -100,7 +100,7 @@ impl Http {
         &mut self,
         event: &Event<'_>,
         now: Instant,
-        wire: &mut Wire<'_, HttpAction>,
+        output: &mut TransportOutput<'_, HttpAction>,
     ) -> Option<Next> {
         let is_endpoint = event.name == EventName::ENDPOINT;
         match (&self.mode, is_endpoint) {
@@ -108,45 +108,50 @@ impl Http {
                 // The endpoint may be a relative reference, but must be on the same origin (HS-05, HS-06, LE1).
                 let reference = std::str::from_utf8(&event.data).ok();
                 let Some(post_to) = reference.and_then(|reference| self.config.endpoint.same_origin(reference)) else {
-                    self.opening_failed(Failed::EndpointRejected, wire);
+                    self.opening_failed(Failed::EndpointRejected, output);
                     return Some(Next::Abort);
                 };
                 self.timers.clear(Timer::Endpoint);
                 self.mode = HttpMode::TwoEndpoint { post_to };
-                self.pump(now, wire);
+                self.pump(now, output);
                 Some(Next::Read)
             }
             // The first event must name the endpoint (HS-02).
             (HttpMode::Opening { .. }, false) => {
-                self.opening_failed(Failed::NoEndpoint, wire);
+                self.opening_failed(Failed::NoEndpoint, output);
                 Some(Next::Abort)
             }
             // The first endpoint stays in force (LE2).
             (HttpMode::TwoEndpoint { .. } | HttpMode::Streamable, true) => {
-                wire.fault(Fault::SecondEndpoint);
+                output.fault(Fault::SecondEndpoint);
                 Some(Next::Read)
             }
             (HttpMode::TwoEndpoint { .. } | HttpMode::Streamable, false) => None,
         }
     }
 
-    pub(super) fn on_no_endpoint(&mut self, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn on_no_endpoint(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         if matches!(self.mode, HttpMode::Opening { .. }) {
-            self.drop_streams(wire);
-            self.opening_failed(Failed::NoEndpoint, wire);
+            self.drop_streams(output);
+            self.opening_failed(Failed::NoEndpoint, output);
         }
     }
 
     /// The stream could not be opened, or has ended, which ends the session (HS-10).
-    pub(super) fn two_endpoint_stream_failed(&mut self, reason: Failed, now: Instant, wire: &mut Wire<'_, HttpAction>) {
+    pub(super) fn two_endpoint_stream_failed(
+        &mut self,
+        reason: Failed,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         match self.mode {
-            HttpMode::Opening { .. } => self.opening_failed(reason, wire),
-            HttpMode::TwoEndpoint { .. } => self.lose_session(self.session.generation(), None, now, wire),
+            HttpMode::Opening { .. } => self.opening_failed(reason, output),
+            HttpMode::TwoEndpoint { .. } => self.lose_session(self.session.generation(), None, now, output),
             HttpMode::Streamable => {}
         }
     }
 
-    fn opening_failed(&mut self, reason: Failed, wire: &mut Wire<'_, HttpAction>) {
+    fn opening_failed(&mut self, reason: Failed, output: &mut TransportOutput<'_, HttpAction>) {
         self.timers.clear(Timer::Endpoint);
         let mode = HttpMode::new(&self.config);
         let HttpMode::Opening { instead_of } = std::mem::replace(&mut self.mode, mode) else { return };
@@ -159,7 +164,7 @@ impl Http {
         };
         let waiting: Vec<_> = self.deliveries.queued_requests().collect();
         for request in waiting {
-            self.unanswered(request, reason.clone(), wire);
+            self.unanswered(request, reason.clone(), output);
         }
     }
 }

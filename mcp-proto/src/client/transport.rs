@@ -15,22 +15,32 @@ use crate::transport::{Stdio, StdioAction, Transport};
 
 /// The outputs of a transport: actions go into the output queue, and received messages go to the client.
 #[derive(Debug)]
-pub struct Wire<'c, A> {
+pub struct TransportOutput<'c, A> {
     pub(crate) out: &'c mut Outbox<A, Event>,
-    pub(crate) inbound: &'c mut VecDeque<Inbound>,
+    pub(super) inbound: &'c mut VecDeque<Inbound>,
 }
 
-impl<A: Weight> Wire<'_, A> {
+impl<A: Weight> TransportOutput<'_, A> {
+    /// Queues an action for the driver.
+    pub(crate) fn act(&mut self, action: A) {
+        self.out.act(action);
+    }
+
+    /// Passes a message, an outcome or a fault to the client.
+    pub(crate) fn pass(&mut self, inbound: Inbound) {
+        self.inbound.push_back(inbound);
+    }
+
     pub(crate) fn fault(&mut self, fault: Fault) {
-        self.inbound.push_back(Inbound::Faulted(fault));
+        self.pass(Inbound::Faulted(fault));
     }
 
     pub(crate) fn quirk(&mut self, quirk: Quirk) {
-        self.inbound.push_back(Inbound::QuirkMet(quirk));
+        self.pass(Inbound::QuirkMet(quirk));
     }
 
     pub(crate) fn unanswered(&mut self, request: RequestKey, reason: Failed) {
-        self.inbound.push_back(Inbound::Unanswered { request, reason });
+        self.pass(Inbound::Unanswered { request, reason });
     }
 }
 
@@ -92,8 +102,8 @@ pub(crate) enum Inbound {
 
 /// A transport that a client can use: [`Stdio`] or [`Http`](super::Http).
 ///
-/// The trait is sealed. A driver for all transports can be generic over it and call every method of `Client` that does
-/// not depend on the transport.
+/// The trait is sealed. A driver for all transports can be generic over it and call every method of `Client` that does not
+/// depend on the transport.
 ///
 /// # Example
 ///
@@ -107,56 +117,78 @@ pub(crate) enum Inbound {
 ///         .collect()
 /// }
 /// ```
-pub trait ClientTransport: Carrier {
+pub trait ClientTransport: Transport<Action: Weight> {
     /// Sets for how long the delivery of a message that was certainly not delivered is tried again, as
     /// [`HttpConfig::redelivery`](super::HttpConfig) does. It has no effect on a byte stream, which is either intact or
     /// broken.
     fn redeliver_for(&mut self, time: Duration);
-}
-
-/// The operations that a client needs from a transport.
-pub trait Carrier: Transport<Action: Weight> {
     /// Whether a missing answer means a legacy server, because nothing else can be the reason (ER-04, ER-26).
+    #[doc(hidden)]
     const SILENCE_MEANS_LEGACY: bool;
     /// Whether a session can be lost and opened again while the connection continues.
+    #[doc(hidden)]
     const LOSES_SESSIONS: bool;
     /// The name of the server, for messages to people.
+    #[doc(hidden)]
     fn peer(&self) -> String;
     /// Sets the limits and the seed from the client's configuration.
+    #[doc(hidden)]
     fn configure(&mut self, limits: &Limits, seed: u64);
     /// Discards the session, if there is one: the opening request comes next.
-    fn begin(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    #[doc(hidden)]
+    fn begin(&mut self, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
     /// Sends a message.
-    fn send(&mut self, message: &Message, role: Role, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    #[doc(hidden)]
+    fn send(&mut self, message: &Message, role: Role, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
     /// Whether the transport supports the modern era.
+    #[doc(hidden)]
     fn may_be_modern(&self) -> bool;
     /// Whether the arguments of tools are repeated in headers, as far as their schemas are known (RULES 8.3).
+    #[doc(hidden)]
     fn repeats_arguments(&self) -> bool;
     /// Continues with a new process of the server, if the transport has one.
-    fn respawn(&mut self, wire: &mut Wire<'_, Self::Action>);
+    #[doc(hidden)]
+    fn respawn(&mut self, output: &mut TransportOutput<'_, Self::Action>);
     /// Cancels a request, with `notice` if the transport needs a message for that. A request that was not sent yet is
     /// dropped instead.
-    fn cancel(&mut self, request: RequestKey, notice: &Message, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    #[doc(hidden)]
+    fn cancel(
+        &mut self,
+        request: RequestKey,
+        notice: &Message,
+        now: Instant,
+        output: &mut TransportOutput<'_, Self::Action>,
+    );
     /// Drops a request whose answer is no longer needed.
-    fn abandon(&mut self, request: RequestKey, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    #[doc(hidden)]
+    fn abandon(&mut self, request: RequestKey, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
     /// `initialize` or `server/discover` was answered: this revision is in force now.
-    fn negotiated(&mut self, version: ProtocolVersion, wire: &mut Wire<'_, Self::Action>);
+    #[doc(hidden)]
+    fn negotiated(&mut self, version: ProtocolVersion, output: &mut TransportOutput<'_, Self::Action>);
     /// The handshake is over.
-    fn ready(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    #[doc(hidden)]
+    fn ready(&mut self, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
     /// Ends the connection; [`Inbound::Closed`] follows.
-    fn close(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    #[doc(hidden)]
+    fn close(&mut self, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
     /// The messages that wait to be sent, and their bytes.
+    #[doc(hidden)]
     fn backlog(&self) -> Backlog;
     /// Whether an answer with a payload of this many bytes may be added to those that the server has not accepted yet
     /// (M3).
+    #[doc(hidden)]
     fn takes_answer(&self, bytes: usize, limits: &Limits) -> bool;
     /// Whether the server accepts the answers to its requests fast enough for the client to read more (H5).
+    #[doc(hidden)]
     fn wants_input(&self, limits: &Limits) -> bool;
     /// Runs the timers that are due.
-    fn handle_timeout(&mut self, now: Instant, wire: &mut Wire<'_, Self::Action>);
+    #[doc(hidden)]
+    fn handle_timeout(&mut self, now: Instant, output: &mut TransportOutput<'_, Self::Action>);
     /// When the next timer is due.
+    #[doc(hidden)]
     fn poll_timeout(&self) -> Option<Instant>;
     /// The resources that the transport holds.
+    #[doc(hidden)]
     fn load(&self) -> Load;
 }
 
@@ -201,12 +233,10 @@ impl Backlog {
 }
 
 impl ClientTransport for Stdio {
-    fn redeliver_for(&mut self, _time: Duration) {}
-}
-
-impl Carrier for Stdio {
     const SILENCE_MEANS_LEGACY: bool = true;
     const LOSES_SESSIONS: bool = false;
+
+    fn redeliver_for(&mut self, _time: Duration) {}
 
     fn peer(&self) -> String {
         "the server".to_owned()
@@ -216,12 +246,12 @@ impl Carrier for Stdio {
         self.set_limits(limits);
     }
 
-    fn begin(&mut self, _now: Instant, _wire: &mut Wire<'_, StdioAction>) {}
+    fn begin(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
 
-    fn send(&mut self, message: &Message, role: Role, _now: Instant, wire: &mut Wire<'_, StdioAction>) {
-        self.write(message, wire.out);
+    fn send(&mut self, message: &Message, role: Role, _now: Instant, output: &mut TransportOutput<'_, StdioAction>) {
+        self.write(message, output.out);
         if role == Role::Confirmation {
-            wire.inbound.push_back(Inbound::Confirmed);
+            output.pass(Inbound::Confirmed);
         }
     }
 
@@ -246,28 +276,34 @@ impl Carrier for Stdio {
         false
     }
 
-    fn respawn(&mut self, wire: &mut Wire<'_, StdioAction>) {
-        Self::respawn(self, wire.out);
+    fn respawn(&mut self, output: &mut TransportOutput<'_, StdioAction>) {
+        Self::respawn(self, output.out);
     }
 
-    fn cancel(&mut self, _request: RequestKey, notice: &Message, _now: Instant, wire: &mut Wire<'_, StdioAction>) {
-        self.write(notice, wire.out);
+    fn cancel(
+        &mut self,
+        _request: RequestKey,
+        notice: &Message,
+        _now: Instant,
+        output: &mut TransportOutput<'_, StdioAction>,
+    ) {
+        self.write(notice, output.out);
     }
 
-    fn abandon(&mut self, _request: RequestKey, _now: Instant, _wire: &mut Wire<'_, StdioAction>) {}
+    fn abandon(&mut self, _request: RequestKey, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
 
-    fn negotiated(&mut self, version: ProtocolVersion, _wire: &mut Wire<'_, StdioAction>) {
+    fn negotiated(&mut self, version: ProtocolVersion, _output: &mut TransportOutput<'_, StdioAction>) {
         self.set_unreadable_id(version.rules().unreadable_id);
     }
 
-    fn ready(&mut self, _now: Instant, _wire: &mut Wire<'_, StdioAction>) {}
+    fn ready(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
 
-    fn close(&mut self, _now: Instant, wire: &mut Wire<'_, StdioAction>) {
-        Self::close(self, wire.out);
-        wire.inbound.push_back(Inbound::Closed);
+    fn close(&mut self, _now: Instant, output: &mut TransportOutput<'_, StdioAction>) {
+        Self::close(self, output.out);
+        output.pass(Inbound::Closed);
     }
 
-    fn handle_timeout(&mut self, _now: Instant, _wire: &mut Wire<'_, StdioAction>) {}
+    fn handle_timeout(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
 
     fn load(&self) -> Load {
         Self::load(self)
