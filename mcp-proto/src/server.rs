@@ -168,6 +168,13 @@ enum Timer {
     Again(TicketKey),
 }
 
+/// The deadline of a request to a client.
+impl From<RequestKey> for Timer {
+    fn from(request: RequestKey) -> Self {
+        Self::Answer(request)
+    }
+}
+
 /// What a message from the server relates to: a session or one request of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -619,7 +626,7 @@ impl<T: ServerTransport> Server<T> {
         let own = Load {
             sessions: sessions().filter(|session| session.is_open()).count(),
             requests_in: self.usage.requests,
-            requests_out: sessions().map(|session| session.pending.len()).sum(),
+            requests_out: sessions().map(|session| session.outgoing.len()).sum(),
             subscriptions: self.usage.subscriptions + subscribed,
             waiting: self.usage.batched,
             held: self.usage.held,

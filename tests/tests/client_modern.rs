@@ -72,7 +72,7 @@ fn no_timer_of_a_subscription_is_left_when_it_has_ended() {
         Event::Requested { ticket, .. } => Some(ticket),
         _ => None,
     });
-    stream.line(result("1", tests::world::DISCOVERED));
+    stream.line(result("1", mcp_testkit::messages::DISCOVERED));
     let subscription = stream.machine.listen(json("{}"), stream.now).unwrap();
     stream.machine.answer(ticket.expect("a request"), Ok(json("{}")), stream.now);
     stream.machine.unlisten(subscription, stream.now);

@@ -1,13 +1,14 @@
 //! Requests to the client: the exchange on which each is sent, and how it ends.
 
+use super::Event;
 use super::session::{InboundRequest, Phase, Session};
 use super::shared::Shared;
 use super::transport::{Kind, ReplyTo, ServerTransport};
-use super::{Event, Timer};
 use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Notification, Request};
-use crate::conversation::pending::{PendingRequest, RequestKey, TicketKey, progress_token};
+use crate::codec::jsonrpc::Notification;
+use crate::conversation::outgoing::NewRequest;
+use crate::conversation::pending::{RequestKey, TicketKey};
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
 
@@ -35,15 +36,16 @@ impl Session {
             return Err(UsageError::NotConnected);
         }
         let limit = shared.config().limits.requests_out;
-        if self.pending.len() >= limit {
+        if self.outgoing.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });
         }
         let timeout = call.timeout.unwrap_or(shared.config().request_timeout);
-        let latest = shared.output.now + shared.config().max_timeout.max(timeout);
-        let params = if call.progress { self.pending.with_progress_token(call.params) } else { call.params };
-        let token = progress_token(params.as_ref());
+        let max_timeout = shared.config().max_timeout;
+        let params = if call.progress { self.outgoing.with_progress_token(call.params) } else { call.params };
         let method = call.method;
-        let request = self.pending.insert(PendingRequest { timeout, latest, token, during });
+        let request = NewRequest { method, params, purpose: during, is_unchanged: false, timeout, max_timeout };
+        let sending = self.outgoing.send(request, false, shared.timers, shared.output.now);
+        let request = sending.wire;
         if let Some(ticket) = during {
             // This comes first, because the request may end before this method returns.
             if let Some(input) = input {
@@ -56,9 +58,8 @@ impl Session {
             };
             asking.asked.insert(request);
         }
-        shared.timers.set(Timer::Answer(request), shared.output.now + timeout);
         let route = self.route(self.reply_to(during), Kind::Message);
-        let message = Message::Request(Request { id: request.to_wire(), method, params });
+        let message = sending.into_message();
         if shared.transport.takes(message.payload_len(), &mut shared.output) {
             shared.write(&message, route);
         } else {
@@ -69,7 +70,7 @@ impl Session {
     }
 
     pub(super) fn on_answer_timeout<T: ServerTransport>(&mut self, request: RequestKey, shared: &mut Shared<'_, T>) {
-        let Some(waiting) = self.pending.get(request) else { return };
+        let Some(waiting) = self.outgoing.get(request) else { return };
         let reason = Failed::TimedOut { after: waiting.timeout };
         let params = Json::empty_object().with_member("reason", &Json::from("timed out"));
         self.give_up(request, reason, &params, shared);
@@ -82,8 +83,8 @@ impl Session {
         params: &Json,
         shared: &mut Shared<'_, T>,
     ) {
-        let Some(waiting) = self.pending.give_up(request) else { return };
-        let asking = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket));
+        let Some(waiting) = self.outgoing.give_up(request, shared.timers) else { return };
+        let asking = waiting.purpose.and_then(|ticket| self.incoming.get_mut(ticket));
         let reply_to = asking.map_or(ReplyTo::Stream, |asking| {
             asking.asked.remove(&request);
             asking.source.reply_to
@@ -94,7 +95,7 @@ impl Session {
     /// Cancels all requests to the client that relate to a request that has ended.
     pub(super) fn give_up_asked<T: ServerTransport>(&mut self, ended: &InboundRequest, shared: &mut Shared<'_, T>) {
         for request in &ended.asked {
-            if self.pending.give_up(*request).is_some() {
+            if self.outgoing.give_up(*request, shared.timers).is_some() {
                 self.on_given_up(*request, Failed::Cancelled, &Json::empty_object(), ended.source.reply_to, shared);
             }
         }
@@ -110,7 +111,6 @@ impl Session {
     ) {
         let params = params.with_member("requestId", &request.to_wire().to_json());
         shared.write(&Notification::with_params(Method::CANCELLED, params).into(), self.route(reply_to, Kind::Message));
-        shared.timers.clear(Timer::Answer(request));
         self.on_outcome(request, Outcome::Failed(reason), shared);
     }
 
@@ -120,11 +120,10 @@ impl Session {
         outcome: Outcome,
         shared: &mut Shared<'_, T>,
     ) {
-        let Some(waiting) = self.pending.remove(request) else { return };
-        if let Some(asking) = waiting.during.and_then(|ticket| self.incoming.get_mut(ticket)) {
+        let Some(waiting) = self.outgoing.remove(request, shared.timers) else { return };
+        if let Some(asking) = waiting.purpose.and_then(|ticket| self.incoming.get_mut(ticket)) {
             asking.asked.remove(&request);
         }
-        shared.timers.clear(Timer::Answer(request));
         self.on_outcome(request, outcome, shared);
     }
 

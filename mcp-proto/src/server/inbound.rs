@@ -277,16 +277,11 @@ impl Session {
     }
 
     fn on_progress<T: ServerTransport>(&mut self, params: Option<Json>, shared: &mut Shared<'_, T>) {
-        let token = params.as_ref().and_then(|params| params.first_member("progressToken"));
-        let token = token.and_then(|token| RequestId::from_json_text(token.as_bytes()));
-        let request = token.and_then(|token| self.pending.find_token(&token));
+        let request = self.outgoing.on_progress(params.as_ref(), shared.timers, shared.output.now);
         let (Some(request), Some(params)) = (request, params) else {
             shared.fault(Fault::UnknownProgressToken);
             return;
         };
-        if let Some(waiting) = self.pending.get(request) {
-            shared.timers.set(Timer::Answer(request), (shared.output.now + waiting.timeout).min(waiting.latest));
-        }
         shared.report(Event::Progressed { request, params });
     }
 
@@ -297,7 +292,7 @@ impl Session {
                 return;
             }
             (Response::Result { .. }, None) => return,
-            (_, Some(id)) => match self.pending.find(id) {
+            (_, Some(id)) => match self.outgoing.find(id) {
                 Match::Open(request) => request,
                 Match::Late => return shared.fault(Fault::LateResponse { id: id.clone() }),
                 Match::Unknown => {
@@ -354,12 +349,12 @@ impl Session {
         let answered = match subject {
             Subject::Request(id) => Some(id),
             Subject::Response(id) => {
-                if let Match::Open(request) = self.pending.find(&id) {
+                if let Match::Open(request) = self.outgoing.find(&id) {
                     self.finish(request, Outcome::Failed(reason), shared);
                 }
                 return false;
             }
-            Subject::Either(id) => match self.pending.find(&id) {
+            Subject::Either(id) => match self.outgoing.find(&id) {
                 Match::Open(request) => {
                     self.finish(request, Outcome::Failed(reason), shared);
                     return false;

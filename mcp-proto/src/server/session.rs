@@ -11,7 +11,8 @@ use super::{Config, Context, Event, LoggingLevel, Progress, Timer};
 use crate::client::Outcome;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
-use crate::conversation::pending::{Incoming, Pending, RequestKey, SessionKey, Ticket, TicketKey};
+use crate::conversation::outgoing::Outgoing;
+use crate::conversation::pending::{Incoming, RequestKey, SessionKey, Ticket, TicketKey};
 use crate::error::{Failed, UsageError};
 use crate::limits::Limits;
 use crate::spec::{Method, ProtocolVersion, code};
@@ -28,7 +29,8 @@ pub(super) struct Session {
     pub(super) early_confirmation: Option<Notification>,
     pub(super) incoming: Incoming<InboundRequest>,
     pub(super) batches: Batches,
-    pub(super) pending: Pending,
+    /// Requests to the client, each with the request of the client that caused it.
+    pub(super) outgoing: Outgoing<Option<TicketKey>>,
     /// The lowest level of log messages that the client wants, if it has set one.
     pub(super) logging_level: Option<LoggingLevel>,
     /// `capabilities` and `clientInfo` of the parameters of `initialize`; if the server passes through, all of the
@@ -97,7 +99,7 @@ impl Session {
             early_confirmation: None,
             incoming: Incoming::new(Some(key)),
             batches: Batches::new(),
-            pending: Pending::new(Some(key), limits.tombstones),
+            outgoing: Outgoing::new(Some(key), limits.tombstones),
             logging_level: None,
             client: None,
             subscribed: Names::default(),
@@ -267,7 +269,7 @@ impl Session {
 
     /// Ends all requests to the client, because they will get no answer.
     pub(super) fn fail_pending<T: ServerTransport>(&mut self, shared: &mut Shared<'_, T>) {
-        for request in self.pending.keys() {
+        for request in self.outgoing.keys() {
             self.finish(request, Outcome::Failed(Failed::Closed), shared);
         }
     }
