@@ -3,7 +3,8 @@
 //! | file | what it does |
 //! |---|---|
 //! | `outgoing` | this side's own requests: states, ids, progress, deadlines, late responses |
-//! | `pending` | the keys of requests, and the peer's requests; also the server's own requests |
+//! | `incoming` | the peer's requests that are not answered |
+//! | `keys` | keys of sessions and requests, and the right to answer a request |
 //! | `cancellation` | `notifications/cancelled` |
 //! | `deadlines` | a set of timers |
 //! | `backoff` | pauses between attempts |
@@ -12,6 +13,7 @@
 pub(crate) mod backoff;
 pub(crate) mod cancellation;
 pub(crate) mod deadlines;
+pub(crate) mod incoming;
+pub(crate) mod keys;
 pub(crate) mod outbox;
 pub(crate) mod outgoing;
-pub(crate) mod pending;

@@ -163,8 +163,8 @@ pub use codec::jsonrpc::{
 };
 pub use codec::text::{Excerpt, escape_text};
 pub use codec::{line, sse};
+pub use conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
 pub use conversation::outbox::Output;
-pub use conversation::pending::{RequestKey, SessionKey, Ticket, TicketKey};
 pub use error::{BodyKind, Failed, Fault, InvalidResponse, NoInput, Quirk, RedirectRefused, Refusal, UsageError};
 pub use limits::{Ceilings, Intake, Limits, Load};
 pub use relay::Relay;

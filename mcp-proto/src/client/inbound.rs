@@ -8,7 +8,8 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
 use crate::conversation::cancellation;
-use crate::conversation::pending::{Match, RequestKey};
+use crate::conversation::keys::RequestKey;
+use crate::conversation::outgoing::Match;
 use crate::error::{Fault, Quirk};
 use crate::spec::{Method, code};
 

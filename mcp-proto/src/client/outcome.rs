@@ -6,8 +6,8 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::Message;
 use crate::conversation::cancellation;
+use crate::conversation::keys::RequestKey;
 use crate::conversation::outgoing::{NewRequest, OwnRequest};
-use crate::conversation::pending::RequestKey;
 use crate::error::Failed;
 
 impl<T: ClientTransport> Client<T> {

@@ -13,7 +13,7 @@ use super::transport::ClientTransport;
 use super::{Call, Client, Purpose};
 use crate::Instant;
 use crate::codec::json::Json;
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::error::Failed;
 use crate::spec::{Method, SettingChange};
 

@@ -2,7 +2,7 @@
 
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification, RequestId};
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::spec::Method;
 
 /// The notice that an own request is cancelled, by its key on the wire. Only `requestId` is set in `params`.

@@ -22,7 +22,7 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Request, RequestId};
 use crate::conversation::deadlines::Deadlines;
-use crate::conversation::pending::{Match, RequestKey, SessionKey, TicketKey, progress_token};
+use crate::conversation::keys::{RequestKey, SessionKey, TicketKey};
 use crate::spec::meta::stamp;
 use crate::spec::{Method, ProtocolVersion};
 
@@ -627,10 +627,27 @@ impl GivenUp {
     }
 }
 
+/// How an incoming response is classified by its id.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Match {
+    /// The response to this open request.
+    Open(RequestKey),
+    /// The request was cancelled or timed out.
+    Late,
+    /// There was no such request, or it was answered before.
+    Unknown,
+}
+
+/// Reads `_meta.progressToken` of a request's parameters (PR-01).
+pub(crate) fn progress_token(params: Option<&Json>) -> Option<RequestId> {
+    let token = params?.first_member("_meta")?.first_member("progressToken")?;
+    RequestId::from_json_text(token.as_bytes())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::conversation::pending::Incoming;
+    use crate::conversation::incoming::Incoming;
 
     const TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -4,7 +4,7 @@ use super::{Change, Error, Observation};
 use crate::client::{CloseReason, DetectedEra, Event, Outcome, Scope, SubscriptionKey, Unavailable};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::Notification;
-use crate::conversation::pending::{RequestKey, Ticket, TicketKey};
+use crate::conversation::keys::{RequestKey, Ticket, TicketKey};
 use crate::spec::{Method, ProtocolVersion};
 
 /// An [`Event`] of a client, sorted by who receives it in a driver with callers, subscriptions and one handler.

@@ -5,7 +5,7 @@ use std::fmt;
 use http::HeaderMap;
 
 use crate::codec::json::Json;
-use crate::conversation::pending::{SessionKey, Ticket, TicketKey};
+use crate::conversation::keys::{SessionKey, Ticket, TicketKey};
 use crate::server::{Context, Principal, Server, ServerTransport};
 use crate::spec::{Method, ProtocolVersion};
 

@@ -6,9 +6,9 @@ use super::shared::Shared;
 use super::transport::{Kind, ReplyTo, ServerTransport};
 use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::Notification;
+use crate::conversation::cancellation;
+use crate::conversation::keys::{RequestKey, TicketKey};
 use crate::conversation::outgoing::NewRequest;
-use crate::conversation::pending::{RequestKey, TicketKey};
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
 
@@ -109,8 +109,7 @@ impl Session {
         reply_to: ReplyTo,
         shared: &mut Shared<'_, T>,
     ) {
-        let params = params.with_member("requestId", &request.to_wire().to_json());
-        shared.write(&Notification::with_params(Method::CANCELLED, params).into(), self.route(reply_to, Kind::Message));
+        shared.write(&cancellation::notice(request, params), self.route(reply_to, Kind::Message));
         self.on_outcome(request, Outcome::Failed(reason), shared);
     }
 

@@ -8,8 +8,9 @@ use super::{Event, Server};
 use crate::Instant;
 use crate::client::CloseReason;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Request, RequestId};
-use crate::conversation::pending::{SessionKey, TicketKey};
+use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Request};
+use crate::conversation::cancellation;
+use crate::conversation::keys::{SessionKey, TicketKey};
 use crate::error::Fault;
 use crate::spec::{Method, code};
 
@@ -187,8 +188,7 @@ fn on_cancelled<T: ServerTransport>(
     params: Option<&Json>,
     shared: &mut Shared<'_, T>,
 ) {
-    let id = params.and_then(|params| params.first_member("requestId"));
-    let Some(id) = id.and_then(|id| RequestId::from_json_text(id.as_bytes())) else { return };
+    let Some(id) = params.and_then(cancellation::cancelled_id) else { return };
     // If several requests have this id, it is ambiguous, so that all of them are cancelled (RP4).
     let mut tickets = session.incoming.with_id(&id);
     if T::IS_ONE_CONNECTION {

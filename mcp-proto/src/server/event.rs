@@ -2,8 +2,8 @@
 
 use crate::client::{CloseReason, Outcome};
 use crate::codec::json::Json;
+use crate::conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::conversation::outbox::Weight;
-use crate::conversation::pending::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::error::Fault;
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;

@@ -65,7 +65,7 @@ use crate::client::CloseReason;
 use crate::codec::jsonrpc::{Frame, Request};
 use crate::codec::sse::encode_comment;
 use crate::conversation::deadlines::Deadlines;
-use crate::conversation::pending::SessionKey;
+use crate::conversation::keys::SessionKey;
 use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
 use crate::transport::{Transport, sealed};

@@ -15,7 +15,7 @@ use super::{Event, Timer};
 use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
-use crate::conversation::pending::{RequestKey, TicketKey};
+use crate::conversation::keys::{RequestKey, TicketKey};
 use crate::error::UsageError;
 use crate::spec::Era;
 use crate::spec::{Method, code};

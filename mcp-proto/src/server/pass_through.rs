@@ -7,7 +7,7 @@ use super::session::{Phase, Source};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Request};
-use crate::conversation::pending::{SessionKey, Ticket};
+use crate::conversation::keys::{SessionKey, Ticket};
 use crate::error::UsageError;
 use crate::spec::Method;
 use crate::transport::Stdio;

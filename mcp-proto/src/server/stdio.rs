@@ -8,7 +8,7 @@ use crate::Instant;
 use crate::client::CloseReason;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, ParseError};
-use crate::conversation::pending::SessionKey;
+use crate::conversation::keys::SessionKey;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::spec::ProtocolVersion;

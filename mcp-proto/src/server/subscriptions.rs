@@ -9,7 +9,7 @@ use super::subscribed::Names;
 use super::transport::{Kind, ReplyTo, ServerTransport};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
-use crate::conversation::pending::TicketKey;
+use crate::conversation::keys::TicketKey;
 use crate::error::{Fault, UsageError};
 use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use crate::spec::{Change, List, Method, TASKS_EXTENSION, code};

@@ -6,7 +6,7 @@ use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Role, TransportOutput};
 use crate::codec::jsonrpc::Message;
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::spec::CancelBy;
 
 impl Http {

@@ -24,7 +24,7 @@ use super::stream::Cursor;
 use crate::Instant;
 use crate::client::transport::{Backlog, Role};
 use crate::conversation::deadlines::Deadlines;
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::spec::ProtocolVersion;
 
 /// The first pause before a message that did not reach the server is tried again; it doubles.

@@ -12,7 +12,7 @@ use crate::client::transport::{Role, TransportOutput};
 use crate::codec::buffer::extend_within;
 use crate::codec::sse::{Decoder, EventId};
 use crate::conversation::deadlines::Deadlines;
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::error::Refusal;
 use crate::limits::Limits;
 

@@ -8,7 +8,7 @@ use crate::Instant;
 use crate::client::detection::says_nothing;
 use crate::client::transport::{Role, TransportOutput};
 use crate::codec::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal};
 use crate::limits::Limits;
 use crate::spec::code;

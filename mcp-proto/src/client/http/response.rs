@@ -11,7 +11,7 @@ use super::{Failure, Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::codec::jsonrpc::{Message, Response};
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk};
 use crate::limits::Limits;
 use crate::spec::header::body_kind;

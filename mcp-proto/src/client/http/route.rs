@@ -7,7 +7,7 @@ use crate::client::transport::{Inbound, TransportOutput};
 use crate::codec::buffer::into_bytes;
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response, Subject};
 use crate::codec::sse::{Event, EventName, Item};
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault, InvalidResponse, Quirk};
 
 /// Which answers may come on a stream.

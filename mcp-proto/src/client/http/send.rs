@@ -12,7 +12,7 @@ use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::codec::jsonrpc::Message;
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault};
 use crate::spec::Method;
 

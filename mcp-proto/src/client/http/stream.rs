@@ -14,7 +14,7 @@ use crate::Instant;
 use crate::client::transport::TransportOutput;
 use crate::codec::sse::EventId;
 use crate::conversation::backoff::{Backoff, Jitter};
-use crate::conversation::pending::RequestKey;
+use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault, Quirk};
 use crate::limits::Limits;
 

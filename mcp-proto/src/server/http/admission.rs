@@ -7,7 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 use super::access::{is_host_allowed, is_origin_allowed};
 use super::refusal::Refusal;
 use super::{Http, RequestInfo, header_check};
-use crate::conversation::pending::SessionKey;
+use crate::conversation::keys::SessionKey;
 use crate::error::BodyKind;
 use crate::server::principal::Principal;
 use crate::spec::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, accepts, body_kind};

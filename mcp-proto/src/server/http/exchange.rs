@@ -8,7 +8,7 @@ use super::refusal::Refusal;
 use super::{Http, RequestInfo, Timer};
 use crate::Instant;
 use crate::codec::buffer::{extend_within, into_bytes};
-use crate::conversation::pending::SessionKey;
+use crate::conversation::keys::SessionKey;
 use crate::server::transport::ReplyTo;
 
 /// Identifies one HTTP exchange: a request that the server received, and its response.

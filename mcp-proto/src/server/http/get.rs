@@ -11,7 +11,7 @@ use super::{CANDIDATES, ExchangeKey, Http, HttpAction, RequestInfo, Step, admiss
 use crate::Instant;
 use crate::client::CloseReason;
 use crate::codec::sse::{EventName, encode_event};
-use crate::conversation::pending::SessionKey;
+use crate::conversation::keys::SessionKey;
 use crate::server::shares::Holder;
 use crate::server::transport::{Inbound, TransportOutput};
 

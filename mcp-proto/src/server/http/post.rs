@@ -8,7 +8,7 @@ use super::exchange::Exchange;
 use super::refusal::{Refusal, empty};
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Step, admission};
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Request};
-use crate::conversation::pending::SessionKey;
+use crate::conversation::keys::SessionKey;
 use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
 use crate::spec::Method;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::stream::Stream;
 use super::{ExchangeKey, RequestInfo};
 use crate::Instant;
-use crate::conversation::pending::SessionKey;
+use crate::conversation::keys::SessionKey;
 use crate::server::principal::Principal;
 use crate::server::shares::{Holder, Shares};
 use crate::spec::ProtocolVersion;

@@ -10,7 +10,7 @@ use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, ParseError, Response as Answer};
-use crate::conversation::pending::SessionKey;
+use crate::conversation::keys::SessionKey;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::server::Config;
