@@ -42,7 +42,7 @@ impl FilteringProxy {
         facing_client.versions = versions.clone().collect();
         let mut facing_server = client::Config::new("filtering-proxy", "1.0.0");
         facing_server.versions = versions.collect();
-        // The client behind the proxy answers the server's requests, and knows which it can answer.
+        // The client behind the proxy answers the server's requests, `ping` and those that it refuses included.
         facing_server.reports_all_requests = true;
         Ok(Self {
             server: Server::pass_through(Stdio::new(), facing_client)?,
@@ -100,7 +100,7 @@ impl FilteringProxy {
                 }
             }
             E::Notified { method, params, .. } if method == Method::INITIALIZED => {
-                // A second confirmation is refused, which concerns nobody else.
+                // A second confirmation has no effect.
                 let _ = self.client.confirm(params, now);
             }
             E::Notified { method, params, .. } => drop(self.client.notify(notification(method, params), now)),

@@ -84,6 +84,7 @@
 //! | serve tools over stdin and stdout, or any byte stream | [`Server`]`<`[`Stdio`]`>` |
 //! | serve tools over HTTP, to clients with either HTTP transport | [`Server`]`<`[`server::Http`]`>` |
 //! | connect a stdio client to a server over HTTP or stdio, with any revisions on the two sides | [`Relay`] |
+//! | write a proxy or a gateway of your own | [`Server::pass_through`], [`client::Call::unchanged`], [`machine`]; the example `filtering_proxy` |
 //! | read or write single messages, with your own state around them | [`Frame`], [`Message`] |
 //! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
@@ -128,7 +129,8 @@
 //! | frames | `codec` | a line, an event |
 //! | messages | `codec/json`, `codec/jsonrpc` | a request, a notification, a response |
 //! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
-//! | roles | `client`, `server` | an event with the request that it belongs to |
+//! | conversation | `conversation` | the request that a response, progress or a cancellation belongs to |
+//! | roles | `client`, `server` | an event for the application |
 //! | composition | `relay` | a message to the other side |
 //! | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
 //! | payloads | `model` | a typed value, if the application wants one |

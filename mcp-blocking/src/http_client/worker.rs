@@ -200,7 +200,7 @@ impl Read for Outgoing<'_> {
 /// For a request with a body, `is_begun` states whether any of the body was passed to the connection; it is `None` for
 /// a request without a body, which may be sent twice anyway. With a proxy, all connections are made to the proxy, which
 /// connects to the server once it has accepted `CONNECT`.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is ureq's, and all else is told in its words")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "the enum is ureq's, whose own text is used for all other errors")]
 fn failure(error: &ureq::Error, is_begun: Option<bool>, proxy: Option<&Proxy>) -> Failure {
     let hopeless = |detail: &str| Failure::Hopeless { detail: detail.into() };
     let unreachable =

@@ -79,7 +79,7 @@ impl Server<Stdio> {
     }
 
     /// Serves from now on: the machine answers the requests of the protocol by itself, as `config` describes. A server
-    /// that passes through does this once, when its application has learnt that it must speak for the server behind it.
+    /// that passes through does this once, when its application has found out that it has to answer for the server behind it.
     ///
     /// Requests that were reported before stay open; [`Server::handle_again`] handles one as if it had just arrived. The
     /// limits stay those that the server was created with.

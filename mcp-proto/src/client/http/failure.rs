@@ -102,7 +102,7 @@ const TLS_REASONS: &[(&str, &str)] = &[
 
 #[expect(
     clippy::wildcard_enum_match_arm,
-    reason = "the enum is the standard library's, and all else is told in its words"
+    reason = "the enum is the standard library's, whose own text is used for all other kinds"
 )]
 fn in_words(error: &Error) -> String {
     use ErrorKind as E;

@@ -61,10 +61,10 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         // No other stream is ended for an unknown event id.
-        let knows = |session: &Session| {
+        let has_event = |session: &Session| {
             session.streams.values().chain([&session.own]).any(|stream| stream.number_of(&after).is_some())
         };
-        if !self.sessions.get(session).is_some_and(knows) {
+        if !self.sessions.get(session).is_some_and(has_event) {
             return self.refuse(exchange, admission::unknown_event(), output);
         }
         match self.make_room_for_stream(&holder, output) {
