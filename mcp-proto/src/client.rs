@@ -17,6 +17,7 @@
 //! | `event` | events that the client reports |
 //! | `inbound` | requests, notifications and responses from the server |
 //! | `stdio` | the client on a byte stream |
+//! | `detected_era` | the era of a server, and how it was detected |
 //! | `detection` | detection of the server's era (RULES section 10) |
 //! | `handshake` | opening and confirming a session, losing it and opening it again (RULES section 7) |
 //! | `calls` | sends requests of the application, each of which may need several JSON-RPC requests in the modern era |
@@ -29,6 +30,7 @@
 mod calls;
 mod config;
 mod connection;
+mod detected_era;
 mod detection;
 mod event;
 mod handshake;
@@ -64,11 +66,10 @@ use restore::Settings;
 use transport::{Inbound, Role, TransportOutput};
 
 pub use config::{Call, Config};
-pub use detection::{DetectedBy, DetectedEra};
-pub use event::{CloseReason, Event, NotRestored, Outcome, Scope, Unavailable};
+pub use detected_era::{DetectedBy, DetectedEra};
+pub use event::{CloseReason, Event, NotRestored, Outcome, Scope, SubscriptionKey, Unavailable};
 pub use handshake::Opening;
 pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport, InvalidUrl};
-pub use listen::SubscriptionKey;
 pub use transport::{Backlog, ClientTransport};
 
 /// The client's side of one connection.

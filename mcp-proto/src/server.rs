@@ -80,7 +80,7 @@ use crate::limits::Load;
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 use crate::transport::Transport;
-use pass_through::Handling;
+use config::Handling;
 use session::Session;
 use shared::{Shared, Usage};
 use stateless::Stateless;
@@ -88,7 +88,7 @@ use subscribed::SubscribedResources;
 use subscriptions::Publication;
 use transport::{Inbound, ReplyTo, TransportOutput};
 
-pub use config::Config;
+pub use config::{CacheScope, Config};
 pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
 pub use event::Event;
@@ -103,7 +103,6 @@ pub use principal::Principal;
 pub use request_state::HmacKey;
 pub use request_state::{StateBinding, StateKey, StateKeys};
 pub use shares::{Holder, PeerKey, Shares};
-pub use stateless::CacheScope;
 pub use subscribed::SubscriptionChange;
 pub use transport::ServerTransport;
 

@@ -2,6 +2,7 @@
 //!
 //! Other modules look facts up in these tables; they neither compare revisions nor list methods.
 
+pub(crate) mod capability;
 pub mod code;
 pub(crate) mod header;
 pub mod meta;

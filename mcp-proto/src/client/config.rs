@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::DetectedEra;
+use super::detected_era::DetectedEra;
 use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;

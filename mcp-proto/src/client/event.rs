@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{DetectedEra, SubscriptionKey};
+use super::detected_era::DetectedEra;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::keys::{RequestKey, Ticket, TicketKey};
@@ -167,6 +167,18 @@ pub enum Outcome {
     Error(ErrorObject),
     /// Without an answer.
     Failed(Failed),
+}
+
+/// Identifies one subscription. The key stays the same when a lost subscription is opened again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubscriptionKey(u64);
+
+impl SubscriptionKey {
+    pub(super) const FIRST: Self = Self(0);
+
+    pub(super) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
 }
 
 /// What a message of the server belongs to.

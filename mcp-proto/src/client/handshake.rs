@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::detection::{DetectedEra, Step};
+use super::detected_era::DetectedEra;
+use super::detection::Step;
 use super::event::{CloseReason, Event, Outcome, Unavailable};
 use super::transport::{ClientTransport, Role};
 use super::{Client, Purpose, Timer};

@@ -35,12 +35,14 @@
 //! | `refusal` | HTTP errors, and the JSON-RPC errors in their bodies |
 //! | `redirect` | redirects, followed or refused |
 //! | `session` | the session: begun, lost (404), opened again, ended |
+//! | `cursor` | after which event a broken stream is resumed, and when |
 //! | `stream` | streams that break and are opened again, and the stream for messages that belong to no request |
 //! | `tools` | headers that repeat parts of messages, as learned from lists of tools |
 //! | `two_endpoint` | the transport of 2024-11-05, and the fallback to it |
 
 mod cancel;
 mod config;
+mod cursor;
 mod delivery;
 mod endpoint;
 mod exchange;

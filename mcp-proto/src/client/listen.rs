@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{Event, Outcome, Scope};
+use super::event::{Event, Outcome, Scope, SubscriptionKey};
 use super::handshake::{may_pass, retry_after};
 use super::transport::ClientTransport;
 use super::{Call, Client, Purpose, Timer};
@@ -18,16 +18,6 @@ use crate::error::{Failed, UsageError};
 use crate::spec::Method;
 use crate::spec::meta::SUBSCRIPTION_ID;
 
-/// Identifies one subscription. The key stays the same when a lost subscription is opened again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SubscriptionKey(u64);
-
-impl SubscriptionKey {
-    const fn next(self) -> Self {
-        Self(self.0 + 1)
-    }
-}
-
 /// All subscriptions that have not ended.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
@@ -37,7 +27,7 @@ pub(super) struct Subscriptions {
 
 impl Subscriptions {
     pub(super) const fn new() -> Self {
-        Self { open: BTreeMap::new(), next: SubscriptionKey(0) }
+        Self { open: BTreeMap::new(), next: SubscriptionKey::FIRST }
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use super::stateless::CacheScope;
 use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;
@@ -138,6 +137,53 @@ impl Config {
             .with_member("serverInfo", &self.server_info)
             .with_member("capabilities", &self.capabilities)
             .with_member("protocolVersion", &Json::from(version.as_str()))
+    }
+}
+
+/// Which requests of its clients a server answers by itself.
+#[derive(Debug)]
+pub(super) enum Handling {
+    /// None: all are reported.
+    PassThrough(Config),
+    /// Those of the protocol.
+    Serving(Config),
+}
+
+impl Handling {
+    pub(super) const fn config(&self) -> &Config {
+        match self {
+            Self::PassThrough(config) | Self::Serving(config) => config,
+        }
+    }
+
+    /// The configuration of a server that answers the requests of the protocol by itself.
+    pub(super) const fn serving(&self) -> Option<&Config> {
+        match self {
+            Self::PassThrough(_) => None,
+            Self::Serving(config) => Some(config),
+        }
+    }
+}
+
+/// Who may use a cached result (MD-K-01).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CacheScope {
+    /// Only the client that sent the request.
+    #[default]
+    Private,
+    /// All clients, because the result is the same for each.
+    Public,
+}
+
+impl CacheScope {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Public => "public",
+        }
     }
 }
 

@@ -1,14 +1,13 @@
 //! The context of one request: its revision, and the identity, capabilities and settings of its client.
 
 use super::LoggingLevel;
-use super::input::capability_for;
 use super::principal::Principal;
-use super::subscriptions::Publication;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
 use crate::error::UsageError;
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
+use crate::spec::capability::capability_for;
 
 /// The revision, client and settings that apply to one request. Up to 2025-11-25, they are those of the session; since
 /// 2026-07-28, those that the request itself states (MD-M-04).
@@ -34,8 +33,8 @@ impl Context {
     ///
     /// It is a change notification, which may be sent only on subscriptions (SH-S-14, MD-L-03).
     pub(super) fn lets_pass(&self, notification: &Notification) -> Result<bool, UsageError> {
-        if Publication::of(&notification.method, Some("")).is_ok() {
-            let what = "a change that is told with a request";
+        if notification.method.facts().change.is_some() {
+            let what = "a change notification that relates to a request";
             return Err(UsageError::NotInRevision { what, version: self.version });
         }
         if notification.method != Method::MESSAGE {

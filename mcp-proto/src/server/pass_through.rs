@@ -2,7 +2,7 @@
 //! itself, until the application lets it serve.
 
 use super::Server;
-use super::config::Config;
+use super::config::{Config, Handling};
 use super::session::{Phase, Source};
 use crate::Instant;
 use crate::codec::json::Json;
@@ -11,31 +11,6 @@ use crate::conversation::keys::{SessionKey, Ticket};
 use crate::error::UsageError;
 use crate::spec::Method;
 use crate::transport::Stdio;
-
-/// Which requests of its clients a server answers by itself.
-#[derive(Debug)]
-pub(super) enum Handling {
-    /// None: all are reported.
-    PassThrough(Config),
-    /// Those of the protocol.
-    Serving(Config),
-}
-
-impl Handling {
-    pub(super) const fn config(&self) -> &Config {
-        match self {
-            Self::PassThrough(config) | Self::Serving(config) => config,
-        }
-    }
-
-    /// The configuration of a server that answers the requests of the protocol by itself.
-    pub(super) const fn serving(&self) -> Option<&Config> {
-        match self {
-            Self::PassThrough(_) => None,
-            Self::Serving(config) => Some(config),
-        }
-    }
-}
 
 /// Passing through, for a proxy or a gateway that joins a client to a server.
 ///

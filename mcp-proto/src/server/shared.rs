@@ -1,8 +1,7 @@
 //! What all clients of a server share: the limits of what they make it store, and the transport.
 
-use super::config::Config;
+use super::config::{Config, Handling};
 use super::event::Event;
-use super::pass_through::Handling;
 use super::subscribed::SubscribedResources;
 use super::transport::{Kind, Route, ServerTransport, TransportOutput};
 use super::{Progress, Timer};

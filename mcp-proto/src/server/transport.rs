@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use super::config::Config;
 use super::event::Event;
-use super::http::Http;
 use super::principal::Principal;
 use crate::Instant;
 use crate::client::CloseReason;
@@ -99,7 +98,7 @@ pub struct TransportOutput<'s, A> {
     pub(crate) now: Instant,
 }
 
-/// A transport of a server, for code that works with any: [`Stdio`](crate::Stdio) or [`Http`]. It is sealed, as
+/// A transport of a server, for code that works with any: [`Stdio`](crate::Stdio) or [`Http`](super::Http). It is sealed, as
 /// [`Transport`] is.
 pub trait ServerTransport: Transport<Action: Weight> {
     /// Whether there is one client, on one connection, which its only session shares with stateless requests.
@@ -151,5 +150,5 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// The principal that opened a session.
     fn principal(&self, session: SessionKey) -> Option<&Principal>;
     /// This transport, if it is HTTP.
-    fn as_http(&self) -> Option<&Http>;
+    fn as_http(&self) -> Option<&super::Http>;
 }

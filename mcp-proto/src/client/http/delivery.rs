@@ -18,9 +18,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::HeaderMap;
 
+use super::cursor::Cursor;
 use super::endpoint::Endpoint;
 use super::exchange::ExchangeKey;
-use super::stream::Cursor;
 use crate::Instant;
 use crate::client::transport::{Backlog, Role};
 use crate::conversation::deadlines::Deadlines;

@@ -7,11 +7,12 @@ use bytes::Bytes;
 use http::header::{
     ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
+use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
 use super::endpoint::Endpoint;
 use crate::codec::sse::EventId;
-use crate::error::Refusal;
+use crate::error::{Failed, Refusal};
 use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
 use crate::spec::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, body_kind};
@@ -171,6 +172,22 @@ fn seconds_of_date(text: &str) -> Option<u64> {
     let before_year: u64 = (1970..year).map(|year| if is_leap(year) { 366 } else { 365 }).sum();
     let before_month: u64 = months.iter().take(position).map(|(_, length)| length).sum();
     Some(((before_year + before_month + day - 1) * 24 + hour) * 3600 + minute * 60 + second)
+}
+
+/// Why a response is not the expected stream.
+pub(super) fn not_a_stream(head: &Parts, limits: &Limits) -> Failed {
+    if !head.status.is_success() {
+        return Failed::Refused(refusal(head.status, &head.headers, limits));
+    }
+    if is_encoded(&head.headers) {
+        return Failed::ContentEncoding;
+    }
+    Failed::ContentType { body: body_kind(&head.headers) }
+}
+
+/// Statuses that may be temporary: the same request may succeed at another time.
+pub(super) fn is_temporary(status: StatusCode) -> bool {
+    status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
 #[cfg(test)]

@@ -3,17 +3,16 @@
 use http::StatusCode;
 use http::response::Parts;
 
+use super::cursor::Cursor;
 use super::delivery::{DeliveryKey, Post};
 use super::exchange::{Exchange, ExchangeKey, Next, Posted, Purpose, Reading, append};
-use super::headers::{SessionHeader, is_encoded, refusal, session_id};
-use super::stream::Cursor;
+use super::headers::{SessionHeader, is_encoded, not_a_stream, refusal, session_id};
 use super::{Failure, Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::codec::jsonrpc::{Message, Response};
 use crate::conversation::keys::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk};
-use crate::limits::Limits;
 use crate::spec::header::body_kind;
 
 impl Http {
@@ -433,20 +432,4 @@ fn is_stream(head: &Parts) -> bool {
 
 fn is_empty(head: &Parts) -> bool {
     head.headers.get(http::header::CONTENT_LENGTH).is_some_and(|length| length.as_bytes() == b"0")
-}
-
-/// Why a response is not the expected stream.
-pub(super) fn not_a_stream(head: &Parts, limits: &Limits) -> Failed {
-    if !head.status.is_success() {
-        return Failed::Refused(refusal(head.status, &head.headers, limits));
-    }
-    if is_encoded(&head.headers) {
-        return Failed::ContentEncoding;
-    }
-    Failed::ContentType { body: body_kind(&head.headers) }
-}
-
-/// Statuses that may be temporary: the same request may succeed at another time.
-pub(super) fn is_temporary(status: StatusCode) -> bool {
-    status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use http::Request;
 
+use super::cursor::Cursor;
 use super::delivery::{DeliveryKey, Post, Queue};
 use super::endpoint::Endpoint;
 use super::exchange::{Exchange, ExchangeKey, Posted, Purpose};
 use super::headers::Common;
-use super::stream::Cursor;
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
