@@ -16,6 +16,7 @@
 //! | `service` | the application's handler for requests |
 //! | `incoming` | a request as its handler receives it |
 
+mod commands;
 mod connection;
 mod connections;
 mod driver;
@@ -40,9 +41,10 @@ use mcp_proto::UsageError;
 use mcp_proto::driver::may_accept_later;
 use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
 
+use commands::{Command, Commands, Input};
 use connection::{Connection, Times, refuse_at_once};
 use connections::{Admitted, Connections};
-use driver::{Command, Commands, Driver, Input};
+use driver::Driver;
 use handlers::Handlers;
 use http_io::{Arrived, HttpIo};
 

@@ -120,7 +120,7 @@ pub struct Client<T: Transport> {
     timers: Deadlines<Timer>,
     reports: Reports,
     inbound: VecDeque<Inbound>,
-    /// `with_transport` handles `inbound`; a nested call leaves that to it.
+    /// Whether `inbound` is being handled: what is added to it will be, too.
     is_handling_inbound: bool,
     out: Outbox<T::Action, Event>,
 }
@@ -570,6 +570,11 @@ impl<T: ClientTransport> Client<T> {
         // A server that sends requests without reading the answers must not fill the memory (M3).
         let is_taken = self.transport.takes_answer(message.payload_len(), &self.config.limits);
         let message = if is_taken { message } else { message.overloaded() };
+        if self.is_handling_inbound {
+            // A server can send any number of requests in one chunk, and a nested call for each would take stack for each.
+            let output = &mut TransportOutput { out: &mut self.out, inbound: &mut self.inbound };
+            return self.transport.send(&message, Role::Answer, now, output);
+        }
         self.with_transport(now, |transport, output| transport.send(&message, Role::Answer, now, output));
     }
 
@@ -601,15 +606,11 @@ impl<T: ClientTransport> Client<T> {
         act: impl FnOnce(&mut T, &mut TransportOutput<'_, T::Action>),
     ) {
         act(&mut self.transport, &mut TransportOutput { out: &mut self.out, inbound: &mut self.inbound });
-        // What is handled may use the transport again. A call for each message would take stack for each, and a server
-        // can send any number of messages in one chunk.
-        if std::mem::replace(&mut self.is_handling_inbound, true) {
-            return;
-        }
+        let is_nested = std::mem::replace(&mut self.is_handling_inbound, true);
         while let Some(inbound) = self.inbound.pop_front() {
             self.on_inbound(inbound, now);
         }
-        self.is_handling_inbound = false;
+        self.is_handling_inbound = is_nested;
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `http/connections` | limits the number of connections, and closes idle ones for new ones |
 
 #[cfg(feature = "http-server")]
+mod commands;
 mod http;
 mod incoming;
 mod notices;

@@ -12,8 +12,8 @@ use http::{HeaderMap, Response, StatusCode};
 
 use mcp_proto::server::{PeerKey, expects_continue, server_stopped, too_many_connections};
 
+use super::commands::Input;
 use super::connections::Slot;
-use super::driver::Input;
 use super::http_io::Arrived;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
 

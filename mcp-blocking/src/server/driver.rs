@@ -1,80 +1,21 @@
 //! The thread that owns the machine.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
-use mcp_proto::client::{Call, CloseReason, Outcome};
+use mcp_proto::client::{CloseReason, Outcome};
 use mcp_proto::driver::IncomingRequest;
 use mcp_proto::machine::Machine;
-use mcp_proto::server::{Event, LoggingLevel, Progress, Scope, Server, ServerTransport};
-use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
+use mcp_proto::server::{Event, Scope, Server, ServerTransport};
+use mcp_proto::{Instant, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 
 use super::Service;
+use super::commands::{Command, Commands, Input};
 use super::handlers::{Handlers, Job};
 use super::incoming::{Incoming, ServerPublisher, Shared};
 use super::subscriptions::Subscriptions;
 use crate::clock;
-
-/// Input to the driver: what has arrived from clients, or a command.
-#[derive(Debug)]
-pub(super) enum Input<A> {
-    Arrived(A),
-    Command(Command),
-}
-
-/// A command of a handler or of the application.
-#[derive(Debug)]
-pub(super) enum Command {
-    /// A handler has answered.
-    Answer { ticket: TicketKey, answer: Result<Json, ErrorObject> },
-    /// A handler reports its progress.
-    Progress { ticket: TicketKey, progress: Progress },
-    /// A handler releases the connection of its request, because its answer will take long.
-    Release(TicketKey),
-    /// A handler sends a notification.
-    Notify { scope: Scope, notification: Notification, accept: SyncSender<Result<(), UsageError>> },
-    /// A handler sends a log message.
-    Log {
-        ticket: TicketKey,
-        level: LoggingLevel,
-        logger: Option<Box<str>>,
-        data: Json,
-        accept: SyncSender<Result<(), UsageError>>,
-    },
-    /// A change is published to clients.
-    Publish { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
-    /// A handler sends a request to the client.
-    Ask { ticket: TicketKey, call: Call, outcome: SyncSender<Result<Outcome, UsageError>> },
-    /// The service has handled the subscription changes that it was given.
-    Reported,
-    /// The server must stop.
-    Stop,
-}
-
-/// Sends commands to the driver, over any transport.
-#[derive(Clone)]
-pub(super) struct Commands(Arc<dyn Fn(Command) -> Result<(), UsageError> + Send + Sync>);
-
-impl Commands {
-    pub(super) fn to<A: Send + 'static>(inbox: SyncSender<Input<A>>) -> Self {
-        Self(Arc::new(move |command| inbox.send(Input::Command(command)).map_err(|_| UsageError::Closed)))
-    }
-
-    /// # Errors
-    ///
-    /// [`UsageError::Closed`] if the driver has ended.
-    pub(super) fn send(&self, command: Command) -> Result<(), UsageError> {
-        (self.0)(command)
-    }
-}
-
-impl fmt::Debug for Commands {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Commands").finish_non_exhaustive()
-    }
-}
 
 /// Carries out the actions of a machine, and passes in what arrives.
 pub(super) trait Io<M: Machine> {
@@ -297,7 +238,9 @@ mod tests {
 
     use ::mcp_testkit::waiting::wait_until;
     use http::request::Parts;
-    use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
+    use mcp_proto::client::Call;
+    use mcp_proto::server::{Config, Http, HttpConfig, LoggingLevel, PeerKey, Progress};
+    use mcp_proto::{ErrorObject, Json};
 
     use super::super::connection::{Reply, replies};
     use super::super::http_io::{Arrived, HttpIo};

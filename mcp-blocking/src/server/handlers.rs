@@ -221,7 +221,7 @@ mod tests {
     use mcp_proto::server::{Config, Event, Server};
     use mcp_proto::{Json, Output, Stdio, Ticket};
 
-    use super::super::driver::Commands;
+    use super::super::commands::Commands;
     use super::super::incoming::Shared;
     use super::*;
     use crate::clock;

@@ -11,7 +11,7 @@ use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{LoggingLevel, Progress, Scope};
 use mcp_proto::{ErrorObject, Json, Notification, TicketKey, UsageError};
 
-use super::driver::{Command, Commands};
+use super::commands::{Command, Commands};
 
 /// A request of a client, with methods to send messages to that client while the request is served. It has all methods
 /// of [`IncomingRequest`].

@@ -9,7 +9,8 @@ use mcp_proto::machine::{ClientStream, HandleBytes, Machine};
 use mcp_proto::server::{Config, Server};
 use mcp_proto::{Instant, Stdio, StdioAction};
 
-use super::driver::{Command, Commands, Driver, Input, Io};
+use super::commands::{Command, Commands, Input};
+use super::driver::{Driver, Io};
 use super::handlers::Handlers;
 use super::{FLUSH_TIMEOUT, ServerPublisher, Service, unusable};
 use crate::backpressure::Backpressure;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_proto::server::SubscriptionChange;
 
 use super::Service;
-use super::driver::Command;
+use super::commands::Command;
 use super::incoming::ServerPublisher;
 
 /// The changes that the service has not handled.

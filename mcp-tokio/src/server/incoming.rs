@@ -9,7 +9,7 @@ use mcp_proto::server::{LoggingLevel, Progress, Scope};
 use mcp_proto::{Json, Notification, RequestKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::requests::{Command, FinalCommand};
+use super::commands::{Command, FinalCommand};
 
 /// A request of a client, with methods to send messages to that client while the request is served. It has all methods
 /// of [`IncomingRequest`].

@@ -8,8 +8,8 @@ use mcp_proto::server::{Server, ServerTransport, SubscriptionChange};
 use mcp_proto::{Notification, SessionKey};
 use tokio::sync::mpsc;
 
+use super::commands::FinalCommand;
 use super::incoming::ServerPublisher;
-use super::requests::FinalCommand;
 use super::service::AnyService;
 use crate::panics::caught;
 

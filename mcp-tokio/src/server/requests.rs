@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use mcp_proto::client::{Call, Outcome};
+use mcp_proto::client::Outcome;
 use mcp_proto::driver::IncomingRequest;
-use mcp_proto::server::{Event, LoggingLevel, Progress, Scope, Server, ServerTransport};
+use mcp_proto::server::{Event, Scope, Server, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
+use super::commands::{Accept, Command, FinalCommand};
 use super::incoming::{Incoming, ServerPublisher};
 use super::notices::Notices;
 use super::service::AnyService;
@@ -18,30 +19,6 @@ use crate::clock::unix_time;
 
 /// The capacity of the channel for commands of handlers. A handler that finds it full waits.
 const COMMANDS: usize = 64;
-
-/// A command of a handler. The result is sent through `accept` as soon as there is room for more.
-#[derive(Debug)]
-pub(super) enum Command {
-    Progress { ticket: TicketKey, progress: Progress, accept: Accept<()> },
-    Notify { scope: Scope, notification: Notification, accept: Accept<()> },
-    Publish { notification: Notification, accept: Accept<()> },
-    Log { ticket: TicketKey, level: LoggingLevel, logger: Option<Box<str>>, data: Json, accept: Accept<()> },
-    Ask { ticket: TicketKey, call: Call, accept: Accept<RequestKey>, outcome: oneshot::Sender<Outcome> },
-}
-
-/// Sends the result of a command to the handler.
-type Accept<T> = oneshot::Sender<Result<T, UsageError>>;
-
-/// A command that must be sent even from `Drop`, where nothing can be awaited. Each request sends a limited number of
-/// these.
-#[derive(Debug)]
-pub(super) enum FinalCommand {
-    Answer(TicketKey, Result<Json, ErrorObject>),
-    Release(TicketKey),
-    Withdraw(RequestKey),
-    /// The service has handled the changes of subscriptions that it received.
-    Reported,
-}
 
 /// The receiving ends of both channels for commands.
 #[derive(Debug)]

@@ -10,7 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::body::{Pieces, Unread, is_small, stream, whole};
 use crate::clock::{Alarm, now};
-use crate::server::requests::{Accepted, Command, Commands, FinalCommand, Requests};
+use crate::server::commands::{Command, FinalCommand};
+use crate::server::requests::{Accepted, Commands, Requests};
 
 /// Identifies a request of a connection before the machine has assigned the key of its exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,0 +1,30 @@
+//! Commands of handlers to the driver of a server.
+
+use mcp_proto::client::{Call, Outcome};
+use mcp_proto::server::{LoggingLevel, Progress, Scope};
+use mcp_proto::{ErrorObject, Json, Notification, RequestKey, TicketKey, UsageError};
+use tokio::sync::oneshot;
+
+/// A command of a handler. The result is sent through `accept` as soon as there is room for more.
+#[derive(Debug)]
+pub(super) enum Command {
+    Progress { ticket: TicketKey, progress: Progress, accept: Accept<()> },
+    Notify { scope: Scope, notification: Notification, accept: Accept<()> },
+    Publish { notification: Notification, accept: Accept<()> },
+    Log { ticket: TicketKey, level: LoggingLevel, logger: Option<Box<str>>, data: Json, accept: Accept<()> },
+    Ask { ticket: TicketKey, call: Call, accept: Accept<RequestKey>, outcome: oneshot::Sender<Outcome> },
+}
+
+/// Sends the result of a command to the handler.
+pub(super) type Accept<T> = oneshot::Sender<Result<T, UsageError>>;
+
+/// A command that must be sent even from `Drop`, where nothing can be awaited. Each request sends a limited number of
+/// these.
+#[derive(Debug)]
+pub(super) enum FinalCommand {
+    Answer(TicketKey, Result<Json, ErrorObject>),
+    Release(TicketKey),
+    Withdraw(RequestKey),
+    /// The service has handled the changes of subscriptions that it received.
+    Reported,
+}
