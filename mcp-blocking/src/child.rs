@@ -31,12 +31,12 @@ pub(crate) use process::Process;
 /// Inputs queued for the driver.
 pub(crate) const INBOX: usize = 64;
 /// How long a server that has closed its stdin may go on writing before it is killed.
-const DEAF: Duration = Duration::from_secs(2);
+const CLOSED_INPUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a server that is no child of this process may take to read the last lines.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often to check whether it has.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What happened to one of the processes; a restarted server has another `incarnation`.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) struct Child<I> {
     /// Closed while nothing more should be read from the server.
     backpressure: Arc<Backpressure>,
     /// When a server that no longer reads is killed.
-    deaf_until: Option<Instant>,
+    kill_at: Option<Instant>,
     /// Restarting it has failed, and the machine has not been notified yet.
     has_failed: bool,
     /// Its stdout ended before its stdin was closed.
@@ -102,7 +102,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
             writer: None,
             inbox,
             backpressure,
-            deaf_until: None,
+            kill_at: None,
             has_failed: false,
             has_left: false,
         }
@@ -135,16 +135,16 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         writer.close();
         let until = clock::now() + FLUSH_TIMEOUT;
         while !writer.is_done() && clock::now() < until {
-            pause(LOOK);
+            pause(CHECK_INTERVAL);
         }
     }
 
     fn respawn(&mut self) {
-        log::info!("the server ended when it was asked for its revisions; it is started anew");
+        log::info!("the server exited at `server/discover`; it is restarted");
         if let Some(writer) = self.writer.take() {
             writer.discard();
         }
-        self.deaf_until = None;
+        self.kill_at = None;
         if let Err(error) = self.spawn() {
             log::warn!("{error}");
             self.has_failed = true;
@@ -165,12 +165,12 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
         }
     }
 
-    fn patience(&self, is_stalled: bool, now: Instant) -> Duration {
+    fn max_wait(&self, is_stalled: bool, now: Instant) -> Duration {
         let is_taken = is_stalled && self.writer.as_ref().is_some_and(|writer| !writer.wake_when_written());
         if self.has_failed || is_taken {
             return Duration::ZERO;
         }
-        self.deaf_until.map_or(Duration::MAX, |at| at.saturating_duration_since(now))
+        self.kill_at.map_or(Duration::MAX, |at| at.saturating_duration_since(now))
     }
 
     fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
@@ -190,9 +190,9 @@ impl<M: HandleBytes<ServerStream>, I: From<FromChild> + Send + 'static> Feed<M> 
         if written > 0 {
             machine.handle_written(ServerStream, written, now);
         }
-        if self.deaf_until.is_some_and(|at| at <= now) {
-            log::warn!("the server reads no more, and does not end; it is killed");
-            self.deaf_until = None;
+        if self.kill_at.is_some_and(|at| at <= now) {
+            log::warn!("the server has closed its stdin and does not exit; it is killed");
+            self.kill_at = None;
             self.process.kill();
         }
         if std::mem::take(&mut self.has_failed) {
@@ -208,11 +208,11 @@ impl<M: HandleBytes<ServerStream>, I: From<FromChild> + Send + 'static> Feed<M> 
             Happened::Read(bytes) => machine.handle_bytes(ServerStream, &bytes, now),
             Happened::InputEnded => {
                 self.has_left = self.writer.is_some();
-                self.deaf_until = None;
+                self.kill_at = None;
                 machine.handle_eof(ServerStream, now);
             }
             // What the server wrote before it ended is still read.
-            Happened::OutputClosed => self.deaf_until = Some(now + DEAF),
+            Happened::OutputClosed => self.kill_at = Some(now + CLOSED_INPUT_TIMEOUT),
             Happened::Written => {}
         }
     }

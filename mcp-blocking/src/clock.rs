@@ -7,7 +7,7 @@ use mcp_proto::Instant;
 
 static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
 
-/// The time since the process first asked for it.
+/// The time since the first call in this process.
 pub(crate) fn now() -> Instant {
     Instant::after_start(START.elapsed())
 }

@@ -156,7 +156,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
         }
     }
 
-    fn patience(&self, _is_stalled: bool, _now: Instant) -> Duration {
+    fn max_wait(&self, _is_stalled: bool, _now: Instant) -> Duration {
         if self.busy.values().any(|busy| !busy.is_sent_reported) { UNSENT } else { Duration::MAX }
     }
 

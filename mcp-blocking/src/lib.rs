@@ -6,20 +6,26 @@
 //!
 //! # A client
 //!
-//! [`Client`] connects to a server over HTTP, or to one that it starts as a child process ([`Client::child`]). It may
-//! be cloned and used from any number of threads. Each call waits for its own response, and a slow call delays no
-//! other. A [`Handler`] receives the server's notifications and answers its requests.
+//! [`Client`] connects to a server over HTTP, over any pair of byte streams, or to one that it starts as a child
+//! process. It may be cloned and used from any number of threads. Each call waits for its own response, and a slow call
+//! delays no other. A [`Handler`] receives the server's notifications and answers its requests.
 //!
 //! ```no_run
 //! use mcp_blocking::Client;
 //! use mcp_proto::model::{CallToolRequestParams, CallToolResult, JsonObject, Payload};
 //!
-//! let client = Client::builder().http("https://example.com/mcp")?.name("my-app", "1.0.0").connect()?;
+//! let client = Client::builder().name("my-app", "1.0.0").http("https://example.com/mcp")?.connect()?;
 //! let params = CallToolRequestParams::new("search").arguments(JsonObject::new().with("query", "ureq"));
 //! let found = CallToolResult::from_json(&client.request("tools/call", Some(params.into()))?)?;
 //! println!("{:?}", found.content);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! | I want to connect to | I call, after `Client::builder()` |
+//! |---|---|
+//! | a server over HTTP, with either of the two HTTP transports | `.http(url)?.connect()` ([`Builder::http`]) |
+//! | a server that I start as a child process | `.child(command).connect()` ([`Builder::child`]) |
+//! | a server on a byte stream, or on my own stdin and stdout | `.stream(read, write).connect()` ([`Builder::stream`]) |
 //!
 //! The client reopens a lost session while calls are in flight. Requests that the server refused because of the lost
 //! session are sent again. All others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the
@@ -33,7 +39,11 @@
 //!
 //! # A server
 //!
-//! [`Server`] serves Streamable HTTP on `std::net`, by default only to clients on this machine.
+//! A [`Service`] handles requests; a function is enough. [`Incoming`] is a request as it receives it. [`Server`] serves
+//! Streamable HTTP on `std::net`, by default only to clients on this machine. [`StdioServer`] serves one client on stdin
+//! and stdout, or on another pair of byte streams. When it is stopped, or its client no longer reads, the thread that
+//! reads stdin stays blocked until stdin ends, because a blocking read cannot be interrupted; it does not keep the
+//! process from exiting.
 //!
 //! # Threads and memory
 //!

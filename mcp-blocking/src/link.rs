@@ -19,7 +19,7 @@ pub(crate) trait Link {
 
     /// How long the driver may wait before it calls [`Feed::catch_up`], whether something was received or not. While
     /// the machine `is_stalled`, the link sends to the inbox once the server has taken more of what was written.
-    fn patience(&self, is_stalled: bool, now: Instant) -> Duration;
+    fn max_wait(&self, is_stalled: bool, now: Instant) -> Duration;
 
     /// Ends the connection, and the server's process if there is one, once the machine is closed. `pause` waits for
     /// something to be received, but no longer than its argument, and returns whether the end is urgent. Returns how

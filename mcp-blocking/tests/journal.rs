@@ -52,7 +52,7 @@ fn what_a_client_of_a_server_does_wrong_and_handlers_that_panic_are_told_without
     let running = thread::spawn(move || server.run(serve).unwrap());
     let id = remote.session("2025-06-18");
     assert_eq!(remote.answer(&TestRequest::post("{\"secret").in_session(&id)).code(), 400);
-    assert!(line("a client did something wrong: not JSON at byte ").starts_with("INFO mcp_blocking"));
+    assert!(line("a client caused a fault: not JSON at byte ").starts_with("INFO mcp_blocking"));
     let call = TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"secret":1}}"#).in_session(&id);
     assert!(remote.answer(&call).text().contains("-32603"));
     assert!(line("the handler of m panicked").starts_with("ERROR mcp_blocking"));

@@ -21,13 +21,13 @@ pub(crate) fn bounded<T: Entry>(entries: usize, bytes: usize) -> (Sender<T>, Rec
     // The load bounds the channel.
     let (sender, receiver) = mpsc::unbounded_channel();
     let load = Arc::new(Load::default());
-    (Sender { sender, load: Arc::clone(&load), entries, bytes }, Receiver { receiver, load })
+    (Sender { queue: sender, load: Arc::clone(&load), entries, bytes }, Receiver { queue: receiver, load })
 }
 
 /// The sending end.
 #[derive(Debug)]
 pub(crate) struct Sender<T> {
-    sender: mpsc::UnboundedSender<T>,
+    queue: mpsc::UnboundedSender<T>,
     load: Arc<Load>,
     entries: usize,
     bytes: usize,
@@ -36,7 +36,7 @@ pub(crate) struct Sender<T> {
 /// The receiving end.
 #[derive(Debug)]
 pub(crate) struct Receiver<T> {
-    receiver: mpsc::UnboundedReceiver<T>,
+    queue: mpsc::UnboundedReceiver<T>,
     load: Arc<Load>,
 }
 
@@ -73,7 +73,7 @@ impl<T: Entry> Sender<T> {
             self.load.entries.fetch_add(1, Ordering::AcqRel);
             self.load.bytes.fetch_add(entry.weight(), Ordering::AcqRel);
             // If the receiver is gone, nothing is to be done.
-            let _ = self.sender.send(entry);
+            let _ = self.queue.send(entry);
         }
     }
 }
@@ -82,7 +82,7 @@ impl<T: Entry> Receiver<T> {
     /// Waits for the next entry. Returns `None` once the sender is gone and the queue is empty. Dropping the future
     /// loses nothing.
     pub(crate) async fn recv(&mut self) -> Option<T> {
-        let entry = match self.receiver.try_recv() {
+        let entry = match self.queue.try_recv() {
             Ok(entry) => entry,
             Err(TryRecvError::Empty | TryRecvError::Disconnected) => {
                 // Nothing is dropped while the queue is empty, so no entry goes missing after this.
@@ -90,7 +90,7 @@ impl<T: Entry> Receiver<T> {
                 if missed > 0 {
                     return Some(T::missed(missed));
                 }
-                self.receiver.recv().await?
+                self.queue.recv().await?
             }
         };
         self.load.bytes.fetch_sub(entry.weight(), Ordering::AcqRel);

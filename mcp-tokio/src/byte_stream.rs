@@ -83,7 +83,7 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
     }
 
     fn respawn(&mut self) {
-        tracing::info!("the server ended when it was asked for its revisions; it is started anew");
+        tracing::info!("the server exited at `server/discover`; it is restarted");
         self.discard_lines();
         self.closed_until = None;
         if let Some(child) = self.child.take() {
@@ -95,7 +95,7 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
                 (self.lines, self.child) = (Some(Lines::new(write)), Some(child));
             }
             Some(Err(error)) => {
-                tracing::warn!(%error, "the server cannot be started anew");
+                tracing::warn!(%error, "the server cannot be restarted");
                 self.has_failed = true;
             }
             None => self.has_failed = true,
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_stream_that_cannot_be_started_anew_has_ended() {
+    async fn a_stream_that_cannot_be_restarted_has_ended() {
         let (mut stream, _theirs) = narrow(4);
         stream.has_failed = true;
         let mut machine = machine();

@@ -19,7 +19,7 @@ use tracing::Instrument;
 use group::Group;
 
 /// How long a server may take to exit after its stdin was closed, and (on Unix) again after SIGTERM.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many bytes of a line of stderr are logged.
 const LOG_LINE: usize = 4096;
 
@@ -59,23 +59,23 @@ impl Child {
         let mut status = self.wait().await;
         let by_itself = status;
         if status.is_none() && self.group.terminate() {
-            tracing::info!("the server goes on although its stdin is closed; it is asked to end");
+            tracing::info!("the server still runs although its stdin is closed; it is terminated");
             status = self.wait().await;
         }
         if let Some(status) = status {
             tracing::debug!(%status, "the server has ended");
         } else {
-            tracing::warn!("the server does not end; it is killed");
+            tracing::warn!("the server does not exit; it is killed");
         }
         self.kill().await;
         by_itself
     }
 
     async fn wait(&mut self) -> Option<ExitStatus> {
-        match timeout(PATIENCE, self.process.wait()).await {
+        match timeout(EXIT_TIMEOUT, self.process.wait()).await {
             Ok(Ok(status)) => Some(status),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "the server's end cannot be waited for");
+                tracing::warn!(%error, "the exit of the server cannot be waited for");
                 None
             }
             Err(_) => None,
@@ -87,7 +87,7 @@ impl Child {
         self.group.kill();
         self.is_killed = true;
         // It has exited already or does so now, unless the operating system delays it.
-        if timeout(PATIENCE, self.process.kill()).await.is_err() {
+        if timeout(EXIT_TIMEOUT, self.process.kill()).await.is_err() {
             tracing::warn!("the server was killed, and its process is still there");
         }
     }

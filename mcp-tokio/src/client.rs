@@ -117,10 +117,10 @@ impl Client {
     /// [`Error::Usage`] if the request cannot be sent.
     pub async fn call(&self, call: Call) -> Result<InFlight, Error> {
         let (accept, accepted) = oneshot::channel();
-        let (progress, heard) = mpsc::channel(PROGRESS_CAPACITY);
+        let (progress, received) = mpsc::channel(PROGRESS_CAPACITY);
         let waiting = self.hand_in(call, Some(progress), Some(accept)).await?;
         match accepted.await {
-            Ok(()) => Ok(InFlight { waiting, progress: heard }),
+            Ok(()) => Ok(InFlight { waiting, progress: received }),
             Err(_) => Err(waiting.refusal().await),
         }
     }

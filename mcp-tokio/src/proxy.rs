@@ -56,15 +56,8 @@ pub struct Proxy {
 /// The server's side of a proxy that is not running yet.
 enum Upstream {
     #[cfg(feature = "http-client")]
-    Http {
-        relay: Box<Relay<Http>>,
-        http: HttpConfig,
-        options: HttpOptions,
-    },
-    Child {
-        relay: Box<Relay<Stdio>>,
-        command: Command,
-    },
+    Http(Box<(Relay<Http>, HttpConfig, HttpOptions)>),
+    Child(Box<(Relay<Stdio>, Command)>),
 }
 
 impl Proxy {
@@ -75,8 +68,8 @@ impl Proxy {
     /// [`UsageError`] if the configuration is invalid.
     #[cfg(feature = "http-client")]
     pub fn http(http: HttpConfig, options: HttpOptions, config: Config) -> Result<Self, UsageError> {
-        let relay = Box::new(Relay::new(Http::new(http.clone()), config)?);
-        Ok(Self::new(Upstream::Http { relay, http, options }))
+        let relay = Relay::new(Http::new(http.clone()), config)?;
+        Ok(Self::new(Upstream::Http(Box::new((relay, http, options)))))
     }
 
     /// Creates a proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. The child
@@ -105,8 +98,8 @@ impl Proxy {
     /// ```
     pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
         config.respawn = true;
-        let relay = Box::new(Relay::new(Stdio::new(), config)?);
-        Ok(Self::new(Upstream::Child { relay, command }))
+        let relay = Relay::new(Stdio::new(), config)?;
+        Ok(Self::new(Upstream::Child(Box::new((relay, command)))))
     }
 
     fn new(upstream: Upstream) -> Self {
@@ -162,16 +155,18 @@ impl Proxy {
         let is_stopped = self.is_stopped.subscribe();
         match self.upstream {
             #[cfg(feature = "http-client")]
-            Upstream::Http { relay, http, options } => {
+            Upstream::Http(server) => {
+                let (relay, http, options) = *server;
                 let span = tracing::info_span!("mcp_proxy", server = http.server());
                 let link = Exchanges::new(options, &http).map_err(io::Error::other)?;
-                Running { relay: *relay, link, client, observer, is_stopped }.run(written).instrument(span).await
+                Running { relay, link, client, observer, is_stopped }.run(written).instrument(span).await
             }
-            Upstream::Child { relay, mut command } => {
+            Upstream::Child(server) => {
+                let (relay, mut command) = *server;
                 let span = tracing::info_span!("mcp_proxy", program = ?command.as_std().get_program());
                 let start = move || child::start(&mut command, false);
                 let link = span.in_scope(|| ByteStream::start(ServerStream, start))?;
-                Running { relay: *relay, link, client, observer, is_stopped }.run(written).instrument(span).await
+                Running { relay, link, client, observer, is_stopped }.run(written).instrument(span).await
             }
         }
     }
@@ -182,8 +177,8 @@ impl fmt::Debug for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match &self.upstream {
             #[cfg(feature = "http-client")]
-            Upstream::Http { .. } => "http",
-            Upstream::Child { .. } => "child",
+            Upstream::Http(_) => "http",
+            Upstream::Child(_) => "child",
         };
         f.debug_struct("Proxy").field("upstream", &kind).finish_non_exhaustive()
     }
@@ -315,6 +310,6 @@ async fn flush(
 async fn until_stopped(is_stopped: &mut watch::Receiver<bool>) {
     // Without a sender, the proxy cannot be stopped any more.
     if is_stopped.wait_for(|is_stopped| *is_stopped).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }

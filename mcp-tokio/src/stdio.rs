@@ -23,12 +23,12 @@ pub(crate) struct Streams {
 impl Streams {
     pub(crate) fn open() -> io::Result<Self> {
         let ((read, fed), (write, taken)) = (duplex(CHUNK), duplex(CHUNK));
-        let (tell, written) = oneshot::channel();
+        let (report, written) = oneshot::channel();
         let (reader, writer) = (Handle::current(), Handle::current());
         thread::Builder::new().name("mcp-stdin".to_owned()).spawn(move || feed(&reader, fed))?;
         thread::Builder::new().name("mcp-stdout".to_owned()).spawn(move || {
             if take(&writer, taken).is_ok() {
-                let _ = tell.send(());
+                let _ = report.send(());
             }
         })?;
         Ok(Self { read, write, written })

@@ -15,7 +15,7 @@ pub(super) fn lead(command: &mut Command) {
 #[cfg(not(unix))]
 pub(super) fn lead(_command: &mut Command) {}
 
-/// Asks all processes of a server to end. Returns `false` if the platform has no way to ask.
+/// Sends SIGTERM to all processes of a server. Returns `false` if the platform has no such signal.
 #[cfg(unix)]
 pub(super) fn terminate(leader: &Child) -> bool {
     signal(leader, nix::sys::signal::Signal::SIGTERM);

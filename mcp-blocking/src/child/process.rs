@@ -10,11 +10,11 @@ use mcp_proto::driver::not_started;
 use super::group;
 
 /// How long a server may take to end once its stdin is closed, and again once it was asked to end.
-const PATIENCE: Duration = Duration::from_secs(2);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The same if the end is urgent, because the process that waits for this one has a timeout, too.
-const URGENT: Duration = Duration::from_millis(700);
+const URGENT_EXIT_TIMEOUT: Duration = Duration::from_millis(700);
 /// How often to check whether a server has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A server's process, if there is one now. Clones refer to the same process.
 #[derive(Debug, Clone, Default)]
@@ -51,18 +51,18 @@ impl Process {
         let mut wait = || {
             let began = Instant::now();
             self.wait(|| {
-                is_urgent |= pause(LOOK);
-                began.elapsed() < if is_urgent { URGENT } else { PATIENCE }
+                is_urgent |= pause(CHECK_INTERVAL);
+                began.elapsed() < if is_urgent { URGENT_EXIT_TIMEOUT } else { EXIT_TIMEOUT }
             })
         };
         let mut status = wait();
         if status.is_none() && self.terminate() {
-            log::info!("the server goes on although its stdin is closed; it is asked to end");
+            log::info!("the server still runs although its stdin is closed; it is terminated");
             status = wait();
         }
         match status {
             Some(status) => log::debug!("the server has ended ({status})"),
-            None if self.running().is_some() => log::warn!("the server does not end; it is killed"),
+            None if self.running().is_some() => log::warn!("the server does not exit; it is killed"),
             None => {}
         }
         self.kill();
@@ -76,7 +76,7 @@ impl Process {
                 Some(Ok(Some(status))) => return Some(status),
                 Some(Ok(None)) => {}
                 Some(Err(error)) => {
-                    log::warn!("the server's end cannot be waited for: {error}");
+                    log::warn!("the exit of the server cannot be waited for: {error}");
                     return None;
                 }
                 None => return None,

@@ -38,7 +38,7 @@ impl HandleBytes<ServerStream> for Heard {
 /// A server, and what was received from it.
 struct Running {
     child: Child<FromChild>,
-    heard: Heard,
+    received: Heard,
     inputs: Receiver<FromChild>,
     backpressure: Arc<Backpressure>,
 }
@@ -53,7 +53,7 @@ impl Running {
     fn start_command(command: Command) -> Self {
         let ((inbox, inputs), backpressure) = (sync_channel(INBOX), Arc::new(Backpressure::new()));
         let child = Child::start(command, Process::default(), Arc::new(inbox), Arc::clone(&backpressure)).unwrap();
-        Self { child, heard: Heard::default(), inputs, backpressure }
+        Self { child, received: Heard::default(), inputs, backpressure }
     }
 
     fn act(&mut self, action: StdioAction) {
@@ -66,29 +66,29 @@ impl Running {
 
     /// Feeds inputs until the condition holds.
     fn until(&mut self, is_heard: impl Fn(&Heard) -> bool) {
-        while !is_heard(&self.heard) {
+        while !is_heard(&self.received) {
             let received = self.inputs.recv_timeout(LONG);
-            let received = received.unwrap_or_else(|error| panic!("{error}: {:?}", self.heard));
-            self.child.feed(&mut self.heard, received, clock::now());
+            let received = received.unwrap_or_else(|error| panic!("{error}: {:?}", self.received));
+            self.child.feed(&mut self.received, received, clock::now());
         }
     }
 
     fn happened(&mut self, happened: Happened, now: Instant) {
         let incarnation = self.child.incarnation;
-        self.child.feed(&mut self.heard, FromChild { incarnation, happened }, now);
+        self.child.feed(&mut self.received, FromChild { incarnation, happened }, now);
     }
 
     fn catch_up(&mut self, now: Instant) {
-        self.child.catch_up(&mut self.heard, now);
+        self.child.catch_up(&mut self.received, now);
     }
 
-    fn patience(&self, is_stalled: bool, now: Instant) -> Duration {
-        <Child<FromChild> as Link>::patience(&self.child, is_stalled, now)
+    fn max_wait(&self, is_stalled: bool, now: Instant) -> Duration {
+        <Child<FromChild> as Link>::max_wait(&self.child, is_stalled, now)
     }
 
     /// The numbers that the server has printed, one per line.
     fn numbers(&self) -> Vec<u32> {
-        self.heard.said.lines().map(|line| line.parse().unwrap()).collect()
+        self.received.said.lines().map(|line| line.parse().unwrap()).collect()
     }
 
     /// Waits until all processes have closed the server's stdout.
@@ -119,15 +119,15 @@ fn is_left(process: u32) -> bool {
 fn a_server_is_written_to_and_heard_until_its_stdin_is_closed() {
     let mut running = Running::start("read -r line; echo \"got $line\"; cat; echo ended; exit 3");
     running.write("hello\n");
-    running.until(|heard| heard.said == "got hello\n");
+    running.until(|received| received.said == "got hello\n");
     let now = clock::now();
     running.catch_up(now);
     running.catch_up(now);
-    assert_eq!(running.heard.written, [6], "reported once, and no count of zero");
+    assert_eq!(running.received.written, [6], "reported once, and no count of zero");
     running.write("more\n");
     running.act(StdioAction::CloseWrite);
-    running.until(|heard| heard.ends == 1);
-    assert_eq!(running.heard.said, "got hello\nmore\nended\n");
+    running.until(|received| received.ends == 1);
+    assert_eq!(running.received.said, "got hello\nmore\nended\n");
     // It ended because its stdin was closed.
     assert_eq!(running.child.end(&mut patient), None);
 }
@@ -135,7 +135,7 @@ fn a_server_is_written_to_and_heard_until_its_stdin_is_closed() {
 #[test]
 fn what_ended_a_server_that_was_not_to_end_is_told() {
     let mut running = Running::start("exit 3");
-    running.until(|heard| heard.ends == 1);
+    running.until(|received| received.ends == 1);
     assert_eq!(running.child.end(&mut patient).and_then(|status| status.code()), Some(3));
 }
 
@@ -143,11 +143,11 @@ fn what_ended_a_server_that_was_not_to_end_is_told() {
 fn st17_at_the_end_stdin_is_closed_and_what_a_server_still_says_is_read() {
     let mut running = Running::start("cat; echo ended; exit 3");
     running.write("x");
-    running.until(|heard| heard.said == "x");
+    running.until(|received| received.said == "x");
     running.backpressure.set(false);
     assert_eq!(running.child.end(&mut patient), None);
-    running.until(|heard| heard.ends == 1);
-    assert_eq!(running.heard.said, "xended\n");
+    running.until(|received| received.ends == 1);
+    assert_eq!(running.received.said, "xended\n");
 }
 
 #[test]
@@ -161,12 +161,12 @@ fn px3_nothing_is_left_of_what_a_server_has_started_once_it_has_ended() {
 #[test]
 fn px3_nothing_is_left_of_a_server_that_is_dropped() {
     let mut running = Running::start("sleep 1000 & echo $$; wait");
-    running.until(|heard| heard.said.ends_with('\n'));
+    running.until(|received| received.said.ends_with('\n'));
     let Running { child, inputs, .. } = running;
     drop(child);
     assert!(Running::is_over(&inputs));
     #[cfg(target_os = "linux")]
-    assert!(!is_left(running.heard.said.trim().parse().unwrap()));
+    assert!(!is_left(running.received.said.trim().parse().unwrap()));
 }
 
 #[test]
@@ -179,19 +179,19 @@ fn st18_a_server_has_less_time_to_end_once_that_is_urgent() {
         pauses < 3
     });
     assert_eq!(status, None);
-    running.until(|heard| heard.ends == 1);
-    assert_eq!(running.heard.said, "asked\n");
+    running.until(|received| received.ends == 1);
+    assert_eq!(running.received.said, "asked\n");
 }
 
 #[test]
 fn er06_a_server_that_is_started_anew_takes_the_place_of_the_first() {
     let mut running = Running::start("echo $$; cat >/dev/null");
-    running.until(|heard| heard.said.ends_with('\n'));
+    running.until(|received| received.said.ends_with('\n'));
     let now = clock::now();
     running.happened(Happened::OutputClosed, now);
     running.act(StdioAction::Respawn);
-    assert_eq!(running.patience(false, now), Duration::MAX, "the new one reads");
-    running.until(|heard| heard.said.lines().count() == 2);
+    assert_eq!(running.max_wait(false, now), Duration::MAX, "the new one reads");
+    running.until(|received| received.said.lines().count() == 2);
     let numbers = running.numbers();
     assert_ne!(numbers[0], numbers[1]);
     #[cfg(target_os = "linux")]
@@ -200,9 +200,9 @@ fn er06_a_server_that_is_started_anew_takes_the_place_of_the_first() {
     // inbox.
     wait_until(|| Arc::strong_count(&running.child.inbox) == 3);
     while let Ok(received) = running.inputs.try_recv() {
-        running.child.feed(&mut running.heard, received, now);
+        running.child.feed(&mut running.received, received, now);
     }
-    assert_eq!(running.heard.ends, 0, "the end of the first is not that of the second");
+    assert_eq!(running.received.ends, 0, "the end of the first is not that of the second");
 }
 
 #[test]
@@ -214,17 +214,17 @@ fn er06_a_server_that_cannot_be_started_anew_has_ended() {
     std::fs::remove_file(&link).unwrap();
     running.act(StdioAction::Respawn);
     let now = clock::now();
-    assert_eq!(running.patience(false, now), Duration::ZERO);
+    assert_eq!(running.max_wait(false, now), Duration::ZERO);
     running.catch_up(now);
     running.catch_up(now);
-    assert_eq!((running.heard.ends, running.patience(false, now)), (1, Duration::MAX));
+    assert_eq!((running.received.ends, running.max_wait(false, now)), (1, Duration::MAX));
     assert_eq!(running.child.end(&mut |_| panic!("there is nothing to wait for")), None);
 }
 
 #[test]
 fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
     let mut running = Running::start("exec <&-; echo deaf; sleep 1000");
-    running.until(|heard| heard.said == "deaf\n");
+    running.until(|received| received.said == "deaf\n");
     // A process that another test is starting may briefly hold the other end of the pipe.
     let happened = loop {
         running.write("x");
@@ -235,28 +235,31 @@ fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
     assert!(matches!(happened, Happened::OutputClosed));
     let now = clock::now();
     running.happened(happened, now);
-    assert_eq!((running.patience(false, now), running.patience(false, now + DEAF)), (DEAF, Duration::ZERO));
-    running.catch_up(now + DEAF.saturating_sub(Duration::from_millis(1)));
+    assert_eq!(
+        (running.max_wait(false, now), running.max_wait(false, now + CLOSED_INPUT_TIMEOUT)),
+        (CLOSED_INPUT_TIMEOUT, Duration::ZERO)
+    );
+    running.catch_up(now + CLOSED_INPUT_TIMEOUT.saturating_sub(Duration::from_millis(1)));
     assert!(running.inputs.recv_timeout(Duration::from_millis(50)).is_err(), "it goes on");
-    running.catch_up(now + DEAF);
-    assert_eq!(running.patience(false, now + DEAF), Duration::MAX, "nothing is left to do");
-    running.until(|heard| heard.ends == 1);
+    running.catch_up(now + CLOSED_INPUT_TIMEOUT);
+    assert_eq!(running.max_wait(false, now + CLOSED_INPUT_TIMEOUT), Duration::MAX, "nothing is left to do");
+    running.until(|received| received.ends == 1);
 
     // If the server ends by itself, there is no timeout.
     let mut running = Running::start("cat");
     running.happened(Happened::OutputClosed, now);
     running.happened(Happened::InputEnded, now);
-    assert_eq!((running.patience(false, now), running.heard.ends), (Duration::MAX, 1));
+    assert_eq!((running.max_wait(false, now), running.received.ends), (Duration::MAX, 1));
 }
 
 #[test]
 fn fr14_a_machine_that_is_stalled_is_told_of_what_a_server_has_taken_without_a_wait() {
     let mut running = Running::start("cat >/dev/null");
     let now = clock::now();
-    assert_eq!((running.patience(false, now), running.patience(true, now)), (Duration::MAX, Duration::MAX));
+    assert_eq!((running.max_wait(false, now), running.max_wait(true, now)), (Duration::MAX, Duration::MAX));
     running.write("x");
     wait_until(|| running.child.writer.as_ref().unwrap().waiting() == 0);
-    assert_eq!((running.patience(true, now), running.patience(false, now)), (Duration::ZERO, Duration::MAX));
+    assert_eq!((running.max_wait(true, now), running.max_wait(false, now)), (Duration::ZERO, Duration::MAX));
     running.catch_up(now);
-    assert_eq!((running.heard.written.clone(), running.patience(true, now)), (vec![1], Duration::MAX));
+    assert_eq!((running.received.written.clone(), running.max_wait(true, now)), (vec![1], Duration::MAX));
 }

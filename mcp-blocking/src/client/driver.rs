@@ -111,10 +111,13 @@ where
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Action(action) => self.link.act(action),
-                Output::Event(event) => match ClientEvent::new(event, &self.server, self.connected.is_none()) {
-                    ClientEvent::Closed(_) => return true,
-                    event => self.on_event(event, events),
-                },
+                Output::Event(event) => {
+                    let event = ClientEvent::new(event, &self.server, self.connected.is_none());
+                    if let ClientEvent::Closed(_) = event {
+                        return true;
+                    }
+                    self.on_event(event, events);
+                }
             }
         }
         false
@@ -124,7 +127,7 @@ where
         let (is_stalled, now) = (!self.machine.wants_input(), clock::now());
         self.backpressure.set(!is_stalled);
         let due = self.machine.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
-        let input = inputs.recv_timeout(due.min(self.link.patience(is_stalled, now)));
+        let input = inputs.recv_timeout(due.min(self.link.max_wait(is_stalled, now)));
         let now = clock::now();
         self.link.catch_up(&mut self.machine, now);
         match input {
@@ -342,7 +345,7 @@ mod tests {
 
         fn act(&mut self, _: Self::Action) {}
 
-        fn patience(&self, _: bool, _: Instant) -> Duration {
+        fn max_wait(&self, _: bool, _: Instant) -> Duration {
             Duration::MAX
         }
 
@@ -370,14 +373,14 @@ mod tests {
             server: Arc::from("the server"),
             state,
         };
-        let (events, heard) = bounded(1, 100);
+        let (events, received) = bounded(1, 100);
         for number in 0..3 {
             driver.deliver(ForHandler::Notified(Notification::with_params("m", number.into())), &events);
         }
         driver.deliver(ForHandler::Observed(Observation::Reconnected), &events);
-        let Some(Next::Entry(ForHandler::Notified(first))) = heard.recv() else { panic!("the first") };
+        let Some(Next::Entry(ForHandler::Notified(first))) = received.recv() else { panic!("the first") };
         assert_eq!(first.params, Some(0.into()));
-        assert!(matches!(heard.recv(), Some(Next::Missed(3))));
+        assert!(matches!(received.recv(), Some(Next::Missed(3))));
     }
 
     /// A link that records what is written, and passes the test's lines to the machine as the server's.
@@ -399,7 +402,7 @@ mod tests {
             }
         }
 
-        fn patience(&self, _: bool, _: Instant) -> Duration {
+        fn max_wait(&self, _: bool, _: Instant) -> Duration {
             Duration::MAX
         }
 
@@ -423,7 +426,7 @@ mod tests {
     struct Turns {
         driver: Driver<Stdio, Wire>,
         events: Sender<ForHandler>,
-        heard: bounded::Receiver<ForHandler>,
+        received: bounded::Receiver<ForHandler>,
         commands: Commands,
         inbox: SyncSender<Mail<String>>,
         inputs: Receiver<Mail<String>>,
@@ -439,7 +442,7 @@ mod tests {
             let mut machine = proto::Client::new(Stdio::new(), config).unwrap();
             machine.connect(clock::now()).unwrap();
             let ((inbox, inputs), (connected, answer)) = (sync_channel(16), sync_channel(1));
-            let (events, heard) = bounded(8, 1000);
+            let (events, received) = bounded(8, 1000);
             let mut driver = Driver {
                 machine,
                 link: Wire::default(),
@@ -450,7 +453,7 @@ mod tests {
                 state: State::default(),
             };
             assert!(!driver.drain(&events));
-            Self { driver, events, heard, commands: Commands::to(inbox.clone()), inbox, inputs, answer }
+            Self { driver, events, received, commands: Commands::to(inbox.clone()), inbox, inputs, answer }
         }
 
         /// A driver that is connected to a server of this revision.
@@ -459,7 +462,7 @@ mod tests {
             let asked = turns.line();
             let is_modern = version == ProtocolVersion::V2026_07_28;
             let greeting = if is_modern { DISCOVERED.to_owned() } else { initialize_result(version.as_str()) };
-            turns.hear(result(&id(&asked), &greeting));
+            turns.receive(result(&id(&asked), &greeting));
             if !is_modern {
                 assert!(turns.line().contains("notifications/initialized"));
             }
@@ -473,7 +476,7 @@ mod tests {
             self.driver.drain(&self.events)
         }
 
-        fn hear(&mut self, line: String) {
+        fn receive(&mut self, line: String) {
             self.inbox.send(Mail::from(line)).unwrap();
             assert!(!self.turn());
         }
@@ -517,10 +520,10 @@ mod tests {
         let token = Json::parse(member(&first_line, "params")).unwrap();
         let token = token.member("_meta").unwrap().unwrap().member("progressToken").unwrap().unwrap();
         let params = format!(r#"{{"progressToken":{},"progress":1}}"#, token.to_text());
-        turns.hear(format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#));
+        turns.receive(format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#));
         let ResponseUpdate::Progress(progress) = first.wait() else { panic!("progress comes first") };
         assert_eq!(progress, Json::parse(params).unwrap());
-        turns.hear(result(&id(&first_line), r#"{"content":[]}"#));
+        turns.receive(result(&id(&first_line), r#"{"content":[]}"#));
         assert!(matches!(first.wait(), ResponseUpdate::Outcome(Outcome::Result(_))));
         turns.report(Input::Cancel(second_key));
         let cancelled = turns.line();
@@ -540,28 +543,28 @@ mod tests {
     #[test]
     fn what_the_server_asks_and_tells_comes_to_the_handler() {
         let mut turns = Turns::connected(ProtocolVersion::V2025_11_25);
-        turns.hear(tests_request("\"r\"", "roots/list"));
-        let Some(Next::Entry(ForHandler::Requested(ticket, method, None))) = turns.heard.recv() else {
+        turns.receive(tests_request("\"r\"", "roots/list"));
+        let Some(Next::Entry(ForHandler::Requested(ticket, method, None))) = turns.received.recv() else {
             panic!("a request")
         };
         assert_eq!(method.as_str(), "roots/list");
         turns.report(Input::Answer { ticket, answer: Ok(Json::parse(r#"{"roots":[]}"#).unwrap()) });
         assert_eq!(turns.line().trim(), result("\"r\"", r#"{"roots":[]}"#));
-        turns.hear(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_owned());
-        let received = turns.heard.recv();
+        turns.receive(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_owned());
+        let received = turns.received.recv();
         assert!(
             matches!(&received, Some(Next::Entry(ForHandler::Notified(notification)))
             if notification.method.as_str() == "notifications/tools/list_changed"),
             "{received:?}"
         );
-        turns.hear("no JSON".to_owned());
-        let received = turns.heard.recv();
+        turns.receive("no JSON".to_owned());
+        let received = turns.received.recv();
         assert!(matches!(&received, Some(Next::Entry(ForHandler::Observed(Observation::Faulted(_))))), "{received:?}");
         // A request is answered with an error if the handler's queue is full.
         for number in 0..8 {
             turns.events.try_send(ForHandler::Notified(Notification::with_params("m", number.into())), 1).unwrap();
         }
-        turns.hear(tests_request("\"s\"", "roots/list"));
+        turns.receive(tests_request("\"s\"", "roots/list"));
         let answer = turns.line();
         assert!(answer.contains(r#""id":"s","error":"#), "{answer}");
     }
@@ -587,13 +590,13 @@ mod tests {
         };
         let (_, events, number) = listen(&mut turns, 2);
         let filter = format!(r#"{},"notifications":{{"toolsListChanged":true}}"#, meta(&number));
-        turns.hear(notified("subscriptions/acknowledged", &filter));
+        turns.receive(notified("subscriptions/acknowledged", &filter));
         for _ in 0..3 {
-            turns.hear(notified("tools/list_changed", &meta(&number)));
+            turns.receive(notified("tools/list_changed", &meta(&number)));
         }
         assert!(matches!(events.recv(), Some(Next::Entry(Change::Listening(_)))));
         assert!(matches!(events.recv(), Some(Next::Entry(Change::Notified(_)))));
-        turns.hear(complete(&number));
+        turns.receive(complete(&number));
         assert!(matches!(events.recv(), Some(Next::Missed(2))));
         assert!(matches!(events.recv(), Some(Next::Entry(Change::Ended(Ok(_))))));
         assert!(events.recv().is_none() && turns.driver.state.listeners.is_empty());

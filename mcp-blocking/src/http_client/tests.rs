@@ -128,8 +128,8 @@ impl Pooled {
         self.pool.catch_up(&mut self.reported, clock::now());
     }
 
-    fn patience(&self) -> Duration {
-        <Pool<Fed> as Link>::patience(&self.pool, false, clock::now())
+    fn max_wait(&self) -> Duration {
+        <Pool<Fed> as Link>::max_wait(&self.pool, false, clock::now())
     }
 
     /// The numbers of idle workers, busy workers and waiting requests.
@@ -231,27 +231,27 @@ fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
 fn the_machine_is_told_once_when_a_request_has_left() {
     let mut harness = Pooled::new(4);
     let [first, second, third, last] = harness.keys[..] else { panic!("four keys") };
-    assert_eq!(harness.patience(), Duration::MAX);
+    assert_eq!(harness.max_wait(), Duration::MAX);
     // A request without a body is not reported as sent.
     harness.open(first, "/hang", None);
     harness.server.wait_for("GET /hang");
     harness.catch_up();
-    assert_eq!((harness.reported.of(first), harness.patience()), (vec![], Duration::MAX));
+    assert_eq!((harness.reported.of(first), harness.max_wait()), (vec![], Duration::MAX));
 
     harness.open(second, "/hang", Some(b"{}"));
-    assert_eq!(harness.patience(), UNSENT);
+    assert_eq!(harness.max_wait(), UNSENT);
     harness.is_sent(second);
-    assert_eq!((harness.reported.of(second), harness.patience()), (vec![], UNSENT));
+    assert_eq!((harness.reported.of(second), harness.max_wait()), (vec![], UNSENT));
     harness.catch_up();
     harness.catch_up();
-    assert_eq!((harness.reported.of(second), harness.patience()), (vec!["sent"], Duration::MAX));
+    assert_eq!((harness.reported.of(second), harness.max_wait()), (vec!["sent"], Duration::MAX));
 
     // Nothing is reported of an aborted exchange.
     harness.open(third, "/hang", Some(b"{}"));
     harness.is_sent(third);
     harness.abort(third);
     harness.catch_up();
-    assert_eq!((harness.reported.of(third), harness.patience()), (vec![], Duration::MAX));
+    assert_eq!((harness.reported.of(third), harness.max_wait()), (vec![], Duration::MAX));
 
     // A response implies that the request was sent.
     harness.open(last, "/endless", Some(b"{}"));
@@ -259,7 +259,7 @@ fn the_machine_is_told_once_when_a_request_has_left() {
         harness.step();
     }
     harness.catch_up();
-    assert_eq!((harness.reported.of(last)[0], harness.patience()), ("head", Duration::MAX));
+    assert_eq!((harness.reported.of(last)[0], harness.max_wait()), ("head", Duration::MAX));
     assert!(!harness.reported.of(last).contains(&"sent"));
 }
 
@@ -275,7 +275,7 @@ fn a_request_that_has_not_left_is_not_told_of() {
     let _connection = listener.accept().unwrap();
     thread::sleep(Duration::from_millis(50));
     harness.catch_up();
-    assert_eq!((harness.reported.of(key), harness.patience()), (vec![], UNSENT));
+    assert_eq!((harness.reported.of(key), harness.max_wait()), (vec![], UNSENT));
     harness.abort(key);
     while harness.counts() != (1, 0, 0) {
         harness.step();

@@ -318,9 +318,9 @@ where
             if is_stalled && !self.writer.wake_when_written() {
                 continue;
             }
-            let patience = self.link.patience(is_stalled, now);
-            if !patience.is_zero() {
-                self.due = earlier(self.relay.poll_timeout(), Some(now + patience));
+            let max_wait = self.link.max_wait(is_stalled, now);
+            if !max_wait.is_zero() {
+                self.due = earlier(self.relay.poll_timeout(), Some(now + max_wait));
                 return;
             }
         }

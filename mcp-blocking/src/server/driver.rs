@@ -218,7 +218,7 @@ where
                     let _ = waiting.send(Ok(outcome));
                 }
             }
-            Event::Faulted(fault) => log::info!("a client did something wrong: {fault}"),
+            Event::Faulted(fault) => log::info!("a client caused a fault: {fault}"),
             Event::Closed { session, reason } => {
                 if I::ENDS_WITH_SESSION {
                     self.closed = Some(reason);

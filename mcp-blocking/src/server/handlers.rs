@@ -177,7 +177,7 @@ impl Handlers {
         let mut state = self.shared.state();
         if !state.queue.push(Box::new(job)) {
             drop(state);
-            log::warn!("a notification was dropped: the service is behind");
+            log::warn!("a notification was dropped: the service is too slow");
             return;
         }
         if state.idle >= state.queue.len() || state.threads >= self.most {

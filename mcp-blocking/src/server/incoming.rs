@@ -16,7 +16,7 @@ use super::commands::{Command, Commands};
 /// A request of a client, with methods to send messages to that client while the request is served. It has all methods
 /// of [`IncomingRequest`].
 pub struct Incoming {
-    request: IncomingRequest,
+    request: Box<IncomingRequest>,
     shared: Arc<Shared>,
     commands: Commands,
 }
@@ -48,8 +48,8 @@ impl Shared {
 }
 
 impl Incoming {
-    pub(super) const fn new(request: IncomingRequest, shared: Arc<Shared>, commands: Commands) -> Self {
-        Self { request, shared, commands }
+    pub(super) fn new(request: IncomingRequest, shared: Arc<Shared>, commands: Commands) -> Self {
+        Self { request: Box::new(request), shared, commands }
     }
 
     /// Whether the request was cancelled.

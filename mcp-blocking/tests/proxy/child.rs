@@ -165,7 +165,7 @@ fn px3_a_server_that_reads_no_more_and_goes_on_is_ended() {
     assert!(proxy.line().contains(r#""id":8,"error":"#));
     assert_eq!(proxy.wait().0.code(), Some(1));
     let errors = proxy.errors().join("\n");
-    assert!(errors.contains("the server reads no more, and does not end; it is killed"), "{errors}");
+    assert!(errors.contains("the server has closed its stdin and does not exit; it is killed"), "{errors}");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn er06_a_server_that_ends_when_it_is_probed_is_started_anew() {
     proxy.end_input();
     assert!(proxy.wait().0.success());
     let errors = proxy.errors().join("\n");
-    assert!(errors.contains("it is started anew") && errors.contains("each is served in its own"), "{errors}");
+    assert!(errors.contains("it is restarted") && errors.contains("each is served in its own"), "{errors}");
 }
 
 #[test]

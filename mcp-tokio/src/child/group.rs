@@ -54,7 +54,7 @@ impl Group {
         Self
     }
 
-    #[expect(clippy::unused_self, reason = "there is no way to ask")]
+    #[expect(clippy::unused_self, reason = "the platform has no such signal")]
     pub(super) fn terminate(&self) -> bool {
         false
     }

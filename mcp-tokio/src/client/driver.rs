@@ -203,8 +203,9 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Action(action) => self.link.act(action),
-                Output::Event(event) => match ClientEvent::new(event, &self.server, self.connected.is_none()) {
-                    ClientEvent::Closed(reason) => {
+                Output::Event(event) => {
+                    let event = ClientEvent::new(event, &self.server, self.connected.is_none());
+                    if let ClientEvent::Closed(reason) = event {
                         if reason == CloseReason::Local {
                             tracing::debug!("the connection has ended");
                         } else {
@@ -212,8 +213,8 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
                         }
                         return true;
                     }
-                    event => self.on_event(event, notices),
-                },
+                    self.on_event(event, notices);
+                }
             }
         }
         false
@@ -307,7 +308,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
             }
             ClientEvent::Notified(notification) => {
                 if !notices.send(Notice::Notified(notification)) {
-                    tracing::warn!("a notification was dropped: the handler is behind");
+                    tracing::warn!("a notification was dropped: the handler is too slow");
                 }
             }
             ClientEvent::Observed(observation) => {
@@ -332,7 +333,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
                 };
                 tracing::warn!(reason, "there is no connection now");
             }
-            Observation::Faulted(fault) => tracing::info!(%fault, "the server did something wrong"),
+            Observation::Faulted(fault) => tracing::info!(%fault, "the server caused a fault"),
             Observation::RequestWaits { limit } => {
                 tracing::warn!(limit, "a request waits: as many as `Limits::exchanges` allows are with the server");
             }
@@ -437,11 +438,11 @@ mod tests {
         let mut driver =
             Driver::new(machine, Nothing, Arc::new(()), Arc::from("the server"), |_| None, connected, cancelled);
         driver.machine.connect(now()).unwrap();
-        let (notices, heard) = bounded(NOTICES, NOTICE_BYTES);
+        let (notices, received) = bounded(NOTICES, NOTICE_BYTES);
         let version = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
         feed(&mut driver, &notices, &format!(r#"{{"jsonrpc":"2.0","id":1,"result":{version}}}"#));
         assert!(driver.connected.is_none());
-        (driver, notices, heard)
+        (driver, notices, received)
     }
 
     fn feed(driver: &mut Driver<Stdio, Nothing>, notices: &Sender<Notice>, line: &str) {
@@ -493,7 +494,7 @@ mod tests {
             machine.handle_end(exchange, now());
             machine.listen(Json::empty_object().with_member("toolsListChanged", &true.into()), now()).unwrap()
         };
-        let (mut driver, notices, mut heard) = connected();
+        let (mut driver, notices, mut received) = connected();
         let (listener, mut changes) = bounded(4, 1000);
         driver.listeners.insert(key, listener);
         let scope = Scope::Subscription(key);
@@ -516,7 +517,7 @@ mod tests {
         let starts = ["Listening(", "Notified(", "Interrupted(Closed", "Notified(", "Missed(1", "Ended(Err(Failed"];
         assert!(all.len() == 6 && all.iter().zip(starts).all(|(event, start)| event.starts_with(start)), "{all:?}");
         drop(notices);
-        assert!(heard.recv().await.is_none(), "what belongs to a subscription is its listener's alone");
+        assert!(received.recv().await.is_none(), "what belongs to a subscription is its listener's alone");
 
         let unlisten = driver.unlisten.clone();
         drop(Subscription { key, changes, unlisten });

@@ -71,7 +71,7 @@ impl Notices {
 
     pub(super) fn notified(&self, session: SessionKey, notification: Notification) {
         if self.notifications.load(Ordering::Acquire) >= MOST_NOTIFICATIONS {
-            tracing::warn!(method = %notification.method, "a notification was dropped: the service is behind");
+            tracing::warn!(method = %notification.method, "a notification was dropped: the service is too slow");
             return;
         }
         self.notifications.fetch_add(1, Ordering::AcqRel);

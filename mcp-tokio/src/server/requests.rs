@@ -141,7 +141,7 @@ impl Requests {
                     let _ = waiting.send(outcome);
                 }
             }
-            Event::Faulted(fault) => tracing::info!(%fault, "a client did something wrong"),
+            Event::Faulted(fault) => tracing::info!(%fault, "a client caused a fault"),
             Event::Closed { session, reason } => {
                 tracing::debug!(?session, ?reason, "a session has ended");
                 self.notices.ended(session, reason);

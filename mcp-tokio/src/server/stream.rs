@@ -55,7 +55,7 @@ pub(super) async fn serve(
             written = lines.write_some(), if is_writable && !lines.is_idle() => match written {
                 Ok(bytes) => machine.handle_written(bytes, now()),
                 Err(error) => {
-                    tracing::debug!(%error, "the client reads no more");
+                    tracing::debug!(%error, "the client has closed its input");
                     (is_readable, is_writable) = (false, false);
                     buffer.clear();
                     machine.handle_eof(now());
