@@ -159,14 +159,16 @@ impl Proxy {
                 let (relay, http, options) = *server;
                 let span = tracing::info_span!("mcp_proxy", server = http.server());
                 let link = Exchanges::new(options, &http).map_err(io::Error::other)?;
-                Running { relay, link, client, observer, is_stopped }.run(written).instrument(span).await
+                let running = Running { relay, link, client, observer, is_stopped };
+                Box::pin(running.run(written).instrument(span)).await
             }
             Upstream::Child(server) => {
                 let (relay, mut command) = *server;
                 let span = tracing::info_span!("mcp_proxy", program = ?command.as_std().get_program());
                 let start = move || child::start(&mut command, false);
                 let link = span.in_scope(|| ByteStream::start(ServerStream, start))?;
-                Running { relay, link, client, observer, is_stopped }.run(written).instrument(span).await
+                let running = Running { relay, link, client, observer, is_stopped };
+                Box::pin(running.run(written).instrument(span)).await
             }
         }
     }
