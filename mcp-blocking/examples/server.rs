@@ -7,7 +7,7 @@ use mcp_proto::model::{
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json};
 
-fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
+fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     match incoming.method().as_str() {
         "tools/list" => Ok(ListToolsResult::new([Tool::without_arguments("hello").description("Says hello.")]).into()),
         "tools/call" if CallToolRequest::params(incoming.params())?.name == "hello" => {

@@ -66,7 +66,7 @@ const STACK: usize = 256 * 1024;
 /// use mcp_proto::server::Config;
 /// use mcp_proto::{ErrorObject, Json, code};
 ///
-/// fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
+/// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
 ///     let text = match incoming.method().as_str() {
 ///         "tools/list" => r#"{"tools":[{"name":"hello","inputSchema":{"type":"object"}}]}"#,
 ///         "tools/call" => r#"{"content":[{"type":"text","text":"Hello!"}]}"#,
@@ -283,7 +283,7 @@ mod tests {
     fn a_server_without_requests_ends_at_once() {
         let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
         let stopper = server.stopper();
-        let running = thread::spawn(move || server.run(|_: Incoming| Ok(Json::empty_object())));
+        let running = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())));
         // This connection is served and closed.
         let mut idle = TcpStream::connect(stopper.address).unwrap();
         io::Write::write_all(&mut idle, b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();

@@ -19,7 +19,7 @@ fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
     let mut shown = vec![format!("{server:?}"), format!("{stopper:?}"), format!("{:?}", server.publisher())];
     shown.push(format!("{:?}", StateKeys::new([171; 32])));
     let serving = thread::spawn(move || {
-        let serve = move |incoming: Incoming| {
+        let serve = move |incoming: &Incoming| {
             assert_eq!(incoming.headers()["authorization"], SECRET, "the handler itself sees it");
             tell.send(format!("{incoming:?}")).unwrap();
             Ok(Json::empty_object())

@@ -48,7 +48,7 @@ fn what_a_client_of_a_server_does_wrong_and_handlers_that_panic_are_told_without
     log::set_max_level(LevelFilter::Trace);
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
     let (remote, stopper) = (RawClient::new(&server.address().to_string()), server.stopper());
-    let serve = |_: Incoming| -> Result<Json, mcp_proto::ErrorObject> { panic!("a handler may fail") };
+    let serve = |_: &Incoming| -> Result<Json, mcp_proto::ErrorObject> { panic!("a handler may fail") };
     let running = thread::spawn(move || server.run(serve).unwrap());
     let id = remote.session("2025-06-18");
     assert_eq!(remote.answer(&TestRequest::post("{\"secret").in_session(&id)).code(), 400);

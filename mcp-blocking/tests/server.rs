@@ -124,7 +124,7 @@ fn a_handler_whose_request_is_cancelled_waits_for_no_answer_of_the_client() {
     server.max_handlers = 1;
     let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
     let serving = thread::spawn(move || {
-        let ask_twice = move |incoming: Incoming| {
+        let ask_twice = move |incoming: &Incoming| {
             outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
             outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
             Ok(Json::empty_object())
@@ -245,7 +245,7 @@ fn stopping_answers_those_who_wait() {
     let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
     let (done, is_done) = sync_channel(1);
     thread::spawn(move || {
-        let outcome = server.run(move |incoming: Incoming| {
+        let outcome = server.run(move |incoming: &Incoming| {
             begun.fetch_add(1, Ordering::Relaxed);
             reached.wait();
             while !incoming.is_cancelled() {
@@ -290,7 +290,7 @@ fn defect_b12_rp10_calls_that_wait_for_one_thread_are_all_served() {
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
         server
-            .run(|_: Incoming| {
+            .run(|_: &Incoming| {
                 thread::sleep(Duration::from_micros(100));
                 Ok(Json::empty_object())
             })
@@ -335,7 +335,7 @@ fn the_server_returns_when_the_last_answers_are_written() {
         let (address, stopper) = (server.address().to_string(), server.stopper());
         let thread = thread::spawn(move || {
             server
-                .run(move |incoming: Incoming| {
+                .run(move |incoming: &Incoming| {
                     begun.fetch_add(1, Ordering::Relaxed);
                     barrier.wait();
                     while !incoming.is_cancelled() {
@@ -378,7 +378,7 @@ fn waiting(calls: usize) -> (Running, Arc<AtomicUsize>, Arc<AtomicBool>) {
     server.max_handlers = 1;
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
-        let serve = move |_: Incoming| {
+        let serve = move |_: &Incoming| {
             count.fetch_add(1, Ordering::AcqRel);
             while !ends.load(Ordering::Acquire) {
                 thread::sleep(Duration::from_millis(1));
@@ -424,7 +424,7 @@ fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
-        let serve = move |incoming: Incoming| {
+        let serve = move |incoming: &Incoming| {
             let text = "x".repeat(100_000);
             for step in 1..=1000 {
                 incoming.progress(Progress {
@@ -457,7 +457,7 @@ fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
 struct Watching(SyncSender<String>, Mutex<Receiver<()>>);
 
 impl Service for Watching {
-    fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
         Err(ErrorObject::method_not_found(incoming.method()))
     }
 
@@ -538,7 +538,7 @@ fn defect_m4_what_is_held_open_leaves_room_for_requests() {
     let mut server = Server::bind("127.0.0.1:0", config).unwrap();
     server.max_connections = 8;
     let (address, stopper) = (server.address().to_string(), server.stopper());
-    let thread = thread::spawn(move || server.run(|_: Incoming| Ok(Json::empty_object())).unwrap());
+    let thread = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())).unwrap());
     let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
     let builder = Client::builder().http(&running.url).unwrap().versions([ProtocolVersion::V2026_07_28]);
     let client = builder.connect().unwrap();
@@ -562,7 +562,7 @@ fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
     let server = Server::bind("127.0.0.1:0", config).unwrap();
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
-        let serve = |incoming: Incoming| {
+        let serve = |incoming: &Incoming| {
             for _ in 0..100 {
                 let params = Json::from("x".repeat(100_000).as_str());
                 incoming.notify(Notification::with_params("notifications/message", params)).unwrap();
@@ -585,7 +585,7 @@ fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
 struct Noting(Sender<String>);
 
 impl Service for Noting {
-    fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
         Err(ErrorObject::method_not_found(incoming.method()))
     }
 
@@ -626,7 +626,7 @@ fn a_call_that_is_released_holds_no_connection_open() {
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || {
-        let serve = move |incoming: Incoming| {
+        let serve = move |incoming: &Incoming| {
             incoming.release();
             let _ = may_end.lock().unwrap().recv_timeout(Duration::from_secs(20));
             Ok(Json::empty_object())

@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn defect_k6_b12_nothing_is_left_of_calls_whose_clients_are_gone() {
-        let service: Arc<dyn Service> = Arc::new(|_: Incoming| Ok(Json::empty_object()));
+        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         let before = Arc::strong_count(&service);
         for request in 0..100 {
@@ -288,7 +288,7 @@ mod tests {
     /// The machine is notified at once when a reply cannot be sent, whether or not the connection reports its end.
     #[test]
     fn k6_a_stream_that_is_not_taken_ends_its_call() {
-        let service: Arc<dyn Service> = Arc::new(|_: Incoming| Ok(Json::empty_object()));
+        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         for is_taken in [true, false] {
             let params = r#""name":"t","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"progressToken":1}"#;
@@ -325,7 +325,7 @@ mod tests {
 
     #[test]
     fn k6_nothing_is_left_of_a_stream_whose_client_is_gone() {
-        let service: Arc<dyn Service> = Arc::new(|_: Incoming| Ok(Json::empty_object()));
+        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
         let (replies, responses) = replies(&stream);
@@ -353,7 +353,7 @@ mod tests {
     /// The connection that writes the stream is shut down, because it may be blocked in a write to its client.
     #[test]
     fn k1_k2_a_stream_that_is_not_read_is_aborted_with_its_connection() {
-        let service: Arc<dyn Service> = Arc::new(|_: Incoming| Ok(Json::empty_object()));
+        let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, _) = without_threads(&service);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn a_handler_sees_its_call_and_is_told_at_once_what_it_may_not_do() {
         let (seen, shown) = sync_channel(16);
-        let service: Arc<dyn Service> = Arc::new(move |incoming: Incoming| {
+        let service: Arc<dyn Service> = Arc::new(move |incoming: &Incoming| {
             let json = |json: Option<&Json>| json.map(|json| json.to_text().to_string()).unwrap_or_default();
             let say = |text: String| seen.send(text).unwrap();
             say(format!("{} of {}", incoming.method(), incoming.version()));

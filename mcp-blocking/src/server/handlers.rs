@@ -40,10 +40,9 @@ impl Job {
             Self::Call { incoming, .. } if incoming.is_cancelled() => {}
             Self::Call { service, incoming } => {
                 // If a handler panics, its request gets an error; the thread continues.
-                let (unanswered, method) = (incoming.unanswered(), incoming.method().clone());
-                let outcome = catch_unwind(AssertUnwindSafe(|| service.serve(incoming)));
-                unanswered.answer(outcome.unwrap_or_else(|_| {
-                    log::error!("the handler of {method} panicked");
+                let outcome = catch_unwind(AssertUnwindSafe(|| service.serve(&incoming)));
+                incoming.answer(outcome.unwrap_or_else(|_| {
+                    log::error!("the handler of {} panicked", incoming.method());
                     Err(ErrorObject::internal())
                 }));
             }
@@ -227,11 +226,11 @@ mod tests {
     use crate::clock;
 
     fn service() -> Arc<dyn Service> {
-        Arc::new(|_: Incoming| Ok(Json::empty_object()))
+        Arc::new(|_: &Incoming| Ok(Json::empty_object()))
     }
 
-    fn notified() -> Box<Job> {
-        Box::new(Job::Notified { service: service(), session: session(), notification: Notification::new("n") })
+    fn notified() -> Job {
+        Job::Notified { service: service(), session: session(), notification: Notification::new("n") }
     }
 
     fn session() -> SessionKey {
@@ -282,12 +281,12 @@ mod tests {
     fn rp9_notifications_that_wait_are_bounded_and_keep_out_nothing_else() {
         let mut queue = Queue::default();
         for _ in 0..MOST_NOTIFICATIONS {
-            assert!(queue.push(notified()));
+            assert!(queue.push(Box::new(notified())));
         }
-        assert!(!queue.push(notified()));
+        assert!(!queue.push(Box::new(notified())));
         assert!(queue.push(Box::new(Job::Ended { service: service(), session: session(), reason: CloseReason::Peer })));
         assert!(calls(1).into_iter().all(|(call, _)| queue.push(call)));
-        assert!(queue.pop().is_some() && queue.push(notified()) && !queue.push(notified()));
+        assert!(queue.pop().is_some() && queue.push(Box::new(notified())) && !queue.push(Box::new(notified())));
         let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!((left.len(), queue.notifications), (MOST_NOTIFICATIONS + 2, 0));
     }
@@ -299,7 +298,7 @@ mod tests {
     }
 
     impl Service for Gated {
-        fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
+        fn serve(&self, _: &Incoming) -> Result<Json, ErrorObject> {
             Ok(Json::empty_object())
         }
 
@@ -380,7 +379,7 @@ mod tests {
     fn a_thread_without_work_ends_after_some_time_and_not_when_it_is_woken_for_nothing() {
         let handlers = Handlers::with_idle(1, Duration::from_millis(300));
         let pool = Arc::clone(&handlers.shared);
-        handlers.push(*notified());
+        handlers.push(notified());
         wait_until(|| pool.state().idle == 1);
         for _ in 0..3 {
             pool.changed.notify_all();
@@ -390,7 +389,7 @@ mod tests {
         wait_until(|| pool.state().threads == 0);
         assert_eq!(pool.state().idle, 0);
         // A new thread is started.
-        handlers.push(*notified());
+        handlers.push(notified());
         wait_until(|| pool.state().threads == 1 && pool.state().queue.len() == 0);
     }
 
@@ -399,7 +398,7 @@ mod tests {
     fn k6_a_call_that_is_taken_back_at_last_is_not_run() {
         let served = Arc::new(Mutex::new(0));
         let count = Arc::clone(&served);
-        let service: Arc<dyn Service> = Arc::new(move |_: Incoming| {
+        let service: Arc<dyn Service> = Arc::new(move |_: &Incoming| {
             *count.lock().unwrap() += 1;
             Ok(Json::empty_object())
         });

@@ -9,7 +9,7 @@ use std::sync::mpsc::sync_channel;
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{LoggingLevel, Progress, Scope};
-use mcp_proto::{ErrorObject, Json, Notification, TicketKey, UsageError};
+use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use super::commands::{Command, Commands};
 
@@ -113,21 +113,8 @@ impl Incoming {
         answered.recv().map_err(|_| UsageError::Closed)?
     }
 
-    pub(super) fn unanswered(&self) -> Unanswered {
-        Unanswered { ticket: self.ticket(), commands: self.commands.clone() }
-    }
-}
-
-/// The way back for the answer to a request.
-#[derive(Debug)]
-pub(super) struct Unanswered {
-    ticket: TicketKey,
-    commands: Commands,
-}
-
-impl Unanswered {
-    pub(super) fn answer(self, answer: Result<Json, ErrorObject>) {
-        let _ = self.commands.send(Command::Answer { ticket: self.ticket, answer });
+    pub(super) fn answer(&self, answer: Result<Json, ErrorObject>) {
+        let _ = self.commands.send(Command::Answer { ticket: self.ticket(), answer });
     }
 }
 

@@ -16,7 +16,7 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     ///
     /// The error is sent to the client.
-    fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject>;
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject>;
 
     /// A client sent a notification.
     fn notified(&self, session: SessionKey, notification: Notification) {
@@ -49,7 +49,7 @@ pub trait Service: Send + Sync + 'static {
     /// struct Files;
     ///
     /// impl Service for Files {
-    ///     fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+    ///     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
     ///         Err(ErrorObject::method_not_found(incoming.method()))
     ///     }
     ///
@@ -91,8 +91,8 @@ pub trait Service: Send + Sync + 'static {
     }
 }
 
-impl<F: Fn(Incoming) -> Result<Json, ErrorObject> + Send + Sync + 'static> Service for F {
-    fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+impl<F: Fn(&Incoming) -> Result<Json, ErrorObject> + Send + Sync + 'static> Service for F {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
         self(incoming)
     }
 }

@@ -29,7 +29,7 @@ use crate::stdio::{Happened, Unknown, Writer, spawn_reader};
 /// use mcp_proto::server::Config;
 /// use mcp_proto::{ErrorObject, Json};
 ///
-/// fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
+/// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
 ///     let text = match incoming.method().as_str() {
 ///         "tools/list" => r#"{"tools":[{"name":"hello","inputSchema":{"type":"object"}}]}"#,
 ///         "tools/call" => r#"{"content":[{"type":"text","text":"Hello!"}]}"#,
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn a_server_on_a_byte_stream_answers_each_era_and_all_that_came_before_the_end_of_input() {
         let mut served =
-            Served::start(|incoming: Incoming| Ok(incoming.params().cloned().unwrap_or(Json::empty_object())));
+            Served::start(|incoming: &Incoming| Ok(incoming.params().cloned().unwrap_or(Json::empty_object())));
         served.write(&initialize("1", "2025-11-25"));
         assert!(served.line().starts_with(r#"{"jsonrpc":"2.0","id":1,"result":{"#));
         served.write(INITIALIZED);
@@ -261,7 +261,7 @@ mod tests {
         const FLOOD: usize = 16 << 20;
         let mut served = Served::start_with(
             |config| config.limits.queue_bytes = 64 * 1024,
-            |incoming: Incoming| Err(ErrorObject::method_not_found(incoming.method())),
+            |incoming: &Incoming| Err(ErrorObject::method_not_found(incoming.method())),
         );
         served.write(&initialize("1", "2025-11-25"));
         served.line();
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_server_on_a_byte_stream_that_is_stopped_answers_what_it_was_asked() {
-        let mut served = Served::start(|_: Incoming| {
+        let mut served = Served::start(|_: &Incoming| {
             thread::sleep(LONG);
             Ok(Json::empty_object())
         });
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn defect_k4_a_server_on_a_byte_stream_ends_in_time_whether_its_client_reads_or_not() {
-        let mut served = Served::start(|_: Incoming| Ok(Json::from("x".repeat(1 << 20).as_str())));
+        let mut served = Served::start(|_: &Incoming| Ok(Json::from("x".repeat(1 << 20).as_str())));
         served.write(&initialize("1", "2025-11-25"));
         served.line();
         served.write(INITIALIZED);

@@ -51,7 +51,7 @@ impl OverHttp {
         let server = Server::bind_with("127.0.0.1:0", tools::config(versions), HttpConfig::new()).unwrap();
         let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
         let (tell, told) = channel();
-        let serve = move |incoming: Incoming| -> Result<Json, ErrorObject> {
+        let serve = move |incoming: &Incoming| -> Result<Json, ErrorObject> {
             match tools::serve(incoming.method(), incoming.params()) {
                 Served::Answered(answer) => answer,
                 Served::Counted(result) => {

@@ -57,7 +57,7 @@ pub(crate) fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
 }
 
-fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
+fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     match incoming.method().as_str() {
         "echo" | "nap" => {
             if incoming.method().as_str() == "nap" {
@@ -121,11 +121,11 @@ fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
         "tools/call" => {
             let keys = StateKeys::new([8; 32]).with_earlier([7; 32]);
             let answers = incoming.params().and_then(|params| params.member("inputResponses").unwrap());
-            if let (Some(answers), Some("asked")) = (answers, keys.open(&incoming)?.as_deref()) {
+            if let (Some(answers), Some("asked")) = (answers, keys.open(incoming)?.as_deref()) {
                 return Ok(answers);
             }
             // Sealed with the earlier key, as if the server's key had changed meanwhile; the state can still be opened.
-            let state = StateKeys::new([7; 32]).seal(&incoming, "asked", Duration::from_secs(60));
+            let state = StateKeys::new([7; 32]).seal(incoming, "asked", Duration::from_secs(60));
             Ok(InputRequired::new().ask("who", "elicitation/create", Json::empty_object()).state(&state).into())
         }
         "client" => Ok(incoming.client_info().cloned().unwrap_or(Json::empty_object())),

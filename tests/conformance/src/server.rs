@@ -32,9 +32,8 @@ pub fn capabilities() -> Json {
 /// # Errors
 ///
 /// The error that is sent as the answer.
-#[expect(clippy::needless_pass_by_value, reason = "a service of mcp-blocking takes the request")]
-pub fn serve_blocking(incoming: mcp_blocking::Incoming) -> Result<Json, ErrorObject> {
-    run(serve(&Caller::Blocking(&incoming)))
+pub fn serve_blocking(incoming: &mcp_blocking::Incoming) -> Result<Json, ErrorObject> {
+    run(serve(&Caller::Blocking(incoming)))
 }
 
 /// Answers a request of `mcp-tokio`.

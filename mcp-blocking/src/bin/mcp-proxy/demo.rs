@@ -117,7 +117,7 @@ struct Tools {
 }
 
 impl Service for Tools {
-    fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
         let name = incoming.params().and_then(|params| member(params, "name"));
         let name = name.as_ref().and_then(Json::as_string);
         match (incoming.method().as_str(), name.as_deref()) {
@@ -131,7 +131,7 @@ impl Service for Tools {
                 }
                 Ok(parse(r#"{"content":[{"type":"text","text":"one, two, three"}]}"#))
             }
-            ("tools/call", Some("greet")) => greet(&incoming),
+            ("tools/call", Some("greet")) => greet(incoming),
             _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
         }
     }
