@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use mcp_blocking::{Change, Client, Error, Handler, HttpOptions, HttpServer, Observation};
 use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
-use mcp_proto::{Era, ErrorObject, Failed, Json, Method, Notification, ProtocolVersion};
+use mcp_proto::{Era, ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, echo_server, mcp_server, modern_server};
 use mcp_testkit::messages::{DISCOVERED, complete, error, event, initialize_result, request, result};
 use tests::bad_answers::BAD_ANSWERS;
@@ -160,6 +160,45 @@ fn aborting_closes_the_connection_of_a_server_that_is_silent() {
         assert_eq!(failure(call.wait()), Failed::Closed);
         closing.join().unwrap();
     }
+}
+
+#[test]
+fn progress_is_returned_until_the_outcome_which_is_returned_afterwards() {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
+        connection.begin_events()?;
+        let params = format!(r#"{{"progressToken":{},"progress":1}}"#, asked.id);
+        let progress = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
+        connection.chunk(event(&progress))?;
+        connection.chunk(event(&result(&asked.id, "{}")))?;
+        connection.finish()
+    }));
+    let client = connect(&server);
+    let mut call = client.call(Call::new("tools/call").with_progress()).unwrap();
+    assert_eq!(call.progress().unwrap().member("progress").unwrap(), Some(1.into()));
+    assert_eq!((call.progress(), call.progress()), (None, None));
+    assert_eq!(call.wait().unwrap(), json("{}"));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_client_on_a_byte_stream_uses_its_server_until_it_is_closed() {
+    let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+    let server = thread::spawn(move || {
+        let serve = |incoming: &mcp_blocking::Incoming| Ok(Json::from(incoming.method().as_str()));
+        let config = mcp_proto::server::Config::new("s", "1");
+        mcp_blocking::StdioServer::new(config).run_on(theirs.try_clone().unwrap(), theirs, serve)
+    });
+    let client = Client::builder().stream(ours.try_clone().unwrap(), ours).connect().unwrap();
+    assert_eq!(client.request("hello", None).unwrap(), Json::from("hello"));
+    assert_eq!(client.transport(), None);
+    let other = client.clone();
+    // What is sent last is written before the stream is closed.
+    client.notify(Notification::new("notifications/x")).unwrap();
+    client.close();
+    assert!(matches!(other.request("hello", None), Err(Error::Usage(UsageError::Closed))));
+    other.close();
+    drop((client, other));
+    assert_eq!(server.join().unwrap().unwrap(), client::CloseReason::Peer);
 }
 
 struct Listener {

@@ -109,6 +109,10 @@ async fn a_conversation_in_memory() {
     }
     assert_eq!((steps, call.wait().await.unwrap()), (3, json("{}")));
     assert_eq!(heard.recv().await.unwrap(), "counted");
+    let call = client.call(Call::new("count").with_progress()).await.unwrap();
+    let mut steps = 0;
+    assert_eq!(call.wait_with(|_| steps += 1).await.unwrap(), json("{}"));
+    assert_eq!((steps, heard.recv().await.as_deref()), (3, Some("counted")));
     let asked = client.request("ask", None).await.unwrap();
     assert!(asked.to_text().contains("Result"), "{}", asked.to_text());
     assert!(matches!(client.request("nothing", None).await, Err(Error::Server(error)) if error.code() == -32601));

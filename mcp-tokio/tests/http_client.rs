@@ -23,7 +23,7 @@ use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
 use mcp_testkit::loopback_server::{Duplex, LoopbackServer, echo_server, mcp_server};
 use mcp_testkit::messages::{event, result};
-use mcp_tokio::{Client, Error, Handler, HttpOptions, reqwest};
+use mcp_tokio::{Client, Error, Handler, HttpOptions, Observation, reqwest};
 use running::{Running, json};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
@@ -466,6 +466,29 @@ async fn defect_b5_a_self_signed_certificate_of_an_authority_is_an_error_that_sa
         .to_string();
     let said = "its certificate is one of an authority (CA:TRUE), which no server may use as its own; ";
     assert!(error.contains(said), "{error}");
+}
+
+struct Observing(tokio::sync::mpsc::UnboundedSender<Observation>);
+
+impl Handler for Observing {
+    async fn observed(&self, observation: Observation) {
+        let _ = self.0.send(observation);
+    }
+}
+
+#[tokio::test]
+async fn a_handler_observes_what_needs_no_answer() {
+    let server = LoopbackServer::start(mcp_server(|asked, connection| {
+        connection.begin_events()?;
+        connection.chunk(event("no JSON"))?;
+        connection.chunk(event(&result(&asked.id, "{}")))?;
+        connection.finish()
+    }));
+    let (seen, mut observed) = tokio::sync::mpsc::unbounded_channel();
+    let client = Client::builder().handler(Observing(seen)).http(&server.url()).unwrap().connect().await.unwrap();
+    client.request("tools/call", None).await.unwrap();
+    let observation = timeout(Duration::from_secs(20), observed.recv()).await.unwrap();
+    assert!(matches!(observation, Some(Observation::Faulted(_))), "{observation:?}");
 }
 
 #[tokio::test]
