@@ -142,7 +142,7 @@ pub fn all() -> Vec<Texts> {
         ),
         texts(
             "BodyKind",
-            "mcp-proto/src/error/failed.rs",
+            "mcp-proto/src/spec/header.rs",
             vec![
                 BodyKind::Empty,
                 BodyKind::Json,
