@@ -75,6 +75,7 @@ impl FilteringProxy {
     }
 
     /// Handles what the client has sent.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "other events need nothing from the proxy")]
     fn on_server_event(&mut self, event: server::Event, now: Instant) {
         use server::Event as E;
         match event {
@@ -118,6 +119,7 @@ impl FilteringProxy {
     }
 
     /// Handles what the server has sent.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "other events need nothing from the proxy")]
     fn on_client_event(&mut self, event: client::Event, now: Instant) {
         use client::Event as E;
         match event {
@@ -151,6 +153,12 @@ impl FilteringProxy {
                 match self.server.request(self.server.session(), call(&method, params), now) {
                     Ok(request) => drop(self.to_client.insert(request, ticket)),
                     Err(error) => self.client.answer(ticket, Err(internal(&error)), now),
+                }
+            }
+            E::RequestCancelled { ticket, params } => {
+                let request = self.to_client.iter().find(|(_, open)| open.key() == ticket).map(|(key, _)| *key);
+                if let Some(request) = request.filter(|request| self.to_client.remove(request).is_some()) {
+                    self.server.cancel_with(request, &params, now);
                 }
             }
             E::Notified { method, params, .. } => {

@@ -93,11 +93,14 @@ fn requests_of_the_server_and_cancellations_pass_with_the_ids_of_each_side() {
         assert_eq!(*asked, request(id, method, "{}"));
         assert_eq!(harness.client(&result(id, "{}")), (vec![], vec![result("\"s\"", "{}")]));
     }
+    let (to_client, _) = harness.server(&request("\"t\"", "roots/list", "{}"));
+    let id = to_client[0].split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).expect("an id").to_owned();
     harness.client(&request("7", "tools/call", r#"{"name":"echo","_meta":{"progressToken":"p"}}"#));
     let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"p","progress":1}}"#;
     assert_eq!(harness.server(progress), (vec![progress.to_owned()], vec![]));
     let cancelled =
         |id| format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+    assert_eq!(harness.server(&cancelled("\"t\"")), (vec![cancelled(&id)], vec![]));
     assert_eq!(harness.client(&cancelled("7")), (vec![], vec![cancelled("2")]));
     assert_eq!(harness.server(&result("2", "{}")), (vec![], vec![]), "no answer to a cancelled request");
 }
