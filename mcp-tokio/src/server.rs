@@ -14,8 +14,8 @@
 //! | `http/connection` | one connection |
 //! | `http/connections` | limits the number of connections, and closes idle ones for new ones |
 
-#[cfg(feature = "http-server")]
 mod commands;
+#[cfg(feature = "http-server")]
 mod http;
 mod incoming;
 mod notices;
