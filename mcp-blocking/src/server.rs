@@ -5,6 +5,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `commands` | commands of handlers and of the application to the driver |
 //! | `http1` | parses and writes HTTP/1.1 |
 //! | `connection` | requests and responses of one connection |
 //! | `connections` | limits the connections, and closes one to make room for another |

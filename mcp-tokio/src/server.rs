@@ -2,6 +2,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `commands` | commands of handlers to the driver |
 //! | `service` | the application's handler for requests |
 //! | `incoming` | a request as its handler receives it |
 //! | `requests` | requests in progress: connects the machine and the handlers |
