@@ -188,6 +188,7 @@ fn a_client_on_a_byte_stream_uses_its_server_until_it_is_closed() {
         let config = mcp_proto::server::Config::new("s", "1");
         mcp_blocking::StdioServer::new(config).run_on(theirs.try_clone().unwrap(), theirs, serve)
     });
+    let socket = ours.try_clone().unwrap();
     let client = Client::builder().stream(ours.try_clone().unwrap(), ours).connect().unwrap();
     assert_eq!(client.request("hello", None).unwrap(), Json::from("hello"));
     assert_eq!(client.transport(), None);
@@ -198,6 +199,8 @@ fn a_client_on_a_byte_stream_uses_its_server_until_it_is_closed() {
     assert!(matches!(other.request("hello", None), Err(Error::Usage(UsageError::Closed))));
     other.close();
     drop((client, other));
+    // The two halves are one socket, which stays open while a thread reads from it.
+    socket.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(server.join().unwrap().unwrap(), client::CloseReason::Peer);
 }
 
