@@ -90,7 +90,8 @@ fn defect_b3_no_more_requests_than_allowed_are_with_the_server_and_pings_get_thr
 
 #[test]
 fn a_server_that_is_down_is_told_in_words_and_used_as_soon_as_it_is_up() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // An address that no other test listens on, so that the port stays free.
+    let free = std::net::TcpListener::bind("127.0.0.92:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
     drop(free);
     let mut proxy = Proxy::start(&[&format!("http://{address}/mcp")]);
