@@ -108,7 +108,8 @@ fn defect_b6_a_failure_of_the_http_proxy_is_not_blamed_on_the_server() {
         connection.close();
         connection.reply("502 Bad Gateway", &[], "")
     });
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    // An address that no other test listens on, so that the port stays free.
+    let free = TcpListener::bind("127.0.0.93:0").unwrap();
     let nothing = free.local_addr().unwrap().to_string();
     drop(free);
     for (proxy, text) in [
