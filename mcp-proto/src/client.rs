@@ -43,7 +43,7 @@ mod restore;
 mod stdio;
 mod transport;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
 use crate::Instant;
 use crate::codec::json::Json;
@@ -55,7 +55,7 @@ use crate::conversation::outbox::{Outbox, Output};
 use crate::conversation::outgoing::Outgoing;
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::limits::Load;
-use crate::spec::{Era, Method, ProtocolVersion};
+use crate::spec::{Method, ProtocolVersion};
 use crate::transport::Transport;
 use connection::Connection;
 use detection::Detection;
@@ -63,7 +63,7 @@ use handshake::{Handshake, Phase};
 use identity::Identity;
 use listen::Subscriptions;
 use restore::Settings;
-use transport::{Inbound, Role, TransportOutput};
+use transport::{InboundQueue, Role, TransportOutput};
 
 pub use config::{Call, Config};
 pub use detected_era::{DetectedBy, DetectedEra};
@@ -119,9 +119,7 @@ pub struct Client<T: Transport> {
     subscriptions: Subscriptions,
     timers: Deadlines<Timer>,
     reports: Reports,
-    inbound: VecDeque<Inbound>,
-    /// Whether `inbound` is being handled: what is added to it will be, too.
-    is_handling_inbound: bool,
+    inbound: InboundQueue,
     out: Outbox<T::Action, Event>,
 }
 
@@ -206,8 +204,7 @@ impl<T: ClientTransport> Client<T> {
             subscriptions: Subscriptions::new(),
             timers: Deadlines::new(),
             reports: Reports::default(),
-            inbound: VecDeque::new(),
-            is_handling_inbound: false,
+            inbound: InboundQueue::default(),
             out: Outbox::new(),
             config,
         })
@@ -249,7 +246,7 @@ impl<T: ClientTransport> Client<T> {
     pub fn connect_with(&mut self, opening: Opening, now: Instant) -> Result<(), UsageError> {
         self.check_unconnected()?;
         let known = match opening {
-            Opening::Initialize(_) => Some(DetectedEra::known(Era::Legacy)),
+            Opening::Initialize(_) => Some(DetectedEra::legacy(DetectedBy::Known)),
             Opening::Discover(_) => None,
         };
         self.connection.detection = Detection::new(&self.allowed_versions(), known, T::SILENCE_MEANS_LEGACY);
@@ -523,8 +520,7 @@ impl<T: ClientTransport> Client<T> {
     }
 
     fn allowed_versions(&self) -> Vec<ProtocolVersion> {
-        let is_allowed =
-            |version: &ProtocolVersion| self.transport.may_be_modern() || version.rules().era == Era::Legacy;
+        let is_allowed = |version: &ProtocolVersion| self.transport.may_be_modern() || !version.is_stateless();
         self.config.versions.iter().copied().filter(is_allowed).collect()
     }
 
@@ -570,7 +566,7 @@ impl<T: ClientTransport> Client<T> {
         // A server that sends requests without reading the answers must not fill the memory (M3).
         let is_taken = self.transport.takes_answer(message.payload_len(), &self.config.limits);
         let message = if is_taken { message } else { message.overloaded() };
-        if self.is_handling_inbound {
+        if self.inbound.is_handled {
             // A server can send any number of requests in one chunk, and a nested call for each would take stack for each.
             let output = &mut TransportOutput { out: &mut self.out, inbound: &mut self.inbound };
             return self.transport.send(&message, Role::Answer, now, output);
@@ -606,11 +602,11 @@ impl<T: ClientTransport> Client<T> {
         act: impl FnOnce(&mut T, &mut TransportOutput<'_, T::Action>),
     ) {
         act(&mut self.transport, &mut TransportOutput { out: &mut self.out, inbound: &mut self.inbound });
-        let is_nested = std::mem::replace(&mut self.is_handling_inbound, true);
-        while let Some(inbound) = self.inbound.pop_front() {
+        let is_nested = std::mem::replace(&mut self.inbound.is_handled, true);
+        while let Some(inbound) = self.inbound.messages.pop_front() {
             self.on_inbound(inbound, now);
         }
-        self.is_handling_inbound = is_nested;
+        self.inbound.is_handled = is_nested;
     }
 }
 

@@ -81,7 +81,7 @@ use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 use crate::transport::Transport;
 use config::Handling;
-use session::Session;
+use session::{Purpose, Session};
 use shared::{Shared, Usage};
 use stateless::Stateless;
 use subscribed::SubscribedResources;
@@ -432,7 +432,7 @@ impl<T: ServerTransport> Server<T> {
         if let Some(session) = scope.session() {
             let session = self.sessions.get(&session).ok_or(UsageError::Closed)?;
             let is_open = scope.ticket().is_none_or(|ticket| session.incoming.get(ticket).is_some());
-            if is_open && session.logging_level.is_some_and(|lowest| level < lowest) {
+            if is_open && session.settings.logging_level.is_some_and(|lowest| level < lowest) {
                 return Ok(());
             }
         }
@@ -459,9 +459,10 @@ impl<T: ServerTransport> Server<T> {
                 return Err(UsageError::NotConnected);
             }
         }
+        let purpose = Purpose::Application { during: scope.ticket() };
         let session = scope.session().unwrap_or(SessionKey::FIRST);
         let (session, _, shared) = &mut self.split_at(session, now);
-        session.as_mut().ok_or(UsageError::Closed)?.ask(call, scope.ticket(), None, shared)
+        session.as_mut().ok_or(UsageError::Closed)?.ask(call, purpose, shared)
     }
 
     /// Cancels a request to the client. Its outcome is [`Failed::Cancelled`], unless it has ended already.
@@ -608,7 +609,7 @@ impl<T: ServerTransport> Server<T> {
     /// The lowest level of log messages that the client of a session has set with `logging/setLevel`.
     #[must_use]
     pub fn logging_level(&self, session: SessionKey) -> Option<LoggingLevel> {
-        self.sessions.get(&session)?.logging_level
+        self.sessions.get(&session)?.settings.logging_level
     }
 
     /// The configuration.
@@ -621,7 +622,7 @@ impl<T: ServerTransport> Server<T> {
     #[must_use]
     pub fn load(&self) -> Load {
         let sessions = || self.sessions.values();
-        let subscribed = sessions().map(|session| session.subscribed.len()).sum::<usize>();
+        let subscribed = sessions().map(|session| session.settings.subscribed.len()).sum::<usize>();
         let own = Load {
             sessions: sessions().filter(|session| session.is_open()).count(),
             requests_in: self.usage.requests,

@@ -9,7 +9,9 @@ pub mod meta;
 mod method;
 pub(crate) mod param_headers;
 mod revision;
+mod supported;
 
 pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};
-pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId};
+pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId, names_stateless};
 pub use revision::{Era, ProtocolVersion, Rules};
+pub(crate) use supported::SupportedVersions;

@@ -24,8 +24,7 @@ use crate::conversation::keys::{RequestKey, TicketKey};
 use crate::conversation::outgoing::{Attempts, NewRequest, RequiredInput, Sending};
 use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
 use crate::limits::Limits;
-use crate::spec::{Era, ProtocolVersion};
-use crate::spec::{Method, code};
+use crate::spec::{Method, ProtocolVersion, SupportedVersions, code};
 
 /// The first pause before a request whose interim result asks for no input is sent again (MD-I-06); it doubles.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -129,9 +128,7 @@ impl<T: ClientTransport> Client<T> {
     /// Sends the request again in the newest common revision, at most once for each revision (MD-V-02).
     fn correct_version(&mut self, request: RequestKey, error: ErrorObject, now: Instant) {
         let named = supported_versions(&error).unwrap_or_default();
-        let is_mutual = |version: &&ProtocolVersion| version.rules().era == Era::Modern && named.contains(version);
-        let mutual = self.config.versions.iter().filter(is_mutual);
-        let version = mutual.max().copied();
+        let version = SupportedVersions::new(&self.config.versions).in_common_with(&named).newest_modern();
         let is_new = |version: &ProtocolVersion| {
             self.outgoing.attempts_mut(request).is_some_and(|attempts| attempts.corrected.insert(*version))
         };

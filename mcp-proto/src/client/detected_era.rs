@@ -27,6 +27,14 @@ pub struct DetectedEra {
 }
 
 impl DetectedEra {
+    pub(crate) const fn legacy(by: DetectedBy) -> Self {
+        Self { era: Era::Legacy, by }
+    }
+
+    pub(crate) const fn modern(by: DetectedBy) -> Self {
+        Self { era: Era::Modern, by }
+    }
+
     /// An era that is known from an earlier connection.
     #[must_use]
     pub const fn known(era: Era) -> Self {

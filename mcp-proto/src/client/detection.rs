@@ -15,8 +15,7 @@ use super::event::{Outcome, Unavailable};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::error::{Failed, InvalidResponse};
-use crate::spec::code;
-use crate::spec::{Era, ProtocolVersion};
+use crate::spec::{Era, ProtocolVersion, SupportedVersions, code};
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +33,7 @@ pub(super) enum Step {
 /// The state of the detection: the allowed revisions, and the results so far.
 #[derive(Debug)]
 pub(super) struct Detection {
-    versions: Vec<ProtocolVersion>,
+    versions: SupportedVersions,
     /// The era that was known at the start, or with which a connection was made.
     settled: Option<DetectedEra>,
     detected_era: Option<DetectedEra>,
@@ -52,11 +51,10 @@ pub(super) struct Detection {
 impl Detection {
     /// A detection among these revisions.
     pub(super) fn new(versions: &[ProtocolVersion], known: Option<DetectedEra>, silence_means_legacy: bool) -> Self {
-        let mut eras = versions.iter().map(|version| version.rules().era);
-        let first = eras.next().unwrap_or(Era::Legacy);
-        let only = eras.all(|era| era == first).then_some(DetectedEra { era: first, by: DetectedBy::Configured });
+        let versions = SupportedVersions::new(versions);
+        let only = versions.only_era().map(|era| DetectedEra { era, by: DetectedBy::Configured });
         Self {
-            versions: versions.to_vec(),
+            versions,
             settled: only.or(known),
             detected_era: only.or(known),
             corrected: BTreeSet::new(),
@@ -73,16 +71,17 @@ impl Detection {
         self.refused = None;
         self.has_asked_again = false;
         self.detected_era = self.settled;
-        match (self.newest(Era::Modern), self.detected_era.map(|detected_era| detected_era.era)) {
-            (None, _) | (Some(_), Some(Era::Legacy)) => self.initialize(None),
+        let is_known_legacy = self.detected_era.is_some_and(|detected_era| detected_era.era == Era::Legacy);
+        match self.versions.newest_modern().filter(|_| !is_known_legacy) {
             // `server/discover` is sent even if only a modern server is possible, to detect one that is not (ER-10).
-            (Some(newest), Some(Era::Modern) | None) => self.discover(newest),
+            Some(newest) => self.discover(newest),
+            None => self.initialize(None),
         }
     }
 
     /// Whether a missing answer to `server/discover` means a legacy server.
     pub(super) fn silence_means_legacy(&self) -> bool {
-        self.silence_means_legacy && !self.is_known_modern() && self.newest(Era::Legacy).is_some()
+        self.silence_means_legacy && !self.is_known_modern() && self.versions.newest_legacy().is_some()
     }
 
     pub(super) const fn detected_era(&self) -> Option<DetectedEra> {
@@ -179,7 +178,7 @@ impl Detection {
             Unavailable::Failed(Failed::Refused(refusal)) => shows_era(refusal.status),
             Unavailable::Failed(_) => false,
         };
-        let Some(newest) = self.newest(Era::Modern).filter(|_| may_be_modern && !self.has_asked_again) else {
+        let Some(newest) = self.versions.newest_modern().filter(|_| may_be_modern && !self.has_asked_again) else {
             return Err(reason);
         };
         self.has_asked_again = true;
@@ -201,25 +200,22 @@ impl Detection {
     /// The step that follows the exit of the server's process while the connection is being made. If the process was
     /// sent `server/discover`, a new process may accept `initialize` (ER-06).
     pub(super) fn on_exit(&mut self) -> Option<Step> {
-        let newest = self.newest(Era::Legacy).filter(|_| self.has_asked_process)?;
+        let newest = self.versions.newest_legacy().filter(|_| self.has_asked_process)?;
         self.has_asked_process = false;
-        self.detected_era = Some(DetectedEra { era: Era::Legacy, by: DetectedBy::Exited });
+        self.detected_era = Some(DetectedEra::legacy(DetectedBy::Exited));
         Some(Step::Initialize(newest))
     }
 
     /// The best revision of those that the server named: the newest common one, modern ones first (A4, ER-30).
     fn choose(&mut self, named: &[ProtocolVersion], by: DetectedBy, then: fn(ProtocolVersion) -> Step) -> Step {
-        let mutual = |era| {
-            let mutual = self.versions.iter().filter(|version| version.rules().era == era && named.contains(version));
-            mutual.max().copied()
-        };
-        if let Some(version) = mutual(Era::Modern) {
-            self.detected_era = Some(DetectedEra { era: Era::Modern, by });
+        let common = self.versions.in_common_with(named);
+        if let Some(version) = common.newest_modern() {
+            self.detected_era = Some(DetectedEra::modern(by));
             return then(version);
         }
-        match mutual(Era::Legacy) {
+        match common.newest_legacy() {
             Some(version) => {
-                self.detected_era = Some(DetectedEra { era: Era::Legacy, by });
+                self.detected_era = Some(DetectedEra::legacy(by));
                 self.initialize(Some(version))
             }
             None => Step::Fail(self.no_common_version()),
@@ -229,19 +225,19 @@ impl Detection {
     /// The server is not a modern one. If the client supports no legacy revision, the detection fails: with `reason`
     /// after a timeout, otherwise because there is no common revision.
     fn legacy(&mut self, by: DetectedBy, reason: Unavailable) -> Step {
-        if self.newest(Era::Legacy).is_none() {
+        if self.versions.newest_legacy().is_none() {
             let is_answer = !matches!(reason, Unavailable::Failed(Failed::TimedOut { .. }));
             return Step::Fail(if is_answer { self.no_common_version() } else { reason });
         }
         if let Some(refused) = self.refused.take() {
             return Step::Fail(refused);
         }
-        self.detected_era = Some(DetectedEra { era: Era::Legacy, by });
+        self.detected_era = Some(DetectedEra::legacy(by));
         self.initialize(None)
     }
 
     fn initialize(&self, version: Option<ProtocolVersion>) -> Step {
-        match version.or(self.newest(Era::Legacy)) {
+        match version.or(self.versions.newest_legacy()) {
             Some(version) => Step::Initialize(version),
             None => Step::Fail(self.no_common_version()),
         }
@@ -258,10 +254,6 @@ impl Detection {
 
     fn is_known_modern(&self) -> bool {
         self.detected_era.is_some_and(|detected_era| detected_era.era == Era::Modern)
-    }
-
-    fn newest(&self, era: Era) -> Option<ProtocolVersion> {
-        self.versions.iter().filter(|version| version.rules().era == era).max().copied()
     }
 }
 

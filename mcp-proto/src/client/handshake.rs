@@ -14,7 +14,7 @@ use crate::conversation::keys::RequestKey;
 use crate::conversation::outgoing::NewRequest;
 use crate::error::{Failed, InvalidResponse};
 use crate::spec::Method;
-use crate::spec::{Era, ProtocolVersion};
+use crate::spec::ProtocolVersion;
 
 /// How long early requests wait for the application to confirm the session.
 const CONFIRMATION_PAUSE: Duration = Duration::from_millis(100);
@@ -278,7 +278,7 @@ impl<T: ClientTransport> Client<T> {
 
     /// Whether the client supports this revision of an answer to `initialize` (LC-06).
     fn is_acceptable(&self, version: ProtocolVersion) -> bool {
-        version.rules().era == Era::Legacy && self.config.versions.contains(&version)
+        !version.is_stateless() && self.config.versions.contains(&version)
     }
 
     /// Confirms the session (LC-08).

@@ -29,7 +29,7 @@ impl<T: ClientTransport> Client<T> {
                 self.on_notification(notification, during.and_then(|wire| self.outgoing.owner(wire)), now);
             }
             Inbound::Message { message: Message::Response(response), .. } => self.on_response(response, now),
-            Inbound::Invalid { error, during } => self.on_invalid(error, during, now),
+            Inbound::Invalid(error) => self.on_invalid(error, now),
             Inbound::StrayResponse(id) => self.on_stray_response(id),
             Inbound::Unanswered { request, reason } => {
                 if self.connection.phase.opening() == Some(request) {
@@ -227,7 +227,7 @@ impl<T: ClientTransport> Client<T> {
 
     /// Handles a frame that is not a message. A request in it is answered with an error (P6); a response in it is
     /// failed by the transport. Any other frame gets no answer, because it may be output on the wrong stream (ST-25).
-    fn on_invalid(&mut self, error: ParseError, _during: Option<RequestKey>, now: Instant) {
+    fn on_invalid(&mut self, error: ParseError, now: Instant) {
         let answer = ErrorObject::new(error.code(), &error.to_string());
         let subject = error.subject.clone();
         self.out.report(Event::Faulted(Fault::Parse(error)));

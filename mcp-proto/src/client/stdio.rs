@@ -60,7 +60,7 @@ impl Client<Stdio> {
             Subject::Request(_) | Subject::Unknown => None,
         };
         let reason = InvalidResponse::from(&error);
-        self.on_inbound(Inbound::Invalid { error, during: None }, now);
+        self.on_inbound(Inbound::Invalid(error), now);
         if let Some(request) = about.and_then(|id| self.outgoing.on_wire(&id)) {
             self.on_inbound(Inbound::Unanswered { request, reason: Failed::InvalidResponse { reason } }, now);
         }

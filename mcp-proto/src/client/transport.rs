@@ -17,7 +17,7 @@ use crate::transport::{Stdio, StdioAction, Transport};
 #[derive(Debug)]
 pub struct TransportOutput<'c, A> {
     pub(crate) out: &'c mut Outbox<A, Event>,
-    pub(super) inbound: &'c mut VecDeque<Inbound>,
+    pub(super) inbound: &'c mut InboundQueue,
 }
 
 impl<A: Weight> TransportOutput<'_, A> {
@@ -28,7 +28,7 @@ impl<A: Weight> TransportOutput<'_, A> {
 
     /// Passes a message, an outcome or a fault to the client.
     pub(crate) fn pass(&mut self, inbound: Inbound) {
-        self.inbound.push_back(inbound);
+        self.inbound.messages.push_back(inbound);
     }
 
     pub(crate) fn fault(&mut self, fault: Fault) {
@@ -72,13 +72,21 @@ impl Role {
     }
 }
 
+/// What a transport has passed to the client and the client has not handled.
+#[derive(Debug, Default)]
+pub(super) struct InboundQueue {
+    pub(super) messages: VecDeque<Inbound>,
+    /// Whether the queue is being handled: what is added to it will be, too.
+    pub(super) is_handled: bool,
+}
+
 /// What a transport passes to the client.
 #[derive(Debug)]
 pub(crate) enum Inbound {
     /// A message. A response has been checked to belong to the exchange that it came on (C1).
     Message { message: Message, during: Option<RequestKey> },
     /// Input that is not a valid message. If it was the answer to a request, `Unanswered` follows.
-    Invalid { error: ParseError, during: Option<RequestKey> },
+    Invalid(ParseError),
     /// A response whose request is unknown, or does not belong to the exchange on which the response arrived.
     StrayResponse(RequestId),
     /// A request will get no answer.

@@ -69,7 +69,7 @@ impl<T: ClientTransport> Relay<T> {
     pub(super) fn on_initialize(&mut self, ticket: Ticket, params: Json, now: Instant) {
         match std::mem::replace(&mut self.path, Path::Opening(Opening::Awaited)) {
             Path::Opening(Opening::Prepared { params: prepared, version, result }) => {
-                if version.rules().era == Era::Modern {
+                if version.is_stateless() {
                     return self.bridge_legacy_client(ticket, params, &result, now);
                 }
                 if prepared == params {
@@ -136,35 +136,35 @@ impl<T: ClientTransport> Relay<T> {
             }
             return;
         }
-        let era = version.rules().era;
+        let is_stateless = version.is_stateless();
         let Path::Opening(opening) = &mut self.path else { return };
         let opening = std::mem::replace(opening, Opening::Awaited);
         self.path = Path::PassThrough { discovered: None };
-        match (opening, era) {
-            (Opening::Sent { ticket, .. }, Era::Legacy) => self.sides.respond(ticket, Ok(result), now),
-            (Opening::Sent { ticket, params }, Era::Modern) => self.bridge_legacy_client(ticket, params, &result, now),
-            (Opening::Failed { params } | Opening::Prepared { params, .. }, _) => {
+        match opening {
+            Opening::Sent { ticket, params } if is_stateless => self.bridge_legacy_client(ticket, params, &result, now),
+            Opening::Sent { ticket, .. } => self.sides.respond(ticket, Ok(result), now),
+            Opening::Failed { params } | Opening::Prepared { params, .. } => {
                 self.path = Path::Opening(Opening::Prepared { params, version, result });
             }
-            (Opening::Discovering { asked, held }, _) => self.on_discovered(era, &asked, held, &result, now),
-            (Opening::Awaited, _) => {}
+            Opening::Discovering { asked, held } => self.on_discovered(is_stateless, &asked, held, &result, now),
+            Opening::Awaited => {}
         }
     }
 
-    fn on_discovered(&mut self, era: Era, asked: &Json, held: Vec<Held>, result: &Json, now: Instant) {
+    /// Continues the requests that were held until the server's era was known: whether it is stateless.
+    fn on_discovered(&mut self, is_stateless: bool, asked: &Json, held: Vec<Held>, result: &Json, now: Instant) {
         // If the client has restarted the handshake, perhaps more than once, the latest opening request counts.
         let is_opener = |held: &&Held| held.method.facts().opens.is_some();
         let last = held.iter().rev().find(is_opener);
         let initialize = last.filter(|last| last.method == Method::INITIALIZE).map(|last| last.ticket.key());
-        match (era, initialize) {
-            (Era::Legacy, None) => self.bridge_modern_client(result, now),
-            // Both sides are of the same era.
-            (Era::Legacy, Some(_)) => {}
-            (Era::Modern, _) => self.path = Path::PassThrough { discovered: Some(result.clone()) },
+        if is_stateless {
+            self.path = Path::PassThrough { discovered: Some(result.clone()) };
+        } else if initialize.is_none() {
+            self.bridge_modern_client(result, now);
         }
         for Held { ticket, method, params } in held {
             let is_last_request = initialize == Some(ticket.key());
-            if is_last_request && era == Era::Legacy {
+            if is_last_request && !is_stateless {
                 self.sides.respond(ticket, Ok(result.clone()), now);
             } else if is_last_request {
                 self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
@@ -172,7 +172,7 @@ impl<T: ClientTransport> Relay<T> {
                 let error =
                     ErrorObject::new(code::INVALID_REQUEST, "the connection was begun in another way meanwhile");
                 self.sides.respond(ticket, Err(error), now);
-            } else if era == Era::Legacy {
+            } else if !is_stateless {
                 self.sides.server.handle_again(ticket, method, params, now);
             } else if method == Method::SERVER_DISCOVER && params.as_ref() == Some(asked) {
                 self.sides.respond(ticket, Ok(result.clone()), now);
@@ -227,7 +227,7 @@ impl<T: ClientTransport> Relay<T> {
     /// The parameters of `initialize`, with the newest allowed legacy revision if the requested one is not allowed.
     /// `None` if no legacy revision is allowed.
     fn offered(&self, params: &Json) -> Option<Json> {
-        let legacy = || self.versions.iter().copied().filter(|version| version.rules().era == Era::Legacy);
+        let legacy = || self.versions.iter().copied().filter(|version| !version.is_stateless());
         let newest = legacy().max()?;
         let asked = params.first_member("protocolVersion");
         let asked = asked.as_ref().and_then(Json::as_string);

@@ -14,7 +14,7 @@ use mcp_proto::Ticket;
 use mcp_proto::client::{Call, Client, ClientTransport};
 use mcp_proto::machine::Outbox;
 use mcp_proto::server::{self, Server};
-use mcp_proto::spec::{Era, Method, code};
+use mcp_proto::spec::{Method, code};
 use mcp_proto::{ErrorObject, Notification};
 
 /// The machines of both sides, the requests in flight between them, and the queue of outputs.
@@ -44,7 +44,7 @@ impl<T: ClientTransport> Sides<T> {
 
     /// Whether a request of the client is stateless.
     pub(super) fn is_stateless(&self, ticket: &Ticket) -> bool {
-        self.server.context(ticket).is_some_and(|context| context.version.rules().era == Era::Modern)
+        self.server.context(ticket).is_some_and(|context| context.version.is_stateless())
     }
 
     pub(super) fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {

@@ -1,26 +1,26 @@
 //! Requests to the client: the exchange on which each is sent, and how it ends.
 
 use super::Event;
-use super::session::{InboundRequest, Phase, Session};
+use super::session::{InboundRequest, Phase, Purpose, Session};
 use super::shared::Shared;
 use super::transport::{Kind, ReplyTo, ServerTransport};
 use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
 use crate::conversation::cancellation;
-use crate::conversation::keys::{RequestKey, TicketKey};
+use crate::conversation::keys::RequestKey;
 use crate::conversation::outgoing::NewRequest;
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
 
 impl Session {
-    /// Sends a request to the client. With `input`, its outcome is the input with that key for the request `during`.
+    /// Sends a request to the client.
     pub(super) fn ask<T: ServerTransport>(
         &mut self,
         call: Call,
-        during: Option<TicketKey>,
-        input: Option<&str>,
+        purpose: Purpose,
         shared: &mut Shared<'_, T>,
     ) -> Result<RequestKey, UsageError> {
+        let during = purpose.ticket();
         self.check_open(during)?;
         // Since 2026-07-28, a server sends no requests (SH-S-15).
         let version = self.version_in_force();
@@ -43,14 +43,10 @@ impl Session {
         let max_timeout = shared.config().max_timeout;
         let params = if call.progress { self.outgoing.with_progress_token(call.params) } else { call.params };
         let method = call.method;
-        let request = NewRequest { method, params, purpose: during, is_unchanged: false, timeout, max_timeout };
+        let request = NewRequest { method, params, purpose, is_unchanged: false, timeout, max_timeout };
         let sending = self.outgoing.send(request, false, shared.timers, shared.output.now);
         let request = sending.wire;
         if let Some(ticket) = during {
-            // This comes first, because the request may end before this method returns.
-            if let Some(input) = input {
-                self.inputs.insert(request, (ticket, input.into()));
-            }
             let Some(asking) = self.incoming.get_mut(ticket) else {
                 // The client's request ended before the application was notified.
                 self.finish(request, Outcome::Failed(Failed::Cancelled), shared);
@@ -84,33 +80,23 @@ impl Session {
         shared: &mut Shared<'_, T>,
     ) {
         let Some(waiting) = self.outgoing.give_up(request, shared.timers) else { return };
-        let asking = waiting.purpose.and_then(|ticket| self.incoming.get_mut(ticket));
+        let asking = waiting.purpose.ticket().and_then(|ticket| self.incoming.get_mut(ticket));
         let reply_to = asking.map_or(ReplyTo::Stream, |asking| {
             asking.asked.remove(&request);
             asking.source.reply_to
         });
-        self.on_given_up(request, reason, params, reply_to, shared);
+        shared.write(&cancellation::notice(request, params), self.route(reply_to, Kind::Message));
+        self.on_outcome(request, waiting.purpose, Outcome::Failed(reason), shared);
     }
 
     /// Cancels all requests to the client that relate to a request that has ended.
     pub(super) fn give_up_asked<T: ServerTransport>(&mut self, ended: &InboundRequest, shared: &mut Shared<'_, T>) {
         for request in &ended.asked {
-            if self.outgoing.give_up(*request, shared.timers).is_some() {
-                self.on_given_up(*request, Failed::Cancelled, &Json::empty_object(), ended.source.reply_to, shared);
-            }
+            let Some(waiting) = self.outgoing.give_up(*request, shared.timers) else { continue };
+            let route = self.route(ended.source.reply_to, Kind::Message);
+            shared.write(&cancellation::notice(*request, &Json::empty_object()), route);
+            self.on_outcome(*request, waiting.purpose, Outcome::Failed(Failed::Cancelled), shared);
         }
-    }
-
-    fn on_given_up<T: ServerTransport>(
-        &mut self,
-        request: RequestKey,
-        reason: Failed,
-        params: &Json,
-        reply_to: ReplyTo,
-        shared: &mut Shared<'_, T>,
-    ) {
-        shared.write(&cancellation::notice(request, params), self.route(reply_to, Kind::Message));
-        self.on_outcome(request, Outcome::Failed(reason), shared);
     }
 
     pub(super) fn finish<T: ServerTransport>(
@@ -120,15 +106,22 @@ impl Session {
         shared: &mut Shared<'_, T>,
     ) {
         let Some(waiting) = self.outgoing.remove(request, shared.timers) else { return };
-        if let Some(asking) = waiting.purpose.and_then(|ticket| self.incoming.get_mut(ticket)) {
+        if let Some(asking) = waiting.purpose.ticket().and_then(|ticket| self.incoming.get_mut(ticket)) {
             asking.asked.remove(&request);
         }
-        self.on_outcome(request, outcome, shared);
+        self.on_outcome(request, waiting.purpose, outcome, shared);
     }
 
-    fn on_outcome<T: ServerTransport>(&mut self, request: RequestKey, outcome: Outcome, shared: &mut Shared<'_, T>) {
-        if !self.on_input(request, &outcome, shared) {
-            shared.report(Event::Responded { request, outcome });
+    fn on_outcome<T: ServerTransport>(
+        &mut self,
+        request: RequestKey,
+        purpose: Purpose,
+        outcome: Outcome,
+        shared: &mut Shared<'_, T>,
+    ) {
+        match purpose {
+            Purpose::Application { .. } => shared.report(Event::Responded { request, outcome }),
+            Purpose::Input { ticket, key } => self.on_input(ticket, key, outcome, shared),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;
-use crate::spec::{Era, ProtocolVersion};
+use crate::spec::{ProtocolVersion, SupportedVersions};
 
 /// The configuration of a server. The fields may be set one by one.
 ///
@@ -99,14 +99,21 @@ impl Config {
         self.limits.check()
     }
 
-    /// Whether any revision of this era is served. If `versions` is empty, the newest of the legacy era is served.
-    pub(crate) fn serves(&self, era: Era) -> bool {
-        match era {
-            Era::Modern => self.versions.iter().any(|version| version.rules().era == Era::Modern),
-            Era::Legacy => {
-                self.versions.is_empty() || self.versions.iter().any(|version| version.rules().era == Era::Legacy)
-            }
+    /// The revisions that are served. If `versions` is empty, this is the newest one that has sessions.
+    pub(crate) fn supported(&self) -> SupportedVersions {
+        match &*self.versions {
+            [] => SupportedVersions::new(&[ProtocolVersion::LATEST_LEGACY]),
+            versions => SupportedVersions::new(versions),
         }
+    }
+
+    /// Whether sessions are served, which begin with `initialize`.
+    pub(crate) fn serves_sessions(&self) -> bool {
+        self.versions.is_empty() || !self.versions.iter().all(|version| version.is_stateless())
+    }
+
+    pub(crate) fn serves_stateless(&self) -> bool {
+        self.versions.iter().any(|version| version.is_stateless())
     }
 
     pub(crate) fn declares(&self, capability: &str) -> bool {
@@ -122,9 +129,9 @@ impl Config {
     /// The requested revision if it is served (LC-04), else the newest served one (LC-05), never one of the modern era
     /// (ER-46).
     pub(crate) fn negotiate(&self, asked: &str) -> ProtocolVersion {
-        let legacy = || self.versions.iter().copied().filter(|version| version.rules().era == Era::Legacy);
-        let asked = ProtocolVersion::from_text(asked).filter(|asked| legacy().any(|version| version == *asked));
-        let newest = legacy().max().unwrap_or(ProtocolVersion::LATEST_LEGACY);
+        let sessions = || self.versions.iter().copied().filter(|version| !version.is_stateless());
+        let asked = ProtocolVersion::from_text(asked).filter(|asked| sessions().any(|version| version == *asked));
+        let newest = sessions().max().unwrap_or(ProtocolVersion::LATEST_LEGACY);
         asked.unwrap_or(newest)
     }
 

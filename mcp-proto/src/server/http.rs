@@ -50,14 +50,13 @@ mod stream;
 mod transport;
 mod unwritten;
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
-use super::shares::{Holder, Shares};
+use super::shares::Holder;
 use super::transport::{Inbound, ServerTransport, TransportOutput};
 use super::{Server, Ticket};
 use crate::Instant;
@@ -67,11 +66,11 @@ use crate::codec::sse::encode_comment;
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::keys::SessionKey;
 use crate::limits::Limits;
-use crate::spec::ProtocolVersion;
+use crate::spec::SupportedVersions;
 use crate::transport::{Transport, sealed};
 use admission::Plan;
 use annotated::AnnotatedTools;
-use exchange::Exchange;
+use exchange::{Exchange, Exchanges};
 use refusal::{Refusal, empty};
 use session::Sessions;
 use unwritten::Unwritten;
@@ -89,22 +88,11 @@ const CANDIDATES: usize = 16;
 pub struct Http {
     config: HttpConfig,
     limits: Limits,
-    /// Whether sessions, which begin with `initialize`, are served.
-    serves_sessions: bool,
-    /// Whether stateless requests are served.
-    serves_stateless: bool,
-    /// The revisions that `MCP-Protocol-Version` may name.
-    versions: Vec<ProtocolVersion>,
+    /// The revisions that are served.
+    versions: SupportedVersions,
     sessions: Sessions,
-    exchanges: BTreeMap<ExchangeKey, Exchange>,
-    /// The streams that clients opened by GET.
-    streams: Shares<ExchangeKey>,
-    /// Open `subscriptions/listen`, which have no session.
-    listens: Shares<ExchangeKey>,
-    next_exchange: u64,
+    exchanges: Exchanges,
     unwritten: Unwritten,
-    /// Bytes of request bodies that have not arrived in full.
-    receiving: usize,
     timers: Deadlines<Timer>,
     /// The tools whose arguments are repeated in headers.
     tools: AnnotatedTools,
@@ -168,16 +156,10 @@ impl Http {
         Self {
             config,
             limits: Limits::default(),
-            serves_sessions: true,
-            serves_stateless: false,
-            versions: Vec::new(),
+            versions: SupportedVersions::default(),
             sessions: Sessions::new(),
-            exchanges: BTreeMap::new(),
-            streams: Shares::new(),
-            listens: Shares::new(),
-            next_exchange: 0,
+            exchanges: Exchanges::new(),
             unwritten: Unwritten::default(),
-            receiving: 0,
             timers: Deadlines::new(),
             tools: AnnotatedTools::default(),
             deferred: None,
@@ -214,7 +196,7 @@ impl Server<Http> {
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
         let held = self.usage.held;
         self.with_transport(now, |http, output| {
-            if let Err(refusal) = http.append(exchange, chunk, held) {
+            if let Err(refusal) = http.exchanges.append(exchange, chunk, held, &http.limits) {
                 http.close_exchange(exchange, now);
                 http.refuse(exchange, refusal, output);
             }
@@ -264,7 +246,7 @@ impl<T: ServerTransport> Server<T> {
     #[must_use]
     pub fn request_head(&self, ticket: &Ticket) -> Option<&Parts> {
         let http = self.transport.as_http()?;
-        match http.exchanges.get(&ExchangeKey::from_reply(self.reply_to(ticket.key())?)?)? {
+        match http.exchanges.get(ExchangeKey::from_reply(self.reply_to(ticket.key())?)?)? {
             Exchange::Waiting { head, .. } => Some(head),
             Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
         }
@@ -273,7 +255,7 @@ impl<T: ServerTransport> Server<T> {
 
 impl Http {
     fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut TransportOutput<'_, HttpAction>) -> ExchangeKey {
-        let key = self.new_exchange();
+        let key = self.exchanges.new_key();
         let planned = if self.is_closed { Err(admission::stopped()) } else { self.plan(&head, &info) };
         let plan = match planned {
             Ok(plan) => plan,

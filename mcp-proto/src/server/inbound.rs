@@ -12,7 +12,7 @@ use crate::codec::jsonrpc::{ErrorObject, Notification, ParseError, Request, Requ
 use crate::conversation::outgoing::Match;
 use crate::error::{Failed, Fault, InvalidResponse};
 use crate::spec::meta::RequestMeta;
-use crate::spec::{Era, Method, ProtocolVersion, SettingChange, code};
+use crate::spec::{Method, ProtocolVersion, SettingChange, code};
 use crate::transport::too_long;
 
 /// The maximum of bytes that a session stores of its client's `capabilities`, and of its `clientInfo`.
@@ -29,11 +29,11 @@ impl Session {
         let is_serving = shared.serving().is_some();
         // In a session, a server that passes through does not distinguish stateless requests, because the application
         // decides about them.
-        if !shared.config().serves(Era::Modern) || !(is_serving || self.phase == Phase::Awaiting) {
+        if !shared.config().serves_stateless() || !(is_serving || self.phase == Phase::Awaiting) {
             return None;
         }
         let meta = RequestMeta::read(request.params.as_ref());
-        (meta.is_claimed || (is_serving && !shared.config().serves(Era::Legacy))).then_some(meta)
+        (meta.is_claimed || (is_serving && !shared.config().serves_sessions())).then_some(meta)
     }
 
     /// Handles a request of the session. `is_duplicate` states that a stateless request on the same connection has its
@@ -105,7 +105,7 @@ impl Session {
             return self.answer_at_once(id, Ok(Json::empty_object()), source, shared);
         }
         if method == Method::INITIALIZE {
-            self.client.clone_from(&params);
+            self.settings.client.clone_from(&params);
         }
         let request = InboundRequest::new(source, method, params.as_ref());
         self.report_request(id, request, params, is_duplicate, shared);
@@ -197,7 +197,7 @@ impl Session {
             self.refuse(Some(id), error, source, shared);
             return;
         };
-        self.client = Some(client);
+        self.settings.client = Some(client);
         let version = shared.config().negotiate(&asked);
         self.set_version(version, shared);
         self.phase = Phase::Open;
@@ -209,7 +209,7 @@ impl Session {
         let level = params.and_then(|params| params.first_member("level"));
         let level = level.as_ref().and_then(Json::as_string).and_then(|level| LoggingLevel::from_text(&level));
         let invalid = || ErrorObject::new(code::INVALID_PARAMS, "invalid params: level is none of the eight");
-        self.logging_level = Some(level.ok_or_else(invalid)?);
+        self.settings.logging_level = Some(level.ok_or_else(invalid)?);
         Ok(Json::empty_object())
     }
 

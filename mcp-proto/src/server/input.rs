@@ -8,16 +8,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::context::Context;
-use super::session::Session;
+use super::session::{Purpose, Session};
 use super::shared::Shared;
 use super::transport::ServerTransport;
 use super::{Event, Timer};
 use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
-use crate::conversation::keys::{RequestKey, TicketKey};
+use crate::conversation::keys::TicketKey;
 use crate::error::UsageError;
-use crate::spec::Era;
 use crate::spec::capability::needed;
 use crate::spec::{Method, code};
 
@@ -181,9 +180,10 @@ impl Session {
         if let Err(missing) = context.require(&required.capabilities()) {
             return self.answer(ticket, Err(missing), shared);
         }
-        match context.version.rules().era {
-            Era::Modern => self.answer(ticket, Ok(required.to_result()), shared),
-            Era::Legacy => self.park(ticket, required, shared),
+        if context.version.rules().server_requests {
+            self.park(ticket, required, shared)
+        } else {
+            self.answer(ticket, Ok(required.to_result()), shared)
         }
     }
 
@@ -213,7 +213,7 @@ impl Session {
         }
         for (key, (method, params)) in &required.requests {
             let call = Call::new(method.clone()).params(params.clone());
-            if let Err(error) = self.ask(call, Some(ticket), Some(key), shared) {
+            if let Err(error) = self.ask(call, Purpose::Input { ticket, key: key.clone() }, shared) {
                 let text = format!("the client could not be asked: {error}");
                 return self.answer(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &text)), shared);
             }
@@ -225,25 +225,25 @@ impl Session {
         Ok(())
     }
 
-    /// Handles the outcome of a request for input; `false` if the request was sent for another purpose.
+    /// Handles the outcome of the request for the input with this key.
     pub(super) fn on_input<T: ServerTransport>(
         &mut self,
-        request: RequestKey,
-        outcome: &Outcome,
+        ticket: TicketKey,
+        key: Box<str>,
+        outcome: Outcome,
         shared: &mut Shared<'_, T>,
-    ) -> bool {
-        let Some((ticket, key)) = self.inputs.remove(&request) else { return false };
+    ) {
         match outcome {
             Outcome::Result(answer) => {
                 let bytes = key.len() + answer.len();
                 // All stored bytes together have a limit (M3).
                 if !shared.has_room_for(bytes, self.incoming.bytes_of(ticket)) {
                     let _ = self.answer(ticket, Err(ErrorObject::overloaded()), shared);
-                    return true;
+                    return;
                 }
                 let parked = self.incoming.get_mut(ticket).and_then(|request| request.parked.as_mut());
-                let Some(parked) = parked else { return true };
-                parked.answers.insert(key, answer.clone());
+                let Some(parked) = parked else { return };
+                parked.answers.insert(key, answer);
                 parked.waiting -= 1;
                 let is_last = parked.waiting == 0;
                 self.keep(ticket, self.incoming.bytes_of(ticket) + bytes, shared);
@@ -258,7 +258,6 @@ impl Session {
                 let _ = self.answer(ticket, Err(error), shared);
             }
         }
-        true
     }
 
     pub(super) fn hand_up_again<T: ServerTransport>(&mut self, ticket: TicketKey, shared: &mut Shared<'_, T>) {

@@ -1,6 +1,6 @@
 //! A session: its phase, the client's requests in it, and their answers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::batch::{BatchKey, Batches};
 use super::input::{InputRequired, Parked};
@@ -30,17 +30,40 @@ pub(super) struct Session {
     pub(super) early_confirmation: Option<Notification>,
     pub(super) incoming: Incoming<InboundRequest>,
     pub(super) batches: Batches,
-    /// Requests to the client, each with the request of the client that caused it.
-    pub(super) outgoing: Outgoing<Option<TicketKey>>,
-    /// The lowest level of log messages that the client wants, if it has set one.
-    pub(super) logging_level: Option<LoggingLevel>,
+    /// Requests to the client.
+    pub(super) outgoing: Outgoing<Purpose>,
+    pub(super) settings: Settings,
+}
+
+/// What the client has stated and set in a session.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
     /// `capabilities` and `clientInfo` of the parameters of `initialize`; if the server passes through, all of the
     /// parameters.
     pub(super) client: Option<Json>,
+    /// The lowest level of log messages that the client wants, if it has set one.
+    pub(super) logging_level: Option<LoggingLevel>,
     /// The resources that the client has subscribed to.
     pub(super) subscribed: Names,
-    /// The requests for input, each with the client's request that needs it and the key of the input.
-    pub(super) inputs: BTreeMap<RequestKey, (TicketKey, Box<str>)>,
+}
+
+/// Why the server sends a request to the client.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// The application makes it, perhaps because of a request of the client.
+    Application { during: Option<TicketKey> },
+    /// Its outcome is the input with this key for a request of the client.
+    Input { ticket: TicketKey, key: Box<str> },
+}
+
+impl Purpose {
+    /// The request of the client because of which it is sent.
+    pub(super) const fn ticket(&self) -> Option<TicketKey> {
+        match self {
+            Self::Application { during } => *during,
+            Self::Input { ticket, .. } => Some(*ticket),
+        }
+    }
 }
 
 /// The phase of a session (RULES 7.3).
@@ -101,10 +124,7 @@ impl Session {
             incoming: Incoming::new(Some(key)),
             batches: Batches::new(),
             outgoing: Outgoing::new(Some(key), limits.tombstones),
-            logging_level: None,
-            client: None,
-            subscribed: Names::default(),
-            inputs: BTreeMap::new(),
+            settings: Settings::default(),
         }
     }
 
@@ -300,14 +320,16 @@ impl Session {
     ) -> Option<Context> {
         self.incoming.get(ticket)?;
         let of_client = |name: &str| {
-            let member = self.client.as_ref().and_then(|client| client.first_member(name));
+            let member = self.settings.client.as_ref().and_then(|client| client.first_member(name));
             member.filter(Json::is_object)
         };
         Some(Context {
             version: self.version_in_force(),
             client_capabilities: of_client("capabilities").unwrap_or(Json::empty_object()),
             client_info: of_client("clientInfo"),
-            logging_level: config.declares("logging").then_some(self.logging_level.unwrap_or(LoggingLevel::Debug)),
+            logging_level: config
+                .declares("logging")
+                .then_some(self.settings.logging_level.unwrap_or(LoggingLevel::Debug)),
             principal: transport.principal(self.key).cloned(),
         })
     }

@@ -12,7 +12,7 @@ use crate::conversation::keys::{SessionKey, TicketKey};
 use crate::conversation::outgoing::progress_token;
 use crate::error::Fault;
 use crate::limits::Limits;
-use crate::spec::{Era, Method, ProtocolVersion, code};
+use crate::spec::{Method, ProtocolVersion, code};
 use crate::transport::Transport;
 
 /// What all clients make a server store.
@@ -134,8 +134,8 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
 
     /// Remembers the tools of a result of `tools/list`, whose arguments HTTP headers repeat since 2026-07-28.
     pub(super) fn observe_result(&mut self, method: &Method, result: &Json) {
-        let serves_modern = self.serving().is_some_and(|config| config.serves(Era::Modern));
-        if *method == Method::TOOLS_LIST && serves_modern {
+        let serves_stateless = self.serving().is_some_and(Config::serves_stateless);
+        if *method == Method::TOOLS_LIST && serves_stateless {
             self.transport.listed_tools(result);
         }
     }

@@ -15,7 +15,7 @@ use crate::conversation::incoming::Incoming;
 use crate::conversation::keys::TicketKey;
 use crate::error::{Fault, UsageError};
 use crate::spec::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
-use crate::spec::{Era, Method, ProtocolVersion, code};
+use crate::spec::{Method, ProtocolVersion, code};
 
 /// The stateless requests of all clients of a server.
 #[derive(Debug)]
@@ -282,7 +282,7 @@ pub(super) const fn route(reply_to: ReplyTo, kind: Kind) -> Route {
 fn admit(config: &Config, request: &Request, meta: RequestMeta, envelope: Envelope) -> Result<Context, ErrorObject> {
     let Request { method, params, .. } = request;
     // A client that starts with `initialize` receives the list of served revisions (ER-42).
-    if !meta.is_claimed && *method == Method::INITIALIZE && !envelope.names_modern {
+    if !meta.is_claimed && *method == Method::INITIALIZE && !envelope.names_stateless {
         let asked = params.as_ref().and_then(|params| params.first_member("protocolVersion"));
         return Err(unsupported(config, &asked.unwrap_or_else(|| Json::from(""))));
     }
@@ -330,7 +330,7 @@ fn pass(config: &Config, meta: RequestMeta) -> Result<Context, ErrorObject> {
 /// The requested revision of the modern era. One that is not served is answered with the served ones (MD-V-01).
 fn served(config: &Config, asked: &str) -> Result<ProtocolVersion, ErrorObject> {
     let version = ProtocolVersion::from_text(asked);
-    let version = version.filter(|version| version.rules().era == Era::Modern && config.versions.contains(version));
+    let version = version.filter(|version| version.is_stateless() && config.versions.contains(version));
     version.ok_or_else(|| unsupported(config, &Json::from(asked)))
 }
 

@@ -265,7 +265,7 @@ impl Session {
     ) {
         let concerns_session = match publication.change {
             Change::List(_) => true,
-            Change::Resource => self.subscribed.contains(publication.name),
+            Change::Resource => self.settings.subscribed.contains(publication.name),
             Change::Task => false,
         };
         if self.is_open() && concerns_session {
@@ -301,21 +301,21 @@ impl Session {
         shared: &mut Shared<'_, T>,
     ) -> Result<(), ErrorObject> {
         if *method == Method::RESOURCES_UNSUBSCRIBE {
-            if self.subscribed.remove(uri) {
+            if self.settings.subscribed.remove(uri) {
                 shared.resources.remove(uri);
             }
-        } else if !self.subscribed.has_room_for(uri) {
+        } else if !self.settings.subscribed.has_room_for(uri) {
             shared.fault(Fault::TooManySubscriptions);
             return Err(ErrorObject::too_many_subscriptions());
-        } else if !self.subscribed.contains(uri) {
-            self.subscribed.insert(shared.resources.add(uri));
+        } else if !self.settings.subscribed.contains(uri) {
+            self.settings.subscribed.insert(shared.resources.add(uri));
         }
         Ok(())
     }
 
     /// Removes all subscriptions to resources of a legacy session that has ended.
     pub(super) fn end_subscriptions<T: ServerTransport>(&mut self, shared: &mut Shared<'_, T>) {
-        shared.resources.remove_all(&std::mem::take(&mut self.subscribed));
+        shared.resources.remove_all(&std::mem::take(&mut self.settings.subscribed));
     }
 }
 

@@ -52,7 +52,7 @@ pub enum ReplyTo {
 #[derive(Debug)]
 pub(crate) struct Envelope {
     /// Whether it states that the request is of the modern era.
-    pub(crate) names_modern: bool,
+    pub(crate) names_stateless: bool,
     /// Whether its revision is that of the body (MD-H-02).
     pub(crate) version: Result<(), ErrorObject>,
     /// Whether its method and name are those of the body.
@@ -66,7 +66,7 @@ pub(crate) struct Envelope {
 impl Envelope {
     /// A line of a byte stream contains nothing else (ST-14).
     pub(crate) const NONE: Self =
-        Self { names_modern: false, version: Ok(()), method_and_name: Ok(()), arguments: Ok(()), principal: None };
+        Self { names_stateless: false, version: Ok(()), method_and_name: Ok(()), arguments: Ok(()), principal: None };
 }
 
 /// The destination of an outgoing message.

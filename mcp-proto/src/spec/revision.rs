@@ -62,6 +62,12 @@ impl ProtocolVersion {
         }
     }
 
+    /// Whether there is neither a handshake nor a session: each request states its revision and capabilities.
+    #[must_use]
+    pub const fn is_stateless(self) -> bool {
+        matches!(self.rules().era, Era::Modern)
+    }
+
     /// The rules of this revision.
     #[must_use]
     pub const fn rules(self) -> &'static Rules {
@@ -90,13 +96,10 @@ pub enum Era {
     Modern,
 }
 
-impl Era {
-    /// The era of a revision by its name, which is a date. An unknown name is compared with the known dates.
-    pub(crate) fn named_by(name: &str) -> Self {
-        let first_modern = ProtocolVersion::ALL.iter().copied().find(|version| version.rules().era == Self::Modern);
-        let is_modern = first_modern.is_some_and(|first| name >= first.as_str());
-        if is_modern { Self::Modern } else { Self::Legacy }
-    }
+/// Whether a name is that of a stateless revision. It is a date: an unknown one is compared with the known dates.
+pub(crate) fn names_stateless(name: &str) -> bool {
+    let first = ProtocolVersion::ALL.iter().find(|version| version.is_stateless());
+    first.is_some_and(|first| name >= first.as_str())
 }
 
 impl fmt::Display for Era {
@@ -289,17 +292,11 @@ mod tests {
 
     #[test]
     fn er_43_an_unknown_name_belongs_to_an_era_by_its_date() {
-        for (name, era) in [
-            ("2024-11-05", Era::Legacy),
-            ("2025-11-25", Era::Legacy),
-            ("2026-07-27", Era::Legacy),
-            ("", Era::Legacy),
-            ("1.0", Era::Legacy),
-            ("2026-07-28", Era::Modern),
-            ("2027-01-01", Era::Modern),
-            ("v999", Era::Modern),
-        ] {
-            assert_eq!(Era::named_by(name), era, "{name}");
+        for name in ["2024-11-05", "2025-11-25", "2026-07-27", "", "1.0"] {
+            assert!(!names_stateless(name), "{name}");
+        }
+        for name in ["2026-07-28", "2027-01-01", "v999"] {
+            assert!(names_stateless(name), "{name}");
         }
     }
 

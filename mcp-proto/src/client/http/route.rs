@@ -149,7 +149,7 @@ impl Http {
             Answers::Never => None,
         };
         let reason = Failed::InvalidResponse { reason: InvalidResponse::from(&error) };
-        output.pass(Inbound::Invalid { error, during: answers.request() });
+        output.pass(Inbound::Invalid(error));
         if let Some(request) = answered {
             self.unanswered(request, reason, output);
         }

@@ -10,8 +10,8 @@ use super::{Http, RequestInfo, header_check};
 use crate::conversation::keys::SessionKey;
 use crate::error::BodyKind;
 use crate::server::principal::Principal;
+use crate::spec::ProtocolVersion;
 use crate::spec::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, accepts, body_kind};
-use crate::spec::{Era, ProtocolVersion};
 
 /// What the server will do for a request, according to its head.
 #[derive(Debug, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl Http {
         if !info.is_routed && self.config.path.as_deref().is_some_and(|own| own != path) {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this path"));
         }
-        let is_modern = self.serves_stateless && header_check::named_era(&head.headers) == Some(Era::Modern);
-        let has_streams = self.serves_sessions && !is_modern;
+        let is_stateless = self.versions.has_stateless() && header_check::names_stateless(&head.headers);
+        let has_streams = self.versions.has_sessions() && !is_stateless;
         match head.method {
             // A client of the modern era has neither a session nor a standalone stream (SH-S-59).
             _ if head.method != Method::POST && !has_streams => Err(Refusal::method("POST")),
@@ -166,7 +166,7 @@ impl Http {
             Ok(Some(text)) => ProtocolVersion::from_text(text),
             Err(()) => None,
         };
-        if version.is_some_and(|version| self.versions.contains(&version)) {
+        if version.is_some_and(|version| !version.is_stateless() && self.versions.contains(version)) {
             return Ok(());
         }
         Err(Refusal::new(StatusCode::BAD_REQUEST, "the revision that MCP-Protocol-Version names is not served"))

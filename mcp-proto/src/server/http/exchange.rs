@@ -1,5 +1,7 @@
 //! One exchange, from the head of its request to the end of its response.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use http::request::Parts;
 
@@ -9,6 +11,8 @@ use super::{Http, RequestInfo, Timer};
 use crate::Instant;
 use crate::codec::buffer::{extend_within, into_bytes};
 use crate::conversation::keys::SessionKey;
+use crate::limits::Limits;
+use crate::server::shares::Shares;
 use crate::server::transport::ReplyTo;
 
 /// Identifies one HTTP exchange: a request that the server received, and its response.
@@ -63,12 +67,85 @@ impl Exchange {
     }
 }
 
-impl Http {
-    pub(super) fn new_exchange(&mut self) -> ExchangeKey {
-        self.next_exchange += 1;
-        ExchangeKey(self.next_exchange)
+/// The exchanges that have not ended.
+pub(super) struct Exchanges {
+    open: BTreeMap<ExchangeKey, Exchange>,
+    next: u64,
+    /// Bytes of request bodies that have not arrived in full.
+    receiving: usize,
+    /// The streams that clients opened by GET.
+    pub(super) streams: Shares<ExchangeKey>,
+    /// Open `subscriptions/listen`, which have no session.
+    pub(super) listens: Shares<ExchangeKey>,
+}
+
+impl Exchanges {
+    pub(super) const fn new() -> Self {
+        Self { open: BTreeMap::new(), next: 0, receiving: 0, streams: Shares::new(), listens: Shares::new() }
     }
 
+    pub(super) const fn new_key(&mut self) -> ExchangeKey {
+        self.next += 1;
+        ExchangeKey(self.next)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// The streams that clients keep open.
+    pub(super) fn kept_open(&self) -> usize {
+        self.streams.len() + self.listens.len()
+    }
+
+    /// Bytes of request bodies that have not arrived in full.
+    pub(super) const fn receiving(&self) -> usize {
+        self.receiving
+    }
+
+    pub(super) fn get(&self, key: ExchangeKey) -> Option<&Exchange> {
+        self.open.get(&key)
+    }
+
+    pub(super) fn insert(&mut self, key: ExchangeKey, exchange: Exchange) {
+        self.open.insert(key, exchange);
+    }
+
+    fn remove(&mut self, key: ExchangeKey) -> Option<Exchange> {
+        let exchange = self.open.remove(&key)?;
+        if let Exchange::Receiving { body, .. } = &exchange {
+            self.receiving = self.receiving.saturating_sub(body.len());
+        }
+        self.streams.remove(key);
+        self.listens.remove(key);
+        Some(exchange)
+    }
+
+    /// Appends a chunk to a body, unless the body exceeds its limit (OR6) or the sum of all bodies and `held`, the
+    /// other bytes that the server stores, exceeds the common one (M3).
+    pub(super) fn append(
+        &mut self,
+        key: ExchangeKey,
+        chunk: &[u8],
+        held: usize,
+        limits: &Limits,
+    ) -> Result<(), Refusal> {
+        if let Some(Exchange::Receiving { body, .. }) = self.open.get_mut(&key) {
+            let length = body.len() + chunk.len();
+            if length > limits.message {
+                return Err(admission::too_large());
+            }
+            if !limits.holds(length, || held + self.receiving - body.len()) {
+                return Err(admission::overloaded());
+            }
+            extend_within(body, chunk, limits.message);
+            self.receiving += chunk.len();
+        }
+        Ok(())
+    }
+}
+
+impl Http {
     pub(super) fn insert_exchange(&mut self, key: ExchangeKey, exchange: Exchange) {
         if let Some(session) = exchange.session() {
             self.sessions.begin_exchange(session);
@@ -78,14 +155,9 @@ impl Http {
 
     /// Removes an exchange that has ended from all tables; `None` if it was removed before.
     pub(super) fn close_exchange(&mut self, key: ExchangeKey, now: Instant) -> Option<Exchange> {
-        let exchange = self.exchanges.remove(&key)?;
-        if let Exchange::Receiving { body, .. } = &exchange {
-            self.receiving = self.receiving.saturating_sub(body.len());
-        }
+        let exchange = self.exchanges.remove(key)?;
         self.timers.clear(Timer::Body(key));
         self.timers.clear(Timer::KeepAlive(key));
-        self.streams.remove(key);
-        self.listens.remove(key);
         if let Some(session) = exchange.session() {
             self.sessions.end_exchange(session, now);
         }
@@ -99,30 +171,13 @@ impl Http {
         Some(exchange)
     }
 
-    /// Appends a chunk to a body, unless the body exceeds its limit (OR6) or the sum of all bodies and `held`, the
-    /// other bytes that the server stores, exceeds the common one (M3).
-    pub(super) fn append(&mut self, key: ExchangeKey, chunk: &[u8], held: usize) -> Result<(), Refusal> {
-        if let Some(Exchange::Receiving { body, .. }) = self.exchanges.get_mut(&key) {
-            let length = body.len() + chunk.len();
-            if length > self.limits.message {
-                return Err(admission::too_large());
-            }
-            if !self.limits.holds(length, || held + self.receiving - body.len()) {
-                return Err(admission::overloaded());
-            }
-            extend_within(body, chunk, self.limits.message);
-            self.receiving += chunk.len();
-        }
-        Ok(())
-    }
-
     /// Removes an exchange whose request has arrived in full, and returns the parts of the request.
     pub(super) fn take_received(
         &mut self,
         key: ExchangeKey,
         now: Instant,
     ) -> Option<(Box<Parts>, Plan, RequestInfo, Bytes)> {
-        if !matches!(self.exchanges.get(&key), Some(Exchange::Receiving { .. })) {
+        if !matches!(self.exchanges.get(key), Some(Exchange::Receiving { .. })) {
             return None;
         }
         match self.close_exchange(key, now)? {

@@ -97,7 +97,7 @@ impl Http {
         self.hold_stream(exchange, holder, output.now);
         // The stream of a request counts as in use, because its answer may still follow.
         if of_request.is_some() {
-            self.streams.set_used(exchange);
+            self.exchanges.streams.set_used(exchange);
         }
         if let Some(old) = old {
             self.finish(old, output);
@@ -164,10 +164,11 @@ impl Http {
         newcomer: &Holder,
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> Result<(), Refusal> {
-        if self.streams.len() < self.config.max_streams {
+        if self.exchanges.streams.len() < self.config.max_streams {
             return Ok(());
         }
-        let candidates = self.streams.to_evict(newcomer, self.config.evict_after, output.now).take(CANDIDATES);
+        let candidates =
+            self.exchanges.streams.to_evict(newcomer, self.config.evict_after, output.now).take(CANDIDATES);
         let evicted = candidates.into_iter().find(|key| self.can_end_stream(*key));
         let evicted = evicted.ok_or(admission::too_many_streams())?;
         if let Some(session) = self.two_endpoint_session_of(evicted) {
@@ -197,12 +198,12 @@ impl Http {
     }
 
     fn hold_stream(&mut self, exchange: ExchangeKey, holder: Holder, now: Instant) {
-        self.streams.insert(exchange, holder);
-        self.streams.set_unused(exchange, now);
+        self.exchanges.streams.insert(exchange, holder);
+        self.exchanges.streams.set_unused(exchange, now);
     }
 
     fn two_endpoint_session_of(&self, exchange: ExchangeKey) -> Option<SessionKey> {
-        let session = self.exchanges.get(&exchange)?.session()?;
+        let session = self.exchanges.get(exchange)?.session()?;
         self.sessions.get(session).filter(|session| session.is_two_endpoint).map(|_| session)
     }
 }

@@ -8,15 +8,15 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Request};
 use crate::server::principal::Principal;
 use crate::server::transport::Envelope;
-use crate::spec::Era;
+use crate::spec;
 use crate::spec::header::{METHOD, NAME, PROTOCOL_VERSION};
 use crate::spec::param_headers;
 use crate::spec::{Method, code};
 
-/// The era of the revision that `MCP-Protocol-Version` names.
-pub(super) fn named_era(headers: &HeaderMap) -> Option<Era> {
-    let value = headers.get(&PROTOCOL_VERSION)?.to_str().ok()?;
-    Some(Era::named_by(value.trim()))
+/// Whether `MCP-Protocol-Version` names a stateless revision.
+pub(super) fn names_stateless(headers: &HeaderMap) -> bool {
+    let value = headers.get(&PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
+    value.is_some_and(|value| spec::names_stateless(value.trim()))
 }
 
 /// What the headers of a stateless request state, compared with its body.
@@ -30,7 +30,7 @@ pub(super) fn envelope(
     let Request { method, params, .. } = request;
     let params = params.as_ref();
     Envelope {
-        names_modern: named_era(headers) == Some(Era::Modern),
+        names_stateless: names_stateless(headers),
         version: asked.map_or(Ok(()), |asked| version(headers, asked)),
         method_and_name: method_and_name(headers, method, params),
         arguments: if *method == Method::TOOLS_CALL { parameters(headers, params, tools) } else { Ok(()) },

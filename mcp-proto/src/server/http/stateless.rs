@@ -11,19 +11,19 @@ use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::codec::sse::{EventName, encode_event};
 use crate::server::transport::{Inbound, Kind, Route, TransportOutput};
-use crate::spec::Era;
 use crate::spec::meta::RequestMeta;
 use crate::spec::{Method, code};
 
 impl Http {
-    /// Whether a message is stateless (ER-43): if its body or its `MCP-Protocol-Version` header names the modern era,
-    /// or if only that era is served.
+    /// Whether a message is stateless (ER-43): if its body or its `MCP-Protocol-Version` header names a
+    /// stateless revision, or if only those are served.
     pub(super) fn is_stateless(&self, frame: &Result<Frame, ParseError>, head: &Parts) -> bool {
-        if !self.serves_stateless {
+        if !self.versions.has_stateless() {
             return false;
         }
-        let is_named = header_check::named_era(&head.headers) == Some(Era::Modern);
-        is_named || !self.serves_sessions || frame.as_ref().is_ok_and(is_claimed)
+        header_check::names_stateless(&head.headers)
+            || !self.versions.has_sessions()
+            || frame.as_ref().is_ok_and(is_claimed)
     }
 
     pub(super) fn on_stateless(
@@ -66,7 +66,7 @@ impl Http {
         let tag = info.tag(16);
         self.insert_exchange(exchange, Exchange::Waiting { session: None, head, opens: false, tag });
         if request.method == Method::SUBSCRIPTIONS_LISTEN {
-            self.listens.insert(exchange, info.holder());
+            self.exchanges.listens.insert(exchange, info.holder());
         }
         let (envelope, reply_to) = (Box::new(envelope), exchange.to_reply());
         output.inbound.push_back(Inbound::Stateless { request, meta, envelope, reply_to });
@@ -86,7 +86,7 @@ impl Http {
             Kind::Reply | Kind::Refusal => true,
             Kind::Message => false,
         };
-        match self.exchanges.get(&key) {
+        match self.exchanges.get(key) {
             Some(Exchange::Waiting { .. }) if is_last => {
                 self.respond(key, json(status(message, route.kind), text), output);
                 return;
@@ -104,7 +104,7 @@ impl Http {
         if is_last {
             self.finish(key, output);
         } else {
-            self.listens.set_unused(key, output.now);
+            self.exchanges.listens.set_unused(key, output.now);
             self.timers.set(Timer::KeepAlive(key), output.now + self.config.keep_alive);
         }
     }

@@ -17,7 +17,7 @@ use crate::server::Config;
 use crate::server::principal::Principal;
 use crate::server::transport::{Kind, ReplyTo, Route, ServerTransport, TransportOutput};
 use crate::spec::header::SESSION_ID;
-use crate::spec::{Era, ProtocolVersion, UnreadableId};
+use crate::spec::{ProtocolVersion, UnreadableId};
 
 /// Bytes of an event and a message in addition to the payload and the ids.
 const ENVELOPE: usize = 256;
@@ -29,8 +29,7 @@ impl ServerTransport for Http {
     fn configure(&mut self, config: &Config) -> Result<(), UsageError> {
         self.config.check()?;
         self.limits = config.limits.clone();
-        self.versions = config.versions.iter().copied().filter(|version| version.rules().sessions).collect();
-        (self.serves_sessions, self.serves_stateless) = (config.serves(Era::Legacy), config.serves(Era::Modern));
+        self.versions = config.supported();
         Ok(())
     }
 
@@ -67,14 +66,14 @@ impl ServerTransport for Http {
     }
 
     fn held(&self) -> usize {
-        self.receiving
+        self.exchanges.receiving()
     }
 
     fn load(&self) -> Load {
         Load {
             exchanges: self.exchanges.len(),
-            streams: self.streams.len() + self.listens.len(),
-            held: self.receiving,
+            streams: self.exchanges.kept_open(),
+            held: self.exchanges.receiving(),
             unwritten: self.unwritten.bytes(),
             replay: self.sessions.kept_bytes(),
             timers: self.timers.len(),
@@ -105,7 +104,7 @@ impl ServerTransport for Http {
 
     fn no_answer(&mut self, route: Route, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(key) = ExchangeKey::from_reply(route.reply_to) else { return };
-        match self.exchanges.get(&key) {
+        match self.exchanges.get(key) {
             // Without anything to answer, the response is 202 (SH-S-07).
             Some(Exchange::Waiting { .. }) => self.respond(key, empty(StatusCode::ACCEPTED), output),
             Some(Exchange::Streaming { .. } | Exchange::Receiving { .. }) | None => {
@@ -173,9 +172,9 @@ impl ServerTransport for Http {
     fn listen_to_evict(&mut self, newcomer: ReplyTo, now: Instant) -> Option<ReplyTo> {
         let newcomer = ExchangeKey::from_reply(newcomer)?;
         // The new one must not count towards its holder's share.
-        let holder = self.listens.remove(newcomer)?;
-        let evicted = self.listens.to_evict(&holder, self.config.evict_after, now).next();
-        self.listens.insert(newcomer, holder);
+        let holder = self.exchanges.listens.remove(newcomer)?;
+        let evicted = self.exchanges.listens.to_evict(&holder, self.config.evict_after, now).next();
+        self.exchanges.listens.insert(newcomer, holder);
         evicted.map(ExchangeKey::to_reply)
     }
 
@@ -203,7 +202,7 @@ impl Http {
             self.write_event(session, None, &text, output);
             return;
         };
-        if let Some(Exchange::Waiting { opens, .. }) = self.exchanges.get(&key) {
+        if let Some(Exchange::Waiting { opens, .. }) = self.exchanges.get(key) {
             match route.kind {
                 Kind::Reply | Kind::Refusal => {
                     let mut response = json(status, text);
@@ -234,7 +233,7 @@ impl Http {
     }
 
     fn begin_stream(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(Exchange::Waiting { session, tag, .. }) = self.exchanges.get(&key) else { return };
+        let Some(Exchange::Waiting { session, tag, .. }) = self.exchanges.get(key) else { return };
         let (session, tag) = (*session, *tag);
         self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
         let Some(found) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
@@ -286,7 +285,7 @@ impl Http {
         if let Some(exchange) = exchange {
             self.write_chunk(exchange, chunk, output);
             if of.is_none() {
-                self.streams.set_unused(exchange, output.now);
+                self.exchanges.streams.set_unused(exchange, output.now);
             }
             self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
         }

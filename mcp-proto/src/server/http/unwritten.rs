@@ -150,7 +150,7 @@ impl Http {
     pub(super) fn abort_unread(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         self.unwritten.forget(exchange);
         output.out.act(HttpAction::Abort { exchange });
-        if self.exchanges.contains_key(&exchange) {
+        if self.exchanges.get(exchange).is_some() {
             self.unwritten.exchanges.insert(exchange, Waiting { is_aborted: true, ..Waiting::default() });
             self.timers.set(Timer::Unread(exchange), output.now);
         } else {
