@@ -138,7 +138,7 @@ struct Reports {
 enum Timer {
     Answer(RequestKey),
     /// A request whose interim result asks for no input is sent again.
-    Round(RequestKey),
+    InputRetry(RequestKey),
     /// A subscription is opened again.
     Listen(SubscriptionKey),
     /// A subscription was not acknowledged.
@@ -413,7 +413,7 @@ impl<T: ClientTransport> Client<T> {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Answer(request) => self.on_answer_timeout(request, now),
-                Timer::Round(request) => self.send_call_again(request, now),
+                Timer::InputRetry(request) => self.send_call_again(request, now),
                 Timer::Listen(subscription) => self.open_subscription(subscription, now),
                 Timer::Acknowledged(subscription) => self.on_not_acknowledged(subscription, now),
                 Timer::Unconfirmed => self.serve_requests(now),

@@ -131,7 +131,7 @@ impl<T: ClientTransport> Relay<T> {
     ///
     /// [`UsageError`] if the configuration is invalid.
     pub fn new(mut transport: T, config: Config) -> Result<Self, UsageError> {
-        transport.redeliver_for(config.redelivery);
+        transport.set_redelivery_time(config.redelivery);
         let (limits, versions, parking_timeout) =
             (config.limits.clone(), config.versions.clone(), config.parking_timeout);
         let pace = Pace::new(config.request_timeout, &limits);
@@ -204,7 +204,7 @@ impl<T: ClientTransport> Relay<T> {
     /// an error at once (K5).
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
-        self.sides.out.has_room(&self.sides.limits) && self.sides.server.wants_input() && self.pace.lets_read()
+        self.sides.out.has_room(&self.sides.limits) && self.sides.server.wants_input() && self.pace.may_read_client()
     }
 
     /// Whether the driver should read more of the server's data (PX7, H5). `false` means that the client does not read,
@@ -390,7 +390,7 @@ impl<T: ClientTransport> Relay<T> {
                     legacy_client::on_input_required(&mut self.sides, scope, ticket, method, params, now);
                 }
                 Path::ModernClient(state) => state.on_question(&mut self.sides, scope, ticket, method, params, now),
-                Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass_down(ticket, method, params, now),
+                Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass_to_client(ticket, method, params, now),
             },
             E::RequestCancelled { ticket, params } => match self.sides.in_flight.cancel_to_client(ticket) {
                 Some(request) => self.sides.server.cancel_with(request, &params, now),
@@ -413,7 +413,7 @@ impl<T: ClientTransport> Relay<T> {
             },
             E::RequestWaits { limit } => self.sides.out.report(Event::RequestWaits { limit }),
             E::Faulted(fault) => self.sides.out.report(Event::Faulted { side: Side::Server, fault }),
-            E::QuirkMet(quirk) => self.sides.out.report(Event::QuirkMet(quirk)),
+            E::QuirkObserved(quirk) => self.sides.out.report(Event::QuirkObserved(quirk)),
             E::Closed(reason) => {
                 self.sides.server.close(now);
                 self.sides.out.report(Event::Closed(reason));

@@ -687,7 +687,7 @@ impl<T: ServerTransport> Server<T> {
         let Some(session) = session else { return };
         match timer {
             Timer::Answer(request) => session.on_answer_timeout(request, shared),
-            Timer::Again(ticket) => session.hand_up_again(ticket, shared),
+            Timer::Again(ticket) => session.report_again(ticket, shared),
             Timer::Drain => {}
         }
     }

@@ -116,7 +116,7 @@ pub fn all() -> Vec<Texts> {
                 Failed::TooLarge { limit: 16 << 20 },
                 Failed::SessionLost,
                 Failed::VersionChanged { version },
-                Failed::NoCommonVersion { spoken: [ProtocolVersion::V2026_07_28].into() },
+                Failed::NoCommonVersion { supported: [ProtocolVersion::V2026_07_28].into() },
                 Failed::InvalidSessionId,
                 Failed::EndpointRejected,
                 Failed::NoEndpoint,

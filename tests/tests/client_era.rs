@@ -147,7 +147,7 @@ fn hm12_a_downgrade_is_reported_and_can_be_forbidden() {
         *config = config.clone().min_version(ProtocolVersion::V2026_07_28);
     });
     empty_400(&mut harness);
-    let none = Unavailable::Failed(Failed::NoCommonVersion { spoken: [ProtocolVersion::V2026_07_28].into() });
+    let none = Unavailable::Failed(Failed::NoCommonVersion { supported: [ProtocolVersion::V2026_07_28].into() });
     assert!(matches!(&harness.events()[..], [Event::Unavailable { reason, .. }, ..] if *reason == none));
     assert!(!harness.has_opened());
 }
@@ -202,7 +202,7 @@ fn er_10_a_modern_only_client_fails_cleanly() {
         events,
         [
             Event::Unavailable {
-                reason: Unavailable::Failed(Failed::NoCommonVersion { spoken: MODERN.into() }),
+                reason: Unavailable::Failed(Failed::NoCommonVersion { supported: MODERN.into() }),
                 retry_in: None
             },
             Event::Closed(CloseReason::NoCommonVersion)

@@ -110,7 +110,7 @@ fn rp17_mr5_jr_15_and_16_the_kind_of_a_result_is_read() {
         let mut events = harness.events();
         let Some(Event::Responded { outcome, .. }) = events.pop() else { panic!("{events:?}") };
         match (expected, outcome) {
-            (Ok(quirk), Outcome::Result(_)) => assert_eq!(events.pop(), quirk.map(Event::QuirkMet), "{kind}"),
+            (Ok(quirk), Outcome::Result(_)) => assert_eq!(events.pop(), quirk.map(Event::QuirkObserved), "{kind}"),
             (Err(reason), outcome) => {
                 assert_eq!(outcome, Outcome::Failed(Failed::InvalidResponse { reason }), "{kind}");
             }

@@ -527,7 +527,7 @@ fn defect_p_a_quirk_is_reported_once_in_a_connection() {
         harness.machine.notify(mcp_proto::Notification::new("n"), harness.now).unwrap();
         let sent = harness.opened();
         harness.reply(sent.key, &Reply::status(200));
-        let quirk = Event::QuirkMet(Quirk::NotificationNotAccepted202);
+        let quirk = Event::QuirkObserved(Quirk::NotificationNotAccepted202);
         assert_eq!(harness.events().iter().filter(|event| **event == quirk).count(), times);
     }
 }
@@ -618,7 +618,7 @@ fn ev_19_a_message_in_an_event_of_another_type_is_taken_and_met_as_a_quirk() {
         let text = format!("event: {name}\ndata: {}\n\n", result(&opened.id(), "{}"));
         harness.reply(opened.key, &Reply::events(text));
         let events = harness.events();
-        let met = events.iter().filter(|event| matches!(event, Event::QuirkMet(Quirk::MessageInOtherEvent)));
+        let met = events.iter().filter(|event| matches!(event, Event::QuirkObserved(Quirk::MessageInOtherEvent)));
         assert_eq!(met.count(), quirks, "{name}");
         assert!(events.iter().any(
             |event| matches!(event, Event::Responded { request, outcome: Outcome::Result(_) } if *request == key)

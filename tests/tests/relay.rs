@@ -70,7 +70,7 @@ fn array_server_a_single_initialize_is_answered_with_an_array() {
     let quirks: Vec<_> = harness
         .events()
         .into_iter()
-        .filter_map(|event| if let Event::QuirkMet(quirk) = event { Some(quirk) } else { None })
+        .filter_map(|event| if let Event::QuirkObserved(quirk) = event { Some(quirk) } else { None })
         .collect();
     assert_eq!(quirks, [Quirk::ResponseInArray, Quirk::FirstRevisionOverStreamableHttp]);
 
@@ -137,7 +137,7 @@ fn a_tool_result_without_content_passes_unchanged_and_is_reported() {
     let call = harness.call("1", "tools/call");
     harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"text":"no content here"}"#)));
     assert_eq!(harness.lines(), [result("1", r#"{"text":"no content here"}"#)]);
-    assert!(harness.events().contains(&Event::QuirkMet(Quirk::ToolResultWithoutContent)));
+    assert!(harness.events().contains(&Event::QuirkObserved(Quirk::ToolResultWithoutContent)));
     let call = harness.call("2", "tools/call");
     harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
     assert_eq!(harness.events(), []);
@@ -344,7 +344,7 @@ fn notifications_cross_both_ways() {
     harness.line(INITIALIZED);
     let opened = harness.opened();
     harness.reply(opened.key, &Reply::status(200));
-    assert!(harness.events().contains(&Event::QuirkMet(Quirk::NotificationNotAccepted202)));
+    assert!(harness.events().contains(&Event::QuirkObserved(Quirk::NotificationNotAccepted202)));
     let stream = harness.opened();
     let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
     harness.begin(stream.key, &Reply::events(event(told)));

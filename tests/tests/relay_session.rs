@@ -127,7 +127,7 @@ fn a_session_lost_as_400_is_a_lost_session_too() {
     let call = harness.call("1", "tools/call");
     let body = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#;
     harness.reply(call.key, &Reply::json(body).with_status(400));
-    assert!(harness.events().contains(&Event::QuirkMet(Quirk::SessionLostAsBadRequest)));
+    assert!(harness.events().contains(&Event::QuirkObserved(Quirk::SessionLostAsBadRequest)));
     reopen(&mut harness, "session-2");
     assert_eq!(harness.opened().body(), call.body());
 
@@ -216,7 +216,7 @@ fn a_404_to_the_stream_of_the_server_alone_is_no_lost_session() {
     let stream = take_stream(&mut harness);
     harness.reply(stream.key, &Reply::html(404));
     assert!(!harness.has_opened());
-    assert!(harness.events().contains(&Event::QuirkMet(Quirk::GetNotFound)));
+    assert!(harness.events().contains(&Event::QuirkObserved(Quirk::GetNotFound)));
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn declared(config: &mut Config) {
 
 fn handed_up(config: &mut Config) {
     declared(config);
-    config.hands_up_subscribe = true;
+    config.reports_subscribe = true;
 }
 
 fn updated(uri: &str) -> Notification {

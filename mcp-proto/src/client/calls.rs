@@ -92,7 +92,7 @@ impl<T: ClientTransport> Client<T> {
                 match (&kind, kind.as_ref().and_then(Json::as_string).as_deref()) {
                     // A missing `resultType` means `complete` (JR-16).
                     (None, _) => {
-                        self.meet(Quirk::ResultTypeMissing);
+                        self.report_quirk(Quirk::ResultTypeMissing);
                         self.finish_call(request, result, now);
                     }
                     (Some(_), Some("complete")) => self.finish_call(request, result, now),
@@ -201,7 +201,7 @@ impl<T: ClientTransport> Client<T> {
         if inputs.is_empty() {
             let doublings = u32::try_from(rounds - 1).unwrap_or(u32::MAX).min(5);
             self.outgoing.pause(request, state);
-            self.timers.set(Timer::Round(request), now + PAUSE * 2_u32.pow(doublings));
+            self.timers.set(Timer::InputRetry(request), now + PAUSE * 2_u32.pow(doublings));
             return;
         }
         if inputs.len() > room {
@@ -232,7 +232,7 @@ impl<T: ClientTransport> Client<T> {
             // Not `report_bounded`: one message may hold many input requests, and `requests_in` bounds their number.
             self.out.report(Event::Requested { ticket, scope, method, params });
         }
-        self.outgoing.ask(request, required);
+        self.outgoing.await_input(request, required);
     }
 
     /// The application has answered an input request.

@@ -244,7 +244,7 @@ impl Detection {
     }
 
     fn no_common_version(&self) -> Unavailable {
-        Unavailable::Failed(Failed::NoCommonVersion { spoken: self.versions.as_slice().into() })
+        Unavailable::Failed(Failed::NoCommonVersion { supported: self.versions.as_slice().into() })
     }
 
     const fn discover(&mut self, version: ProtocolVersion) -> Step {
@@ -271,10 +271,10 @@ fn named_versions(names: Option<Json>) -> Option<Vec<ProtocolVersion>> {
 
 /// Whether a status shows what the server supports, and is not about credentials or load (ER-23, ER-26).
 fn shows_era(status: http::StatusCode) -> bool {
-    status.is_client_error() && !says_nothing(status)
+    status.is_client_error() && !is_inconclusive(status)
 }
 
 /// Whether a status is about credentials or load, and shows nothing about the protocol (ER-26, ER-29).
-pub(super) fn says_nothing(status: http::StatusCode) -> bool {
+pub(super) fn is_inconclusive(status: http::StatusCode) -> bool {
     matches!(status.as_u16(), 401 | 403 | 407 | 408 | 425 | 429) || status.is_server_error()
 }

@@ -126,7 +126,7 @@ pub enum Event {
     Faulted(Fault),
     /// The server deviates from the protocol in a way that the client tolerates. Each quirk is reported once per
     /// connection.
-    QuirkMet(Quirk),
+    QuirkObserved(Quirk),
     /// The connection has ended; nothing comes after this.
     Closed(CloseReason),
 }
@@ -233,7 +233,7 @@ impl Weight for Event {
             | Self::ListeningInterrupted { .. }
             | Self::ListeningEnded { outcome: Outcome::Failed(_), .. }
             | Self::Faulted(_)
-            | Self::QuirkMet(_)
+            | Self::QuirkObserved(_)
             | Self::Closed(_) => 0,
         };
         ENTRY + payload

@@ -239,8 +239,8 @@ impl<T: ClientTransport> Client<T> {
         let version = version.as_string().and_then(|version| ProtocolVersion::from_text(&version));
         let Some(version) = version.filter(|version| self.is_acceptable(*version)) else {
             // The client disconnects if the server chose a revision that it does not support (LC-06, A1).
-            let spoken = self.config.versions.as_slice().into();
-            self.opening_failed(Unavailable::Failed(Failed::NoCommonVersion { spoken }), now);
+            let supported = self.config.versions.as_slice().into();
+            self.opening_failed(Unavailable::Failed(Failed::NoCommonVersion { supported }), now);
             return self.close_because(CloseReason::NoCommonVersion, now);
         };
         let handshake = &mut self.connection.handshake;

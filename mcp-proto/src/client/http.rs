@@ -76,7 +76,7 @@ use crate::transport::{Transport, sealed};
 use delivery::{Deliveries, DueDelivery};
 use exchange::{ExchangeTimer, Exchanges};
 use session::HttpSession;
-use stream::ServerStream;
+use stream::GetStream;
 use tools::Tools;
 use two_endpoint::HttpMode;
 
@@ -139,7 +139,7 @@ pub struct Http {
     session: HttpSession,
     exchanges: Exchanges,
     deliveries: Deliveries,
-    server_stream: ServerStream,
+    get_stream: GetStream,
     tools: Tools,
     timers: Deadlines<Timer>,
 }
@@ -147,7 +147,7 @@ pub struct Http {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// The stream of the server is opened again.
-    ServerStream,
+    GetStream,
     /// A two-endpoint server has not named its endpoint in time.
     Endpoint,
     /// The session could not be ended in time.
@@ -161,7 +161,7 @@ impl Http {
         let limits = Limits::default();
         Self {
             mode: HttpMode::new(&config),
-            server_stream: ServerStream::new(),
+            get_stream: GetStream::new(),
             config,
             limits,
             jitter: Jitter::new(0),
@@ -227,9 +227,9 @@ impl Transport for Http {
 
 impl ClientTransport for Http {
     const SILENCE_MEANS_LEGACY: bool = false;
-    const LOSES_SESSIONS: bool = true;
+    const CAN_LOSE_SESSION: bool = true;
 
-    fn redeliver_for(&mut self, time: Duration) {
+    fn set_redelivery_time(&mut self, time: Duration) {
         self.config.redelivery = time;
     }
 
@@ -270,7 +270,7 @@ impl ClientTransport for Http {
     }
 
     fn wants_input(&self, _limits: &Limits) -> bool {
-        // Reading responses frees exchanges, so it never stops.
+        // Exchanges become free only by reading their responses.
         true
     }
 
@@ -318,7 +318,7 @@ impl ClientTransport for Http {
                 Due::Exchange(ExchangeTimer::Accept(exchange)) => self.on_not_accepted(exchange, output),
                 Due::Delivery(DueDelivery::Retry(message)) => self.deliveries.enqueue(message),
                 Due::Delivery(DueDelivery::Resume(request)) => self.reopen(request, output),
-                Due::Other(Timer::ServerStream) => self.open_server_stream(output),
+                Due::Other(Timer::GetStream) => self.open_get_stream(output),
                 Due::Other(Timer::Endpoint) => self.on_no_endpoint(output),
                 Due::Other(Timer::Close) => self.close_unended(output),
             }

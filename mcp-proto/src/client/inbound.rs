@@ -42,7 +42,7 @@ impl<T: ClientTransport> Client<T> {
             Inbound::RequestWaits { limit } => self.out.report(Event::RequestWaits { limit }),
             Inbound::SessionLost => self.on_session_lost(now),
             Inbound::Faulted(fault) => self.out.report(Event::Faulted(fault)),
-            Inbound::QuirkMet(quirk) => self.meet(quirk),
+            Inbound::QuirkObserved(quirk) => self.report_quirk(quirk),
             Inbound::Ended => self.on_ended(now),
             Inbound::Closed => {
                 let reason =
@@ -212,7 +212,7 @@ impl<T: ClientTransport> Client<T> {
         if is_tool_call && !self.reports.quirks.contains(&Quirk::ToolResultWithoutContent) {
             let is_task = || result.first_member("task").is_some();
             if result.first_member("content").is_none() && !is_task() {
-                self.meet(Quirk::ToolResultWithoutContent);
+                self.report_quirk(Quirk::ToolResultWithoutContent);
             }
         }
     }
@@ -237,9 +237,9 @@ impl<T: ClientTransport> Client<T> {
         }
     }
 
-    pub(super) fn meet(&mut self, quirk: Quirk) {
+    pub(super) fn report_quirk(&mut self, quirk: Quirk) {
         if self.reports.quirks.insert(quirk) {
-            self.out.report(Event::QuirkMet(quirk));
+            self.out.report(Event::QuirkObserved(quirk));
         }
     }
 

@@ -77,7 +77,7 @@ impl<T: ClientTransport> Client<T> {
 
     /// Withdraws the unanswered input requests of a request that has ended.
     fn withdraw_input(&mut self, request: RequestKey, ended: &OwnRequest<Purpose>) {
-        self.timers.clear(Timer::Round(request));
+        self.timers.clear(Timer::InputRetry(request));
         for ticket in ended.asked() {
             if self.incoming.remove(ticket).is_some() {
                 self.out.report(Event::RequestCancelled { ticket, params: Json::empty_object() });

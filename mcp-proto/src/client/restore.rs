@@ -163,7 +163,7 @@ impl<T: ClientTransport> Client<T> {
     }
 
     pub(super) fn note_setting(&mut self, request: RequestKey, method: &Method, params: Option<&Json>) {
-        if let Some(settings) = self.connection.settings_mut().filter(|_| T::LOSES_SESSIONS) {
+        if let Some(settings) = self.connection.settings_mut().filter(|_| T::CAN_LOSE_SESSION) {
             settings.begin(request, method, params, self.config.limits.session_settings);
         }
     }

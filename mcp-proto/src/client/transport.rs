@@ -36,7 +36,7 @@ impl<A: Weight> TransportOutput<'_, A> {
     }
 
     pub(crate) fn quirk(&mut self, quirk: Quirk) {
-        self.pass(Inbound::QuirkMet(quirk));
+        self.pass(Inbound::QuirkObserved(quirk));
     }
 
     pub(crate) fn unanswered(&mut self, request: RequestKey, reason: Failed) {
@@ -101,7 +101,7 @@ pub(crate) enum Inbound {
     /// The peer violated the protocol.
     Faulted(Fault),
     /// The peer deviated from the protocol in a way that the client tolerates.
-    QuirkMet(Quirk),
+    QuirkObserved(Quirk),
     /// The peer has ended the connection.
     Ended,
     /// Closing is complete.
@@ -129,13 +129,13 @@ pub trait ClientTransport: Transport<Action: Weight> {
     /// Sets for how long the delivery of a message that was certainly not delivered is tried again, as
     /// [`HttpConfig::redelivery`](super::HttpConfig) does. It has no effect on a byte stream, which is either intact or
     /// broken.
-    fn redeliver_for(&mut self, time: Duration);
+    fn set_redelivery_time(&mut self, time: Duration);
     /// Whether a missing answer means a legacy server, because nothing else can be the reason (ER-04, ER-26).
     #[doc(hidden)]
     const SILENCE_MEANS_LEGACY: bool;
     /// Whether a session can be lost and opened again while the connection continues.
     #[doc(hidden)]
-    const LOSES_SESSIONS: bool;
+    const CAN_LOSE_SESSION: bool;
     /// The name of the server, for messages to people.
     #[doc(hidden)]
     fn peer(&self) -> String;
@@ -242,9 +242,9 @@ impl Backlog {
 
 impl ClientTransport for Stdio {
     const SILENCE_MEANS_LEGACY: bool = true;
-    const LOSES_SESSIONS: bool = false;
+    const CAN_LOSE_SESSION: bool = false;
 
-    fn redeliver_for(&mut self, _time: Duration) {}
+    fn set_redelivery_time(&mut self, _time: Duration) {}
 
     fn peer(&self) -> String {
         "the server".to_owned()

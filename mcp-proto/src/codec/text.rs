@@ -6,8 +6,7 @@ use std::fmt::{self, Write};
 /// `max_chars` characters, marked with an ellipsis (PX8).
 ///
 /// C0 and C1 controls, U+2028 and U+2029, bidirectional controls, zero-width and other format characters, and tags are
-/// escaped as `
-/// ` or `\u{202e}`. Everything else is unchanged, so that names in any script stay readable.
+/// escaped as `\n` or `\u{202e}`. Everything else is unchanged, so that names in any script stay readable.
 ///
 /// # Example
 ///

@@ -78,7 +78,7 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         let mut at = now + (pause + jitter.on(pause));
         self.forget_before(now);
-        while let Some(first) = self.first_in_the_way(at, limits) {
+        while let Some(first) = self.oldest_blocking_attempt(at, limits) {
             at = first + MINUTE;
         }
         self.count(at);
@@ -88,7 +88,7 @@ impl Backoff {
     /// Whether an attempt may be made at once; if so, it is counted.
     pub(crate) fn may_try_now(&mut self, limits: &Limits, now: Instant) -> bool {
         self.forget_before(now);
-        let may = self.first_in_the_way(now, limits).is_none();
+        let may = self.oldest_blocking_attempt(now, limits).is_none();
         if may {
             self.count(now);
         }
@@ -96,7 +96,7 @@ impl Backoff {
     }
 
     /// SS7: if an attempt at `at` would exceed the budget of some minute, the first of the attempts in its way.
-    fn first_in_the_way(&self, at: Instant, limits: &Limits) -> Option<Instant> {
+    fn oldest_blocking_attempt(&self, at: Instant, limits: &Limits) -> Option<Instant> {
         let is_near = |attempt: &&Instant| **attempt + MINUTE > at && **attempt < at + MINUTE;
         let mut near = self.attempts.iter().filter(is_near);
         let first = near.next().copied();
@@ -120,13 +120,13 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    fn pauses(asked: Option<Duration>, fruit: bool, count: usize) -> Vec<Duration> {
+    fn pauses(asked: Option<Duration>, succeeds: bool, count: usize) -> Vec<Duration> {
         let limits = Limits::default();
         let (mut backoff, mut jitter) = (Backoff::new(), Jitter::new(7));
         let mut now = Instant::START;
         (0..count)
             .map(|_| {
-                if fruit {
+                if succeeds {
                     backoff.reset();
                 }
                 let pause = backoff.next(asked, &limits, &mut jitter, now);
@@ -158,7 +158,7 @@ mod tests {
             let mut backoff = Backoff::new();
             backoff.count(start + apart);
             for at in [start, start + 2 * apart] {
-                assert_eq!(backoff.first_in_the_way(at, &limits).is_some(), is_in_the_way, "{apart:?}");
+                assert_eq!(backoff.oldest_blocking_attempt(at, &limits).is_some(), is_in_the_way, "{apart:?}");
             }
         }
     }

@@ -6,7 +6,7 @@
 //!                         │  ▲
 //!     asked for input,    │  │ send_again, under a new id
 //!     a pause, a fetch    ▼  │
-//!               Asking, Pausing, FetchingTools
+//!               AwaitingInput, Pausing, FetchingTools
 //! ```
 //!
 //! A local key is never used again, and an id on the wire is a key, so a late response cannot match a newer request
@@ -73,8 +73,8 @@ enum State {
     Waiting(Payload),
     /// It is on the wire under this key. What it needs to be sent again is kept if that may happen.
     Sent { wire: RequestKey, attempts: Option<Attempts> },
-    /// The peer has asked for input, and the application has not provided all of it.
-    Asking { attempts: Attempts, input: RequiredInput },
+    /// The peer requires input, and the application has not provided all of it.
+    AwaitingInput { attempts: Attempts, input: RequiredInput },
     /// It is sent again after a pause, with this `requestState` (MD-I-07).
     Pausing { attempts: Attempts, state: Option<Json> },
     /// It is sent again after this side has fetched the schemas of tools.
@@ -189,7 +189,7 @@ impl<P> Outgoing<P> {
                 (State::Sent { wire: key, attempts }, Some(sending))
             }
             state @ (State::Sent { .. }
-            | State::Asking { .. }
+            | State::AwaitingInput { .. }
             | State::Pausing { .. }
             | State::FetchingTools { .. }) => (state, None),
         })
@@ -209,7 +209,7 @@ impl<P> Outgoing<P> {
                 State::Sent { attempts: Some(attempts), .. } | State::FetchingTools { attempts } => {
                     (attempts, None, None)
                 }
-                State::Asking { attempts, input } => (attempts, Some(input.entries), input.state),
+                State::AwaitingInput { attempts, input } => (attempts, Some(input.entries), input.state),
                 State::Pausing { attempts, state } => (attempts, None, state),
                 state @ (State::Waiting(_) | State::Sent { attempts: None, .. }) => return (state, None),
             };
@@ -224,8 +224,8 @@ impl<P> Outgoing<P> {
     }
 
     /// The peer has asked for input before it continues with a request, which is no longer on the wire.
-    pub(crate) fn ask(&mut self, key: RequestKey, input: RequiredInput) {
-        self.take_off_wire(key, |attempts| State::Asking { attempts, input });
+    pub(crate) fn await_input(&mut self, key: RequestKey, input: RequiredInput) {
+        self.take_off_wire(key, |attempts| State::AwaitingInput { attempts, input });
     }
 
     /// A request, which is no longer on the wire, is sent again after a pause, with this `requestState`.
@@ -247,7 +247,7 @@ impl<P> Outgoing<P> {
                 State::Waiting(payload) => payload.is_unchanged = false,
                 State::Sent { attempts: None, .. } => {}
                 State::Sent { attempts: Some(attempts), .. }
-                | State::Asking { attempts, .. }
+                | State::AwaitingInput { attempts, .. }
                 | State::Pausing { attempts, .. }
                 | State::FetchingTools { attempts } => attempts.payload.is_unchanged = false,
             }
@@ -256,13 +256,13 @@ impl<P> Outgoing<P> {
 
     /// Consumes the ticket of an input request; returns the position of its answer.
     pub(crate) fn take_ticket(&mut self, key: RequestKey, ticket: TicketKey) -> Option<usize> {
-        let State::Asking { input, .. } = &mut self.requests.get_mut(&key)?.state else { return None };
+        let State::AwaitingInput { input, .. } = &mut self.requests.get_mut(&key)?.state else { return None };
         input.asked.remove(&ticket)
     }
 
     /// Stores the answer to an input request; returns whether no other is unanswered.
     pub(crate) fn provide(&mut self, key: RequestKey, position: usize, answer: Json) -> bool {
-        let Some(OwnRequest { state: State::Asking { input, .. }, .. }) = self.requests.get_mut(&key) else {
+        let Some(OwnRequest { state: State::AwaitingInput { input, .. }, .. }) = self.requests.get_mut(&key) else {
             return false;
         };
         if let Some((_, slot)) = input.entries.get_mut(position) {
@@ -361,7 +361,7 @@ impl<P> Outgoing<P> {
         match &mut self.requests.get_mut(&key)?.state {
             State::Waiting(_) | State::Sent { attempts: None, .. } => None,
             State::Sent { attempts: Some(attempts), .. }
-            | State::Asking { attempts, .. }
+            | State::AwaitingInput { attempts, .. }
             | State::Pausing { attempts, .. }
             | State::FetchingTools { attempts } => Some(attempts),
         }
@@ -372,7 +372,7 @@ impl<P> Outgoing<P> {
         match &self.requests.get(&key)?.state {
             State::Waiting(_) | State::Sent { attempts: None, .. } => None,
             State::Sent { attempts: Some(attempts), .. }
-            | State::Asking { attempts, .. }
+            | State::AwaitingInput { attempts, .. }
             | State::Pausing { attempts, .. }
             | State::FetchingTools { attempts } => Some(attempts),
         }
@@ -468,7 +468,7 @@ impl<P> Outgoing<P> {
             State::Sent { attempts: Some(attempts), .. } => (to(attempts), Some(())),
             state @ (State::Waiting(_)
             | State::Sent { attempts: None, .. }
-            | State::Asking { .. }
+            | State::AwaitingInput { .. }
             | State::Pausing { .. }
             | State::FetchingTools { .. }) => (state, None),
         });
@@ -506,7 +506,7 @@ impl<P> OwnRequest<P> {
 
     /// The tickets of the input that the application has not provided.
     pub(crate) fn asked(&self) -> impl Iterator<Item = TicketKey> {
-        let input = if let State::Asking { input, .. } = &self.state { Some(input) } else { None };
+        let input = if let State::AwaitingInput { input, .. } = &self.state { Some(input) } else { None };
         input.into_iter().flat_map(|input| input.asked.keys().copied())
     }
 }
@@ -515,7 +515,7 @@ impl State {
     const fn on_wire(&self) -> Option<RequestKey> {
         match self {
             Self::Sent { wire, .. } => Some(*wire),
-            Self::Waiting(_) | Self::Asking { .. } | Self::Pausing { .. } | Self::FetchingTools { .. } => None,
+            Self::Waiting(_) | Self::AwaitingInput { .. } | Self::Pausing { .. } | Self::FetchingTools { .. } => None,
         }
     }
 
@@ -523,7 +523,7 @@ impl State {
     fn waiting(&self) -> Option<usize> {
         match self {
             Self::Waiting(payload) => Some(payload.params.as_ref().map_or(0, Json::len)),
-            Self::Sent { .. } | Self::Asking { .. } | Self::Pausing { .. } | Self::FetchingTools { .. } => None,
+            Self::Sent { .. } | Self::AwaitingInput { .. } | Self::Pausing { .. } | Self::FetchingTools { .. } => None,
         }
     }
 
@@ -532,7 +532,7 @@ impl State {
         let len = |json: &Option<Json>| json.as_ref().map_or(0, Json::len);
         match self {
             Self::Waiting(_) | Self::Sent { .. } | Self::FetchingTools { .. } => 0,
-            Self::Asking { input, .. } => {
+            Self::AwaitingInput { input, .. } => {
                 let entries = input.entries.iter().map(|(key, answer)| key.len() + len(answer));
                 entries.sum::<usize>() + len(&input.state)
             }
@@ -759,7 +759,7 @@ mod tests {
             let tickets = [0, 1].map(|id| incoming.insert(RequestId::from(id), (), 0).key());
             let entries = vec![(json("\"a\""), None), (json("\"b\""), None)];
             let asked = tickets.into_iter().zip(0..).collect();
-            table.outgoing.ask(key, RequiredInput { entries, asked, state: Some(json("\"s\"")) });
+            table.outgoing.await_input(key, RequiredInput { entries, asked, state: Some(json("\"s\"")) });
             assert_eq!(table.outgoing.kept_bytes(), 9);
             assert_eq!(table.outgoing.take_ticket(key, tickets[1]), Some(1));
             assert_eq!(table.outgoing.take_ticket(key, tickets[1]), None);

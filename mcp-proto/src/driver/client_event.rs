@@ -111,7 +111,7 @@ impl ClientEvent {
             }
             Event::RequestWaits { limit } => Self::Observed(Observation::RequestWaits { limit }),
             Event::Faulted(fault) => Self::Observed(Observation::Faulted(fault)),
-            Event::QuirkMet(quirk) => Self::Observed(Observation::QuirkMet(quirk)),
+            Event::QuirkObserved(quirk) => Self::Observed(Observation::QuirkObserved(quirk)),
             Event::Closed(reason) => Self::Closed(reason),
         }
     }

@@ -32,7 +32,7 @@ pub enum Observation {
     /// The server violated the protocol, and the client carried on.
     Faulted(Fault),
     /// The server deviated from the protocol in a way that the client tolerates.
-    QuirkMet(Quirk),
+    QuirkObserved(Quirk),
 }
 
 impl Observation {
@@ -45,7 +45,7 @@ impl Observation {
             | Self::RequestWaits { .. }
             | Self::Unavailable(_)
             | Self::Faulted(_)
-            | Self::QuirkMet(_) => 0,
+            | Self::QuirkObserved(_) => 0,
         }
     }
 }

@@ -91,7 +91,7 @@ pub enum Failed {
     /// The server supports none of the revisions that this client is configured to use (LC-06).
     NoCommonVersion {
         /// The revisions that the client is configured to use.
-        spoken: Box<[ProtocolVersion]>,
+        supported: Box<[ProtocolVersion]>,
     },
     /// The server's session id is invalid, so that it cannot be sent back (HT3).
     InvalidSessionId,
@@ -150,19 +150,19 @@ impl Failed {
             Self::TooLarge { limit } => format!("{peer} answered with more than {limit} bytes"),
             Self::SessionLost => format!("{peer} lost the session; it is not known whether the request was served"),
             Self::VersionChanged { version } => {
-                format!("{peer} lost the session and now speaks revision {version}; start the client again")
+                format!("{peer} lost the session and now uses revision {version}; start the client again")
             }
-            Self::NoCommonVersion { spoken } => {
-                let spoken: Vec<_> = spoken.iter().map(|version| version.as_str()).collect();
-                let spoken = spoken.join(", ");
-                format!("{peer} speaks none of the revisions of MCP that this client is set to speak ({spoken})")
+            Self::NoCommonVersion { supported } => {
+                let supported: Vec<_> = supported.iter().map(|version| version.as_str()).collect();
+                let supported = supported.join(", ");
+                format!("{peer} supports none of the revisions of MCP that this client may use ({supported})")
             }
             Self::InvalidSessionId => format!("{peer} gave a session id that cannot be sent back"),
             Self::EndpointRejected => format!("{peer} wants its messages on another origin, which is refused"),
             Self::NoEndpoint => format!("{peer} did not name the endpoint for messages"),
             Self::NoInput { reason } => format!("{peer} asked for input that it does not get: {reason}"),
             Self::EndedByServer => format!("{peer} ended the subscription"),
-            Self::NotInRevision { version } => format!("{peer} speaks revision {version}, which has no such thing"),
+            Self::NotInRevision { version } => format!("{peer} uses revision {version}, which does not have this"),
             Self::QueueFull { limit } => {
                 format!("{peer} does not read: up to {limit} bytes may wait to be written to it, and they do")
             }
@@ -389,7 +389,7 @@ pub enum RedirectRefused {
     #[error("with a status that does not keep the message; use the new URL instead")]
     DropsBody,
     /// There is no usable `Location`.
-    #[error("and does not say where; is the path right?")]
+    #[error("without a usable Location; is the path right?")]
     NoLocation,
     /// The limit of redirects is reached.
     #[error("after more redirects than are followed; is the path right?")]

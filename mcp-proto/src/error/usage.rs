@@ -61,7 +61,7 @@ pub enum UsageError {
         limit: usize,
     },
     /// The configuration contains no usable revision.
-    #[error("no revision of MCP is named that may be spoken")]
+    #[error("the configuration allows no revision of MCP")]
     NoVersion,
     /// Only the machine itself may send this method.
     #[error("the method '{method}' is sent by the protocol itself")]

@@ -6,7 +6,7 @@ use std::ops::Add;
 /// What a machine currently holds. [`Limits`](super::Limits) bounds each number, and [`Ceilings`](super::Ceilings)
 /// computes the most memory that all of it can take.
 ///
-/// # Example: nothing is left of a call that has its answer
+/// # Example: an answered call holds nothing
 ///
 /// ```
 /// use mcp_proto::server::{Config, Event, Server};

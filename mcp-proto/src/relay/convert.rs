@@ -20,7 +20,7 @@ pub(super) fn unknown() -> Json {
 
 /// Converts the capabilities of a legacy client for a modern server, limited to those of the client's revision
 /// (BR-L-02).
-pub(super) fn capabilities_of_modern_client(capabilities: &Json, version: ProtocolVersion) -> Json {
+pub(super) fn capabilities_to_modern(capabilities: &Json, version: ProtocolVersion) -> Json {
     let [roots, sampling, elicitation, experimental] =
         capabilities.first_members(["roots", "sampling", "elicitation", "experimental"]);
     let rules = version.rules();
@@ -41,7 +41,7 @@ pub(super) fn capabilities_of_modern_client(capabilities: &Json, version: Protoc
 
 /// Converts the capabilities of a modern client for a legacy server, limited to those that work through a bridge
 /// (BR-M-02, BR-M-05). A modern client sends no notification that its roots have changed.
-pub(super) fn capabilities_of_legacy_client(capabilities: &Json) -> Json {
+pub(super) fn capabilities_to_legacy(capabilities: &Json) -> Json {
     let converted = capabilities.without_members(&["extensions", "tasks"]);
     match capabilities.first_member("roots") {
         Some(roots) if roots.is_object() => converted.with_member("roots", &Json::empty_object()),
@@ -187,7 +187,7 @@ mod tests {
                 r#"{"roots":{},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"experimental":{"x":{}}}"#,
             ),
         ] {
-            assert_eq!(capabilities_of_modern_client(&all, version).to_text(), converted, "{version}");
+            assert_eq!(capabilities_to_modern(&all, version).to_text(), converted, "{version}");
         }
     }
 

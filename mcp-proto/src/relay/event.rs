@@ -80,7 +80,7 @@ pub enum Event {
         fault: Fault,
     },
     /// The server deviated from the protocol in a way that the relay tolerates.
-    QuirkMet(Quirk),
+    QuirkObserved(Quirk),
     /// The client's side has ended; the session is being ended.
     ClientGone(CloseReason),
     /// Both sides have ended; nothing comes after this.

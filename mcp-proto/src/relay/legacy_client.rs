@@ -152,7 +152,7 @@ impl LegacyClient {
                 Ok(Json::empty_object())
             } else {
                 self.uris.remove(&uri);
-                Err(ErrorObject::new(code::INVALID_PARAMS, "the server does not tell of changes of this resource"))
+                Err(ErrorObject::new(code::INVALID_PARAMS, "the server does not notify of changes of this resource"))
             };
             sides.respond(ticket, answer, now);
         }
@@ -175,7 +175,7 @@ impl LegacyClient {
         let error = match outcome {
             Outcome::Error(error) => convert::error_to_legacy(&Method::RESOURCES_SUBSCRIBE, error, version(sides)),
             Outcome::Failed(reason) => sides.error_for(reason),
-            Outcome::Result(_) => ErrorObject::new(code::INTERNAL_ERROR, "the server tells of no changes"),
+            Outcome::Result(_) => ErrorObject::new(code::INTERNAL_ERROR, "the server notifies of no changes"),
         };
         self.refuse_subscribers(sides, &error, now);
     }

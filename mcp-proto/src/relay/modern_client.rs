@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::convert;
 use super::in_flight::{InFlight, ToServer};
-use super::parked_calls::{Parked, ParkedCalls, Rest};
+use super::parked_calls::{Continuation, Parked, ParkedCalls};
 use super::session_settings::SessionSettings;
 use super::sides::Sides;
 use mcp_proto::Instant;
@@ -86,7 +86,7 @@ impl ModernClient {
         if forwarded.method.facts().takes_input {
             forwarded.params.clone_from(&converted);
         }
-        sides.send_up(forwarded, converted, || self.parked.held(), now);
+        sides.send_to_server(forwarded, converted, || self.parked.held(), now);
     }
 
     /// Handles a request of the server: attributes it to a call, whose client must provide the answer (BR-M-03).
@@ -143,7 +143,7 @@ impl ModernClient {
             return refuse_question(sides, ticket, "the client has not declared that it can be asked for this", now);
         }
         let Some(forwarded) = sides.in_flight.remove_to_server(request) else { return };
-        let mut parked = Parked::new(forwarded.method, forwarded.name, Rest::Open(request), forwarded.bytes);
+        let mut parked = Parked::new(forwarded.method, forwarded.name, Continuation::Open(request), forwarded.bytes);
         parked.ask(method, params, Some(ticket));
         let key = self.parked.park(parked);
         self.parked.require(sides, forwarded.ticket, key, now);
@@ -177,8 +177,8 @@ impl ModernClient {
     ) {
         let name = name_of(&method, params);
         let bytes = converted.as_ref().map_or(0, Json::len);
-        let rest = Rest::Again(converted);
-        let mut parked = Parked::new(method, name, rest, bytes);
+        let continuation = Continuation::Again(converted);
+        let mut parked = Parked::new(method, name, continuation, bytes);
         for question in std::mem::take(&mut self.roots_questions) {
             parked.ask(Method::ROOTS_LIST, None, Some(question));
         }
@@ -209,21 +209,26 @@ impl ModernClient {
             }
         }
         // Some input is missing, or the server has sent more requests since.
-        if !parked.questions.is_empty() && !matches!(parked.rest, Rest::Answered(_)) {
+        if !parked.questions.is_empty() && !matches!(parked.continuation, Continuation::Answered(_)) {
             return self.parked.require(sides, ticket, key, now);
         }
-        let Some(Parked { rest, bytes, method, name, .. }) = self.parked.unpark(key) else { return };
-        match rest {
-            Rest::Open(request) => {
+        let Some(Parked { continuation, bytes, method, name, .. }) = self.parked.unpark(key) else { return };
+        match continuation {
+            Continuation::Open(request) => {
                 let token = params.first_member("_meta").and_then(|meta| meta.first_member("progressToken"));
                 let token = token.map(|token| token.detached_from(params.len()));
                 sides
                     .in_flight
                     .insert_to_server(request, ToServer { bytes, name, token, ..ToServer::new(ticket, method) });
             }
-            Rest::Answered(answer) => sides.respond(ticket, answer, now),
-            Rest::Again(params) => {
-                sides.send_up(ToServer { name, ..ToServer::new(ticket, method) }, params, || self.parked.held(), now);
+            Continuation::Answered(answer) => sides.respond(ticket, answer, now),
+            Continuation::Again(params) => {
+                sides.send_to_server(
+                    ToServer { name, ..ToServer::new(ticket, method) },
+                    params,
+                    || self.parked.held(),
+                    now,
+                );
             }
         }
     }
@@ -287,8 +292,8 @@ impl ModernClient {
                     return sides.respond(ticket, Err(ErrorObject::overloaded()), now);
                 }
                 // The call is sent again after the client has visited the URLs (BR-M-10).
-                let rest = Rest::Again(params);
-                let mut parked = Parked::new(method, name, rest, bytes);
+                let continuation = Continuation::Again(params);
+                let mut parked = Parked::new(method, name, continuation, bytes);
                 for url in urls {
                     parked.ask(Method::ELICITATION_CREATE, Some(url), None);
                 }

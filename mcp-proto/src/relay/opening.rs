@@ -121,7 +121,7 @@ impl<T: ClientTransport> Relay<T> {
         }
         self.path = Path::Opening(Opening::Discovering { asked: asked.clone(), held: vec![held] });
         let client_info = client_info.unwrap_or_else(convert::unknown);
-        let identified = self.sides.client.identify(client_info, convert::capabilities_of_legacy_client(&capabilities));
+        let identified = self.sides.client.identify(client_info, convert::capabilities_to_legacy(&capabilities));
         let connected = identified.and_then(|()| self.sides.client.connect_with(client::Opening::Discover(asked), now));
         if let Err(error) = connected {
             let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
@@ -216,7 +216,7 @@ impl<T: ClientTransport> Relay<T> {
         let client_info = client_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
         let version = version.as_ref().and_then(Json::as_string);
         let version = version.and_then(|version| ProtocolVersion::from_text(&version));
-        let capabilities = convert::capabilities_of_modern_client(
+        let capabilities = convert::capabilities_to_modern(
             &capabilities.filter(Json::is_object).unwrap_or(Json::empty_object()),
             version.unwrap_or(ProtocolVersion::LATEST_LEGACY),
         );
@@ -278,7 +278,7 @@ impl<T: ClientTransport> Relay<T> {
         config.versions = versions.collect();
         (config.server_info, config.capabilities, config.instructions) = (server_info, capabilities, instructions);
         // The server behind the relay decides about subscriptions (BR-L-04, BR-M-09).
-        config.hands_up_subscribe = true;
+        config.reports_subscribe = true;
         config.manual_acknowledgement = true;
         // Both values are objects and the relay bridges once, so that this does not fail.
         let _ = self.sides.server.serve(config);

@@ -15,15 +15,15 @@ use mcp_proto::Limits;
 use mcp_proto::client::Backlog;
 
 /// How long a server may take nothing before the relay reads the client again and refuses requests without room.
-const LONGEST: Duration = Duration::from_secs(5);
+const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How fast the server takes what is sent to it.
 #[derive(Debug)]
 pub(super) struct Pace {
-    patience: Duration,
+    stall_timeout: Duration,
     /// The number of queued messages other than requests at which the client is no longer read, and the number of
     /// queued bytes above which it is not.
-    most: (usize, usize),
+    max_backlog: (usize, usize),
     state: State,
     /// The number of queued bytes at the last update.
     waiting: usize,
@@ -41,23 +41,23 @@ enum State {
 impl Pace {
     pub(super) fn new(request_timeout: Duration, limits: &Limits) -> Self {
         // What a driver has already read must not be refused while the server is only slow.
-        let most = (limits.queue, limits.queue_bytes.min(limits.unwritten / 2));
-        Self { patience: request_timeout.min(LONGEST), most, state: State::Flowing, waiting: 0 }
+        let max_backlog = (limits.queue, limits.queue_bytes.min(limits.unwritten / 2));
+        Self { stall_timeout: request_timeout.min(STALL_TIMEOUT), max_backlog, state: State::Flowing, waiting: 0 }
     }
 
     pub(super) fn update(&mut self, backlog: Backlog, now: Instant) {
-        let (messages, bytes) = self.most;
+        let (messages, bytes) = self.max_backlog;
         let has_room = backlog.messages < messages && backlog.bytes <= bytes;
         let is_taking = backlog.bytes < std::mem::replace(&mut self.waiting, backlog.bytes);
         self.state = match self.state {
             _ if has_room => State::Flowing,
             State::Slow(until) if !is_taking && now < until => State::Slow(until),
             State::Slow(_) | State::Stalled if !is_taking => State::Stalled,
-            State::Flowing | State::Slow(_) | State::Stalled => State::Slow(now + self.patience),
+            State::Flowing | State::Slow(_) | State::Stalled => State::Slow(now + self.stall_timeout),
         };
     }
 
-    pub(super) const fn lets_read(&self) -> bool {
+    pub(super) const fn may_read_client(&self) -> bool {
         !matches!(self.state, State::Slow(_))
     }
 
@@ -101,7 +101,7 @@ mod tests {
             (22, 0, 0, None),
         ] {
             pace.update(Backlog { messages, message_bytes: 0, bytes }, at(now));
-            assert_eq!((pace.poll_timeout(), pace.lets_read()), (until.map(at), until.is_none()), "{now} s");
+            assert_eq!((pace.poll_timeout(), pace.may_read_client()), (until.map(at), until.is_none()), "{now} s");
         }
         // The pause is never longer than the request timeout, and starts at half of `unwritten` at the latest.
         limits.unwritten = 1000;

@@ -37,7 +37,7 @@ pub(super) struct Parked {
     pub(super) method: Method,
     /// The name of the target: the client's retry must have the same.
     pub(super) name: Option<Json>,
-    pub(super) rest: Rest,
+    pub(super) continuation: Continuation,
     /// The bytes of the parameters of its request.
     pub(super) bytes: usize,
     /// The input that the client must provide, by the keys of `inputRequests`.
@@ -47,7 +47,7 @@ pub(super) struct Parked {
 
 /// How a parked call continues.
 #[derive(Debug)]
-pub(super) enum Rest {
+pub(super) enum Continuation {
     /// The request is open at the server, which waits for input.
     Open(RequestKey),
     /// The server has answered without waiting for the input.
@@ -109,7 +109,7 @@ impl ParkedCalls {
     pub(super) fn park(&mut self, parked: Parked) -> ParkKey {
         let key = self.next;
         self.next = ParkKey(key.0 + 1);
-        if let Rest::Open(request) = parked.rest {
+        if let Continuation::Open(request) = parked.continuation {
             self.by_request.insert(request, key);
         }
         self.by_key.insert(key, parked);
@@ -120,7 +120,7 @@ impl ParkedCalls {
     pub(super) fn unpark(&mut self, key: ParkKey) -> Option<Parked> {
         self.timers.clear(key);
         let parked = self.by_key.remove(&key)?;
-        if let Rest::Open(request) = parked.rest {
+        if let Continuation::Open(request) = parked.continuation {
             self.by_request.remove(&request);
         }
         Some(parked)
@@ -135,7 +135,7 @@ impl ParkedCalls {
     /// Keeps the server's answer for the client's retry.
     pub(super) fn set_answer(&mut self, key: ParkKey, answer: Result<Json, ErrorObject>) {
         if let Some(parked) = self.by_key.get_mut(&key) {
-            parked.rest = Rest::Answered(answer);
+            parked.continuation = Continuation::Answered(answer);
             parked.questions.clear();
         }
     }
@@ -181,7 +181,7 @@ impl ParkedCalls {
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the client did not answer in time");
             sides.client.answer(ticket, Err(error), now);
         }
-        if let Rest::Open(request) = parked.rest {
+        if let Continuation::Open(request) = parked.continuation {
             sides.client.cancel(request, Some("its client did not come back with what was asked for"), now);
         }
     }
@@ -202,8 +202,8 @@ impl ParkKey {
 }
 
 impl Parked {
-    pub(super) const fn new(method: Method, name: Option<Json>, rest: Rest, bytes: usize) -> Self {
-        Self { method, name, rest, bytes, questions: BTreeMap::new(), asked: 0 }
+    pub(super) const fn new(method: Method, name: Option<Json>, continuation: Continuation, bytes: usize) -> Self {
+        Self { method, name, continuation, bytes, questions: BTreeMap::new(), asked: 0 }
     }
 
     /// Adds an input request to those that the client receives.
@@ -214,12 +214,12 @@ impl Parked {
     }
 
     fn held(&self) -> usize {
-        let rest = match &self.rest {
-            Rest::Answered(Ok(result)) => result.len(),
-            Rest::Answered(Err(error)) => error.as_json().len(),
-            Rest::Open(_) | Rest::Again(_) => self.bytes,
+        let continuation = match &self.continuation {
+            Continuation::Answered(Ok(result)) => result.len(),
+            Continuation::Answered(Err(error)) => error.as_json().len(),
+            Continuation::Open(_) | Continuation::Again(_) => self.bytes,
         };
-        self.questions.values().map(|question| question.params.len()).sum::<usize>() + rest
+        self.questions.values().map(|question| question.params.len()).sum::<usize>() + continuation
     }
 
     fn required(&self, key: ParkKey) -> InputRequired {
@@ -235,8 +235,8 @@ impl Parked {
 mod tests {
     use super::*;
 
-    fn parked(rest: Rest) -> Parked {
-        Parked::new(Method::TOOLS_CALL, None, rest, 40)
+    fn parked(continuation: Continuation) -> Parked {
+        Parked::new(Method::TOOLS_CALL, None, continuation, 40)
     }
 
     #[test]
@@ -245,12 +245,12 @@ mod tests {
         let error_bytes = error.as_json().len();
         let mut calls = ParkedCalls::new(Duration::ZERO);
         let mut all = 0;
-        for (rest, bytes) in [
-            (Rest::Again(None), 40),
-            (Rest::Answered(Ok(Json::from("12345678"))), 10),
-            (Rest::Answered(Err(error)), error_bytes),
+        for (continuation, bytes) in [
+            (Continuation::Again(None), 40),
+            (Continuation::Answered(Ok(Json::from("12345678"))), 10),
+            (Continuation::Answered(Err(error)), error_bytes),
         ] {
-            let mut parked = parked(rest);
+            let mut parked = parked(continuation);
             assert_eq!(parked.held(), bytes);
             parked.ask("a".into(), None, None);
             parked.ask("b".into(), Some(Json::parse(r#"{"mode":"form"}"#).unwrap()), None);

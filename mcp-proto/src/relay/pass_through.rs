@@ -19,17 +19,17 @@ impl<T: ClientTransport> Sides<T> {
     /// Forwards a request of a modern client to a modern server: the client supplies `_meta` and input itself.
     pub(super) fn pass_unchanged(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let forwarded = ToServer { is_unchanged: true, ..ToServer::new(ticket, method) };
-        self.send_up(forwarded, params, || 0, now);
+        self.send_to_server(forwarded, params, || 0, now);
     }
 
     /// Forwards a request of the client.
     pub(super) fn pass(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        self.send_up(ToServer::new(ticket, method), params, || 0, now);
+        self.send_to_server(ToServer::new(ticket, method), params, || 0, now);
     }
 
     /// Sends a request to the server whose outcome answers a request of the client. `parked` returns the bytes that parked
     /// calls hold.
-    pub(super) fn send_up(
+    pub(super) fn send_to_server(
         &mut self,
         mut forwarded: ToServer,
         params: Option<Json>,
@@ -112,7 +112,7 @@ impl<T: ClientTransport> Sides<T> {
     }
 
     /// Forwards a request of the server.
-    pub(super) fn pass_down(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+    pub(super) fn pass_to_client(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         self.ask_client(self.server.session().into(), ticket, method, params, now);
     }
 

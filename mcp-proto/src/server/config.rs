@@ -34,7 +34,7 @@ pub struct Config {
     /// Whether `resources/subscribe` and `resources/unsubscribe` are reported as
     /// [`Event::Requested`](super::Event::Requested) instead, for an application that refuses some of them. They take
     /// effect when they are answered with a result. Default `false`.
-    pub hands_up_subscribe: bool,
+    pub reports_subscribe: bool,
     /// Whether a `subscriptions/listen` that names resources is acknowledged only by
     /// [`Server::acknowledge_listens`](super::Server::acknowledge_listens), for a proxy that must first subscribe to
     /// them at another server, because an acknowledged filter is in effect (MD-L-02). Default `false`.
@@ -72,7 +72,7 @@ impl Config {
             server_info,
             names_itself: true,
             capabilities: Json::empty_object(),
-            hands_up_subscribe: false,
+            reports_subscribe: false,
             manual_acknowledgement: false,
             instructions: None,
             versions: ProtocolVersion::ALL.into(),

@@ -1,6 +1,6 @@
 //! The HTTP transport of a server: Streamable HTTP and the two endpoints of 2024-11-05.
 //!
-//! A message is answered on the exchange on which it arrived, independent of its id (invariant 2). The HTTP response is
+//! A message is answered on the exchange on which it arrived, independent of its id. The HTTP response is
 //! JSON unless another message must be sent before the answer; then it becomes a stream of events.
 //!
 //! ```text
@@ -96,12 +96,12 @@ pub struct Http {
     timers: Deadlines<Timer>,
     /// The tools whose arguments are repeated in headers.
     tools: AnnotatedTools,
-    /// What follows when the server has handled all that was received before.
+    /// The step to continue with when the server has handled all messages that were passed to it.
     deferred: Option<Step>,
     is_closed: bool,
 }
 
-/// What follows after the server has ended a session: the one for which the step makes room, or that of the request.
+/// A step that continues after the server has ended a session: one that made room, or that of a DELETE.
 enum Step {
     Respond {
         exchange: ExchangeKey,
@@ -113,7 +113,7 @@ enum Step {
         head: Box<Parts>,
         info: RequestInfo,
     },
-    OpenOwnStream {
+    OpenGetStream {
         exchange: ExchangeKey,
         session: SessionKey,
         holder: Holder,
@@ -124,7 +124,7 @@ enum Step {
         after: Box<str>,
         holder: Holder,
     },
-    /// There is room for its stream.
+    /// There is room for its stream, but perhaps not for its session.
     MakeRoomForTwoEndpointSession {
         exchange: ExchangeKey,
         info: RequestInfo,
@@ -275,7 +275,7 @@ impl Http {
                     output.out.act(HttpAction::Continue { exchange: key });
                 }
             }
-            Plan::Get { session } => self.make_room_for_own_stream(key, session, info.holder(), output),
+            Plan::Get { session } => self.make_room_for_get_stream(key, session, info.holder(), output),
             Plan::Resume { session, after } => self.make_room_to_resume(key, session, after, info.holder(), output),
             Plan::OpenStream => self.make_room_for_two_endpoint_stream(key, info, output),
             Plan::Delete { session } => {
@@ -341,8 +341,8 @@ impl Http {
             Step::OpenSession { exchange, request, head, info } => {
                 self.open_session_with(exchange, request, head, &info, output);
             }
-            Step::OpenOwnStream { exchange, session, holder } => {
-                self.open_own_stream(exchange, session, holder, output);
+            Step::OpenGetStream { exchange, session, holder } => {
+                self.open_get_stream(exchange, session, holder, output);
             }
             Step::Resume { exchange, session, after, holder } => {
                 self.resume(exchange, session, &after, holder, output);

@@ -77,7 +77,7 @@ impl Session {
         }
         let setting = method.facts().changes_setting;
         let is_subscribe = matches!(setting, Some(SettingChange::Subscribe | SettingChange::Unsubscribe));
-        if is_subscribe && !config.hands_up_subscribe {
+        if is_subscribe && !config.reports_subscribe {
             let answer = self.subscribe(&method, params.as_ref(), shared);
             return self.answer_at_once(id, answer, source, shared);
         }

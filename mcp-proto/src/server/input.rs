@@ -248,7 +248,7 @@ impl Session {
                 let is_last = parked.waiting == 0;
                 self.keep(ticket, self.incoming.bytes_of(ticket) + bytes, shared);
                 if is_last {
-                    self.hand_up_again(ticket, shared);
+                    self.report_again(ticket, shared);
                 }
             }
             // Without one of the inputs, the request cannot be continued (MD-I-10).
@@ -260,7 +260,7 @@ impl Session {
         }
     }
 
-    pub(super) fn hand_up_again<T: ServerTransport>(&mut self, ticket: TicketKey, shared: &mut Shared<'_, T>) {
+    pub(super) fn report_again<T: ServerTransport>(&mut self, ticket: TicketKey, shared: &mut Shared<'_, T>) {
         let Some(request) = self.incoming.get(ticket) else { return };
         let Some(parked) = &request.parked else { return };
         let (method, params) = (request.method.clone(), Some(parked.params_of_retry()));

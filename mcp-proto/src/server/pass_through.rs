@@ -1,5 +1,5 @@
 //! Passing through: a server that reports every request of its client, the handshake included, and answers none by
-//! itself, until the application lets it serve.
+//! itself, until the application calls [`Server::serve`].
 
 use super::Server;
 use super::config::{Config, Handling};
@@ -54,7 +54,7 @@ impl Server<Stdio> {
     }
 
     /// Serves from now on: the machine answers the requests of the protocol by itself, as `config` describes. A server
-    /// that passes through does this once, when its application has found out that it has to answer for the server behind it.
+    /// that passes through does this once, when its application has to answer in the place of the server behind it.
     ///
     /// Requests that were reported before stay open; [`Server::handle_again`] handles one as if it had just arrived. The
     /// limits stay those that the server was created with.

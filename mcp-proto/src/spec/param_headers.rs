@@ -114,7 +114,7 @@ impl Annotations {
 
 /// Whether a header's text equals this argument; `None` if the argument must not have a header. Numbers are compared
 /// numerically (MD-P-10).
-pub(crate) fn says(header: &str, argument: &Json) -> Option<bool> {
+pub(crate) fn matches(header: &str, argument: &Json) -> Option<bool> {
     let text = value_text(argument)?;
     let is_number = argument.as_bytes().first().is_some_and(|first| matches!(first, b'-' | b'0'..=b'9'));
     let is_json = || Json::parse(header.to_owned()).is_ok();

@@ -340,7 +340,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
             Observation::NotRestored { method, reason, .. } => {
                 tracing::warn!(%method, %reason, "a setting of the lost session is not in force in the new one");
             }
-            Observation::QuirkMet(quirk) => tracing::debug!(%quirk, "the server deviates from the protocol"),
+            Observation::QuirkObserved(quirk) => tracing::debug!(%quirk, "the server deviates from the protocol"),
             // Later versions of the core may add observations.
             _ => {}
         }

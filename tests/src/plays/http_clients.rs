@@ -36,7 +36,7 @@ pub fn server_http(seed: u64) {
         config.limits = limits(&mut random);
         config.capabilities =
             Json::parse(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#).expect("JSON");
-        config.hands_up_subscribe = random.one_in(4);
+        config.reports_subscribe = random.one_in(4);
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
         http.replay = *random.pick(&[0, 300, 100_000]);
         http.max_sessions = *random.pick(&[2, 20, 100]);

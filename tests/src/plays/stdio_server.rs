@@ -36,7 +36,7 @@ pub fn server(seed: u64) {
         config.capabilities =
             json(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true,"listChanged":true},"logging":{}}"#);
         config.strict_json = random.one_in(4);
-        config.hands_up_subscribe = random.one_in(4);
+        config.reports_subscribe = random.one_in(4);
         if random.one_in(4) {
             config.drain_timeout = Duration::from_millis(300);
         }

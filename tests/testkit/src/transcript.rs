@@ -227,7 +227,7 @@ impl Described for client::Event {
             }
             Self::RequestWaits { limit } => format!("a request waits behind {limit}"),
             Self::Faulted(fault) => format!("fault: {fault}"),
-            Self::QuirkMet(quirk) => format!("quirk: {quirk}"),
+            Self::QuirkObserved(quirk) => format!("quirk: {quirk}"),
             Self::Closed(reason) => format!("closed: {reason:?}"),
             other => format!("{other:?}"),
         }
@@ -273,7 +273,7 @@ impl Described for relay::Event {
             Self::Failed(failed) => format!("failed: {failed}"),
             Self::NotPassed { method, error } => format!("not passed: {method} {error}"),
             Self::Faulted { side, fault } => format!("fault: {side:?} {fault}"),
-            Self::QuirkMet(quirk) => format!("quirk: {quirk}"),
+            Self::QuirkObserved(quirk) => format!("quirk: {quirk}"),
             Self::ClientGone(reason) => format!("client gone: {reason:?}"),
             Self::Closed(reason) => format!("closed: {reason:?}"),
             other => format!("{other:?}"),

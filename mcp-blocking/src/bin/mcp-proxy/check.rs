@@ -80,7 +80,7 @@ impl Found {
 impl Handler for Findings {
     fn observed(&self, observation: Observation) {
         match observation {
-            Observation::QuirkMet(quirk) => self.add(&format!("quirk: {quirk}{}", remark(quirk))),
+            Observation::QuirkObserved(quirk) => self.add(&format!("quirk: {quirk}{}", remark(quirk))),
             Observation::Faulted(fault) => self.add(&format!("fault: {fault}")),
             Observation::Reconnected | Observation::Unavailable(_) | _ => {}
         }

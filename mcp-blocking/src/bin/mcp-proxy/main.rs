@@ -193,7 +193,7 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
             };
             (Level::Warn, format!("from {side}: {fault}"))
         }
-        Event::QuirkMet(quirk) => (Level::Info, format!("{server} {quirk}")),
+        Event::QuirkObserved(quirk) => (Level::Info, format!("{server} {quirk}")),
         Event::ClientGone(reason) => (Level::Debug, format!("the client is gone ({reason:?})")),
         Event::Closed(reason) => (Level::Debug, format!("closed ({reason:?})")),
         _ => return None,
@@ -280,7 +280,7 @@ mod tests {
             ),
             (Event::Faulted { side: Side::Client, fault: fault() }, Level::Warn, "from the client: parameters with"),
             (Event::Faulted { side: Side::Server, fault: fault() }, Level::Warn, "from SERVER: parameters with"),
-            (Event::QuirkMet(Quirk::ToolResultWithoutContent), Level::Info, "a tool result has no"),
+            (Event::QuirkObserved(Quirk::ToolResultWithoutContent), Level::Info, "a tool result has no"),
             (Event::ClientGone(CloseReason::Peer), Level::Debug, "the client is gone (Peer)"),
             (Event::Closed(CloseReason::Local), Level::Debug, "closed (Local)"),
         ] {
@@ -289,7 +289,7 @@ mod tests {
             assert!(line.contains(text), "{line} lacks {text}");
         }
         // These failures end the proxy.
-        for reason in [Failed::Closed, Failed::NoCommonVersion { spoken: Box::default() }] {
+        for reason in [Failed::Closed, Failed::NoCommonVersion { supported: Box::default() }] {
             let (_, line) = log_line(&failed(reason), "SERVER").unwrap();
             assert!(!line.contains("tries again"), "{line}");
         }

@@ -184,7 +184,7 @@ pub(super) enum Purpose {
     /// Carries a message to the server.
     Post(Posted),
     /// Streams the server's own messages (SH-C-38).
-    ServerStream { redirects: usize },
+    GetStream { redirects: usize },
     /// Resumes the broken stream of a request (SH-C-32).
     Resume { request: RequestKey, redirects: usize },
     /// Streams everything from a two-endpoint server (HS-01).
@@ -207,7 +207,7 @@ impl Purpose {
     /// Whether it is a stream that belongs to no request.
     pub(super) const fn is_stream(self) -> bool {
         match self {
-            Self::ServerStream { .. } | Self::TwoEndpointStream { .. } => true,
+            Self::GetStream { .. } | Self::TwoEndpointStream { .. } => true,
             Self::Post(_) | Self::Resume { .. } | Self::Delete | Self::Drain => false,
         }
     }
@@ -217,7 +217,7 @@ impl Purpose {
         match self {
             Self::Post(posted) => posted.message.request(),
             Self::Resume { request, .. } => Some(request),
-            Self::ServerStream { .. } | Self::TwoEndpointStream { .. } | Self::Delete | Self::Drain => None,
+            Self::GetStream { .. } | Self::TwoEndpointStream { .. } | Self::Delete | Self::Drain => None,
         }
     }
 }
@@ -293,7 +293,7 @@ impl Exchange {
     }
 
     /// The rest of the response is not needed.
-    pub(super) fn leave(&mut self, limits: &Limits) {
+    pub(super) fn discard_rest(&mut self, limits: &Limits) {
         self.purpose = Purpose::Drain;
         self.reading = Reading::Ignored { left: limits.error_body };
     }

@@ -17,7 +17,7 @@ impl Http {
     pub(super) fn redirect(&self, exchange: &Exchange, head: &Parts) -> Option<Result<Endpoint, Failed>> {
         let redirects = match &exchange.purpose {
             Purpose::Post(posted) => posted.redirects,
-            Purpose::ServerStream { redirects }
+            Purpose::GetStream { redirects }
             | Purpose::Resume { redirects, .. }
             | Purpose::TwoEndpointStream { redirects } => *redirects,
             Purpose::Delete | Purpose::Drain => return None,
@@ -48,13 +48,13 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
-        exchange.leave(&self.limits);
+        exchange.discard_rest(&self.limits);
         let target = match target {
             Ok(target) => target,
             Err(reason) => {
                 match purpose {
                     Purpose::Post(posted) => self.undelivered(posted.message, reason, output),
-                    Purpose::ServerStream { .. } => output.fault(Fault::NoServerStream { reason }),
+                    Purpose::GetStream { .. } => output.fault(Fault::NoServerStream { reason }),
                     purpose @ (Purpose::Resume { .. }
                     | Purpose::TwoEndpointStream { .. }
                     | Purpose::Delete
@@ -71,8 +71,8 @@ impl Http {
                 self.deliveries.redirected(posted.message, target);
                 self.post(posted.message, now, output);
             }
-            Purpose::ServerStream { redirects } => {
-                self.get(Some(&target), Purpose::ServerStream { redirects: redirects + 1 }, output);
+            Purpose::GetStream { redirects } => {
+                self.get(Some(&target), Purpose::GetStream { redirects: redirects + 1 }, output);
             }
             Purpose::Resume { request, redirects } => {
                 let purpose = Purpose::Resume { request, redirects: redirects + 1 };

@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::exchange::{OpenedIn, Purpose};
 use super::{Http, HttpAction};
 use crate::Instant;
-use crate::client::detection::says_nothing;
+use crate::client::detection::is_inconclusive;
 use crate::client::transport::{Role, TransportOutput};
 use crate::codec::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
 use crate::conversation::keys::RequestKey;
@@ -25,7 +25,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Purpose::Post(posted) = purpose else { return };
-        if let (Role::Discover(request, _), true) = (posted.role, says_nothing(refusal.status)) {
+        if let (Role::Discover(request, _), true) = (posted.role, is_inconclusive(refusal.status)) {
             // Such a status shows nothing about the era, whatever the body contains (ER-26).
             self.unanswered(request, Failed::Refused(refusal), output);
             return;

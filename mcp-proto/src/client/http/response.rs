@@ -155,16 +155,16 @@ impl Http {
                 }
                 self.deliveries.remove(posted.message);
                 self.accepted(posted.role, head.status, output);
-                exchange.leave(&self.limits);
+                exchange.discard_rest(&self.limits);
                 Next::Read
             }
-            Purpose::ServerStream { .. } => {
+            Purpose::GetStream { .. } => {
                 if is_stream(head) {
-                    self.server_stream.opened();
-                    exchange.reading = Reading::events(&self.limits, self.server_stream.cursor.resume_after().cloned());
+                    self.get_stream.opened();
+                    exchange.reading = Reading::events(&self.limits, self.get_stream.cursor.resume_after().cloned());
                 } else {
-                    exchange.leave(&self.limits);
-                    self.no_server_stream(exchange.opened_in, head, now, output);
+                    exchange.discard_rest(&self.limits);
+                    self.no_get_stream(exchange.opened_in, head, now, output);
                 }
                 Next::Read
             }
@@ -173,7 +173,7 @@ impl Http {
                     let cursor = self.deliveries.cursor(request).and_then(Cursor::resume_after).cloned();
                     exchange.reading = Reading::events(&self.limits, cursor);
                 } else {
-                    exchange.leave(&self.limits);
+                    exchange.discard_rest(&self.limits);
                     self.not_resumed(exchange.opened_in, request, head, now, output);
                 }
                 Next::Read
@@ -182,19 +182,19 @@ impl Http {
                 if is_stream(head) {
                     exchange.reading = Reading::events(&self.limits, None);
                 } else {
-                    exchange.leave(&self.limits);
+                    exchange.discard_rest(&self.limits);
                     let reason = not_a_stream(head, &self.limits);
                     self.two_endpoint_stream_failed(reason, now, output);
                 }
                 Next::Read
             }
             Purpose::Delete => {
-                exchange.leave(&self.limits);
+                exchange.discard_rest(&self.limits);
                 self.session_ended(head, output);
                 Next::Read
             }
             Purpose::Drain => {
-                exchange.leave(&self.limits);
+                exchange.discard_rest(&self.limits);
                 Next::Read
             }
         }
@@ -214,7 +214,7 @@ impl Http {
             // Any success status means that the answer will come on the stream (HS-04, HS-07). The body here is not an
             // answer (LE3).
             self.deliveries.accepted(request);
-            exchange.leave(&self.limits);
+            exchange.discard_rest(&self.limits);
             return Next::Read;
         }
         match (session_id(&head.headers, &self.limits), posted.role) {
@@ -245,7 +245,7 @@ impl Http {
         };
         if let Some(reason) = reason {
             self.unanswered(request, reason, output);
-            exchange.leave(&self.limits);
+            exchange.discard_rest(&self.limits);
             return Next::Read;
         }
         exchange.reading = if kind == BodyKind::EventStream {
@@ -369,7 +369,7 @@ impl Http {
             Purpose::Post(Posted { role: Role::Request(request), .. }) => self.resume(request, reason, now, output),
             Purpose::Resume { request, .. } => self.resume(request, delivered(reason), now, output),
             purpose @ (Purpose::Post(_)
-            | Purpose::ServerStream { .. }
+            | Purpose::GetStream { .. }
             | Purpose::TwoEndpointStream { .. }
             | Purpose::Delete
             | Purpose::Drain) => self.stream_failed(purpose, reason, now, output),
@@ -391,7 +391,7 @@ impl Http {
                 }
             }
             Purpose::Resume { request, .. } => self.unanswered(request, reason, output),
-            Purpose::ServerStream { .. } => self.reopen_server_stream(None, now),
+            Purpose::GetStream { .. } => self.reopen_get_stream(None, now),
             Purpose::TwoEndpointStream { .. } => self.two_endpoint_stream_failed(reason, now, output),
             Purpose::Delete => self.session_not_ended(reason, output),
             Purpose::Drain => {}

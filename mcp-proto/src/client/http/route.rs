@@ -34,7 +34,7 @@ impl Http {
             Purpose::Post(_) | Purpose::Resume { .. } => {
                 purpose.request().and_then(|request| self.deliveries.cursor_mut(request))
             }
-            Purpose::ServerStream { .. } => Some(&mut self.server_stream.cursor),
+            Purpose::GetStream { .. } => Some(&mut self.get_stream.cursor),
             // The stream of a two-endpoint server is not resumed (HS-10).
             Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
         };

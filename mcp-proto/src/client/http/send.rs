@@ -73,13 +73,13 @@ impl Http {
 
     /// Whether a stream that belongs to no request is open, or will be opened again.
     fn has_stream(&self) -> bool {
-        self.timers.is_set(Timer::ServerStream) || self.exchanges.any(Purpose::is_stream)
+        self.timers.is_set(Timer::GetStream) || self.exchanges.any(Purpose::is_stream)
     }
 
     /// The number of exchanges that may still be opened. A stream that will be opened again after a pause counts as
     /// open.
     fn room(&self) -> usize {
-        let reopened = self.deliveries.resuming() + usize::from(self.timers.is_set(Timer::ServerStream));
+        let reopened = self.deliveries.resuming() + usize::from(self.timers.is_set(Timer::GetStream));
         self.limits.exchanges.saturating_sub(self.exchanges.len() + reopened)
     }
 
@@ -109,7 +109,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> ExchangeKey {
         let cursor = match &purpose {
-            Purpose::ServerStream { .. } => self.server_stream.cursor.resume_after(),
+            Purpose::GetStream { .. } => self.get_stream.cursor.resume_after(),
             Purpose::Resume { request, .. } => self.deliveries.cursor(*request).and_then(Cursor::resume_after),
             Purpose::Post(_) | Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
         };

@@ -134,7 +134,7 @@ impl Http {
         }
         self.session.begin();
         self.drop_streams(output);
-        self.server_stream.begin();
+        self.get_stream.begin();
         if !self.mode.is_streamable() {
             self.open_two_endpoint_stream(None, now, output);
         }
@@ -153,7 +153,7 @@ impl Http {
         self.deliveries.enqueue_for_session();
         let streams = self.session.version().is_some_and(|version| version.rules().get_stream);
         if streams && self.mode.is_streamable() {
-            self.open_server_stream(output);
+            self.open_get_stream(output);
         }
         self.pump(now, output);
     }
@@ -214,7 +214,7 @@ impl Http {
 
     /// Closes every stream that belongs to the session and not to a request.
     pub(super) fn drop_streams(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        self.timers.clear(Timer::ServerStream);
+        self.timers.clear(Timer::GetStream);
         self.timers.clear(Timer::Endpoint);
         self.exchanges.abort_where(Purpose::is_stream, output);
     }

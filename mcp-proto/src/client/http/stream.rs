@@ -16,17 +16,17 @@ use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault, Quirk};
 
 /// The number of resumptions without an event after which a stream's request fails.
-pub(super) const FRUITLESS_RESUMPTIONS: u32 = 3;
+pub(super) const MAX_RESUMPTIONS_WITHOUT_EVENT: u32 = 3;
 
 /// The stream for messages that belong to no request.
 #[derive(Debug)]
-pub(super) struct ServerStream {
+pub(super) struct GetStream {
     pub(super) cursor: Cursor,
     /// The server has offered it in this session.
     was_open: bool,
 }
 
-impl ServerStream {
+impl GetStream {
     pub(super) const fn new() -> Self {
         Self { cursor: Cursor::new(), was_open: false }
     }
@@ -56,7 +56,7 @@ impl Http {
             self.session.version().is_some_and(|version| version.rules().resumable) && self.mode.is_streamable();
         // Without an event id, there is nothing to resume after (SH-C-35).
         let may_resume = |cursor: &&mut Cursor| {
-            resumable && cursor.resume_after().is_some() && cursor.failures() < FRUITLESS_RESUMPTIONS
+            resumable && cursor.resume_after().is_some() && cursor.failures() < MAX_RESUMPTIONS_WITHOUT_EVENT
         };
         let Some(cursor) = self.deliveries.cursor_mut(request).filter(may_resume) else {
             self.unanswered(request, reason, output);
@@ -90,16 +90,16 @@ impl Http {
     }
 
     /// Opens the stream for messages that belong to no request.
-    pub(super) fn open_server_stream(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        let has_one = self.exchanges.any(|purpose| matches!(purpose, Purpose::ServerStream { .. }));
+    pub(super) fn open_get_stream(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+        let has_one = self.exchanges.any(|purpose| matches!(purpose, Purpose::GetStream { .. }));
         // With a single exchange, the stream would leave none for requests.
         if !has_one && !self.session.is_closing() && self.limits.exchanges > 1 {
-            self.get(None, Purpose::ServerStream { redirects: 0 }, output);
+            self.get(None, Purpose::GetStream { redirects: 0 }, output);
         }
     }
 
     /// The server did not open the stream for its own messages.
-    pub(super) fn no_server_stream(
+    pub(super) fn no_get_stream(
         &mut self,
         opened_in: OpenedIn,
         head: &Parts,
@@ -112,25 +112,25 @@ impl Http {
         match head.status {
             // The server does not offer the stream (SH-C-38).
             StatusCode::METHOD_NOT_ALLOWED => {}
-            StatusCode::NOT_FOUND if opened_in.in_session && self.server_stream.was_open => {
+            StatusCode::NOT_FOUND if opened_in.in_session && self.get_stream.was_open => {
                 self.lose_session(opened_in.generation, None, now, output);
             }
             // The next message shows whether the session still exists.
             StatusCode::NOT_FOUND => output.quirk(Quirk::GetNotFound),
-            status if is_temporary(status) && self.server_stream.cursor.failures() < 10 => {
+            status if is_temporary(status) && self.get_stream.cursor.failures() < 10 => {
                 let after = refusal(status, &head.headers, &self.limits).retry_after;
-                self.reopen_server_stream(after, now);
+                self.reopen_get_stream(after, now);
             }
             // The server still holds the stream that broke (A15).
-            StatusCode::CONFLICT if self.server_stream.cursor.failures() < FRUITLESS_RESUMPTIONS => {
-                self.reopen_server_stream(None, now);
+            StatusCode::CONFLICT if self.get_stream.cursor.failures() < MAX_RESUMPTIONS_WITHOUT_EVENT => {
+                self.reopen_get_stream(None, now);
             }
             _ => output.fault(Fault::NoServerStream { reason: not_a_stream(head, &self.limits) }),
         }
     }
 
-    pub(super) fn reopen_server_stream(&mut self, after: Option<Duration>, now: Instant) {
-        let at = self.server_stream.cursor.next_attempt(after, &self.limits, &mut self.jitter, now);
-        self.timers.set(Timer::ServerStream, at);
+    pub(super) fn reopen_get_stream(&mut self, after: Option<Duration>, now: Instant) {
+        let at = self.get_stream.cursor.next_attempt(after, &self.limits, &mut self.jitter, now);
+        self.timers.set(Timer::GetStream, at);
     }
 }

@@ -7,7 +7,7 @@ use super::endpoint::Endpoint;
 use super::exchange::{Next, Purpose};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
-use crate::client::detection::says_nothing;
+use crate::client::detection::is_inconclusive;
 use crate::client::transport::{Role, TransportOutput};
 use crate::codec::sse::{Event, EventName};
 use crate::error::{Failed, Fault, Refusal};
@@ -68,7 +68,7 @@ impl Http {
             FallbackOn::AnyClientError => status.is_client_error(),
             FallbackOn::NoSuchEndpoint => matches!(status.as_u16(), 400 | 404 | 405),
         };
-        !says_nothing(status) && ProtocolVersion::ALL.iter().any(|version| allows(version.rules().fallback_on))
+        !is_inconclusive(status) && ProtocolVersion::ALL.iter().any(|version| allows(version.rules().fallback_on))
     }
 
     /// Opens the same URL as a stream that names an endpoint, as a server of the older transport offers it (ER-27).

@@ -20,7 +20,7 @@ pub(super) enum Plan {
     Post { session: Option<SessionKey> },
     /// Handle a message that is answered on the stream of a two-endpoint session.
     PostMessage { session: SessionKey },
-    /// Open the standalone stream, for messages that relate to no request.
+    /// Open the GET stream, for messages that relate to no request.
     Get { session: SessionKey },
     /// Resume a stream after this event.
     Resume { session: SessionKey, after: Box<str> },
@@ -55,7 +55,7 @@ impl Http {
         let is_stateless = self.versions.has_stateless() && header_check::names_stateless(&head.headers);
         let has_streams = self.versions.has_sessions() && !is_stateless;
         match head.method {
-            // A client of the modern era has neither a session nor a standalone stream (SH-S-59).
+            // A client of the modern era has neither a session nor a GET stream (SH-S-59).
             _ if head.method != Method::POST && !has_streams => Err(Refusal::method("POST")),
             Method::POST if !has_streams => self.plan_stateless(head),
             Method::POST => self.plan_post(head, principal),
@@ -192,7 +192,7 @@ pub(super) const fn unknown_session() -> Refusal {
 }
 
 pub(super) const fn unknown_event() -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, "nothing follows this Last-Event-ID here any more")
+    Refusal::new(StatusCode::BAD_REQUEST, "the events after this Last-Event-ID are no longer stored")
 }
 
 pub(super) const fn too_large() -> Refusal {

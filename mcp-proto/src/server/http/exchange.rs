@@ -46,7 +46,7 @@ pub(super) enum Exchange {
         /// The tag of the stream, should the response become one.
         tag: u64,
     },
-    /// The response is the stream of a request, or without `stream` the standalone stream of the session.
+    /// The response is the stream of a request, or without `stream` the GET stream of the session.
     Streaming { session: Option<SessionKey>, stream: Option<ExchangeKey> },
 }
 

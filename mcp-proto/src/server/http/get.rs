@@ -1,4 +1,4 @@
-//! Streams that clients open by GET: the standalone stream of a session, a resumed one, and that of a two-endpoint
+//! Streams that clients open by GET: the GET stream of a session, a resumed one, and that of a two-endpoint
 //! session.
 
 use bytes::Bytes;
@@ -16,26 +16,26 @@ use crate::server::shares::Holder;
 use crate::server::transport::{Inbound, TransportOutput};
 
 impl Http {
-    /// A client opens the standalone stream of a session. A second one at the same time is refused (row 32).
-    pub(super) fn make_room_for_own_stream(
+    /// A client opens the GET stream of a session. A second one at the same time is refused (row 32).
+    pub(super) fn make_room_for_get_stream(
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
         holder: Holder,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let has_stream = |session: &Session| session.own.exchange.is_some();
+        let has_stream = |session: &Session| session.get_stream.exchange.is_some();
         if self.sessions.get(session).is_some_and(has_stream) {
             let refusal = Refusal::new(StatusCode::CONFLICT, "this session has its stream already");
             return self.refuse(exchange, refusal, output);
         }
         match self.make_room_for_stream(&holder, output) {
-            Ok(()) => self.deferred = Some(Step::OpenOwnStream { exchange, session, holder }),
+            Ok(()) => self.deferred = Some(Step::OpenGetStream { exchange, session, holder }),
             Err(refusal) => self.refuse(exchange, refusal, output),
         }
     }
 
-    pub(super) fn open_own_stream(
+    pub(super) fn open_get_stream(
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
@@ -43,8 +43,8 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(found) = self.sessions.get_mut(session) else { return };
-        found.own.exchange = Some(exchange);
-        let waiting = found.own.unwritten();
+        found.get_stream.exchange = Some(exchange);
+        let waiting = found.get_stream.unwritten();
         self.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: None });
         self.hold_stream(exchange, holder, output.now);
         self.open_stream(exchange, output);
@@ -62,7 +62,7 @@ impl Http {
     ) {
         // No other stream is ended for an unknown event id.
         let has_event = |session: &Session| {
-            session.streams.values().chain([&session.own]).any(|stream| stream.number_of(&after).is_some())
+            session.streams.values().chain([&session.get_stream]).any(|stream| stream.number_of(&after).is_some())
         };
         if !self.sessions.get(session).is_some_and(has_event) {
             return self.refuse(exchange, admission::unknown_event(), output);
@@ -148,7 +148,7 @@ impl Http {
         output.inbound.push_back(Inbound::Opened { session, request: None });
         let (Some(found), Some(two)) = (self.sessions.get_mut(session), &self.config.two_endpoints) else { return };
         let place = format!("{}?sessionId={}", two.messages, found.id);
-        found.own.exchange = Some(exchange);
+        found.get_stream.exchange = Some(exchange);
         self.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: None });
         self.hold_stream(exchange, info.holder(), output.now);
         self.open_stream(exchange, output);

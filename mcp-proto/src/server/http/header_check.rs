@@ -71,9 +71,9 @@ fn parameters(headers: &HeaderMap, params: Option<&Json>, tools: &AnnotatedTools
         let null = Json::from_validated(Bytes::from_static(b"null"));
         let argument = argument.unwrap_or(null);
         let agrees = match single(headers, name)?.map(param_headers::decode) {
-            Some(Some(header)) => param_headers::says(&header, &argument) == Some(true),
+            Some(Some(header)) => param_headers::matches(&header, &argument) == Some(true),
             Some(None) => false,
-            None => param_headers::says("", &argument).is_none(),
+            None => param_headers::matches("", &argument).is_none(),
         };
         if !agrees {
             return Err(mismatch(name));
@@ -98,5 +98,5 @@ fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Result<Option<&'h ht
 }
 
 fn mismatch(name: &HeaderName) -> ErrorObject {
-    ErrorObject::new(code::HEADER_MISMATCH, &format!("the header {name} does not say what the body says"))
+    ErrorObject::new(code::HEADER_MISMATCH, &format!("the header {name} differs from the body of the request"))
 }

@@ -23,8 +23,8 @@ pub(super) struct Session {
     pub(super) exchanges: usize,
     /// All messages are sent on one stream (HS-04).
     pub(super) is_two_endpoint: bool,
-    /// The standalone stream, for messages that relate to no request.
-    pub(super) own: Stream,
+    /// The GET stream, for messages that relate to no request.
+    pub(super) get_stream: Stream,
     /// The streams of requests, by the exchange on which the request arrived.
     pub(super) streams: BTreeMap<ExchangeKey, Stream>,
     /// The bytes of all stored events.
@@ -81,7 +81,7 @@ impl Sessions {
             is_serving: false,
             exchanges: 0,
             is_two_endpoint,
-            own: Stream::new(info.tag(24)),
+            get_stream: Stream::new(info.tag(24)),
             streams: BTreeMap::new(),
             kept_bytes: 0,
         };
@@ -136,10 +136,10 @@ impl Sessions {
 }
 
 impl Session {
-    /// The stream for messages on this exchange; with `None`, the standalone stream.
+    /// The stream for messages on this exchange; with `None`, the GET stream.
     pub(super) fn stream_mut(&mut self, exchange: Option<ExchangeKey>) -> Option<&mut Stream> {
         match exchange {
-            None => Some(&mut self.own),
+            None => Some(&mut self.get_stream),
             Some(exchange) => self.streams.get_mut(&exchange),
         }
     }
@@ -150,7 +150,7 @@ impl Session {
         let mut gone = Vec::new();
         while self.kept_bytes > limit {
             let over = self.streams.iter_mut().find(|(_, stream)| stream.is_over);
-            let (over, stream) = over.map_or((None, &mut self.own), |(key, stream)| (Some(*key), stream));
+            let (over, stream) = over.map_or((None, &mut self.get_stream), |(key, stream)| (Some(*key), stream));
             let freed = stream.evict();
             self.kept_bytes -= freed.unwrap_or(0);
             match over {
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(evictable(&sessions, at(100)), []);
     }
 
-    /// Events of answered requests are dropped first, then those of the standalone stream, then those of open requests
+    /// Events of answered requests are dropped first, then those of the GET stream, then those of open requests
     /// (SE9).
     #[test]
     fn se9_the_oldest_events_go_and_a_stream_that_is_over_with_its_last() {

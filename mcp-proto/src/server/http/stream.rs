@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::ExchangeKey;
 use crate::codec::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
 
-/// The stream of a request, or the standalone stream of a session.
+/// The stream of a request, or the GET stream of a session.
 ///
 /// Event ids contain the random tag of their stream, so that no id of another stream matches (SE8).
 pub(super) struct Stream {

@@ -159,7 +159,7 @@ impl ServerTransport for Http {
         for key in ended.streams.keys() {
             self.timers.clear(Timer::Forget(session, *key));
         }
-        let open = ended.streams.values().chain([&ended.own]).filter_map(|stream| stream.exchange);
+        let open = ended.streams.values().chain([&ended.get_stream]).filter_map(|stream| stream.exchange);
         for exchange in open.collect::<Vec<_>>() {
             self.finish(exchange, output);
         }
@@ -263,7 +263,7 @@ impl Http {
         self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
     }
 
-    /// Writes a message to the stream of a request, or to the standalone stream of the session.
+    /// Writes a message to the stream of a request, or to the GET stream of the session.
     fn write_event(
         &mut self,
         session: SessionKey,

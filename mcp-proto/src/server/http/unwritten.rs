@@ -19,7 +19,7 @@ use crate::limits::Limits;
 use crate::server::transport::TransportOutput;
 
 /// How long an exchange must have had a large number of unwritten bytes before it may be aborted for another one.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The unwritten bytes of each exchange, from its first byte until the last one was written.
 #[derive(Debug, Default)]
@@ -85,10 +85,10 @@ impl Unwritten {
         self.exchanges.remove(&exchange);
     }
 
-    /// The exchange that has been large for longest, if that is at least [`PATIENCE`].
+    /// The exchange that has been large for longest, if that is at least [`STALL_TIMEOUT`].
     fn oldest(&self, now: Instant) -> Option<ExchangeKey> {
         let (since, exchange) = self.large.first()?;
-        (now.saturating_duration_since(*since) >= PATIENCE).then_some(*exchange)
+        (now.saturating_duration_since(*since) >= STALL_TIMEOUT).then_some(*exchange)
     }
 }
 
