@@ -28,9 +28,10 @@
 //! | `action` | actions for the driver |
 //! | `exchange` | one exchange, from the head of its request to the end of its response |
 //! | `session` | sessions by their ids |
-//! | `stream` | events of one stream, and their replay |
+//! | `stream` | responses that are streams of events |
+//! | `replay` | events of one stream, stored until they are sent again |
 //! | `unwritten` | bytes of responses that are not written yet |
-//! | `transport` | turns messages of the server into responses and events |
+//! | `transport` | decides how a message of the server is sent: in a response, or as an event of a stream |
 //! | `annotated` | tools whose arguments are repeated in headers |
 
 mod access;
@@ -43,6 +44,7 @@ mod get;
 mod header_check;
 mod post;
 mod refusal;
+mod replay;
 mod request_info;
 mod session;
 mod stateless;

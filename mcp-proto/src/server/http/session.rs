@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::stream::Stream;
+use super::replay::Stream;
 use super::{ExchangeKey, RequestInfo};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;

@@ -9,7 +9,6 @@ use super::header_check;
 use super::refusal::{Refusal, empty, json, refused};
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
-use crate::codec::sse::{EventName, encode_event};
 use crate::server::transport::{Inbound, Kind, Route, TransportOutput};
 use crate::spec::meta::RequestMeta;
 use crate::spec::{Method, code};
@@ -72,8 +71,8 @@ impl Http {
         output.inbound.push_back(Inbound::Stateless { request, meta, envelope, reply_to });
     }
 
-    /// Sends a message that relates to a stateless request: as JSON if the answer is the only message, else as events
-    /// without ids, which cannot be resumed (SH-C-43).
+    /// Sends a message that relates to a stateless request: as JSON if the answer is the only message, else as
+    /// events.
     pub(super) fn send_stateless(
         &mut self,
         message: &Message,
@@ -98,9 +97,7 @@ impl Http {
             Some(Exchange::Streaming { .. }) => {}
             Some(Exchange::Receiving { .. }) | None => return,
         }
-        let mut chunk = Vec::with_capacity(text.len() + 32);
-        encode_event(&EventName::MESSAGE, &text, None, &mut chunk);
-        self.write_chunk(key, chunk.into(), output);
+        self.write_stateless_event(key, &text, output);
         if is_last {
             self.finish(key, output);
         } else {

@@ -1,178 +1,118 @@
-//! One stream of events, and the events that are stored for replay.
-
-use std::collections::VecDeque;
-use std::time::Duration;
+//! Responses that are streams of events: how each begins, what is written to it, and how it ends.
 
 use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Response};
 
-use super::ExchangeKey;
-use crate::codec::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
+use super::exchange::Exchange;
+use super::replay::Stream;
+use super::{ExchangeKey, Http, HttpAction, Timer};
+use crate::codec::sse::{EventName, encode_event};
+use crate::conversation::keys::SessionKey;
+use crate::server::transport::TransportOutput;
+use crate::spec::ProtocolVersion;
 
-/// The stream of a request, or the GET stream of a session.
-///
-/// Event ids contain the random tag of their stream, so that no id of another stream matches (SE8).
-pub(super) struct Stream {
-    tag: u64,
-    /// The number of the next event.
-    next: u64,
-    /// The exchange that the stream is written to at present.
-    pub(super) exchange: Option<ExchangeKey>,
-    kept: VecDeque<Kept>,
-    /// Events with lower numbers are no longer stored.
-    evicted: u64,
-    /// The stream has ended with the answer.
-    pub(super) is_over: bool,
-}
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-struct Kept {
-    number: u64,
-    text: Bytes,
-    /// It was written to an exchange.
-    is_written: bool,
-}
-
-impl Stream {
-    pub(super) const fn new(tag: u64) -> Self {
-        Self { tag, next: 0, exchange: None, kept: VecDeque::new(), evicted: 0, is_over: false }
-    }
-
-    /// An event with an id but without data, so that a client can resume before the first message (SH-S-53).
-    pub(super) fn priming(&mut self, retry: Option<Duration>) -> Bytes {
-        let mut text = Vec::new();
-        if let Some(retry) = retry {
-            encode_retry(retry, &mut text);
+impl Http {
+    /// Turns the response of an exchange into a stream.
+    pub(super) fn begin_stream(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(Exchange::Waiting { session, tag, .. }) = self.exchanges.get(key) else { return };
+        let (session, tag) = (*session, *tag);
+        self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
+        let Some(found) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
+        let mut stream = Stream::new(tag);
+        stream.exchange = Some(key);
+        let rules = found.version.map(ProtocolVersion::rules);
+        // A priming event lets the client resume from the start (SH-S-53); older clients fail on its empty data
+        // (SH-S-54).
+        let primes = self.config.replay > 0 && rules.is_some_and(|rules| rules.resumable && rules.priming_event);
+        let priming = primes.then(|| stream.priming(self.config.retry));
+        found.streams.insert(key, stream);
+        self.open_stream(key, output);
+        if let Some(chunk) = priming {
+            self.write_chunk(key, chunk, output);
         }
-        let number = self.take_number();
-        if let Some(id) = self.id(number) {
-            encode_cursor(&id, &mut text);
+    }
+
+    /// Starts a response that is a stream of events.
+    pub(super) fn open_stream(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let mut head = Response::new(());
+        let headers = head.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        // Proxies must neither cache nor buffer the stream (SH-S-18, SH-S-20).
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
+        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        output.out.act(HttpAction::Stream { exchange, head });
+        self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
+    }
+
+    /// Writes a message to the stream of a request, or to the GET stream of the session.
+    pub(super) fn write_event(
+        &mut self,
+        session: SessionKey,
+        of: Option<ExchangeKey>,
+        text: &Bytes,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let key = session;
+        let Some(session) = self.sessions.get_mut(session) else { return };
+        let resumable = session.version.is_some_and(|version| version.rules().resumable);
+        let is_kept = self.config.replay > 0 && resumable && !session.is_two_endpoint;
+        let Some(stream) = session.stream_mut(of) else { return };
+        let exchange = stream.exchange;
+        let (chunk, size) = stream.event(text, is_kept);
+        session.kept_bytes += size;
+        for gone in session.keep_within(self.config.replay) {
+            self.timers.clear(Timer::Forget(key, gone));
         }
-        self.evicted = self.next;
-        text.into()
-    }
-
-    /// An event with a message. If `is_kept`, it has an id and is stored. Returns its text and the number of bytes
-    /// stored.
-    pub(super) fn event(&mut self, message: &[u8], is_kept: bool) -> (Bytes, usize) {
-        let mut text = Vec::with_capacity(message.len() + 80);
-        if !is_kept {
-            encode_event(&EventName::MESSAGE, message, None, &mut text);
-            return (text.into(), 0);
-        }
-        let number = self.take_number();
-        encode_event(&EventName::MESSAGE, message, self.id(number).as_ref(), &mut text);
-        let text = Bytes::from(text);
-        self.kept.push_back(Kept { number, text: text.clone(), is_written: self.exchange.is_some() });
-        let size = text.len();
-        (text, size)
-    }
-
-    /// Drops the oldest stored event and returns its size in bytes.
-    pub(super) fn evict(&mut self) -> Option<usize> {
-        let oldest = self.kept.pop_front()?;
-        self.evicted = oldest.number + 1;
-        Some(oldest.text.len())
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.kept.is_empty()
-    }
-
-    pub(super) fn kept_bytes(&self) -> usize {
-        self.kept.iter().map(|kept| kept.text.len()).sum()
-    }
-
-    /// The number of the event with this id, if it is one of this stream.
-    pub(super) fn number_of(&self, id: &str) -> Option<u64> {
-        let number = id.split_once('-')?.1.parse().ok().filter(|&number| number < self.next)?;
-        // A client returns ids unchanged, so that other spellings of the number are refused.
-        (id == self.id_text(number)).then_some(number)
-    }
-
-    /// The events after this one; `None` if some of them are no longer stored.
-    pub(super) fn after(&mut self, number: u64) -> Option<Vec<Bytes>> {
-        if number + 1 < self.evicted {
-            return None;
-        }
-        Some(self.take(|kept| kept.number > number))
-    }
-
-    /// The stored events that were not written to any exchange.
-    pub(super) fn unwritten(&mut self) -> Vec<Bytes> {
-        self.take(|kept| !kept.is_written)
-    }
-
-    fn take(&mut self, wanted: impl Fn(&Kept) -> bool) -> Vec<Bytes> {
-        let mut texts = Vec::new();
-        for kept in &mut self.kept {
-            if wanted(kept) {
-                kept.is_written = true;
-                texts.push(kept.text.clone());
+        if let Some(exchange) = exchange {
+            self.write_chunk(exchange, chunk, output);
+            if of.is_none() {
+                self.exchanges.streams.set_unused(exchange, output.now);
             }
-        }
-        texts
-    }
-
-    fn take_number(&mut self) -> u64 {
-        let number = self.next;
-        self.next += 1;
-        number
-    }
-
-    fn id(&self, number: u64) -> Option<EventId> {
-        EventId::new(&self.id_text(number))
-    }
-
-    fn id_text(&self, number: u64) -> String {
-        format!("{:016x}-{number}", self.tag)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn defect_b17_an_event_id_has_one_spelling() {
-        let mut stream = Stream::new(0xfeed);
-        for text in ["0", "1", "2"] {
-            stream.event(text.as_bytes(), true);
-        }
-        assert_eq!(stream.number_of("000000000000feed-1"), Some(1));
-        for id in ["000000000000feed-+1", "000000000000feed-001", "000000000000FEED-1", "+00000000000feed-1"] {
-            assert_eq!(stream.number_of(id), None, "{id}");
+            self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
         }
     }
 
-    #[test]
-    fn se8_only_ids_of_this_stream_are_known_to_it() {
-        let mut stream = Stream::new(0xfeed);
-        stream.priming(None);
-        stream.event(b"{}", true);
-        for (id, number) in [
-            ("000000000000feed-0", Some(0)),
-            ("000000000000feed-1", Some(1)),
-            ("000000000000feed-2", None),
-            ("000000000000feee-1", None),
-            ("feed-1", None),
-            ("000000000000feed--1", None),
-            ("000000000000feed", None),
-            ("", None),
-            ("é-1", None),
-        ] {
-            assert_eq!(stream.number_of(id), number, "{id}");
+    /// Writes a message that relates to a stateless request: the event has no id, because it cannot be resumed (SH-C-43).
+    pub(super) fn write_stateless_event(
+        &mut self,
+        exchange: ExchangeKey,
+        text: &[u8],
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let mut chunk = Vec::with_capacity(text.len() + 32);
+        encode_event(&EventName::MESSAGE, text, None, &mut chunk);
+        self.write_chunk(exchange, chunk.into(), output);
+    }
+
+    /// Ends the stream of a request after its last event.
+    pub(super) fn end_stream(
+        &mut self,
+        session: SessionKey,
+        of: ExchangeKey,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(found) = self.sessions.get_mut(session) else { return };
+        let Some(stream) = found.streams.get_mut(&of) else { return };
+        stream.is_over = true;
+        let exchange = stream.exchange.take();
+        if stream.is_empty() {
+            found.forget_stream(of);
+        } else {
+            self.timers.set(Timer::Forget(session, of), output.now + self.config.replay_for);
+        }
+        if let Some(exchange) = exchange {
+            self.finish(exchange, output);
         }
     }
 
-    #[test]
-    fn se9_what_was_evicted_cannot_be_resumed_after() {
-        let mut stream = Stream::new(1);
-        for text in ["0", "1", "2"] {
-            stream.event(text.as_bytes(), true);
+    /// Ends a response that is a stream, and removes its exchange.
+    pub(super) fn finish(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        // A stream that was aborted for lack of room must not end as if it were complete.
+        if self.close_exchange(exchange, output.now).is_some() && !self.unwritten.is_aborted(exchange) {
+            output.out.act(HttpAction::Finish { exchange });
         }
-        assert_eq!(stream.after(0).map(|texts| texts.len()), Some(2));
-        stream.evict();
-        stream.evict();
-        assert_eq!(stream.after(0), None);
-        assert_eq!(stream.after(1).map(|texts| texts.len()), Some(1));
     }
 }

@@ -1,8 +1,7 @@
-//! Turns messages of the server into HTTP responses and events.
+//! How each message of the server is sent: in a response, or as an event of a stream.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty, json, refused};
@@ -21,7 +20,6 @@ use crate::spec::{ProtocolVersion, UnreadableId};
 
 /// Bytes of an event and a message in addition to the payload and the ids.
 const ENVELOPE: usize = 256;
-const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 impl ServerTransport for Http {
     const IS_ONE_CONNECTION: bool = false;
@@ -229,89 +227,6 @@ impl Http {
             (false, Kind::Message) => self.write_event(session, None, &text, output),
             // Without an event id, the client has nothing to resume, so that the answer is lost (SH-S-57).
             (false, Kind::Reply | Kind::Refusal) => {}
-        }
-    }
-
-    fn begin_stream(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(Exchange::Waiting { session, tag, .. }) = self.exchanges.get(key) else { return };
-        let (session, tag) = (*session, *tag);
-        self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
-        let Some(found) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
-        let mut stream = super::stream::Stream::new(tag);
-        stream.exchange = Some(key);
-        let rules = found.version.map(ProtocolVersion::rules);
-        // A priming event lets the client resume from the start (SH-S-53); older clients fail on its empty data
-        // (SH-S-54).
-        let primes = self.config.replay > 0 && rules.is_some_and(|rules| rules.resumable && rules.priming_event);
-        let priming = primes.then(|| stream.priming(self.config.retry));
-        found.streams.insert(key, stream);
-        self.open_stream(key, output);
-        if let Some(chunk) = priming {
-            self.write_chunk(key, chunk, output);
-        }
-    }
-
-    /// Starts a response that is a stream of events.
-    pub(super) fn open_stream(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let mut head = Response::new(());
-        let headers = head.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-        // Proxies must neither cache nor buffer the stream (SH-S-18, SH-S-20).
-        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-        headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
-        output.out.act(HttpAction::Stream { exchange, head });
-        self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
-    }
-
-    /// Writes a message to the stream of a request, or to the GET stream of the session.
-    fn write_event(
-        &mut self,
-        session: SessionKey,
-        of: Option<ExchangeKey>,
-        text: &Bytes,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
-        let key = session;
-        let Some(session) = self.sessions.get_mut(session) else { return };
-        let resumable = session.version.is_some_and(|version| version.rules().resumable);
-        let is_kept = self.config.replay > 0 && resumable && !session.is_two_endpoint;
-        let Some(stream) = session.stream_mut(of) else { return };
-        let exchange = stream.exchange;
-        let (chunk, size) = stream.event(text, is_kept);
-        session.kept_bytes += size;
-        for gone in session.keep_within(self.config.replay) {
-            self.timers.clear(Timer::Forget(key, gone));
-        }
-        if let Some(exchange) = exchange {
-            self.write_chunk(exchange, chunk, output);
-            if of.is_none() {
-                self.exchanges.streams.set_unused(exchange, output.now);
-            }
-            self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
-        }
-    }
-
-    /// Ends the stream of a request after its last event.
-    fn end_stream(&mut self, session: SessionKey, of: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(found) = self.sessions.get_mut(session) else { return };
-        let Some(stream) = found.streams.get_mut(&of) else { return };
-        stream.is_over = true;
-        let exchange = stream.exchange.take();
-        if stream.is_empty() {
-            found.forget_stream(of);
-        } else {
-            self.timers.set(Timer::Forget(session, of), output.now + self.config.replay_for);
-        }
-        if let Some(exchange) = exchange {
-            self.finish(exchange, output);
-        }
-    }
-
-    /// Ends a response that is a stream, and removes its exchange.
-    pub(super) fn finish(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-        // A stream that was aborted for lack of room must not end as if it were complete.
-        if self.close_exchange(exchange, output.now).is_some() && !self.unwritten.is_aborted(exchange) {
-            output.out.act(HttpAction::Finish { exchange });
         }
     }
 
