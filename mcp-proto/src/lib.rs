@@ -122,9 +122,9 @@
 //!
 //! # How the source is laid out
 //!
-//! A byte enters at the bottom and leaves at the top:
+//! Input is processed in the order of the rows, output in the reverse order:
 //!
-//! | layer | files | a byte becomes |
+//! | layer | files | input becomes |
 //! |---|---|---|
 //! | frames | `codec` | a line, an event |
 //! | messages | `codec/json`, `codec/jsonrpc` | a request, a notification, a response |
@@ -136,7 +136,7 @@
 //! | payloads | `model` | a typed value, if the application wants one |
 //!
 //! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark the code that
-//! implements them and occur in the names of the tests.
+//! implements them and occur in the names of the tests; `docs/rules.md` of the repository lists them.
 
 #![warn(clippy::indexing_slicing)]
 

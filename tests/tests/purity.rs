@@ -127,11 +127,22 @@ fn only_the_tables_of_the_specification_list_methods_and_compare_revisions() {
     }
 }
 
-/// The files that the documents name exist.
+/// Elsewhere, the table of revisions is asked what follows from an era.
 #[test]
-fn the_documents_name_files_that_exist() {
-    let bases = ["", "mcp-proto/src", "mcp-blocking/src", "mcp-blocking/src/proxy", "mcp-tokio/src"];
-    let mut named = 0;
+fn eras_are_named_only_where_they_are_detected_and_bridged() {
+    let homes = ["client/detected_era.rs", "client/detection.rs", "relay/event.rs", "relay/opening.rs", "lib.rs"];
+    for (file, number, line) in core_lines() {
+        let is_home = file.starts_with("spec") || homes.contains(&file.as_str());
+        let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        assert!(is_home || !words.into_iter().any(|word| word == "Era"), "an era in {file} line {number}: {line}");
+    }
+}
+
+/// The files that the documents name exist, and have the functions that are named behind them: `file.rs` (`function`).
+#[test]
+fn the_documents_name_files_and_functions_that_exist() {
+    let bases = ["", "mcp-proto/src"];
+    let (mut named, mut functions) = (0, 0);
     for document in ["README.md", "docs/architecture.md", "docs/assurance.md", "docs/proxy.md", "CONTRIBUTING.md"] {
         let text = std::fs::read_to_string(root().join(document)).unwrap();
         for name in text
@@ -143,6 +154,16 @@ fn the_documents_name_files_that_exist() {
             named += 1;
             assert!(bases.iter().any(|base| root().join(base).join(name).exists()), "{name} in {document}");
         }
+        for (before, after) in text.match_indices("` (`").map(|(at, _)| text.split_at(at)) {
+            let file = before.rsplit('`').next().unwrap();
+            let name = after[4..].split('`').next().unwrap().rsplit("::").next().unwrap();
+            if Path::new(file).extension().is_some_and(|end| end == "rs") {
+                let found = bases.iter().find_map(|base| std::fs::read_to_string(root().join(base).join(file)).ok());
+                let is_there = found.is_some_and(|text| text.contains(&format!("fn {name}")));
+                assert!(is_there, "{name} in {file}, which {document} names");
+                functions += 1;
+            }
+        }
         for target in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             let is_file = !target.starts_with("http") && !target.starts_with('#');
             let folder = Path::new(document).parent().unwrap();
@@ -150,31 +171,67 @@ fn the_documents_name_files_that_exist() {
             named += usize::from(is_file);
         }
     }
-    assert!(named > 40, "{named}");
+    assert!(named > 40 && functions > 10, "{named}, {functions}");
+}
+
+/// Every id of a rule that the source of the three crates refers to has a row in `docs/rules.md`.
+#[test]
+fn every_rule_that_the_source_refers_to_is_explained() {
+    let explained = std::fs::read_to_string(root().join("docs/rules.md")).unwrap();
+    let rows: BTreeSet<_> = explained.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()).collect();
+    let mut found = 0;
+    for source in ["mcp-proto/src", "mcp-blocking/src", "mcp-tokio/src"] {
+        for (file, text) in sources(&root().join(source)) {
+            for line in text.lines().filter_map(|line| line.split_once("//")).map(|(_, comment)| comment) {
+                for id in line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').filter(|word| is_rule(word)) {
+                    assert!(rows.contains(id), "{id} in {source}/{file} has no row in docs/rules.md");
+                    found += 1;
+                }
+            }
+        }
+    }
+    assert!(found > 500, "{found}");
+}
+
+/// Whether a word is the id of a rule, such as `SH-C-01`, `HT6` or `BR-M-05`.
+fn is_rule(word: &str) -> bool {
+    let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = &word[letters.len()..];
+    let family = letters.strip_suffix('-').unwrap_or(letters);
+    let is_family =
+        family.split('-').all(|part| (1..=3).contains(&part.len()) && part.chars().all(|c| c.is_ascii_uppercase()));
+    let other = ["UTF", "SHA", "ISO", "RFC", "U", "C", "R", "B", "V", "HTTP", "IPV", "SEP"];
+    !number.is_empty() && number.len() <= 2 && is_family && !other.contains(&family)
+}
+
+/// The Rust files in a folder, by their paths in it.
+fn sources(folder: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                files.push((name, std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    files
 }
 
 /// The lines of the core that are code and not tests, each with its file and line number.
 fn core_lines() -> Vec<(String, usize, String)> {
-    let source = root().join("mcp-proto/src");
     let mut lines = Vec::new();
-    let mut files = 0;
-    let mut folders = vec![source.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            files += 1;
-            let file = path.strip_prefix(&source).unwrap().display().to_string();
-            let text = std::fs::read_to_string(&path).unwrap();
-            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-            for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
-                lines.push((file.clone(), number + 1, line.to_owned()));
-            }
+    let files = sources(&root().join("mcp-proto/src"));
+    assert!(files.len() > 30, "{}", files.len());
+    for (file, text) in files {
+        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+        for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+            lines.push((file.clone(), number + 1, line.to_owned()));
         }
     }
-    assert!(files > 30, "{files}");
     lines
 }

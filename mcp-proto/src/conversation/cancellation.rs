@@ -1,4 +1,4 @@
-//! `notifications/cancelled` in both directions (RULES section 4).
+//! `notifications/cancelled` in both directions (RULES section 9).
 
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification, RequestId};

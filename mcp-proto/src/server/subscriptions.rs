@@ -280,7 +280,7 @@ impl Session {
         params: Option<&Json>,
         shared: &mut Shared<'_, T>,
     ) -> Result<Json, ErrorObject> {
-        // Methods of an undeclared capability do not exist (MD-V-05).
+        // Methods of an undeclared capability do not exist (LC-19).
         if !shared.config().declares_flag("resources", "subscribe") {
             return Err(ErrorObject::method_not_found(method));
         }

@@ -20,7 +20,7 @@ pub struct MethodFacts {
     until: Option<ProtocolVersion>,
     /// The era of the conversations that the method opens.
     pub opens: Option<Era>,
-    /// Only the machines send it, when the protocol requires it; an application cannot (RULES 3.1).
+    /// Only the machines send it, when the protocol requires it; an application cannot (RULES 7.1, 9).
     pub is_reserved: bool,
     /// The capability that a client must declare to be sent this request. Only such requests can be input requests
     /// (MD-I-03).

@@ -1,4 +1,4 @@
-//! Requests that are cancelled, or whose answers are not needed any more (RULES 6).
+//! Requests that are cancelled, or whose answers are not needed any more (RULES 9).
 
 use super::delivery::{DeliveryKey, Post, Progress};
 use super::exchange::ExchangeKey;

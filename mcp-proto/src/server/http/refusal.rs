@@ -40,7 +40,7 @@ impl Refusal {
         Self { allow: Some(allow), ..refusal }
     }
 
-    /// For a body that is not a valid message (SH-S-04).
+    /// For a body that is not a valid message (RULES 5.2, rows 6 and 7).
     pub(super) fn frame(error: &ParseError) -> Self {
         let text = Cow::Owned(error.to_string());
         Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn sh_s_04_what_is_wrong_is_said_in_the_body() {
+    fn a_refusal_explains_in_its_body_what_is_wrong() {
         let error = Frame::parse(&Bytes::from_static(b"{"), &Limits::default()).unwrap_err();
         let body = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32700,"message":"{error}"}}}}"#);
         assert_eq!(text(Refusal::frame(&error)), (400, body));
