@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Client, Event, Http, NotRestored, Opening, Outcome};
+use mcp_proto::client::{Call, Client, Event, Failure, Http, NotRestored, Opening, Outcome};
 use mcp_proto::{Failed, Fault, Json, Method, Notification, relay};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, request, result};
@@ -437,4 +437,42 @@ fn what_was_to_be_delivered_again_is_tried_once_more_when_the_client_closes() {
         let reported = harness.events().iter().any(|event| matches!(event, Event::Faulted(Fault::NotAccepted { .. })));
         assert_eq!(reported, !is_reached);
     }
+}
+
+#[test]
+fn nothing_is_sent_after_the_deadline_for_closing() {
+    let mut harness = HttpClientHarness::connected_client_with(|config, http| {
+        config.limits.exchanges = 4;
+        http.close_timeout = Duration::from_secs(5);
+    });
+    for _ in 0..10 {
+        harness.machine.notify(Notification::new("notifications/x"), harness.now).unwrap();
+    }
+    let sent: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
+    assert!((1..10).contains(&sent.len()), "the others wait for exchanges");
+    harness.machine.close(harness.now);
+    harness.pass(Duration::from_secs(5));
+    assert!(harness.events().iter().any(|event| matches!(event, Event::Closed(_))));
+    for opened in &sent {
+        harness.fail(opened.key, Failure::Broken { detail: "over".into() });
+    }
+    harness.pass(Duration::from_secs(60));
+    assert!(!harness.has_opened());
+}
+
+#[test]
+fn the_session_id_of_an_abandoned_initialize_is_not_used() {
+    let mut harness = HttpClientHarness::client_with(|config, _| config.reconnect = true);
+    let broken = harness.opened();
+    harness.fail(broken.key, Failure::Broken { detail: "over".into() });
+    harness.pass(Duration::from_secs(2));
+    let first = harness.opened();
+    assert_eq!(first.method(), "initialize", "the client tries again");
+    let params = json(r#"{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}"#);
+    harness.machine.connect_with(Opening::Initialize(params), harness.now).unwrap();
+    let second = harness.opened();
+    harness.reply(first.key, &initialize_reply(&first, "2025-11-25", Some("abandoned")));
+    harness.reply(second.key, &initialize_reply(&second, "2025-11-25", None));
+    harness.machine.confirm(None, harness.now).unwrap();
+    assert_eq!(harness.opened().header("mcp-session-id"), "");
 }

@@ -262,6 +262,9 @@ impl Session {
 
     /// Applies `notifications/initialized` that arrived before `initialize` was answered.
     pub(super) fn take_early_confirmation<T: ServerTransport>(&mut self, shared: &mut Shared<'_, T>) {
+        if self.phase == Phase::Opening {
+            return;
+        }
         if let Some(early) = self.early_confirmation.take().filter(|_| self.phase == Phase::Open) {
             self.on_initialized(early.params, shared);
         }

@@ -222,7 +222,7 @@ impl Http {
                 self.unanswered(request, Failed::InvalidSessionId, output);
                 return Next::Abort;
             }
-            (SessionHeader::Valid(id), Role::Initialize(_)) => self.session.offer(id),
+            (SessionHeader::Valid(id), Role::Initialize(_)) => self.session.offer(id, exchange.opened_in),
             // Only the answer to `initialize` sets the session (SH-C-06, HT4).
             (SessionHeader::Valid(id), _) if self.session.is_changed_by(&id, exchange.opened_in) => {
                 output.fault(Fault::SessionIdChanged);

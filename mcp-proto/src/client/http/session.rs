@@ -4,7 +4,7 @@ use http::HeaderMap;
 use http::StatusCode;
 use http::response::Parts;
 
-use super::delivery::{DeliveryKey, Queue};
+use super::delivery::{Deliveries, DeliveryKey, Queue};
 use super::exchange::{OpenedIn, Purpose};
 use super::headers::{Common, SessionId, refusal};
 use super::{Http, HttpAction, Timer};
@@ -59,9 +59,12 @@ impl HttpSession {
         (self.id, self.offered, self.version) = (None, None, None);
     }
 
-    /// The response to `initialize` has this session id.
-    pub(super) fn offer(&mut self, id: SessionId) {
-        self.offered = Some(id);
+    /// The response to `initialize` has this session id. If that request was abandoned for another one, the id is not
+    /// used.
+    pub(super) fn offer(&mut self, id: SessionId, opened_in: OpenedIn) {
+        if opened_in.generation == self.generation {
+            self.offered = Some(id);
+        }
     }
 
     /// The result of `initialize` or `server/discover` was accepted: this revision is in force now.
@@ -291,6 +294,8 @@ impl Http {
         }
         self.session.phase = Phase::Closed;
         self.session.id = None;
+        // What waits is not sent any more.
+        self.deliveries = Deliveries::new();
         self.exchanges.abort_where(|_| true, output);
         self.timers.clear_all();
         output.pass(Inbound::Closed);
