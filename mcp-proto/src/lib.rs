@@ -20,9 +20,9 @@
 //!
 //! ```text
 //! loop {
-//!     while let Some(output) = machine.poll_output() { carry out the action, or hand on the event }
+//!     while let Some(output) = machine.poll_output() { carry out the action, or pass the event on }
 //!     wait until bytes arrive, a command comes, or poll_timeout() has passed
-//!     hand in what happened, with the time
+//!     pass in what happened, with the time
 //! }
 //! ```
 //!

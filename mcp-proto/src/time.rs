@@ -1,4 +1,4 @@
-//! The time, which drivers hand in.
+//! The time, which drivers pass in.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

@@ -432,7 +432,7 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
     assert_eq!(
         outcome.unwrap_err().to_string(),
         format!(
-            "the server at {url} cannot be reached: it does not speak TLS; if it is a plain HTTP server, its URL begins with \
+            "the server at {url} cannot be reached: it does not use TLS; if it is a plain HTTP server, its URL begins with \
              http://"
         )
     );

@@ -157,7 +157,7 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
     BadAnswer {
         name: "HT8: no credentials",
         answer: |_, connection| connection.reply("401 Unauthorized", &[("www-authenticate", "Bearer")], ""),
-        fails: Some("answered 401 Unauthorized; it wants credentials"),
+        fails: Some("answered 401 Unauthorized; it requires credentials"),
     },
     BadAnswer {
         name: "HT8: too much to do",

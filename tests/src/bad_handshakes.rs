@@ -114,7 +114,7 @@ pub const BAD_HANDSHAKES: &[BadHandshake] = &[
                 Some(older("event: endpoint\ndata: http://127.0.0.1:2/messages\n\n", request, connection))
             })
         },
-        fails: Some("wants its messages on another origin"),
+        fails: Some("names an endpoint for messages on another origin"),
     },
     BadHandshake {
         name: "LE1: an endpoint on another host, without a scheme",
@@ -123,7 +123,7 @@ pub const BAD_HANDSHAKES: &[BadHandshake] = &[
                 Some(older("event: endpoint\ndata: //example.org/x\n\n", request, connection))
             })
         },
-        fails: Some("wants its messages on another origin"),
+        fails: Some("names an endpoint for messages on another origin"),
     },
     BadHandshake {
         name: "LE2: a stream that ends before it names an endpoint",

@@ -251,7 +251,7 @@ fn of_proxy(proxy: Option<&Proxy>, what: &str, detail: &str) -> String {
 fn refused_by_proxy(proxy: Option<&Proxy>, reason: &str) -> Failure {
     let status = reason.rsplit('/').next().filter(|status| status.bytes().all(|byte| byte.is_ascii_digit()));
     let detail = match status {
-        Some("407") => "it wants a user name and a password, as in http://user:password@host:port".to_owned(),
+        Some("407") => "it requires a user name and a password, as in http://user:password@host:port".to_owned(),
         Some(status) => format!("it answered CONNECT with status {status}"),
         None => "it did not answer CONNECT".to_owned(),
     };
@@ -315,7 +315,7 @@ mod tests {
             ),
             (
                 E::ConnectProxyFailed("status 407/407".to_owned()),
-                "did not connect to the server: it wants a user name and a password, as in http://user:password@host:port"
+                "did not connect to the server: it requires a user name and a password, as in http://user:password@host:port"
                     .to_owned(),
             ),
         ] {

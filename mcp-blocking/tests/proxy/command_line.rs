@@ -113,7 +113,7 @@ fn defect_b6_a_failure_of_the_http_proxy_is_not_blamed_on_the_server() {
     let nothing = free.local_addr().unwrap().to_string();
     drop(free);
     for (proxy, text) in [
-        (&wants_password.authority, "did not connect to the server: it wants a user name and a password"),
+        (&wants_password.authority, "did not connect to the server: it requires a user name and a password"),
         (&refuses.authority, "did not connect to the server: it answered CONNECT with status 502"),
         (&nothing, "cannot be reached: nothing listens there (connection refused)"),
         (&"proxy.invalid:1".to_owned(), "cannot be reached: its name"),
@@ -396,7 +396,7 @@ fn defect_b20_https_to_a_port_without_tls_is_explained_and_the_reverse() {
         (
             "https",
             &b"HTTP/1.1 400 Bad Request\r\n\r\n"[..],
-            "it does not speak TLS; if it is a plain HTTP server, its URL begins with http://",
+            "it does not use TLS; if it is a plain HTTP server, its URL begins with http://",
         ),
         (
             "http",

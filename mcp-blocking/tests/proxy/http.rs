@@ -302,7 +302,7 @@ fn px4_every_failure_of_the_server_reaches_the_client_with_its_id() {
     let mut proxy = Proxy::start(&["--request-timeout", "0.5", "-H", "X-Api-Key: secret-key", &server.url()]);
     proxy.initialize();
     for (params, text) in [
-        (r#"{"a":401}"#, "answered 401 Unauthorized; it wants credentials"),
+        (r#"{"a":401}"#, "answered 401 Unauthorized; it requires credentials"),
         (r#"{"a":307}"#, "which is another origin"),
         (r#"{"a":500}"#, "answered 500 Internal Server Error with an HTML page"),
         (r#"{"a":0}"#, "did not answer within 500ms"),

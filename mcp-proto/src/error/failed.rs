@@ -158,7 +158,7 @@ impl Failed {
                 format!("{peer} supports none of the revisions of MCP that this client may use ({supported})")
             }
             Self::InvalidSessionId => format!("{peer} gave a session id that cannot be sent back"),
-            Self::EndpointRejected => format!("{peer} wants its messages on another origin, which is refused"),
+            Self::EndpointRejected => format!("{peer} names an endpoint for messages on another origin, which is refused"),
             Self::NoEndpoint => format!("{peer} did not name the endpoint for messages"),
             Self::NoInput { reason } => format!("{peer} asked for input that it does not get: {reason}"),
             Self::EndedByServer => format!("{peer} ended the subscription"),
@@ -301,9 +301,9 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)?;
         match self.status.as_u16() {
-            401 => f.write_str("; it wants credentials, or other ones")?,
+            401 => f.write_str("; it requires credentials, or other ones")?,
             403 => f.write_str("; these credentials are not allowed to do that")?,
-            407 => f.write_str("; an HTTP proxy on the way wants a user name and a password")?,
+            407 => f.write_str("; an HTTP proxy on the way requires a user name and a password")?,
             404 | 405 => write!(f, " with {}; is the path right?", self.body)?,
             _ => write!(f, " with {}", self.body)?,
         }

@@ -88,7 +88,7 @@ const TLS_REASONS: &[(&str, &str)] = &[
         "its certificate is one of an authority (CA:TRUE), which no server may use as its own; make one for the server with \
          openssl req -x509 -addext basicConstraints=critical,CA:FALSE -addext subjectAltName=DNS:<host>",
     ),
-    ("InvalidContentType", "it does not speak TLS; if it is a plain HTTP server, its URL begins with http://"),
+    ("InvalidContentType", "it does not use TLS; if it is a plain HTTP server, its URL begins with http://"),
     ("certificate expired", "its certificate has expired"),
     ("Expired", "its certificate has expired"),
     ("not valid yet", "its certificate is not valid yet; is the clock right?"),
@@ -96,7 +96,7 @@ const TLS_REASONS: &[(&str, &str)] = &[
     ("not valid for", "its certificate is for another host name than the one in the URL"),
     ("NotValidForName", "its certificate is for another host name than the one in the URL"),
     ("UnsupportedCertVersion", "its certificate is of an old version; make one of version 3 with a subjectAltName"),
-    ("CertificateRequired", "it wants a client certificate"),
+    ("CertificateRequired", "it requires a client certificate"),
     ("HandshakeFailure", "no TLS version or cipher is common to both sides; TLS 1.2 or 1.3 is needed"),
 ];
 
