@@ -8,7 +8,6 @@
 //! | `commands` | commands of handlers and of the application to the driver |
 //! | `http1` | parses and writes HTTP/1.1 |
 //! | `connection` | requests and responses of one connection |
-//! | `connections` | limits the connections, and closes one to make room for another |
 //! | `driver` | the thread that owns the machine |
 //! | `http_io` | feeds the machine with the requests of connections, and hands them its responses |
 //! | `stdio` | a server on a byte stream |
@@ -19,7 +18,6 @@
 
 mod commands;
 mod connection;
-mod connections;
 mod driver;
 mod handlers;
 mod http1;
@@ -39,15 +37,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::UsageError;
-use mcp_proto::driver::may_accept_later;
+use mcp_proto::driver::{Admitted, SharedConnections, may_accept_later};
 use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
 
 use commands::{Command, Commands, Input};
-use connection::{Connection, Times, refuse_at_once};
-use connections::{Admitted, Connections};
+use connection::{Connection, Times, close, refuse_at_once};
 use driver::Driver;
 use handlers::Handlers;
 use http_io::{Arrived, HttpIo};
+
+use crate::clock;
 
 pub use incoming::{Incoming, ServerPublisher};
 pub use service::Service;
@@ -55,6 +54,8 @@ pub use stdio::{StdioServer, StdioServerStopper};
 
 /// How long the last responses may take to be written when a server is stopped.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections beyond the limit that get a thread which answers them with 503.
+const MAX_REFUSED: usize = 32;
 /// Stack size of a connection's thread, in bytes.
 const STACK: usize = 256 * 1024;
 
@@ -191,7 +192,7 @@ impl Server {
             Arc::new(service),
         );
         let driver = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || driver.run(&inputs))?;
-        let connections = Arc::new(Connections::new(max_connections));
+        let connections = SharedConnections::new(max_connections, MAX_REFUSED, clock::now);
         let answering = Arc::new(AtomicUsize::new(0));
         loop {
             let accepted = listener.accept();
@@ -242,14 +243,19 @@ fn unusable(error: UsageError) -> io::Error {
 fn serve(
     stream: Arc<TcpStream>,
     peer: IpAddr,
-    connections: &Arc<Connections>,
+    connections: &SharedConnections<Arc<TcpStream>>,
     times: Times,
     inbox: &SyncSender<Input<Arrived>>,
     answering: &Arc<AtomicUsize>,
 ) {
     let peer = PeerKey::from(peer);
-    let (slot, is_served) = match connections.admit(&stream, &peer) {
-        Admitted::Served(slot) => (slot, true),
+    let (slot, is_served) = match connections.admit(&peer, Arc::clone(&stream)) {
+        Admitted::Served { slot, evicted } => {
+            if let Some(evicted) = evicted {
+                close(&evicted);
+            }
+            (slot, true)
+        }
         Admitted::Refused(slot) => (slot, false),
         Admitted::RefusedAtOnce => {
             log::warn!("there are too many connections; another one was refused");

@@ -12,10 +12,12 @@
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `state` | states that clients send back and cannot alter |
 //! | `accept` | errors of listening sockets |
+//! | `connections` | the connections of a listening server |
 
 mod accept;
 mod change;
 mod client_event;
+mod connections;
 mod error;
 mod incoming;
 mod observation;
@@ -27,6 +29,7 @@ mod state;
 pub use accept::may_accept_later;
 pub use change::Change;
 pub use client_event::ClientEvent;
+pub use connections::{Admitted, ConnectionSlot, SharedConnections};
 pub use error::Error;
 pub use incoming::IncomingRequest;
 pub use observation::Observation;

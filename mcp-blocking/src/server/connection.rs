@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
+use mcp_proto::driver::ConnectionSlot;
 use mcp_proto::server::{PeerKey, expects_continue, server_stopped, too_many_connections};
 
 use super::commands::Input;
-use super::connections::Slot;
 use super::http_io::Arrived;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
 
@@ -147,7 +147,7 @@ pub(super) struct Times {
 
 pub(super) struct Connection {
     stream: Arc<TcpStream>,
-    slot: Slot,
+    slot: ConnectionSlot<Arc<TcpStream>>,
     peer: PeerKey,
     times: Times,
     driver: SyncSender<Input<Arrived>>,
@@ -166,7 +166,7 @@ enum Next {
 impl Connection {
     pub(super) fn new(
         stream: Arc<TcpStream>,
-        slot: Slot,
+        slot: ConnectionSlot<Arc<TcpStream>>,
         peer: PeerKey,
         times: Times,
         driver: SyncSender<Input<Arrived>>,
@@ -181,11 +181,11 @@ impl Connection {
     /// Serves requests until the connection ends.
     pub(super) fn run(mut self) -> io::Result<()> {
         while let Some(head) = self.read_head()? {
-            self.slot.is_used();
+            self.slot.set_used();
             self.answering.fetch_add(1, Ordering::AcqRel);
             let outcome = self.serve(head);
             self.answering.fetch_sub(1, Ordering::AcqRel);
-            self.slot.is_unused();
+            self.slot.set_unused();
             if matches!(outcome?, Next::Close) {
                 break;
             }
@@ -476,6 +476,11 @@ impl Connection {
     }
 }
 
+/// Closes a connection to make room for another one.
+pub(super) fn close(stream: &TcpStream) {
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
 /// Answers any request with 503.
 pub(super) fn refuse_at_once(stream: &TcpStream) -> io::Result<()> {
     write_whole(stream, too_many_connections())
@@ -497,16 +502,17 @@ mod tests {
     use std::thread::{self, JoinHandle};
 
     use ::mcp_testkit::waiting::{LONG, wait_until};
+    use mcp_proto::driver::{Admitted, SharedConnections};
 
-    use super::super::connections::{Admitted, Connections};
     use super::*;
+    use crate::clock;
 
     /// A connection on its own thread. The test acts as its client and as the driver.
     struct Served {
         client: TcpStream,
         inputs: Receiver<Input<Arrived>>,
         answering: Arc<AtomicUsize>,
-        connections: Arc<Connections>,
+        connections: SharedConnections<Arc<TcpStream>>,
         thread: JoinHandle<io::Result<()>>,
     }
 
@@ -516,9 +522,11 @@ mod tests {
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             client.set_read_timeout(Some(LONG)).unwrap();
             let stream = Arc::new(listener.accept().unwrap().0);
-            let connections = Arc::new(Connections::new(1));
+            let connections = SharedConnections::new(1, 32, clock::now);
             let peer = PeerKey::new(&[1]);
-            let Admitted::Served(slot) = connections.admit(&stream, &peer) else { panic!("there is room") };
+            let Admitted::Served { slot, .. } = connections.admit(&peer, Arc::clone(&stream)) else {
+                panic!("there is room")
+            };
             let ((driver, inputs), answering) = (sync_channel(16), Arc::new(AtomicUsize::new(0)));
             let connection = Connection::new(stream, slot, peer, times, driver, Arc::clone(&answering)).unwrap();
             let thread = thread::spawn(move || run(connection));
@@ -812,14 +820,20 @@ mod tests {
         let another = || {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            served.connections.admit(&Arc::new(stream), &PeerKey::new(&[2]))
+            served.connections.admit(&PeerKey::new(&[2]), Arc::new(stream))
         };
         served.write("GET /a HTTP/1.1\r\n\r\n");
         let (_, _, _, replies, _) = served.request();
         assert!(matches!(another(), Admitted::Refused(_)));
         replies.send(whole("one"));
         served.read("one");
-        wait_until(|| matches!(another(), Admitted::Served(_)));
+        wait_until(|| match another() {
+            Admitted::Served { evicted: Some(stream), .. } => {
+                close(&stream);
+                true
+            }
+            Admitted::Served { .. } | Admitted::Refused(_) | Admitted::RefusedAtOnce => false,
+        });
         assert_eq!(served.rest(), "", "it was closed to make room");
     }
 }

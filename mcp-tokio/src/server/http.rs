@@ -2,7 +2,6 @@
 
 mod body;
 mod connection;
-mod connections;
 mod driver;
 mod listener;
 

@@ -13,6 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use mcp_proto::driver::ConnectionSlot;
 use mcp_proto::server::{PeerKey, too_many_connections};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -22,7 +23,6 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_io_timeout::TimeoutStream;
 
 use super::body::Watched;
-use super::connections::Slot;
 use super::{HttpBody, HttpService};
 
 /// How long a client may take to read the bytes of one write.
@@ -69,7 +69,7 @@ struct Activity {
     /// The body of the current response, if it can be aborted.
     body: Mutex<Option<Watched>>,
     changed: Notify,
-    slot: Slot,
+    slot: ConnectionSlot<Arc<Notify>>,
 }
 
 impl Activity {
@@ -102,14 +102,14 @@ impl Activity {
         if matches!(*stage, Stage::Flushing) {
             *stage = Stage::Idle(Instant::now());
             *self.body() = None;
-            self.slot.is_unused();
+            self.slot.set_unused();
             self.changed.notify_one();
         }
     }
 
     fn begin(self: &Arc<Self>) -> Answering {
         *self.stage() = Stage::Answering;
-        self.slot.is_used();
+        self.slot.set_used();
         self.changed.notify_one();
         Answering(Arc::clone(self))
     }
@@ -125,11 +125,12 @@ impl Drop for Answering {
     }
 }
 
-/// Serves requests until the connection ends.
+/// Serves requests until the connection ends. `eviction` is notified when it must close to make room for another one.
 pub(super) async fn serve(
     service: HttpService,
     stream: Arc<TcpStream>,
-    slot: Slot,
+    slot: ConnectionSlot<Arc<Notify>>,
+    eviction: Arc<Notify>,
     peer: PeerKey,
     mut is_closed: watch::Receiver<bool>,
 ) {
@@ -167,7 +168,7 @@ pub(super) async fn serve(
                     return;
                 }
                 () = activity.changed.notified() => {}
-                () = activity.slot.evicted() => return,
+                () = eviction.notified() => return,
                 // Closing the connection also drops the bytes that its buffers have taken (M3).
                 () = until_aborted(body.as_ref()) => return,
                 () = until(deadline) => match stage {
@@ -189,7 +190,7 @@ pub(super) async fn serve(
 }
 
 /// Answers the first request with 503.
-pub(super) async fn refuse(mut stream: TcpStream, _slot: Slot) {
+pub(super) async fn refuse(mut stream: TcpStream, _slot: ConnectionSlot<Arc<Notify>>) {
     let service = hyper::service::service_fn(async |_: Request<Incoming>| {
         Ok::<_, Infallible>(too_many_connections().map(HttpBody::whole))
     });

@@ -4,18 +4,20 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::driver::may_accept_later;
+use mcp_proto::driver::{Admitted, SharedConnections, may_accept_later};
 use mcp_proto::server::PeerKey;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::connections::{Admitted, Connections};
 use super::{HttpService, connection, until_closed};
+use crate::clock::now;
 
 /// How long the last responses may take to be written when the service is closed.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// The number of connections beyond the limit that are answered with 503 at one time.
+const MAX_REFUSED: usize = 64;
 /// The pause after a connection could not be accepted: without free file descriptors, the next attempt fails too.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -25,7 +27,7 @@ pub(super) async fn serve(
     listener: TcpListener,
     mut is_closed: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let connections = Arc::new(Connections::new(service.max_connections));
+    let connections = SharedConnections::new(service.max_connections, MAX_REFUSED, now);
     let (mut served, mut refused) = (JoinSet::new(), JoinSet::new());
     let closing = is_closed.clone();
     loop {
@@ -33,10 +35,15 @@ pub(super) async fn serve(
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     let peer = PeerKey::from(peer.ip());
-                    match connections.admit(&peer) {
-                        Admitted::Served(slot) => {
+                    let eviction = Arc::new(Notify::new());
+                    match connections.admit(&peer, Arc::clone(&eviction)) {
+                        Admitted::Served { slot, evicted } => {
+                            if let Some(evicted) = evicted {
+                                evicted.notify_one();
+                            }
                             let (service, closing) = (service.clone(), closing.clone());
-                            served.spawn(connection::serve(service, Arc::new(stream), slot, peer, closing));
+                            let stream = Arc::new(stream);
+                            served.spawn(connection::serve(service, stream, slot, eviction, peer, closing));
                         }
                         Admitted::Refused(slot) => {
                             tracing::warn!("all connections are in use; another one was refused");
