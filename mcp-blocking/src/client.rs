@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use mcp_proto::client::{Call, DetectedEra, HttpTransport, Outcome};
-use mcp_proto::driver::Error;
+use mcp_proto::driver::{Connected, Error};
 use mcp_proto::model::{Payload, Request};
 use mcp_proto::{Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
 
@@ -64,18 +64,9 @@ struct Shared {
     driver: Mutex<Option<JoinHandle<()>>>,
     /// The server's name for errors.
     server: Arc<str>,
-    greeting: Greeting,
+    connected: Connected,
     /// Bytes of progress queued for callers.
     progress: Arc<AtomicUsize>,
-}
-
-/// What the server answered when the connection was made.
-#[derive(Debug)]
-struct Greeting {
-    version: ProtocolVersion,
-    result: Json,
-    transport: Option<HttpTransport>,
-    detected_era: DetectedEra,
 }
 
 impl Client {
@@ -167,25 +158,25 @@ impl Client {
     /// The revision in force when the connection was made.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
-        self.shared.greeting.version
+        self.shared.connected.version
     }
 
     /// The server's result of `initialize` or `server/discover`: its name, capabilities and instructions.
     #[must_use]
     pub fn initialize_result(&self) -> &Json {
-        &self.shared.greeting.result
+        &self.shared.connected.result
     }
 
     /// The era that the server belongs to, and how it was detected.
     #[must_use]
     pub fn detected_era(&self) -> DetectedEra {
-        self.shared.greeting.detected_era
+        self.shared.connected.detected_era
     }
 
     /// The HTTP transport that was detected; `None` for a child process.
     #[must_use]
     pub fn transport(&self) -> Option<HttpTransport> {
-        self.shared.greeting.transport
+        self.shared.connected.transport
     }
 
     /// Ends the connection for all clones, and waits until it has ended. A child process has exited by then.
@@ -203,8 +194,8 @@ impl Client {
 }
 
 impl Shared {
-    fn new(commands: Commands, driver: JoinHandle<()>, server: Arc<str>, greeting: Greeting) -> Self {
-        Self { commands, driver: Mutex::new(Some(driver)), server, greeting, progress: Arc::default() }
+    fn new(commands: Commands, driver: JoinHandle<()>, server: Arc<str>, connected: Connected) -> Self {
+        Self { commands, driver: Mutex::new(Some(driver)), server, connected, progress: Arc::default() }
     }
 
     fn close(&self) {

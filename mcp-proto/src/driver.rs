@@ -4,10 +4,12 @@
 //! | file | what it does |
 //! |---|---|
 //! | `error` | why a client could not connect, or a call has no result |
+//! | `connected` | how the first attempt of a client to connect has ended |
 //! | `start` | the error of a program that cannot be started |
 //! | `client_event` | sorts the events of a client by who receives them |
 //! | `change` | events of a subscription |
 //! | `observation` | events of a client that need no answer |
+//! | `notice` | what the handler of a client receives without answering it |
 //! | `observer` | what the application sees of a relay |
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `state` | states that clients send back and cannot alter |
@@ -17,9 +19,11 @@
 mod accept;
 mod change;
 mod client_event;
+mod connected;
 mod connections;
 mod error;
 mod incoming;
+mod notice;
 mod observation;
 mod observer;
 mod start;
@@ -29,9 +33,11 @@ mod state;
 pub use accept::may_accept_later;
 pub use change::Change;
 pub use client_event::ClientEvent;
+pub use connected::{Connected, NotConnected};
 pub use connections::{Admitted, ConnectionSlot, SharedConnections};
 pub use error::Error;
 pub use incoming::IncomingRequest;
+pub use notice::Notice;
 pub use observation::Observation;
 pub use observer::Observer;
 pub use start::not_started;

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_proto::client::{Call, DetectedEra, HttpTransport, Outcome};
-use mcp_proto::driver::Error;
+use mcp_proto::driver::{Connected, Error};
 use mcp_proto::model::{Payload, Request};
 use mcp_proto::{Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
@@ -57,16 +57,7 @@ pub struct Client {
     next_call: Arc<AtomicU64>,
     /// The server's description for error messages.
     server: Arc<str>,
-    greeting: Arc<Greeting>,
-}
-
-/// The server's answer to the opening handshake.
-#[derive(Debug)]
-struct Greeting {
-    version: ProtocolVersion,
-    result: Json,
-    transport: Option<HttpTransport>,
-    detected_era: DetectedEra,
+    connected: Arc<Connected>,
 }
 
 impl Client {
@@ -152,25 +143,25 @@ impl Client {
     /// The protocol revision when the connection was made.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
-        self.greeting.version
+        self.connected.version
     }
 
     /// The server's answer to `initialize` or `server/discover`: its name, capabilities and instructions.
     #[must_use]
     pub fn initialize_result(&self) -> &Json {
-        &self.greeting.result
+        &self.connected.result
     }
 
     /// The era of the server, and how it was detected.
     #[must_use]
     pub fn detected_era(&self) -> DetectedEra {
-        self.greeting.detected_era
+        self.connected.detected_era
     }
 
     /// The HTTP transport that the server uses; `None` on a byte stream.
     #[must_use]
     pub fn transport(&self) -> Option<HttpTransport> {
-        self.greeting.transport
+        self.connected.transport
     }
 
     /// Ends the connection for all clones, and waits until it has ended. A child process has exited by then.

@@ -12,7 +12,7 @@ use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig
 use mcp_proto::driver::Error;
 use mcp_proto::{Era, Json, Limits, ProtocolVersion, Stdio, UsageError};
 
-use super::driver::{Commands, Driver, Mail, Refused, State, start_handler};
+use super::driver::{Commands, Driver, Mail, State, start_handler};
 use super::{Client, Handler, Shared};
 use crate::backpressure::Backpressure;
 use crate::child::{Child, INBOX, Process};
@@ -144,8 +144,8 @@ impl<S> Builder<S> {
             .spawn(move || driver.run(&inputs, &events))
             .map_err(no_thread)?;
         match answer.recv().map_err(|_| UsageError::Closed)? {
-            Ok(greeting) => Ok(Client { shared: Arc::new(Shared::new(commands, driver, server, greeting)) }),
-            Err(Refused { reason, exited }) => Err(Error::not_connected(reason, exited, &server)),
+            Ok(connected) => Ok(Client { shared: Arc::new(Shared::new(commands, driver, server, connected)) }),
+            Err(refused) => Err(refused.into_error(&server)),
         }
     }
 }

@@ -2,17 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
 use mcp_proto::client::{self as proto, Call, ClientTransport, HttpTransport, SubscriptionKey, Unavailable};
-use mcp_proto::driver::{Change, ClientEvent, Error, Observation};
-use mcp_proto::{ErrorObject, Fault, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError};
+use mcp_proto::driver::{Change, ClientEvent, Connected, Error, NotConnected, Notice};
+use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError};
 
-use super::{Greeting, Handler};
+use super::Handler;
 use crate::backpressure::Backpressure;
 use crate::bounded::{self, Next, Sender, bounded};
 use crate::clock;
@@ -48,19 +47,11 @@ pub(super) enum Mail<R> {
 #[derive(Clone)]
 pub(super) struct Commands(Arc<dyn Fn(Input) -> Result<(), Error> + Send + Sync>);
 
-/// Why the connection could not be made, and how the server's process ended, if it ended by itself.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) reason: Unavailable,
-    pub(super) exited: Option<ExitStatus>,
-}
-
 /// An event for the handler's thread.
 #[derive(Debug)]
 pub(super) enum ForHandler {
-    Notified(Notification),
+    Notice(Notice),
     Requested(Ticket, Method, Option<Json>),
-    Observed(Observation),
 }
 
 /// The thread that owns the machine.
@@ -69,7 +60,7 @@ pub(super) struct Driver<T: ClientTransport, L: Link> {
     pub(super) link: L,
     /// Closed while nothing more should be read from the server.
     pub(super) backpressure: Arc<Backpressure>,
-    pub(super) connected: Option<SyncSender<Result<Greeting, Refused>>>,
+    pub(super) connected: Option<SyncSender<Result<Connected, NotConnected>>>,
     /// Returns the machine's HTTP transport; `None` for stdio.
     pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     /// The server's name for errors.
@@ -102,7 +93,7 @@ where
             false
         });
         if let (Some(connected), Some(reason)) = (self.connected, self.state.refused) {
-            let _ = connected.send(Err(Refused { reason, exited }));
+            let _ = connected.send(Err(NotConnected { reason, exited }));
         }
     }
 
@@ -173,7 +164,7 @@ where
             ClientEvent::Connected { version, result, detected_era } => {
                 let transport = (self.http_transport)(&self.machine);
                 if let Some(connected) = self.connected.take() {
-                    let _ = connected.send(Ok(Greeting { version, result, transport, detected_era }));
+                    let _ = connected.send(Ok(Connected { version, result, transport, detected_era }));
                 }
             }
             ClientEvent::Refused(reason) => {
@@ -199,8 +190,12 @@ where
             ClientEvent::Requested { ticket, method, params } => {
                 self.deliver(ForHandler::Requested(ticket, method, params), events);
             }
-            ClientEvent::Notified(notification) => self.deliver(ForHandler::Notified(notification), events),
-            ClientEvent::Observed(observation) => self.deliver(ForHandler::Observed(observation), events),
+            ClientEvent::Notified(notification) => {
+                self.deliver(ForHandler::Notice(Notice::Notified(notification)), events);
+            }
+            ClientEvent::Observed(observation) => {
+                self.deliver(ForHandler::Notice(Notice::Observed(observation)), events);
+            }
             // The machine discards the handler's answer to a request that the server has cancelled.
             ClientEvent::RequestCancelled { .. } | ClientEvent::SessionLost | ClientEvent::Closed(_) => {}
         }
@@ -225,7 +220,7 @@ where
             Err(ForHandler::Requested(ticket, ..)) => {
                 self.machine.answer(ticket, Err(ErrorObject::overloaded()), clock::now());
             }
-            Err(ForHandler::Notified(_) | ForHandler::Observed(_)) => events.miss(),
+            Err(ForHandler::Notice(_)) => events.miss(),
         }
     }
 }
@@ -234,9 +229,8 @@ impl ForHandler {
     /// The size of its parameters in bytes.
     fn weight(&self) -> usize {
         match self {
-            Self::Notified(notification) => notification.params.as_ref().map_or(0, Json::len),
+            Self::Notice(notice) => notice.weight(),
             Self::Requested(_, _, params) => params.as_ref().map_or(0, Json::len),
-            Self::Observed(observation) => observation.weight(),
         }
     }
 }
@@ -254,13 +248,13 @@ fn handle(handler: &dyn Handler, events: &bounded::Receiver<ForHandler>, answers
     while let Some(next) = events.recv() {
         let event = match next {
             Next::Entry(event) => event,
-            Next::Missed(count) => ForHandler::Observed(Observation::Faulted(Fault::Dropped { count })),
+            Next::Missed(count) => ForHandler::Notice(Notice::dropped(count)),
         };
         match event {
-            ForHandler::Notified(notification) => {
+            ForHandler::Notice(Notice::Notified(notification)) => {
                 uninterrupted(|| handler.notified(notification));
             }
-            ForHandler::Observed(observation) => {
+            ForHandler::Notice(Notice::Observed(observation)) => {
                 uninterrupted(|| handler.observed(observation));
             }
             ForHandler::Requested(ticket, method, params) => {
@@ -308,10 +302,12 @@ impl<R> From<R> for Mail<R> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::ExitStatus;
     use std::sync::mpsc::sync_channel;
 
     use ::mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
-    use mcp_proto::client::{Config, NotRestored, Outcome};
+    use mcp_proto::client::{Config, Outcome};
+    use mcp_proto::driver::Observation;
     use mcp_proto::{ProtocolVersion, Stdio};
 
     use super::*;
@@ -319,21 +315,10 @@ mod tests {
 
     #[test]
     fn events_weigh_what_they_hold() {
-        let json = Json::from("12345678");
-        let notified = |params| ForHandler::Notified(Notification { method: "m".into(), params });
-        let observed = |params| {
-            let reason = NotRestored::NotKept { limit: 1 };
-            ForHandler::Observed(Observation::NotRestored { method: "m".into(), params, reason })
-        };
-        for (event, weight) in [
-            (notified(Some(json.clone())), 10),
-            (notified(None), 0),
-            (observed(Some(json.clone())), 10),
-            (observed(None), 0),
-            (ForHandler::Observed(Observation::Reconnected), 0),
-        ] {
-            assert_eq!(event.weight(), weight, "{event:?}");
-        }
+        let params = Some(Json::from("12345678"));
+        let notice = Notice::Notified(Notification { method: "m".into(), params });
+        assert_eq!(ForHandler::Notice(notice).weight(), 10);
+        assert_eq!(ForHandler::Notice(Notice::dropped(1)).weight(), 0);
     }
 
     /// A link that does nothing.
@@ -375,10 +360,13 @@ mod tests {
         };
         let (events, received) = bounded(1, 100);
         for number in 0..3 {
-            driver.deliver(ForHandler::Notified(Notification::with_params("m", number.into())), &events);
+            driver
+                .deliver(ForHandler::Notice(Notice::Notified(Notification::with_params("m", number.into()))), &events);
         }
-        driver.deliver(ForHandler::Observed(Observation::Reconnected), &events);
-        let Some(Next::Entry(ForHandler::Notified(first))) = received.recv() else { panic!("the first") };
+        driver.deliver(ForHandler::Notice(Notice::Observed(Observation::Reconnected)), &events);
+        let Some(Next::Entry(ForHandler::Notice(Notice::Notified(first)))) = received.recv() else {
+            panic!("the first")
+        };
         assert_eq!(first.params, Some(0.into()));
         assert!(matches!(received.recv(), Some(Next::Missed(3))));
     }
@@ -430,7 +418,7 @@ mod tests {
         commands: Commands,
         inbox: SyncSender<Mail<String>>,
         inputs: Receiver<Mail<String>>,
-        answer: Receiver<Result<Greeting, Refused>>,
+        answer: Receiver<Result<Connected, NotConnected>>,
     }
 
     impl Turns {
@@ -553,16 +541,22 @@ mod tests {
         turns.receive(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_owned());
         let received = turns.received.recv();
         assert!(
-            matches!(&received, Some(Next::Entry(ForHandler::Notified(notification)))
+            matches!(&received, Some(Next::Entry(ForHandler::Notice(Notice::Notified(notification))))
             if notification.method.as_str() == "notifications/tools/list_changed"),
             "{received:?}"
         );
         turns.receive("no JSON".to_owned());
         let received = turns.received.recv();
-        assert!(matches!(&received, Some(Next::Entry(ForHandler::Observed(Observation::Faulted(_))))), "{received:?}");
+        assert!(
+            matches!(&received, Some(Next::Entry(ForHandler::Notice(Notice::Observed(Observation::Faulted(_)))))),
+            "{received:?}"
+        );
         // A request is answered with an error if the handler's queue is full.
         for number in 0..8 {
-            turns.events.try_send(ForHandler::Notified(Notification::with_params("m", number.into())), 1).unwrap();
+            turns
+                .events
+                .try_send(ForHandler::Notice(Notice::Notified(Notification::with_params("m", number.into()))), 1)
+                .unwrap();
         }
         turns.receive(tests_request("\"s\"", "roots/list"));
         let answer = turns.line();
@@ -650,7 +644,7 @@ mod tests {
             running.join().unwrap();
             match answer.try_recv().unwrap() {
                 Ok(greeting) => assert!(!is_refused && greeting.version == ProtocolVersion::V2025_11_25),
-                Err(Refused { reason, exited: None }) => {
+                Err(NotConnected { reason, exited: None }) => {
                     assert!(is_refused && matches!(reason, Unavailable::Error(_)), "{reason:?}");
                 }
                 Err(refused) => panic!("{refused:?}"),

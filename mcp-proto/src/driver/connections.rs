@@ -1,5 +1,7 @@
 //! The connections of a listening server, shared by the threads or tasks that serve them.
 
+#![expect(clippy::disallowed_types, reason = "connections share this among threads; no machine contains it")]
+
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -139,7 +141,7 @@ mod tests {
             served.set_used();
             let Admitted::Refused(refused) = connections.admit(&peer, ()) else { panic!("a place to refuse it") };
             assert!(matches!(connections.admit(&peer, ()), Admitted::RefusedAtOnce));
-            assert_eq!(format!("{:?}", connections), "Connections { open: 2, served: 1, .. }");
+            assert_eq!(format!("{connections:?}"), "Connections { open: 2, served: 1, .. }");
             drop((served, refused));
         }
     }

@@ -1,6 +1,6 @@
 //! Why a client could not connect, or a call has no result.
 
-use crate::client::{Outcome, Unavailable};
+use crate::client::Outcome;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::error::{Failed, UsageError};
@@ -67,16 +67,6 @@ impl Error {
             Outcome::Result(result) => Ok(result),
             Outcome::Error(error) => Err(Self::Server(error)),
             Outcome::Failed(reason) => Err(Self::Failed { server: server.into(), reason }),
-        }
-    }
-
-    /// Why a client could not connect. `exited` is how the server's process ended, if it ended by itself.
-    #[must_use]
-    pub fn not_connected(reason: Unavailable, exited: Option<std::process::ExitStatus>, server: &str) -> Self {
-        match (reason, exited) {
-            (Unavailable::Error(error), _) => Self::Server(error),
-            (Unavailable::Failed(Failed::Closed), Some(status)) => Self::Exited { status },
-            (Unavailable::Failed(reason), _) => Self::Failed { server: server.into(), reason },
         }
     }
 }

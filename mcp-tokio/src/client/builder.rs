@@ -16,7 +16,7 @@ use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, Span};
 
-use super::driver::{Driver, Refused};
+use super::driver::Driver;
 use super::handler::AnyHandler;
 use super::{Client, Handler};
 use crate::byte_stream::ByteStream;
@@ -337,8 +337,10 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
     let driver = Driver::new(machine, link, handler, Arc::clone(&server), http_transport, connected, cancelled);
     tokio::spawn(driver.run(inputs).instrument(span));
     match answer.await.map_err(|_| UsageError::Closed)? {
-        Ok(greeting) => Ok(Client { commands, cancel, next_call: Arc::default(), server, greeting: greeting.into() }),
-        Err(Refused { reason, exited }) => Err(Error::not_connected(reason, exited, &server)),
+        Ok(connected) => {
+            Ok(Client { commands, cancel, next_call: Arc::default(), server, connected: connected.into() })
+        }
+        Err(refused) => Err(refused.into_error(&server)),
     }
 }
 

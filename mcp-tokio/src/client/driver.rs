@@ -1,7 +1,6 @@
 //! The task that owns the machine.
 
 use std::collections::BTreeMap;
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,17 +8,15 @@ use mcp_proto::client::{
     self as proto, Call, ClientTransport, CloseReason, DetectedEra, HttpTransport, Outcome, SubscriptionKey,
     Unavailable,
 };
-use mcp_proto::driver::{Change, ClientEvent, Observation};
-use mcp_proto::{
-    ErrorObject, Fault, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError,
-};
+use mcp_proto::driver::{Change, ClientEvent, Connected, NotConnected, Notice, Observation};
+use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::timeout;
 use tracing::{Instrument, Span};
 
+use super::Subscription;
 use super::handler::AnyHandler;
-use super::{Greeting, Subscription};
 use crate::bounded::{self, Entry, Sender, bounded};
 use crate::clock::{Alarm, now};
 use crate::link::Feed;
@@ -60,31 +57,13 @@ pub(super) struct Caller {
     pub(super) span: Span,
 }
 
-/// Why the connection could not be made, and the exit status of the server's process if it exited before it was
-/// terminated.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) reason: Unavailable,
-    pub(super) exited: Option<ExitStatus>,
-}
-
-/// An event for the handler that needs no answer.
-#[derive(Debug)]
-enum Notice {
-    Notified(Notification),
-    Observed(Observation),
-}
-
 impl Entry for Notice {
     fn weight(&self) -> usize {
-        match self {
-            Self::Notified(notification) => notification.params.as_ref().map_or(0, Json::len),
-            Self::Observed(observation) => observation.weight(),
-        }
+        self.weight()
     }
 
     fn missed(count: u64) -> Self {
-        Self::Observed(Observation::Faulted(Fault::Dropped { count }))
+        Self::dropped(count)
     }
 }
 
@@ -96,7 +75,7 @@ pub(super) struct Driver<T: ClientTransport, L> {
     server: Arc<str>,
     /// Returns the machine's HTTP transport; `None` on a byte stream.
     http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
-    connected: Option<oneshot::Sender<Result<Greeting, Refused>>>,
+    connected: Option<oneshot::Sender<Result<Connected, NotConnected>>>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
     requests: BTreeMap<CallNumber, RequestKey>,
@@ -120,7 +99,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
         handler: Arc<dyn AnyHandler>,
         server: Arc<str>,
         http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
-        connected: oneshot::Sender<Result<Greeting, Refused>>,
+        connected: oneshot::Sender<Result<Connected, NotConnected>>,
         cancelled: mpsc::UnboundedReceiver<CallNumber>,
     ) -> Self {
         // Unbounded: the machine limits the server's requests in flight.
@@ -190,7 +169,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
             noticing.abort();
         }
         if let (Some(connected), Some(reason)) = (self.connected, self.refused) {
-            let _ = connected.send(Err(Refused { reason, exited }));
+            let _ = connected.send(Err(NotConnected { reason, exited }));
         }
         for done in self.closing {
             let _ = done.send(());
@@ -351,7 +330,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
         let transport = (self.http_transport)(&self.machine);
         tracing::debug!(%version, transport = transport.map(tracing::field::display), "connected");
         if let Some(connected) = self.connected.take() {
-            let _ = connected.send(Ok(Greeting { version, result, transport, detected_era }));
+            let _ = connected.send(Ok(Connected { version, result, transport, detected_era }));
         }
     }
 
@@ -395,6 +374,8 @@ impl Caller {
 
 #[cfg(test)]
 mod tests {
+    use std::process::ExitStatus;
+
     use mcp_proto::client::{Config, Event, Http, HttpAction, HttpConfig, Scope};
     use mcp_proto::{Failed, Stdio, StdioAction};
 
