@@ -37,11 +37,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::UsageError;
-use mcp_proto::driver::{Admitted, SharedConnections, may_accept_later};
+use mcp_proto::driver::{Admitted, ConnectionTimeouts, SharedConnections, may_accept_later};
 use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
 
 use commands::{Command, Commands, Input};
-use connection::{Connection, Times, close, refuse_at_once};
+use connection::{Connection, close, refuse_at_once};
 use driver::Driver;
 use handlers::Handlers;
 use http_io::{Arrived, HttpIo};
@@ -133,14 +133,15 @@ impl Server {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let (inbox, inputs) = sync_channel(256);
+        let timeouts = ConnectionTimeouts::default();
         Ok(Self {
             listener,
             address,
             config,
             http,
             max_connections: 256,
-            head_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(60),
+            head_timeout: timeouts.head,
+            idle_timeout: timeouts.idle,
             max_handlers: 32,
             inbox,
             inputs,
@@ -179,7 +180,7 @@ impl Server {
     pub fn run(self, service: impl Service) -> io::Result<()> {
         let Self { listener, mut config, mut http, max_connections, max_handlers, inbox, inputs, is_stopped, .. } =
             self;
-        let times = Times { head: self.head_timeout, idle: self.idle_timeout };
+        let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
         // Streams and subscriptions that clients hold open must leave connections free for requests (M4).
         http.max_streams = http.max_streams.min(max_connections.div_ceil(2));
         config.limits.subscriptions = config.limits.subscriptions.min(max_connections.div_ceil(4));
@@ -200,7 +201,7 @@ impl Server {
                 break;
             }
             match accepted {
-                Ok((stream, peer)) => serve(Arc::new(stream), peer.ip(), &connections, times, &inbox, &answering),
+                Ok((stream, peer)) => serve(Arc::new(stream), peer.ip(), &connections, timeouts, &inbox, &answering),
                 Err(error) if may_accept_later(&error) => {
                     log::warn!("a connection could not be accepted: {error}");
                     // With no file descriptor left, the next attempt fails too until a connection ends.
@@ -244,7 +245,7 @@ fn serve(
     stream: Arc<TcpStream>,
     peer: IpAddr,
     connections: &SharedConnections<Arc<TcpStream>>,
-    times: Times,
+    timeouts: ConnectionTimeouts,
     inbox: &SyncSender<Input<Arrived>>,
     answering: &Arc<AtomicUsize>,
 ) {
@@ -268,7 +269,7 @@ fn serve(
     }
     let (inbox, answering) = (inbox.clone(), Arc::clone(answering));
     let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(STACK).spawn(move || {
-        let connection = Connection::new(stream, slot, peer, times, inbox, answering);
+        let connection = Connection::new(stream, slot, peer, timeouts, inbox, answering);
         let run = if is_served { Connection::run } else { Connection::refuse_all };
         if let Err(error) = connection.and_then(run) {
             log::debug!("a connection ended: {error}");

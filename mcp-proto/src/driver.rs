@@ -15,11 +15,13 @@
 //! | `state` | states that clients send back and cannot alter |
 //! | `accept` | errors of listening sockets |
 //! | `connections` | the connections of a listening server |
+//! | `connection_timeouts` | how long the client of a connection may take |
 
 mod accept;
 mod change;
 mod client_event;
 mod connected;
+mod connection_timeouts;
 mod connections;
 mod error;
 mod incoming;
@@ -34,12 +36,13 @@ pub use accept::may_accept_later;
 pub use change::Change;
 pub use client_event::ClientEvent;
 pub use connected::{Connected, NotConnected};
+pub use connection_timeouts::ConnectionTimeouts;
 pub use connections::{Admitted, ConnectionSlot, SharedConnections};
 pub use error::Error;
 pub use incoming::IncomingRequest;
 pub use notice::Notice;
 pub use observation::Observation;
-pub use observer::Observer;
+pub use observer::{ObservedOutput, Observer, poll_observed};
 pub use start::not_started;
 #[cfg(feature = "seal")]
 pub use state::StateKeys;

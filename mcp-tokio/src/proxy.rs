@@ -8,10 +8,10 @@ use std::time::Duration;
 use mcp_proto::client::{ClientTransport, CloseReason};
 #[cfg(feature = "http-client")]
 use mcp_proto::client::{Http, HttpConfig};
-use mcp_proto::driver::Observer;
+use mcp_proto::driver::{ObservedOutput, Observer, poll_observed};
 use mcp_proto::machine::{ClientStream, ServerStream};
-use mcp_proto::relay::{Action, Config, Event, Relay};
-use mcp_proto::{Output, Stdio, StdioAction, UsageError};
+use mcp_proto::relay::{Action, Config, Relay};
+use mcp_proto::{Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
 use tokio::sync::{oneshot, watch};
@@ -251,21 +251,11 @@ where
 
     /// Carries out all outputs of the relay. Returns the reason once the relay is closed.
     fn drain(&mut self) -> Option<CloseReason> {
-        while let Some(output) = self.relay.poll_output() {
+        while let Some(output) = poll_observed(&mut self.relay, &mut self.observer) {
             match output {
-                Output::Action(Action::Client(action)) => {
-                    if let StdioAction::Write(bytes) = &action {
-                        self.observer.written(bytes);
-                    }
-                    self.client.act(action);
-                }
-                Output::Action(Action::Server(action)) => self.link.act(action),
-                Output::Event(event) => {
-                    self.observer.event(&event);
-                    if let Event::Closed(reason) = event {
-                        return Some(reason);
-                    }
-                }
+                ObservedOutput::Action(Action::Client(action)) => self.client.act(action),
+                ObservedOutput::Action(Action::Server(action)) => self.link.act(action),
+                ObservedOutput::Closed(reason) => return Some(reason),
             }
         }
         None

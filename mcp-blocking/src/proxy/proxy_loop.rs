@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use mcp_proto::client::{ClientTransport, CloseReason};
-use mcp_proto::driver::Observer;
-use mcp_proto::relay::{Action, Event, Relay};
+use mcp_proto::driver::{ObservedOutput, Observer, poll_observed};
+use mcp_proto::relay::{Action, Relay};
 use mcp_proto::{Instant, StdioAction};
 
 use crate::backpressure::Backpressure;
@@ -351,21 +351,13 @@ where
 
     /// Carries out all outputs of the relay. Returns the reason once the relay is closed.
     fn drain(&mut self) -> Option<CloseReason> {
-        while let Some(output) = self.relay.poll_output() {
+        while let Some(output) = poll_observed(&mut self.relay, &mut *self.observer) {
             match output {
-                mcp_proto::Output::Action(Action::Client(StdioAction::Write(bytes))) => {
-                    self.observer.written(&bytes);
-                    self.writer.push(bytes);
-                }
-                mcp_proto::Output::Action(Action::Client(StdioAction::CloseWrite)) => self.writer.close(),
-                mcp_proto::Output::Action(Action::Client(_)) => {}
-                mcp_proto::Output::Action(Action::Server(action)) => self.link.act(action),
-                mcp_proto::Output::Event(event) => {
-                    self.observer.event(&event);
-                    if let Event::Closed(reason) = event {
-                        return Some(reason);
-                    }
-                }
+                ObservedOutput::Closed(reason) => return Some(reason),
+                ObservedOutput::Action(Action::Server(action)) => self.link.act(action),
+                ObservedOutput::Action(Action::Client(StdioAction::Write(bytes))) => self.writer.push(bytes),
+                ObservedOutput::Action(Action::Client(StdioAction::CloseWrite)) => self.writer.close(),
+                ObservedOutput::Action(Action::Client(_)) => {}
             }
         }
         None

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
-use mcp_proto::driver::ConnectionSlot;
+use mcp_proto::driver::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::server::{PeerKey, expects_continue, server_stopped, too_many_connections};
 
 use super::commands::Input;
@@ -136,20 +136,11 @@ impl Responses {
 /// The next number by which connections identify their requests to the driver.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// How long a client may take.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    /// For the head of a request, from its first byte.
-    pub(super) head: Duration,
-    /// To begin the next request.
-    pub(super) idle: Duration,
-}
-
 pub(super) struct Connection {
     stream: Arc<TcpStream>,
     slot: ConnectionSlot<Arc<TcpStream>>,
     peer: PeerKey,
-    times: Times,
+    timeouts: ConnectionTimeouts,
     driver: SyncSender<Input<Arrived>>,
     /// The number of requests that all connections are answering.
     answering: Arc<AtomicUsize>,
@@ -168,14 +159,14 @@ impl Connection {
         stream: Arc<TcpStream>,
         slot: ConnectionSlot<Arc<TcpStream>>,
         peer: PeerKey,
-        times: Times,
+        timeouts: ConnectionTimeouts,
         driver: SyncSender<Input<Arrived>>,
         answering: Arc<AtomicUsize>,
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TICK))?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        Ok(Self { stream, slot, peer, times, driver, answering, buffer: Vec::new() })
+        Ok(Self { stream, slot, peer, timeouts, driver, answering, buffer: Vec::new() })
     }
 
     /// Serves requests until the connection ends.
@@ -241,7 +232,7 @@ impl Connection {
             if !self.buffer.is_empty() && begun.is_none() {
                 begun = Some(Instant::now());
             }
-            let (since, limit) = begun.map_or((silent_since, self.times.idle), |begun| (begun, self.times.head));
+            let (since, limit) = begun.map_or((silent_since, self.timeouts.idle), |begun| (begun, self.timeouts.head));
             if since.elapsed() >= limit {
                 if begun.is_some() {
                     self.refuse(StatusCode::REQUEST_TIMEOUT)?;
@@ -517,7 +508,7 @@ mod tests {
     }
 
     impl Served {
-        fn start(times: Times, run: fn(Connection) -> io::Result<()>) -> Self {
+        fn start(timeouts: ConnectionTimeouts, run: fn(Connection) -> io::Result<()>) -> Self {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             client.set_read_timeout(Some(LONG)).unwrap();
@@ -528,13 +519,13 @@ mod tests {
                 panic!("there is room")
             };
             let ((driver, inputs), answering) = (sync_channel(16), Arc::new(AtomicUsize::new(0)));
-            let connection = Connection::new(stream, slot, peer, times, driver, Arc::clone(&answering)).unwrap();
+            let connection = Connection::new(stream, slot, peer, timeouts, driver, Arc::clone(&answering)).unwrap();
             let thread = thread::spawn(move || run(connection));
             Self { client, inputs, answering, connections, thread }
         }
 
         fn new() -> Self {
-            Self::start(Times { head: LONG, idle: LONG }, Connection::run)
+            Self::start(ConnectionTimeouts { head: LONG, idle: LONG }, Connection::run)
         }
 
         fn write(&self, text: &str) {
@@ -784,7 +775,7 @@ mod tests {
             ("", late, wait_until, ""),
             ("G", wait_until, late, "HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"),
         ] {
-            let served = Served::start(Times { head, idle }, Connection::run);
+            let served = Served::start(ConnectionTimeouts { head, idle }, Connection::run);
             served.write(sent);
             assert_eq!(served.rest(), answer);
             served.ends().unwrap();
@@ -794,8 +785,8 @@ mod tests {
 
     #[test]
     fn m4_whoever_is_refused_is_told_so_once_its_head_has_come() {
-        let times = Times { head: LONG, idle: LONG };
-        let served = Served::start(times, Connection::refuse_all);
+        let timeouts = ConnectionTimeouts { head: LONG, idle: LONG };
+        let served = Served::start(timeouts, Connection::refuse_all);
         served.write("GET /a HT");
         thread::sleep(Duration::from_millis(100));
         served.client.set_nonblocking(true).unwrap();
@@ -805,11 +796,11 @@ mod tests {
         assert!(served.rest().starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
         served.ends().unwrap();
         // The wait for the head ends after a time.
-        let served = Served::start(times, Connection::refuse_all);
+        let served = Served::start(timeouts, Connection::refuse_all);
         served.write("G");
         assert!(served.rest().starts_with("HTTP/1.1 503 "));
         served.ends().unwrap();
-        let served = Served::start(times, Connection::refuse_all);
+        let served = Served::start(timeouts, Connection::refuse_all);
         served.client.shutdown(Shutdown::Write).unwrap();
         assert!(served.rest().starts_with("HTTP/1.1 503 "));
     }

@@ -1,6 +1,9 @@
 //! What the application sees of a relay.
 
-use crate::relay::Event;
+use crate::StdioAction;
+use crate::client::{ClientTransport, CloseReason};
+use crate::conversation::outbox::Output;
+use crate::relay::{Action, Event, Relay};
 
 /// Observes what a relay does, for example for a log. Its methods are called one at a time.
 pub trait Observer {
@@ -21,4 +24,62 @@ pub trait Observer {
 /// An observer that ignores everything.
 impl Observer for () {
     fn event(&mut self, _: &Event) {}
+}
+
+/// What remains for the driver of an output of a relay, after the observer has received it.
+#[derive(Debug)]
+pub enum ObservedOutput<A> {
+    /// Carry out this action.
+    Action(Action<A>),
+    /// The relay has ended.
+    Closed(CloseReason),
+}
+
+/// Takes outputs of a relay up to the next one that the driver must act on; `None` if there is none. The observer
+/// receives the events among them, and bytes that are to be written.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::client::{CloseReason, Http, HttpConfig};
+/// use mcp_proto::driver::{ObservedOutput, Observer, poll_observed};
+/// use mcp_proto::relay::{Config, Event};
+/// use mcp_proto::{Instant, Relay};
+///
+/// struct Count(usize);
+///
+/// impl Observer for Count {
+///     fn event(&mut self, _: &Event) {
+///         self.0 += 1;
+///     }
+/// }
+///
+/// let mut relay = Relay::new(Http::new(HttpConfig::new("http://localhost/mcp")?), Config::default())?;
+/// let mut events = Count(0);
+/// relay.close(Instant::START);
+/// let mut outputs = std::iter::from_fn(|| poll_observed(&mut relay, &mut events));
+/// assert!(matches!(outputs.last(), Some(ObservedOutput::Closed(CloseReason::Local))));
+/// assert_eq!(events.0, 1);
+/// # Ok::<(), mcp_proto::UsageError>(())
+/// ```
+pub fn poll_observed<T: ClientTransport>(
+    relay: &mut Relay<T>,
+    observer: &mut (impl Observer + ?Sized),
+) -> Option<ObservedOutput<T::Action>> {
+    loop {
+        match relay.poll_output()? {
+            Output::Action(action) => {
+                if let Action::Client(StdioAction::Write(bytes)) = &action {
+                    observer.written(bytes);
+                }
+                return Some(ObservedOutput::Action(action));
+            }
+            Output::Event(event) => {
+                observer.event(&event);
+                if let Event::Closed(reason) = event {
+                    return Some(ObservedOutput::Closed(reason));
+                }
+            }
+        }
+    }
 }

@@ -17,6 +17,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes};
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use mcp_proto::driver::ConnectionTimeouts;
 use mcp_proto::server::{Http, PeerKey, Principal, Server, expects_continue, server_stopped};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -82,7 +83,7 @@ impl HttpService {
     pub(super) fn start(machine: Server<Http>, requests: Requests, commands: Commands) -> Self {
         let (inbox, inputs) = mpsc::channel(INPUTS);
         let (gone, going) = mpsc::unbounded_channel();
-        let publisher = requests.publisher();
+        let (publisher, timeouts) = (requests.publisher(), ConnectionTimeouts::default());
         tokio::spawn(Driver::new(machine, requests).run(commands, inputs, going));
         Self {
             inbox,
@@ -91,8 +92,8 @@ impl HttpService {
             is_closed: Arc::new(watch::Sender::new(false)),
             publisher,
             max_connections: 1024,
-            head_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(60),
+            head_timeout: timeouts.head,
+            idle_timeout: timeouts.idle,
         }
     }
 

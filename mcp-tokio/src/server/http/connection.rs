@@ -13,7 +13,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use mcp_proto::driver::ConnectionSlot;
+use mcp_proto::driver::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::server::{PeerKey, too_many_connections};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
@@ -39,15 +39,6 @@ const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// The maximum number of bytes per read while lingering.
 const CHUNK: usize = 4096;
 const REQUEST_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-
-/// The time limits of a client.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    /// For the head of a request, from its first byte on.
-    pub(super) head: Duration,
-    /// For the beginning of the next request.
-    pub(super) idle: Duration,
-}
 
 /// The current stage of a connection.
 #[derive(Debug, Clone, Copy)]
@@ -136,7 +127,7 @@ pub(super) async fn serve(
 ) {
     // Small responses must not be delayed by Nagle's algorithm. If the option cannot be set, they are.
     let _ = stream.set_nodelay(true);
-    let times = Times { head: service.head_timeout, idle: service.idle_timeout };
+    let timeouts = ConnectionTimeouts { head: service.head_timeout, idle: service.idle_timeout };
     let stage = Mutex::new(Stage::Idle(Instant::now()));
     let activity = Arc::new(Activity { stage, body: Mutex::new(None), changed: Notify::new(), slot });
     let mut socket = TimeoutStream::new(Socket { stream: Arc::clone(&stream), activity: Arc::clone(&activity) });
@@ -156,8 +147,8 @@ pub(super) async fn serve(
             let stage = *activity.stage();
             let body = activity.body().clone();
             let deadline = match stage {
-                Stage::Idle(since) => Some(since + times.idle),
-                Stage::Head(since) => Some(since + times.head),
+                Stage::Idle(since) => Some(since + timeouts.idle),
+                Stage::Head(since) => Some(since + timeouts.head),
                 Stage::Answering | Stage::Flushing => None,
             };
             tokio::select! {
