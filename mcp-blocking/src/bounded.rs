@@ -95,7 +95,7 @@ impl<T> Drop for Sender<T> {
 }
 
 impl<T> Receiver<T> {
-    /// Waits for the next entry. Returns `None` once the sender is gone and the queue is empty.
+    /// Waits for the next entry. Returns `None` once the sender was dropped and the queue is empty.
     pub(crate) fn recv(&self) -> Option<Next<T>> {
         let is_idle = |state: &mut State<T>| state.queue.is_empty() && state.missed == 0 && !state.has_ended;
         let mut state = self.0.changed.wait_while(self.0.state(), is_idle).unwrap_or_else(PoisonError::into_inner);

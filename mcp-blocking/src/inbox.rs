@@ -5,7 +5,7 @@ use std::sync::mpsc::SyncSender;
 
 /// Accepts input from other threads.
 pub(crate) trait Inbox<I>: fmt::Debug + Send + Sync {
-    /// Sends `input`, and waits for room if there is none. Returns `false` once the receiver is gone.
+    /// Sends `input`, and waits for room if there is none. Returns `false` once the receiver was dropped.
     fn send(&self, input: I) -> bool;
 
     /// Sends `input` without waiting: it is dropped if there is no room.

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_output_takes_now_is_written_by_who_gives_it_and_never_before_what_waits() {
+    fn bytes_are_written_by_the_calling_thread_unless_others_are_queued_before_them() {
         let (has_room, noted) = (Arc::new(AtomicBool::new(true)), Noted::default());
         let (go, go_on) = sync_channel(8);
         let (inbox, inputs) = sync_channel(8);

@@ -52,7 +52,7 @@ fn writing() -> Writing {
 }
 
 #[test]
-fn what_was_written_is_counted_and_told_of_if_that_is_wanted() {
+fn written_bytes_are_counted_and_reported_on_request() {
     let Writing { writer, allow, flushed, inputs } = writing();
     assert!(writer.wake_when_written());
     writer.push(Bytes::from_static(b"abc"));
@@ -69,7 +69,7 @@ fn what_was_written_is_counted_and_told_of_if_that_is_wanted() {
     writer.push(Bytes::from_static(b"f"));
     allow.send(Ok(())).unwrap();
     wait_until(|| writer.waiting() == 0);
-    assert!(inputs.try_recv().is_err(), "nobody wanted to know");
+    assert!(inputs.try_recv().is_err(), "it was not requested");
     assert!(!writer.is_done());
     writer.close();
     assert!(matches!(inputs.recv_timeout(LONG), Ok(Happened::Written)), "the end is reported");
@@ -97,7 +97,7 @@ fn a_large_message_is_counted_while_it_is_written() {
 }
 
 #[test]
-fn an_output_that_takes_no_more_is_told_of_and_leaves_nothing_waiting() {
+fn a_closed_output_is_reported_and_its_queue_is_dropped() {
     for is_discarded in [false, true] {
         let Writing { writer, allow, inputs, .. } = writing();
         writer.push(Bytes::from_static(b"abc"));
@@ -180,7 +180,7 @@ fn an_input_is_read_until_its_end_whatever_interrupts_it() {
 }
 
 #[test]
-fn nothing_is_read_while_the_gate_is_closed_or_when_nobody_takes_it() {
+fn nothing_is_read_under_backpressure_or_without_a_receiver() {
     let (give, reads, inputs, backpressure) = reading();
     wait_until(|| *reads.lock().unwrap() == 1);
     backpressure.set(false);

@@ -136,7 +136,7 @@ fn progress_arrives_while_waiting_and_a_cancelled_call_ends_at_once() {
             let cancelled = |body: &[u8]| body.windows(23).any(|text| text == b"notifications/cancelled");
             server.requests().iter().any(|request| cancelled(&request.body)).then_some(())
         })
-        .expect("the server was told");
+        .expect("the server received the cancellation");
 }
 
 #[test]
@@ -205,38 +205,38 @@ fn a_client_on_a_byte_stream_uses_its_server_until_it_is_closed() {
 }
 
 struct Listener {
-    told: Sender<String>,
+    reports: Sender<String>,
 }
 
 impl Handler for Listener {
     fn notified(&self, notification: Notification) {
-        self.told.send(format!("notified {}", notification.method)).unwrap();
+        self.reports.send(format!("notified {}", notification.method)).unwrap();
     }
 
     fn requested(&self, method: Method, params: Option<Json>) -> Result<Json, ErrorObject> {
-        self.told.send(format!("requested {method}")).unwrap();
+        self.reports.send(format!("requested {method}")).unwrap();
         Ok(params.unwrap_or(Json::empty_object()))
     }
 
     fn observed(&self, observation: Observation) {
-        self.told.send(format!("observed {observation:?}")).unwrap();
+        self.reports.send(format!("observed {observation:?}")).unwrap();
     }
 }
 
 fn listening(server: &LoopbackServer) -> (Client, Receiver<String>) {
-    let (told, heard) = channel();
+    let (reports, received) = channel();
     let client = Client::builder()
         .http(&server.url())
         .unwrap()
         .capabilities(json(r#"{"elicitation":{}}"#))
-        .handler(Listener { told })
+        .handler(Listener { reports })
         .connect()
         .unwrap();
-    (client, heard)
+    (client, received)
 }
 
 #[test]
-fn the_handler_hears_what_the_server_tells_and_answers_what_it_asks() {
+fn the_handler_receives_notifications_and_answers_requests() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         connection.chunk(event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#))?;
@@ -245,11 +245,11 @@ fn the_handler_hears_what_the_server_tells_and_answers_what_it_asks() {
         connection.chunk(event(&result(&asked.id, r#"{"content":[]}"#)))?;
         connection.finish()
     }));
-    let (client, heard) = listening(&server);
+    let (client, received) = listening(&server);
     client.request("tools/call", None).unwrap();
     drop(client);
-    let heard: Vec<_> = heard.iter().collect();
-    assert_eq!(heard, ["notified notifications/message", "requested elicitation/create"]);
+    let received: Vec<_> = received.iter().collect();
+    assert_eq!(received, ["notified notifications/message", "requested elicitation/create"]);
     let answers: Vec<_> = server
         .requests()
         .into_iter()
@@ -387,12 +387,12 @@ fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
         }
         serve(request, connection)
     });
-    let (client, heard) = listening(&server);
+    let (client, received) = listening(&server);
     for _ in 0..3 {
         client.request("tools/call", None).unwrap();
     }
     drop(client);
-    assert_eq!(heard.iter().collect::<Vec<_>>(), ["observed Reconnected"]);
+    assert_eq!(received.iter().collect::<Vec<_>>(), ["observed Reconnected"]);
     let asked = server.asked();
     assert_eq!(asked.iter().filter(|asked| asked.method == "initialize").count(), 2);
     let ids: BTreeSet<_> = asked.iter().map(|asked| &asked.id).collect();
@@ -400,10 +400,10 @@ fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
 }
 
 #[test]
-fn a_handler_may_use_the_client_and_a_flood_of_events_harms_nobody() {
+fn a_handler_may_use_the_client_and_a_flood_of_events_blocks_no_call() {
     struct Chatty {
         client: Mutex<Receiver<Client>>,
-        heard: Sender<usize>,
+        counts: Sender<usize>,
         count: AtomicUsize,
     }
     impl Handler for Chatty {
@@ -413,7 +413,7 @@ fn a_handler_may_use_the_client_and_a_flood_of_events_harms_nobody() {
                 let client = self.client.lock().unwrap().recv().unwrap();
                 client.request("tools/list", None).unwrap();
             }
-            let _ = self.heard.send(count + 1);
+            let _ = self.counts.send(count + 1);
         }
     }
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
@@ -421,16 +421,16 @@ fn a_handler_may_use_the_client_and_a_flood_of_events_harms_nobody() {
             return connection.json(result(&asked.id, "{}"));
         }
         connection.begin_events()?;
-        let told = event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#).repeat(100);
+        let notifications = event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#).repeat(100);
         for _ in 0..200 {
-            connection.chunk(&told)?;
+            connection.chunk(&notifications)?;
         }
         connection.chunk(event(&result(&asked.id, r#"{"content":[]}"#)))?;
         connection.finish()
     }));
     let (give, client) = channel();
-    let (heard, count) = channel();
-    let handler = Chatty { client: Mutex::new(client), heard, count: AtomicUsize::new(0) };
+    let (counts, count) = channel();
+    let handler = Chatty { client: Mutex::new(client), counts, count: AtomicUsize::new(0) };
     let own = Client::builder().http(&server.url()).unwrap().handler(handler).connect().unwrap();
     let call = own.call(Call::new("tools/call")).unwrap();
     thread::sleep(Duration::from_millis(200));
@@ -496,8 +496,8 @@ fn defect_b10_the_reason_why_there_is_no_connection_is_the_servers_own() {
             None => serve(request, connection),
         }
     });
-    let (told, reasons) = channel();
-    let client = Client::builder().http(&server.url()).unwrap().handler(Watching(told)).connect().unwrap();
+    let (sender, reasons) = channel();
+    let client = Client::builder().http(&server.url()).unwrap().handler(Watching(sender)).connect().unwrap();
     client.request("tools/call", None).unwrap_err();
     let reason = reasons.recv_timeout(Duration::from_secs(20)).unwrap();
     assert!(
@@ -702,7 +702,7 @@ fn memory_of_a_large_answer_is_given_back_and_a_larger_one_is_refused() {
 }
 
 #[test]
-fn a_server_of_2026_07_28_asks_and_tells() {
+fn a_server_of_2026_07_28_requires_input_and_reports_changes() {
     let server = modern_server();
     let builder =
         Client::builder().http(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).handler(Roots);
@@ -713,8 +713,8 @@ fn a_server_of_2026_07_28_asks_and_tells() {
     assert!(String::from_utf8_lossy(&last.body).contains(r#""inputResponses":{"r":{"roots":[]}}"#));
     let changes: Vec<_> = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap().collect();
     assert!(
-        matches!(&changes[..], [Change::Listening(_), Change::Notified(told), Change::Ended(Ok(_))]
-            if told.method == Method::TOOLS_LIST_CHANGED),
+        matches!(&changes[..], [Change::Listening(_), Change::Notified(notified), Change::Ended(Ok(_))]
+            if notified.method == Method::TOOLS_LIST_CHANGED),
         "{changes:?}"
     );
     assert!(matches!(client.listen(json("[]")), Err(Error::Usage(_))));
@@ -744,7 +744,7 @@ fn defect_b13_clients_do_not_share_a_seed() {
 }
 
 #[test]
-fn the_server_is_told_what_the_builder_was() {
+fn the_server_receives_what_the_builder_was_given() {
     let server = echo_server();
     let builder = Client::builder().http(&server.url()).unwrap().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
     let builder = builder.bearer("token").unwrap().header("X-Key", "key").unwrap();
@@ -775,7 +775,7 @@ fn the_server_is_told_what_the_builder_was() {
 
 /// The cancellation is sent because the request was sent, not because the response is given up, an hour later.
 #[test]
-fn dropping_a_call_tells_the_server_at_once() {
+fn dropping_a_call_cancels_it_at_the_server_at_once() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("forever") { connection.hang() } else { connection.json(result(&asked.id, "{}")) }
     }));
@@ -824,12 +824,12 @@ impl Handler for Observing {
 }
 
 fn observing(builder: mcp_blocking::Builder<HttpServer>) -> (Client, Receiver<Observation>) {
-    let (told, observed) = channel();
-    (builder.handler(Observing(told)).connect().unwrap(), observed)
+    let (sender, observed) = channel();
+    (builder.handler(Observing(sender)).connect().unwrap(), observed)
 }
 
 #[test]
-fn defect_b3_as_many_requests_are_with_the_server_as_there_are_workers_for_and_more_are_told_of() {
+fn defect_b3_requests_beyond_the_number_of_workers_wait_and_are_reported() {
     let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
     let builder = Client::builder().http(&server.url()).unwrap();
     let (client, observed) = observing(builder.max_requests(3));

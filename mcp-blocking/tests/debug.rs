@@ -13,7 +13,7 @@ const SECRET: &str = "hush-5f1e";
 
 #[test]
 fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
-    let (tell, told) = sync_channel(4);
+    let (sender, received) = sync_channel(4);
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
     let (remote, stopper) = (RawClient::new(&server.address().to_string()), server.stopper());
     let mut shown = vec![format!("{server:?}"), format!("{stopper:?}"), format!("{:?}", server.publisher())];
@@ -21,7 +21,7 @@ fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
     let serving = thread::spawn(move || {
         let serve = move |incoming: &Incoming| {
             assert_eq!(incoming.headers()["authorization"], SECRET, "the handler itself sees it");
-            tell.send(format!("{incoming:?}")).unwrap();
+            sender.send(format!("{incoming:?}")).unwrap();
             Ok(Json::empty_object())
         };
         server.run(serve).unwrap();
@@ -30,7 +30,7 @@ fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
     let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":"{SECRET}"}}}}"#);
     let call = TestRequest::post(call).in_session(&session).with("authorization", SECRET).with("cookie", SECRET);
     assert_eq!(remote.answer(&call).code(), 200);
-    shown.push(told.recv().unwrap());
+    shown.push(received.recv().unwrap());
     assert!(shown.last().unwrap().contains("tools/call"), "{shown:?}");
     for text in shown {
         assert!(!text.contains(SECRET) && !text.contains(&session) && !text.contains("171"), "{text}");

@@ -43,7 +43,7 @@ fn line(text: &str) -> String {
 }
 
 #[test]
-fn what_a_client_of_a_server_does_wrong_and_handlers_that_panic_are_told_without_payloads() {
+fn faults_of_clients_and_panics_of_handlers_are_logged_without_payloads() {
     log::set_logger(&JOURNAL).unwrap();
     log::set_max_level(LevelFilter::Trace);
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();

@@ -86,7 +86,7 @@ fn a_whole_conversation_between_both_ends_of_this_crate() {
 }
 
 #[test]
-fn slow_calls_delay_no_others_and_cancelled_ones_are_told() {
+fn slow_calls_delay_no_others_and_can_be_cancelled() {
     let server = Running::new();
     let client = server.client();
     let slow = client.call(Call::new("wait")).unwrap();
@@ -237,7 +237,7 @@ fn or_rows_hold_on_the_wire_too() {
 }
 
 #[test]
-fn stopping_answers_those_who_wait() {
+fn stopping_answers_pending_requests() {
     let calls = Arc::new(AtomicUsize::new(0));
     let (ready, begun) = (Arc::new(Barrier::new(2)), Arc::clone(&calls));
     let reached = Arc::clone(&ready);
@@ -391,7 +391,7 @@ fn waiting(calls: usize) -> (Running, Arc<AtomicUsize>, Arc<AtomicBool>) {
 }
 
 #[test]
-fn defect_k6_calls_whose_clients_are_gone_are_not_run() {
+fn defect_k6_calls_of_disconnected_clients_are_not_run() {
     const CALLS: usize = 40;
     let (server, begun, may_end) = waiting(CALLS);
     let remote = RawClient::new(&server.address);
@@ -476,7 +476,7 @@ impl Service for Watching {
 }
 
 #[test]
-fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
+fn defect_b22_a_service_receives_the_resources_that_it_has_to_watch() {
     let config = Config::new("s", "1").with_capabilities(json(r#"{"resources":{"subscribe":true}}"#));
     let server = Server::bind("127.0.0.1:0", config).unwrap();
     let (address, stopper) = (server.address().to_string(), server.stopper());
@@ -602,11 +602,11 @@ impl Service for Noting {
 }
 
 #[test]
-fn a_service_hears_what_clients_tell_and_that_they_have_gone() {
+fn a_service_receives_notifications_and_the_end_of_each_session() {
     let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
     let (address, stopper) = (server.address().to_string(), server.stopper());
-    let (told, hears) = channel();
-    let thread = thread::spawn(move || server.run(Noting(told)).unwrap());
+    let (sender, events) = channel();
+    let thread = thread::spawn(move || server.run(Noting(sender)).unwrap());
     let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
     let client =
         Client::builder().http(&running.url).unwrap().versions([ProtocolVersion::V2025_06_18]).connect().unwrap();
@@ -614,7 +614,7 @@ fn a_service_hears_what_clients_tell_and_that_they_have_gone() {
     // notifications.
     client.request("m", None).unwrap_err();
     client.notify(Notification::new("notifications/x")).unwrap();
-    let until = |end: &str| hears.iter().find(|text| text == end).unwrap();
+    let until = |end: &str| events.iter().find(|text| text == end).unwrap();
     until("notifications/x");
     assert!(client.notify(Notification::new("notifications/initialized")).is_err());
     drop(client);

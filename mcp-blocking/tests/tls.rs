@@ -44,7 +44,7 @@ fn a_private_authority_is_trusted_when_it_is_named_and_not_before() {
 }
 
 #[test]
-fn defect_b5_a_self_signed_certificate_is_used_or_what_to_do_is_said() {
+fn defect_b5_a_self_signed_certificate_is_used_or_the_error_states_what_to_do() {
     let connect = |is_authority| {
         let own = self_signed(is_authority);
         let pem = own.certificate.clone();
@@ -65,7 +65,7 @@ fn defect_b5_a_self_signed_certificate_is_used_or_what_to_do_is_said() {
 }
 
 #[test]
-fn a_server_that_wants_a_certificate_gets_it() {
+fn a_server_that_requires_a_certificate_gets_it() {
     let authority = Authority::new();
     let server = server(&authority, true);
     assert!(connect(&server, Some(&authority), None).is_err());

@@ -72,14 +72,14 @@ impl<T: Entry> Sender<T> {
         for entry in (missed > 0).then(|| T::missed(missed)).into_iter().chain([entry]) {
             self.load.entries.fetch_add(1, Ordering::AcqRel);
             self.load.bytes.fetch_add(entry.weight(), Ordering::AcqRel);
-            // If the receiver is gone, nothing is to be done.
+            // If the receiver was dropped, nothing is to be done.
             let _ = self.queue.send(entry);
         }
     }
 }
 
 impl<T: Entry> Receiver<T> {
-    /// Waits for the next entry. Returns `None` once the sender is gone and the queue is empty. Dropping the future
+    /// Waits for the next entry. Returns `None` once the sender was dropped and the queue is empty. Dropping the future
     /// loses nothing.
     pub(crate) async fn recv(&mut self) -> Option<T> {
         let entry = match self.queue.try_recv() {

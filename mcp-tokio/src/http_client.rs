@@ -393,7 +393,10 @@ mod tests {
             }
             let failure = all.pop();
             assert!(matches!(&failure, Some(Received::Failed(Failure::Broken { .. }))), "{body:?}");
-            assert_eq!((all.len(), all.iter().all(|told| matches!(told, Received::Sent))), (body.len() / 4, true));
+            assert_eq!(
+                (all.len(), all.iter().all(|received| matches!(received, Received::Sent))),
+                (body.len() / 4, true)
+            );
         }
     }
 }

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_is_gone_is_an_error() {
+    async fn a_closed_reader_is_an_error() {
         let (ours, theirs) = tokio::io::duplex(7);
         drop(theirs);
         let mut lines = Lines::new(ours);

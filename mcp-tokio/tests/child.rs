@@ -75,11 +75,11 @@ async fn st17_st18_a_server_is_ended_with_all_that_it_has_started() {
         ("it ends when its stdin is closed", "cat >/dev/null; echo by itself >&2", "by itself"),
         ("it ends when it is asked to", "trap 'echo asked >&2; exit' TERM; while :; do sleep 0.1; done", "asked\n"),
         ("it does neither", "trap '' TERM; exec sleep 1000", ""),
-        ("it leaves somebody behind", "(trap '' TERM; exec sleep 1000 <&- >&-) & cat >/dev/null", ""),
+        ("it leaves a process behind", "(trap '' TERM; exec sleep 1000 <&- >&-) & cat >/dev/null", ""),
         (
-            "it ends when nobody reads its stdout",
-            "trap '' PIPE; trap 'echo asked >&2; exit' TERM; while echo x 2>/dev/null; do :; done; echo nobody reads >&2",
-            "nobody reads",
+            "it ends when its stdout is closed",
+            "trap '' PIPE; trap 'echo asked >&2; exit' TERM; while echo x 2>/dev/null; do :; done; echo no reader >&2",
+            "no reader",
         ),
         ("others do its work", "sh -c 'trap \"\" TERM; sleep 1000; true'; true", ""),
     ];

@@ -93,8 +93,8 @@ async fn a_conversation_in_memory() {
             Ok(json(r#"{"roots":[]}"#))
         }
     }
-    let (told, mut heard) = mpsc::unbounded_channel();
-    let builder = Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(Roots(told));
+    let (sender, mut received) = mpsc::unbounded_channel();
+    let builder = Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(Roots(sender));
     let (client, _) = connect(builder).await;
     assert_eq!(client.version().as_str(), "2025-11-25");
     assert_eq!(client.transport(), None, "a byte stream is no HTTP");
@@ -108,11 +108,11 @@ async fn a_conversation_in_memory() {
         steps += 1;
     }
     assert_eq!((steps, call.wait().await.unwrap()), (3, json("{}")));
-    assert_eq!(heard.recv().await.unwrap(), "counted");
+    assert_eq!(received.recv().await.unwrap(), "counted");
     let call = client.call(Call::new("count").with_progress()).await.unwrap();
     let mut steps = 0;
     assert_eq!(call.wait_with(|_| steps += 1).await.unwrap(), json("{}"));
-    assert_eq!((steps, heard.recv().await.as_deref()), (3, Some("counted")));
+    assert_eq!((steps, received.recv().await.as_deref()), (3, Some("counted")));
     let asked = client.request("ask", None).await.unwrap();
     assert!(asked.to_text().contains("Result"), "{}", asked.to_text());
     assert!(matches!(client.request("nothing", None).await, Err(Error::Server(error)) if error.code() == -32601));
@@ -121,7 +121,7 @@ async fn a_conversation_in_memory() {
 }
 
 #[tokio::test]
-async fn the_server_is_told_what_the_builder_was() {
+async fn the_server_receives_what_the_builder_was_given() {
     let builder = Client::builder().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
     let (ours, mut theirs) = duplex(4096);
     let (read, write) = split(ours);
@@ -188,7 +188,7 @@ impl Handler for Stuck {
 
 #[tokio::test(start_paused = true)]
 async fn handlers_that_are_stuck_are_ended_with_the_client() {
-    for said in [
+    for message in [
         r#"{"jsonrpc":"2.0","id":7,"method":"roots/list"}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"data":1,"level":"info"}}"#,
     ] {
@@ -196,16 +196,16 @@ async fn handlers_that_are_stuck_are_ended_with_the_client() {
             (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let builder = Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(Stuck { begun, dropped });
         let (client, mut theirs) = connect_by_hand(builder).await;
-        theirs.write_all(format!("{said}\n").as_bytes()).await.unwrap();
+        theirs.write_all(format!("{message}\n").as_bytes()).await.unwrap();
         has_begun.recv().await.unwrap();
         assert!(is_dropped.try_recv().is_err());
         let reading = tokio::spawn(async move { theirs.read_to_end(&mut Vec::new()).await });
         let started = tokio::time::Instant::now();
         client.close().await;
-        assert!(timeout(Duration::from_secs(60), is_dropped.recv()).await.is_ok(), "{said}");
+        assert!(timeout(Duration::from_secs(60), is_dropped.recv()).await.is_ok(), "{message}");
         // A request is aborted at once; the last notification may take one second.
-        let waited = u64::from(!said.contains("\"id\""));
-        assert_eq!(started.elapsed().as_secs(), waited, "{said}");
+        let waited = u64::from(!message.contains("\"id\""));
+        assert_eq!(started.elapsed().as_secs(), waited, "{message}");
         reading.await.unwrap().unwrap();
     }
 }
@@ -294,20 +294,20 @@ async fn defect_k7_a_handler_that_panics_fails_what_it_was_asked_and_is_called_a
             Ok(json(r#"{"roots":[]}"#))
         }
     }
-    let (told, mut heard) = mpsc::unbounded_channel();
-    let handler = Panics(told.clone(), AtomicUsize::new(0));
+    let (sender, mut received) = mpsc::unbounded_channel();
+    let handler = Panics(sender.clone(), AtomicUsize::new(0));
     let (client, _) = connect(Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(handler)).await;
     for expected in ["Error", "Error", "Result", "Result"] {
         let asked = client.request("ask", None).await.unwrap();
         assert!(asked.to_text().contains(expected), "{}", asked.to_text());
     }
-    assert_eq!((heard.recv().await, heard.recv().await), (Some(2), Some(3)));
+    assert_eq!((received.recv().await, received.recv().await), (Some(2), Some(3)));
 
-    let (client, _) = connect(Client::builder().handler(Panics(told, AtomicUsize::new(0)))).await;
+    let (client, _) = connect(Client::builder().handler(Panics(sender, AtomicUsize::new(0)))).await;
     for _ in 0..4 {
         client.request("count", None).await.unwrap();
     }
-    assert_eq!((heard.recv().await, heard.recv().await), (Some(2), Some(3)));
+    assert_eq!((received.recv().await, received.recv().await), (Some(2), Some(3)));
 }
 
 #[tokio::test]
@@ -327,11 +327,11 @@ async fn defect_k7_a_service_whose_notification_handler_panics_is_given_the_next
             let _ = self.0.send("ended".to_owned());
         }
     }
-    let (told, mut heard) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let (ours, theirs) = duplex(1024);
     tokio::spawn(async move {
         let (read, write) = split(theirs);
-        mcp_tokio::Server::new(Config::new("s", "1"), Panics(told)).serve_stream(read, write).await
+        mcp_tokio::Server::new(Config::new("s", "1"), Panics(sender)).serve_stream(read, write).await
     });
     let (read, write) = split(ours);
     let client = Client::builder().stream(read, write).connect().await.unwrap();
@@ -340,8 +340,8 @@ async fn defect_k7_a_service_whose_notification_handler_panics_is_given_the_next
     }
     client.close().await;
     let mut all = Vec::new();
-    while let Some(told) = heard.recv().await {
-        all.push(told);
+    while let Some(event) = received.recv().await {
+        all.push(event);
     }
     assert!(all.ends_with(&["notifications/second".to_owned(), "ended".to_owned()]), "{all:?}");
 }

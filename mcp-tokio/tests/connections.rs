@@ -89,7 +89,7 @@ async fn an_answer_may_take_longer_than_the_head_of_its_request() {
 }
 
 #[tokio::test]
-async fn m4_who_is_refused_is_answered_after_the_request_and_once() {
+async fn m4_a_refused_connection_is_answered_once_and_after_its_request() {
     let (_service, address, _serving) = listen(|service| service.max_connections = 1).await;
     let mut busy = TcpStream::connect(address).await.unwrap();
     let session = open(&mut busy).await;

@@ -82,8 +82,8 @@ async fn a_whole_conversation() {
         }
     }
     let server = Running::new();
-    let (told, heard) = channel();
-    let builder = Client::builder().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person(told));
+    let (sender, received) = channel();
+    let builder = Client::builder().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person(sender));
     let client = builder.http(&server.url).unwrap().connect().await.unwrap();
     assert_eq!(client.version().as_str(), "2025-11-25");
     assert_eq!(client.transport(), Some(HttpTransport::StreamableHttp));
@@ -102,7 +102,7 @@ async fn a_whole_conversation() {
     // Dropping the future of a call cancels the call; otherwise the server could not be stopped.
     assert!(timeout(Duration::from_millis(100), client.request("wait", None)).await.is_err());
     client.close().await;
-    assert_eq!(heard.recv().unwrap().as_str(), "notifications/message");
+    assert_eq!(received.recv().unwrap().as_str(), "notifications/message");
     assert!(matches!(client.request("echo", None).await, Err(Error::Usage(_))));
 }
 
@@ -140,7 +140,7 @@ async fn many_calls_at_one_time_each_get_their_own_answer() {
 }
 
 #[tokio::test]
-async fn dropping_a_call_tells_the_server_and_delays_no_other() {
+async fn dropping_a_call_cancels_it_at_the_server_and_delays_no_other() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("forever") {
             return connection.hang();
@@ -371,12 +371,12 @@ async fn while_the_application_is_behind_nothing_is_read_on() {
     let counter = Arc::clone(&sent);
     let server = LoopbackServer::start(mcp_server(move |asked, connection| {
         connection.begin_events()?;
-        let told = event(&format!(
+        let notification = event(&format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"data":"{}"}}}}"#,
             "x".repeat(1 << 16)
         ));
-        while counter.fetch_add(told.len(), Ordering::SeqCst) < ALL {
-            connection.chunk(&told)?;
+        while counter.fetch_add(notification.len(), Ordering::SeqCst) < ALL {
+            connection.chunk(&notification)?;
         }
         connection.chunk(event(&result(&asked.id, "{}")))?;
         connection.finish()
@@ -418,7 +418,7 @@ async fn defect_b3_as_many_requests_are_with_the_server_as_the_application_allow
 }
 
 #[tokio::test]
-async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
+async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_names_the_cause() {
     let direct = || reqwest::Client::builder().no_proxy();
     // The response of a plain HTTP server to the beginning of a TLS handshake.
     let refuse = |mut stream: TcpStream| {
@@ -444,12 +444,12 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_says_so() {
     });
     let url = encrypted.url();
     let error = Client::builder().http(&url).unwrap().connect().await.unwrap_err().to_string();
-    let said = "it does not speak HTTP/1.1; if it is a TLS server, its URL begins with https://";
-    assert!(error.starts_with(&format!("the server at {url} ")) && error.ends_with(said), "{error}");
+    let reason = "it does not speak HTTP/1.1; if it is a TLS server, its URL begins with https://";
+    assert!(error.starts_with(&format!("the server at {url} ")) && error.ends_with(reason), "{error}");
 }
 
 #[tokio::test]
-async fn defect_b5_a_self_signed_certificate_of_an_authority_is_an_error_that_says_what_to_do() {
+async fn defect_b5_a_self_signed_certificate_of_an_authority_is_an_error_that_states_what_to_do() {
     // Like a certificate that `openssl req -x509` creates: the server's own certificate claims to be an authority's.
     let own = authority::self_signed(true);
     let trusted = reqwest::Certificate::from_pem(own.certificate.as_bytes()).unwrap();
@@ -464,8 +464,8 @@ async fn defect_b5_a_self_signed_certificate_of_an_authority_is_an_error_that_sa
         .await
         .unwrap_err()
         .to_string();
-    let said = "its certificate is one of an authority (CA:TRUE), which no server may use as its own; ";
-    assert!(error.contains(said), "{error}");
+    let reason = "its certificate is one of an authority (CA:TRUE), which no server may use as its own; ";
+    assert!(error.contains(reason), "{error}");
 }
 
 struct Observing(tokio::sync::mpsc::UnboundedSender<Observation>);

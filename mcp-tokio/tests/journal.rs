@@ -60,8 +60,8 @@ impl io::Write for Journal {
 async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
     let (journal, _guard) = Journal::begin();
     let answer = result("1", &initialize_result("2025-11-25"));
-    let says = "echo one >&2; head -c 9999 /dev/zero | tr '\\0' x >&2; echo >&2; echo three >&2";
-    let script = format!("read -r request; echo '{answer}'; {says}; cat >/dev/null");
+    let output = "echo one >&2; head -c 9999 /dev/zero | tr '\\0' x >&2; echo >&2; echo three >&2";
+    let script = format!("read -r request; echo '{answer}'; {output}; cat >/dev/null");
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     let client = Client::builder().child(command).log_stderr().connect().await.unwrap();
@@ -81,7 +81,7 @@ async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn the_journal_tells_what_happened_and_no_secret() {
+async fn the_log_contains_what_happened_and_no_secret() {
     let (journal, _guard) = Journal::begin();
     let server = echo_server();
     let builder = Client::builder().http(&format!("{}?key=secret-1", server.url())).unwrap();
@@ -117,12 +117,12 @@ async fn an_end_that_was_not_asked_for_and_a_handler_that_is_behind_are_warned_o
         "WARN mcp_client: mcp_tokio::client::driver: a notification was dropped: the handler is too slow";
     let (journal, _guard) = Journal::begin();
     let mut before = 0;
-    for (is_closed, told) in [(true, 0), (false, 0), (true, 300)] {
+    for (is_closed, count) in [(true, 0), (false, 0), (true, 300)] {
         let (ours, mut theirs) = duplex(1 << 16);
         let (read, write) = split(ours);
         let answer = result("1", &initialize_result("2025-11-25"));
-        let told = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n".repeat(told);
-        theirs.write_all(format!("{answer}\n{told}").as_bytes()).await.unwrap();
+        let notifications = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n".repeat(count);
+        theirs.write_all(format!("{answer}\n{notifications}").as_bytes()).await.unwrap();
         let client = Client::builder().handler(Stuck).stream(read, write).connect().await.unwrap();
         client.notify(Notification::new("notifications/y")).await.unwrap();
         if is_closed {
@@ -135,12 +135,12 @@ async fn an_end_that_was_not_asked_for_and_a_handler_that_is_behind_are_warned_o
         }
         let text = journal.text().split_off(before);
         before += text.len();
-        assert_eq!((text.contains(UNASKED), text.contains(BEHIND)), (!is_closed, !told.is_empty()), "{text}");
+        assert_eq!((text.contains(UNASKED), text.contains(BEHIND)), (!is_closed, !notifications.is_empty()), "{text}");
     }
 }
 
 #[tokio::test]
-async fn what_a_client_of_a_server_does_wrong_is_told() {
+async fn faults_of_clients_are_logged() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     let (journal, _guard) = Journal::begin();

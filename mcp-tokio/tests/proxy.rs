@@ -207,10 +207,10 @@ async fn defect_k4_a_proxy_whose_client_does_not_read_stops_reading_and_ends_in_
     let server = LoopbackServer::start(mcp_server(move |asked, connection| {
         connection.begin_events()?;
         let params = format!(r#"{{"level":"info","data":"{}"}}"#, "x".repeat(1 << 20));
-        let said = event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#));
+        let notification = event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#));
         // Far more than all limits and buffers hold.
         while count.fetch_add(1, Ordering::SeqCst) < 400 {
-            connection.chunk(&said)?;
+            connection.chunk(&notification)?;
         }
         connection.chunk(event(&result(&asked.id, "{}")))
     }));

@@ -253,11 +253,11 @@ async fn fr8_fr9_lines_may_come_a_byte_at_a_time_and_an_unfinished_one_is_no_mes
     let (read, write) = split(theirs);
     let serving = tokio::spawn(async move { Server::new(config(), echo).serve_stream(read, write).await });
     let (read, mut write) = split(ours);
-    let said =
+    let input =
         [&messages::initialize("0", "2025-11-25"), INITIALIZED, &messages::request("1", "echo", r#"{"é":"😀"}"#), ""];
-    let said = said.join("\r\n") + &messages::request("2", "echo", "{}");
+    let input = input.join("\r\n") + &messages::request("2", "echo", "{}");
     tokio::spawn(async move {
-        write.write_all(said.as_bytes()).await.unwrap();
+        write.write_all(input.as_bytes()).await.unwrap();
         write.shutdown().await.unwrap();
     });
     let mut answers = String::new();
@@ -269,8 +269,8 @@ async fn fr8_fr9_lines_may_come_a_byte_at_a_time_and_an_unfinished_one_is_no_mes
 
 #[tokio::test]
 async fn cx_03_the_handler_of_a_cancelled_call_is_dropped() {
-    let (told, is_dropped) = oneshot::channel();
-    let held = Mutex::new(Some(Held(Some(told))));
+    let (dropped, is_dropped) = oneshot::channel();
+    let held = Mutex::new(Some(Held(Some(dropped))));
     let service = move |_: Incoming| {
         let held = held.lock().unwrap().take();
         async move {
@@ -284,7 +284,7 @@ async fn cx_03_the_handler_of_a_cancelled_call_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_question_that_nobody_waits_for_is_taken_back() {
+async fn a_request_to_the_client_is_cancelled_when_its_future_is_dropped() {
     struct Slow(Mutex<Option<Held>>);
     impl Handler for Slow {
         async fn requested(&self, _: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
@@ -292,15 +292,16 @@ async fn a_question_that_nobody_waits_for_is_taken_back() {
             std::future::pending().await
         }
     }
-    let (told, is_dropped) = oneshot::channel();
+    let (dropped, is_dropped) = oneshot::channel();
     let service = async |incoming: Incoming| {
         let asked = timeout(Duration::from_millis(50), incoming.ask(Call::new("elicitation/create"))).await;
         assert!(asked.is_err());
         // The end of the request would also cancel its request to the client.
         std::future::pending().await
     };
-    let builder =
-        Client::builder().capabilities(json(r#"{"elicitation":{}}"#)).handler(Slow(Mutex::new(Some(Held(Some(told))))));
+    let builder = Client::builder()
+        .capabilities(json(r#"{"elicitation":{}}"#))
+        .handler(Slow(Mutex::new(Some(Held(Some(dropped))))));
     let (client, _) = in_memory(service, builder).await;
     let call = client.call(Call::new("ask")).await.unwrap();
     timeout(Duration::from_secs(5), is_dropped).await.unwrap().unwrap();
@@ -309,8 +310,8 @@ async fn a_question_that_nobody_waits_for_is_taken_back() {
 
 /// A service that sends as many notifications as it can, and their number.
 fn flooding() -> (impl Service, Arc<AtomicUsize>) {
-    let said = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&said);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
     let service = move |incoming: Incoming| {
         let count = Arc::clone(&count);
         async move {
@@ -321,14 +322,14 @@ fn flooding() -> (impl Service, Arc<AtomicUsize>) {
             }
         }
     };
-    (service, said)
+    (service, sent)
 }
 
 /// Waits until nothing more is sent; returns the number.
-async fn silence(said: &AtomicUsize) -> usize {
+async fn silence(sent: &AtomicUsize) -> usize {
     let mut seen = usize::MAX;
-    while said.load(Ordering::Acquire) != seen {
-        seen = said.load(Ordering::Acquire);
+    while sent.load(Ordering::Acquire) != seen {
+        seen = sent.load(Ordering::Acquire);
         sleep(Duration::from_millis(200)).await;
     }
     seen
@@ -336,7 +337,7 @@ async fn silence(said: &AtomicUsize) -> usize {
 
 #[tokio::test]
 async fn rp10_fr14_a_handler_waits_for_a_client_that_does_not_read() {
-    let (service, said) = flooding();
+    let (service, sent) = flooding();
     let (mut ours, theirs) = duplex(1024);
     tokio::spawn(async move {
         let (read, write) = split(theirs);
@@ -344,19 +345,19 @@ async fn rp10_fr14_a_handler_waits_for_a_client_that_does_not_read() {
     });
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"flood"}"#;
     ours.write_all(format!("{}\n{call}\n", initialize("2025-11-25")).as_bytes()).await.unwrap();
-    let seen = silence(&said).await;
+    let seen = silence(&sent).await;
     assert!((1..100).contains(&seen), "{seen} notifications wait");
     // Once the client reads, the service continues.
     let mut buffer = vec![0; 100_000];
     for _ in 0..50 {
         ours.read_exact(&mut buffer).await.unwrap();
     }
-    assert!(said.load(Ordering::Acquire) > seen);
+    assert!(sent.load(Ordering::Acquire) > seen);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rp10_a_handler_waits_for_a_client_that_does_not_read_its_response() {
-    let (service, said) = flooding();
+    let (service, sent) = flooding();
     let service = Server::new(config(), service).http(HttpConfig::new()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let remote = RawClient::new(&listener.local_addr().unwrap().to_string());
@@ -365,15 +366,15 @@ async fn rp10_a_handler_waits_for_a_client_that_does_not_read_its_response() {
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"flood"}"#;
     let flood = spawn_blocking(move || remote.open(&TestRequest::post(call).in_session(&remote.session("2025-06-18"))));
     let mut flood = flood.await.unwrap();
-    let seen = silence(&said).await;
+    let seen = silence(&sent).await;
     // The sockets' own buffers hold several megabytes.
     assert!((1..2000).contains(&seen), "{seen} notifications wait");
     spawn_blocking(move || flood.events(seen + 100)).await.unwrap();
-    assert!(said.load(Ordering::Acquire) > seen);
+    assert!(sent.load(Ordering::Acquire) > seen);
 }
 
 #[tokio::test]
-async fn notifications_and_the_end_of_a_session_are_told_in_order() {
+async fn notifications_and_the_end_of_a_session_are_reported_in_order() {
     struct Listening(mpsc::UnboundedSender<String>);
     impl Service for Listening {
         async fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
@@ -388,14 +389,14 @@ async fn notifications_and_the_end_of_a_session_are_told_in_order() {
             self.0.send(format!("{reason:?}")).unwrap();
         }
     }
-    let (tell, mut told) = mpsc::unbounded_channel();
-    let (client, _) = in_memory(Listening(tell), Client::builder()).await;
+    let (sender, mut events) = mpsc::unbounded_channel();
+    let (client, _) = in_memory(Listening(sender), Client::builder()).await;
     for method in ["a", "b"] {
         client.notify(Notification::new(method)).await.unwrap();
     }
     client.close().await;
     for expected in ["a", "b", "Peer"] {
-        assert_eq!(timeout(Duration::from_secs(5), told.recv()).await.unwrap().unwrap(), expected);
+        assert_eq!(timeout(Duration::from_secs(5), events.recv()).await.unwrap().unwrap(), expected);
     }
 }
 
@@ -440,7 +441,7 @@ async fn subscribe(client: &Client, verb: &str, uri: &str) {
 }
 
 #[tokio::test]
-async fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
+async fn defect_b22_a_service_receives_the_resources_that_it_has_to_watch() {
     let (report, mut reported) = mpsc::unbounded_channel();
     let (change, mut changed) = mpsc::unbounded_channel();
     let turns = Arc::new(Semaphore::new(0));
@@ -480,7 +481,7 @@ async fn defect_b22_a_service_hears_which_resources_it_has_to_watch() {
 }
 
 #[tokio::test]
-async fn defect_b22_over_http_a_service_hears_of_all_clients_together() {
+async fn defect_b22_over_http_a_service_receives_the_resources_of_all_clients_together() {
     let (report, mut reported) = mpsc::unbounded_channel();
     let service = Server::new(with_resources(), Watching(report, Arc::new(Semaphore::new(100))));
     let service = service.http(HttpConfig::new()).unwrap();
@@ -502,16 +503,16 @@ async fn defect_b22_over_http_a_service_hears_of_all_clients_together() {
     // The stream for the server's own messages may have been opened only after the first change.
     let publisher = service.publisher();
     let resource = json(r#"{"uri":"a:1"}"#);
-    let told = timeout(Duration::from_secs(60), async {
+    let notified = timeout(Duration::from_secs(60), async {
         loop {
             let change = Notification::with_params(Method::RESOURCES_UPDATED, resource.clone());
             publisher.publish(change).await.unwrap();
-            if let Ok(told) = timeout(Duration::from_millis(50), changed.recv()).await {
-                return told.unwrap();
+            if let Ok(notified) = timeout(Duration::from_millis(50), changed.recv()).await {
+                return notified.unwrap();
             }
         }
     });
-    assert_eq!(told.await.unwrap(), r#"{"uri":"a:1"}"#);
+    assert_eq!(notified.await.unwrap(), r#"{"uri":"a:1"}"#);
     service.close().await;
     assert_eq!(next().await, "-a:1");
     serving.await.unwrap().unwrap();
@@ -532,7 +533,7 @@ async fn defect_b22_over_http_the_end_of_the_service_ends_what_is_subscribed_to(
 
 /// The input of such a client may stay open for long.
 #[tokio::test(start_paused = true)]
-async fn st_a_client_that_reads_no_more_has_gone() {
+async fn st_a_client_that_stops_reading_is_disconnected() {
     let ((mut input, read), (write, output)) = (duplex(4096), duplex(4096));
     let serving = tokio::spawn(async move { Server::new(config(), serve).serve_stream(read, write).await });
     let call = |id, method| messages::request(id, method, "{}") + "\n";
@@ -619,7 +620,7 @@ async fn closing_answers_everybody_and_ends_the_listening() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn se4_se_02_in_a_router_of_axum_sessions_belong_to_whom_the_router_names() {
     let whoami = async |incoming: Incoming| {
-        Ok::<_, ErrorObject>(Json::from(incoming.principal().map_or("nobody", Principal::as_str)))
+        Ok::<_, ErrorObject>(Json::from(incoming.principal().map_or("anonymous", Principal::as_str)))
     };
     let service = Server::new(config(), whoami).http(HttpConfig::new()).unwrap();
     let name = async |mut request: axum::extract::Request, next: axum::middleware::Next| {
@@ -819,7 +820,7 @@ fn a_process_whose_stdin_cannot_be_read_ends() {
 
 /// The request as its handler receives it.
 #[tokio::test]
-async fn a_handler_is_told_all_about_its_request() {
+async fn a_handler_receives_the_whole_context_of_its_request() {
     let seen = async |incoming: Incoming| {
         let context = incoming.context();
         let about = [
@@ -828,8 +829,8 @@ async fn a_handler_is_told_all_about_its_request() {
             Json::from(incoming.version().as_str()),
             Json::from(context.version.as_str()),
             incoming.client_capabilities().clone(),
-            incoming.client_info().cloned().unwrap_or(Json::from("nobody")),
-            Json::from(incoming.principal().map_or("nobody", Principal::as_str)),
+            incoming.client_info().cloned().unwrap_or(Json::from("anonymous")),
+            Json::from(incoming.principal().map_or("anonymous", Principal::as_str)),
             Json::from(incoming.headers().get("x-key").map_or("none", |key| key.to_str().unwrap())),
             Json::from(format!("{:?}", incoming.session()).as_str()),
         ];
@@ -839,7 +840,7 @@ async fn a_handler_is_told_all_about_its_request() {
     let builder = Client::builder().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
     let (client, _) = in_memory(seen, builder).await;
     let found = client.request("m", Some(json(r#"{"a":1.0}"#))).await.unwrap().to_text().into_owned();
-    let begin = r#"{"seen":["m",{"a":1.0},"2025-11-25","2025-11-25",{"roots":{}},{"name":"app","version":"7"},"nobody","none","#;
+    let begin = r#"{"seen":["m",{"a":1.0},"2025-11-25","2025-11-25",{"roots":{}},{"name":"app","version":"7"},"anonymous","none","#;
     assert!(found.starts_with(begin), "{found}");
     assert!(client.request("m", None).await.unwrap().to_text().contains(r#""none""#));
 
@@ -849,7 +850,7 @@ async fn a_handler_is_told_all_about_its_request() {
         let id = open(&mut service).await;
         for _ in 0..2 {
             let text = text(call(&mut service, Some(&id), CALL).await).await;
-            assert!(text.contains(r#""2025-06-18","2025-06-18""#) && text.contains(r#""nobody","key","#), "{text}");
+            assert!(text.contains(r#""2025-06-18","2025-06-18""#) && text.contains(r#""anonymous","key","#), "{text}");
             sessions.push(text.split("\"key\",").nth(1).unwrap().to_owned());
         }
     }
@@ -884,8 +885,8 @@ const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
 /// The handler must wait even for the first notification that its client has not read.
 #[tokio::test]
 async fn fr14_a_handler_waits_from_the_first_message_that_its_client_has_not_taken() {
-    let said = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&said);
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&sent);
     let service = move |incoming: Incoming| {
         let count = Arc::clone(&count);
         async move {
@@ -903,15 +904,15 @@ async fn fr14_a_handler_waits_from_the_first_message_that_its_client_has_not_tak
     let mut service = Server::new(config, service).http(HttpConfig::new()).unwrap();
     let id = open(&mut service).await;
     let response = call(&mut service, Some(&id), CALL).await;
-    assert_eq!(silence(&said).await, 0);
+    assert_eq!(silence(&sent).await, 0);
     let text = text(response).await;
-    assert_eq!(said.load(Ordering::Acquire), 300);
+    assert_eq!(sent.load(Ordering::Acquire), 300);
     assert!(text.len() > 30_000_000 && text.contains(r#""id":1,"result":{}"#), "{} bytes", text.len());
 }
 
 /// When the last clone of a service is dropped, its sessions end, and its handlers are dropped.
 #[tokio::test]
-async fn a_service_that_nobody_holds_any_more_ends_its_sessions_and_handlers() {
+async fn dropping_the_last_clone_of_a_service_ends_its_sessions_and_handlers() {
     struct Ending(mpsc::UnboundedSender<&'static str>, Mutex<Option<Held>>);
     impl Service for Ending {
         async fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
@@ -925,10 +926,10 @@ async fn a_service_that_nobody_holds_any_more_ends_its_sessions_and_handlers() {
         }
     }
     for is_stream in [false, true] {
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (sender, mut events) = mpsc::unbounded_channel();
         let (dropped, is_dropped) = oneshot::channel();
-        let service = Ending(tell, Mutex::new(Some(Held(Some(dropped)))));
-        let mut next = async || timeout(Duration::from_secs(5), told.recv()).await.unwrap();
+        let service = Ending(sender, Mutex::new(Some(Held(Some(dropped)))));
+        let mut next = async || timeout(Duration::from_secs(5), events.recv()).await.unwrap();
         if is_stream {
             let (client, serving) = in_memory(service, Client::builder()).await;
             let call = client.call(Call::new("m")).await.unwrap();
@@ -969,20 +970,20 @@ async fn rp9_every_notification_is_handed_over_unless_too_many_wait() {
     }
     let (count, may_go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
     let (client, _) = in_memory(Counting(Arc::clone(&count), Arc::clone(&may_go_on)), Client::builder()).await;
-    let tell = async |times: usize| {
+    let notify = async |times: usize| {
         for _ in 0..times {
             client.notify(Notification::new("counted")).await.unwrap();
         }
         // When this is answered, the server has received everything before it.
         client.request("m", None).await.unwrap();
     };
-    tell(1000).await;
+    notify(1000).await;
     may_go_on.add_permits(1_000_000);
     let first = silence(&count).await;
     // One is being handled while the others are queued.
     assert!((256..=257).contains(&first), "{first}");
     for _ in 0..4 {
-        tell(200).await;
+        notify(200).await;
         silence(&count).await;
     }
     assert_eq!(silence(&count).await, first + 800);

@@ -396,7 +396,7 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
                 let params = format!(r#"{{"progressToken":{token},"progress":{value}}}"#);
                 event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#))
             };
-            let text = progress("\"nobody's\"", 1) + &progress(&asked.id, 5) + &progress(&asked.id, 4);
+            let text = progress("\"unknown\"", 1) + &progress(&asked.id, 5) + &progress(&asked.id, 4);
             before(asked, connection, &text)
         },
         fails: None,

@@ -135,7 +135,7 @@ pub const BAD_SERVERS: &[BadServer] = &[
     BadServer {
         name: "RP12: progress of nothing",
         bytes: || {
-            let params = r#"{"progressToken":"nobody's","progress":1}"#;
+            let params = r#"{"progressToken":"unknown","progress":1}"#;
             before_answer(line(format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#)))
         },
         fails: None,

@@ -582,11 +582,11 @@ pub fn md_l_a_subscription_delivers_changes(server: &RawClient) {
     let listen = |id: &str, filter: &str| {
         server.open(&TestRequest::stateless(id, "subscriptions/listen", &format!(r#""notifications":{filter},"#)))
     };
-    let (mut told, mut silent) = (listen("1", r#"{"toolsListChanged":true}"#), listen("1", "{}"));
-    assert!(told.events(1)[0].contains("notifications/subscriptions/acknowledged"));
+    let (mut listening, mut silent) = (listen("1", r#"{"toolsListChanged":true}"#), listen("1", "{}"));
+    assert!(listening.events(1)[0].contains("notifications/subscriptions/acknowledged"));
     assert_eq!(silent.events(1).len(), 1);
     assert_eq!(server.answer(&TestRequest::stateless("\"c\"", "change", "")).code(), 200);
-    let events = told.events(2);
+    let events = listening.events(2);
     assert!(events[1].contains("notifications/tools/list_changed") && events[1].contains(r#"subscriptionId":1"#));
     assert!(silent.is_silent());
 }

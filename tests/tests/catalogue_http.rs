@@ -747,8 +747,8 @@ fn ss7_b17_no_server_makes_a_client_storm_it() {
                 let stream = harness.opened();
                 attempts += 1;
                 // Each attempt receives an event, so that it counts as a success.
-                let told = event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
-                harness.reply(stream.key, &Reply::events(format!("retry: {retry}\n\n{told}")));
+                let notification = event(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+                harness.reply(stream.key, &Reply::events(format!("retry: {retry}\n\n{notification}")));
                 harness.events();
             }
             if harness.now - start >= Duration::from_secs(600) {
@@ -766,8 +766,8 @@ fn ss10_after_the_answer_a_stream_is_read_for_a_moment_and_up_to_a_limit() {
     let mut harness = HttpClientHarness::connected_client();
     let (_, opened) = harness.request("tools/call");
     harness.begin(opened.key, &Reply::events(event(&answer(&opened))));
-    let told = event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
-    harness.send(opened.key, told.as_bytes());
+    let notification = event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
+    harness.send(opened.key, notification.as_bytes());
     let events = harness.events();
     assert!(matches!(&events[..], [Event::Responded { .. }, Event::Notified { .. }]), "{events:?}");
     harness.send(opened.key, &b":\n".repeat(40_000));
@@ -787,8 +787,11 @@ fn ss10_after_the_answer_a_stream_is_read_for_a_moment_and_up_to_a_limit() {
 fn ss14_events_before_the_end_of_the_stream_are_delivered_before_it() {
     let mut harness = HttpClientHarness::connected_client();
     let (_, opened) = harness.request("tools/call");
-    let told = event(r#"{"jsonrpc":"2.0","method":"n","params":{}}"#);
-    harness.reply(opened.key, &Reply::events(format!("{}{}data: lost", told.repeat(1000), event(&answer(&opened)))));
+    let notification = event(r#"{"jsonrpc":"2.0","method":"n","params":{}}"#);
+    harness.reply(
+        opened.key,
+        &Reply::events(format!("{}{}data: lost", notification.repeat(1000), event(&answer(&opened)))),
+    );
     let events = harness.events();
     assert_eq!(events.len(), 1001);
     assert!(matches!(events.last(), Some(Event::Responded { outcome: Outcome::Result(_), .. })));

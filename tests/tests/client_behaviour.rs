@@ -127,7 +127,7 @@ fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
     let id = |key| opened.iter().find(|opened| opened.key == key).expect("it was opened").id();
     harness.reply(first, &Reply::json(error(&id(first), -32002, "gone")));
     harness.reply(second, &Reply::json(result(&id(second), "{}")));
-    let told: Vec<_> = harness
+    let reports: Vec<_> = harness
         .events()
         .into_iter()
         .map(|event| match event {
@@ -135,11 +135,11 @@ fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert_eq!((&told[0].0, &told[0].1), (&Method::LOGGING_SET_LEVEL, &Some(json(LEVEL))));
-    assert!(matches!(&told[0].2, NotRestored::Failed(Failed::Refused(refusal)) if refusal.status == 403));
-    assert_eq!((&told[1].0, &told[1].1), (&Method::RESOURCES_SUBSCRIBE, &Some(json(FIRST))));
-    assert!(matches!(&told[1].2, NotRestored::Error(error) if error.code() == -32002));
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    assert_eq!((&reports[0].0, &reports[0].1), (&Method::LOGGING_SET_LEVEL, &Some(json(LEVEL))));
+    assert!(matches!(&reports[0].2, NotRestored::Failed(Failed::Refused(refusal)) if refusal.status == 403));
+    assert_eq!((&reports[1].0, &reports[1].1), (&Method::RESOURCES_SUBSCRIBE, &Some(json(FIRST))));
+    assert!(matches!(&reports[1].2, NotRestored::Error(error) if error.code() == -32002));
     // Settings that could not be restored are not in effect, and are not tried again in the next session.
     let (_, ping) = harness.request("ping");
     let opened = next_session(&mut harness, &ping, "session-3");
@@ -162,7 +162,7 @@ fn defect_b2_settings_that_are_remembered_and_restored_at_one_time_are_bounded()
             event,
             Event::NotRestored { params: None, reason: NotRestored::NotKept { limit: 8000 }, .. }
         )),
-        "the application knows that there are more"
+        "the application can see that there are more"
     );
     // A change of a setting waits until all settings are restored; other requests do not wait.
     let unsubscribe = Call::new("resources/unsubscribe").params(json(r#"{"uri":"a:5"}"#));

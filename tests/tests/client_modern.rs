@@ -233,7 +233,7 @@ fn mr3_md_i_06_a_state_alone_is_sent_back_after_a_growing_pause_and_not_for_ever
 }
 
 #[test]
-fn mr2_what_a_server_wants_to_know_and_to_be_kept_is_bounded() {
+fn mr2_the_input_and_the_state_that_a_server_requires_are_bounded() {
     // A state as large as a message may be is kept once and sent back unchanged.
     let mut harness = asking(r#"{"roots":{}}"#);
     let (_, opened) = harness.request("prompts/get");
@@ -289,7 +289,7 @@ fn md_i_04_and_10_a_call_ends_where_its_input_is_not_given() {
     harness.reply(opened.key, &input_required(&opened.id(), &both));
     let mut asked = tickets(&mut harness);
     let (left, refused) = (asked.pop().unwrap(), asked.pop().unwrap());
-    harness.machine.answer(refused, Err(ErrorObject::new(-32603, "nobody is here")), harness.now);
+    harness.machine.answer(refused, Err(ErrorObject::new(-32603, "no user is present")), harness.now);
     let events = harness.events();
     let [Event::RequestCancelled { ticket, .. }, Event::Responded { outcome, .. }] = &events[..] else {
         panic!("{events:?}")

@@ -23,7 +23,7 @@ fn call(length: usize) -> Call {
 }
 
 /// A client whose server has stopped reading.
-fn before_a_deaf_server(change: impl FnOnce(&mut client::Config)) -> ClientStream {
+fn before_a_server_that_reads_nothing(change: impl FnOnce(&mut client::Config)) -> ClientStream {
     let mut stream = ClientStream::connected_with(change);
     stream.is_read = false;
     stream
@@ -40,7 +40,7 @@ fn failures(stream: &mut ClientStream) -> Vec<(RequestKey, Failed)> {
 #[test]
 fn defect_k1_k2_requests_fail_at_once_or_at_their_timeout_while_the_server_reads_nothing() {
     let limit = Limits::default().unwritten;
-    let mut stream = before_a_deaf_server(|_| {});
+    let mut stream = before_a_server_that_reads_nothing(|_| {});
     let mut request = |length| stream.machine.request(call(length), stream.now).expect("an accepted request");
     let [first, second, third] = [request(15 << 20), request(15 << 20), request(100)];
     assert_eq!(failures(&mut stream), [(second, Failed::QueueFull { limit })], "no more of 15 MB is taken");
@@ -57,7 +57,7 @@ fn defect_k1_k2_requests_fail_at_once_or_at_their_timeout_while_the_server_reads
 #[test]
 fn defect_k1_one_request_of_any_size_is_taken_and_room_comes_back_as_bytes_are_written() {
     for limit in [1, 1000, 100_000] {
-        let mut stream = before_a_deaf_server(|config| config.limits.unwritten = limit);
+        let mut stream = before_a_server_that_reads_nothing(|config| config.limits.unwritten = limit);
         let request = |stream: &mut ClientStream| {
             let key = stream.machine.request(call(2000), stream.now).expect("an accepted request");
             let refused = failures(stream).iter().any(|failed| *failed == (key, Failed::QueueFull { limit }));
@@ -101,14 +101,14 @@ fn defect_k1_requests_that_wait_for_the_handshake_are_bounded_too() {
 
 #[test]
 fn defect_k1_notifications_that_find_no_room_are_dropped_and_counted() {
-    let told = || Notification::with_params("notifications/roots/list_changed", text(1000));
+    let notification = || Notification::with_params("notifications/roots/list_changed", text(1000));
     let count = |faults: Vec<Fault>| match faults.as_slice() {
         [Fault::NotWritten { count }] => *count,
         faults => panic!("{faults:?}"),
     };
-    let mut stream = before_a_deaf_server(|config| config.limits.unwritten = 10_000);
+    let mut stream = before_a_server_that_reads_nothing(|config| config.limits.unwritten = 10_000);
     for _ in 0..50 {
-        stream.machine.notify(told(), stream.now).expect("an accepted notification");
+        stream.machine.notify(notification(), stream.now).expect("an accepted notification");
     }
     let written = stream.lines();
     assert_eq!(written.len(), 9);
@@ -124,7 +124,7 @@ fn defect_k1_notifications_that_find_no_room_are_dropped_and_counted() {
     stream.is_read = false;
     for _ in 0..50 {
         let session = stream.machine.session();
-        stream.machine.notify(session, told(), stream.now).expect("an accepted notification");
+        stream.machine.notify(session, notification(), stream.now).expect("an accepted notification");
     }
     let written = stream.lines();
     assert_eq!(written.len(), 9);
@@ -172,7 +172,7 @@ fn defect_k1_a_call_whose_client_does_not_read_requests_ends_at_once() {
 
 #[test]
 fn defect_k1_reading_stops_for_answers_that_are_not_read_and_never_for_requests() {
-    let mut stream = before_a_deaf_server(|config| config.limits.queue_bytes = 10_000);
+    let mut stream = before_a_server_that_reads_nothing(|config| config.limits.queue_bytes = 10_000);
     stream.machine.request(call(100_000), stream.now).expect("an accepted request");
     stream.drain();
     assert!(stream.machine.wants_input(), "a server that does one thing at a time may be writing");
@@ -331,13 +331,13 @@ fn defect_k5_a_slow_server_holds_its_client_up_and_loses_no_request() {
 #[test]
 fn defect_k4_a_relay_stops_reading_its_server_while_its_client_reads_nothing_and_ends_at_once() {
     let mut joined = Joined::new();
-    let told = format!(
+    let notifications = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"{}"}}}}"#,
         "x".repeat(1000)
     ) + "\n";
     let mut bytes = 0;
     while joined.relay.wants_body() {
-        joined.relay.handle_server_bytes(told.as_bytes(), joined.now);
+        joined.relay.handle_server_bytes(notifications.as_bytes(), joined.now);
         while let Some(output) = joined.relay.poll_output() {
             if let Output::Action(Action::Client(StdioAction::Write(written))) = output {
                 bytes += written.len();
@@ -383,14 +383,14 @@ fn defect_k1_a_stream_whose_client_takes_nothing_is_aborted_by_the_machine() {
     let slow = http_server.ask(&TestRequest::get().in_session(&id));
     let session = http_server.last_session();
     http_server.is_read = false;
-    let mut told = 0;
+    let mut count = 0;
     while http_server.aborted.is_empty() {
         http_server.server.notify(session, log_message(1000), http_server.now).expect("a notification");
         http_server.pass(Duration::ZERO);
-        told += 1;
-        assert!(told < 1000, "what waits is without bound");
+        count += 1;
+        assert!(count < 1000, "what waits is without bound");
     }
-    assert!(told > 80 && http_server.aborted == [slow]);
+    assert!(count > 80 && http_server.aborted == [slow]);
     assert!(http_server.take(slow).body.len() <= 100_000);
     // The session continues, and its client may open the stream again.
     http_server.is_read = true;

@@ -539,8 +539,8 @@ fn sessions(account: &mut Account) {
             http_server.session("2025-11-25");
             let session = http_server.last_session();
             for _ in 0..100 {
-                let told = Notification::with_params("notifications/message", log.clone());
-                http_server.server.notify(session, told, http_server.now).expect("a declared notification");
+                let notification = Notification::with_params("notifications/message", log.clone());
+                http_server.server.notify(session, notification, http_server.now).expect("a declared notification");
             }
             http_server.events();
         }

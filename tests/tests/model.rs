@@ -344,11 +344,12 @@ fn recorded_messages_are_read_and_written_without_loss() {
                     };
                     (entry.name, entry.params, request.params.clone())
                 }
-                Message::Notification(told) => {
-                    let Some(entry) = notifications().into_iter().find(|entry| entry.method == told.method) else {
+                Message::Notification(notification) => {
+                    let Some(entry) = notifications().into_iter().find(|entry| entry.method == notification.method)
+                    else {
                         continue;
                     };
-                    (entry.name, entry.params, told.params.clone())
+                    (entry.name, entry.params, notification.params.clone())
                 }
                 Message::Response(Response::Result { id, result }) => {
                     // In revision 2026-07-28, a result may require input instead of being the result of the method.

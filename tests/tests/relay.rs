@@ -346,12 +346,12 @@ fn notifications_cross_both_ways() {
     harness.reply(opened.key, &Reply::status(200));
     assert!(harness.events().contains(&Event::QuirkObserved(Quirk::NotificationNotAccepted202)));
     let stream = harness.opened();
-    let told = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
-    harness.begin(stream.key, &Reply::events(event(told)));
-    assert_eq!(harness.lines(), [told]);
-    let tells = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{"a":1.0}}"#;
-    harness.line(tells);
-    assert_eq!(harness.opened().body(), tells);
+    let from_server = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    harness.begin(stream.key, &Reply::events(event(from_server)));
+    assert_eq!(harness.lines(), [from_server]);
+    let from_client = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{"a":1.0}}"#;
+    harness.line(from_client);
+    assert_eq!(harness.opened().body(), from_client);
 }
 
 #[test]

@@ -131,15 +131,15 @@ fn br_t_04_a_subscription_is_known_to_each_side_by_its_own_id() {
     harness.line(&request("\"sub\"", "subscriptions/listen", &listen));
     let opened = harness.opened();
     assert_eq!(opened.param("notifications"), r#"{"toolsListChanged":true}"#);
-    let told = |method: &str, id: &str| {
+    let change = |method: &str, id: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}},"x":1.0}}}}"#
         )
     };
     harness.begin(opened.key, &Reply::events(""));
     for method in ["notifications/subscriptions/acknowledged", "notifications/tools/list_changed"] {
-        harness.send(opened.key, event(&told(method, &opened.id())).as_bytes());
-        assert_eq!(harness.lines(), [told(method, "\"sub\"")]);
+        harness.send(opened.key, event(&change(method, &opened.id())).as_bytes());
+        assert_eq!(harness.lines(), [change(method, "\"sub\"")]);
     }
     // A subscription has no deadline as long as comments keep its stream alive (MD-L-13).
     for _ in 0..48 * 60 {
@@ -147,8 +147,8 @@ fn br_t_04_a_subscription_is_known_to_each_side_by_its_own_id() {
         harness.send(opened.key, b":\n\n");
     }
     assert!(harness.lines().is_empty());
-    harness.send(opened.key, event(&told("notifications/tools/list_changed", &opened.id())).as_bytes());
-    assert_eq!(harness.lines(), [told("notifications/tools/list_changed", "\"sub\"")]);
+    harness.send(opened.key, event(&change("notifications/tools/list_changed", &opened.id())).as_bytes());
+    assert_eq!(harness.lines(), [change("notifications/tools/list_changed", "\"sub\"")]);
     let end = |id: &str| {
         result(id, &format!(r#"{{"resultType":"complete","_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}}}"#))
     };
@@ -181,7 +181,7 @@ fn px2_ids_tokens_and_subscriptions_of_two_clients_are_distinguished() {
 }
 
 #[test]
-fn br_t_02_a_client_that_takes_back_or_goes_closes_the_exchange() {
+fn br_t_02_a_client_that_cancels_or_disconnects_closes_the_exchange() {
     let mut harness = modern_pair();
     harness.line(&request("1", "tools/call", &modern(r#""name":"t","#)));
     harness.line(&request("2", "subscriptions/listen", &modern(r#""notifications":{},"#)));
@@ -223,8 +223,8 @@ fn er_26_a_failure_that_does_not_determine_the_era_is_reported_and_tried_again()
         let opened = harness.opened();
         assert_eq!(opened.method(), "server/discover");
         harness.reply(opened.key, &Reply::status(status));
-        let told = line(&mut harness);
-        assert_eq!(member(&told, &["error", "data", "status"]), Some(status.to_string()), "{told}");
+        let reply = line(&mut harness);
+        assert_eq!(member(&reply, &["error", "data", "status"]), Some(status.to_string()), "{reply}");
         assert!(!harness.has_opened());
     }
 }
@@ -256,8 +256,8 @@ fn legacy_client(version: &str, client: &str, server: &str) -> Relay {
     let opened = harness.opened();
     assert_eq!(opened.method(), "server/discover");
     harness.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(server))));
-    let told = line(&mut harness);
-    assert_eq!(member(&told, &["result", "protocolVersion"]), Some(format!("\"{version}\"")), "{told}");
+    let reply = line(&mut harness);
+    assert_eq!(member(&reply, &["result", "protocolVersion"]), Some(format!("\"{version}\"")), "{reply}");
     harness.line(INITIALIZED);
     assert!(harness.lines().is_empty());
     harness
@@ -272,15 +272,15 @@ fn br_l_01_the_relay_is_a_legacy_server_for_a_modern_one() {
     harness.reply(opened.key, &only_modern(&opened));
     let opened = harness.opened();
     harness.reply(opened.key, &Reply::json(result(&opened.id(), &discovered(server))));
-    let told = line(&mut harness);
-    assert_eq!(member(&told, &["id"]).as_deref(), Some("\"i\""));
+    let reply = line(&mut harness);
+    assert_eq!(member(&reply, &["id"]).as_deref(), Some("\"i\""));
     for (name, value) in [
         ("protocolVersion", "\"2025-06-18\""),
         ("capabilities", r#"{"tools":{"listChanged":false}}"#),
         ("serverInfo", r#"{"name":"new","version":"2"}"#),
         ("instructions", "\"Do!\""),
     ] {
-        assert_eq!(member(&told, &["result", name]).as_deref(), Some(value), "{told}");
+        assert_eq!(member(&reply, &["result", name]).as_deref(), Some(value), "{reply}");
     }
     let bridging = Event::Bridging { client: Era::Legacy, server: Era::Modern };
     assert!(harness.events().contains(&bridging));
@@ -322,16 +322,16 @@ fn br_l_02_what_the_client_is_and_can_do_goes_with_each_of_its_requests() {
     assert_eq!((opened.header("mcp-method"), opened.header("mcp-name")), ("tools/call", "t"));
     assert_eq!(opened.header("mcp-session-id"), "");
     assert_eq!(opened.param("arguments"), r#"{"n":1.0}"#);
-    let said = opened.param("_meta");
+    let meta = opened.param("_meta");
     for (name, value) in [
         ("io.modelcontextprotocol/protocolVersion", "\"2026-07-28\""),
         ("io.modelcontextprotocol/clientCapabilities", r#"{"roots":{},"elicitation":{}}"#),
         ("io.modelcontextprotocol/clientInfo", r#"{"name":"editor","version":"1.0"}"#),
         ("progressToken", "5"),
     ] {
-        assert_eq!(member(&said, &[name]).as_deref(), Some(value), "{said}");
+        assert_eq!(member(&meta, &[name]).as_deref(), Some(value), "{meta}");
     }
-    assert_eq!(member(&said, &["io.modelcontextprotocol/logLevel"]), None);
+    assert_eq!(member(&meta, &["io.modelcontextprotocol/logLevel"]), None);
     // The relay itself stores the log level (BR-L-03).
     harness.line(&request("2", "logging/setLevel", r#"{"level":"warning"}"#));
     assert_eq!(harness.lines(), [result("2", "{}")]);
@@ -407,8 +407,8 @@ fn br_l_05_input_that_a_call_requires_is_requested_from_a_legacy_client() {
     assert_eq!(again.param("inputResponses"), r#"{"who":{"action":"accept","content":{"n":1.0}}}"#);
     assert_eq!(again.param("requestState"), "\"s\"");
     // The server restarts its progress, so lower values are not forwarded (BR-L-12).
-    let told = event(&progress("0.25")) + &event(&progress("0.75"));
-    harness.begin(again.key, &Reply::events(told));
+    let events = event(&progress("0.25")) + &event(&progress("0.75"));
+    harness.begin(again.key, &Reply::events(events));
     assert_eq!(harness.lines(), [progress("0.75")]);
     // The relay creates the ids of URL elicitations (BR-L-07).
     let url = r#"{"mode":"url","url":"https://example.com","message":"m"}"#;
@@ -439,8 +439,8 @@ fn br_l_06_a_call_whose_client_provides_no_input_fails_and_is_not_repeated() {
         harness.reply(opened.key, &input_required(&opened, "s", "sampling/createMessage", params));
         let asked = line(&mut harness);
         harness.line(&error(&member(&asked, &["id"]).expect("a request"), -1, "refused by the user"));
-        let told = line(&mut harness);
-        assert!(told.contains(expected) && told.contains(r#""id":1,"#), "{told}");
+        let reply = line(&mut harness);
+        assert!(reply.contains(expected) && reply.contains(r#""id":1,"#), "{reply}");
         assert!(!harness.has_opened());
     }
     // The client is not asked for input that it has not declared (MD-I-04).
@@ -463,9 +463,9 @@ fn br_l_11_a_cancelled_call_is_closed_together_with_its_requests_for_input() {
     harness.reply(opened.key, &input_required(&opened, "e", "elicitation/create", FORM));
     let asked = line(&mut harness);
     harness.line(cancelled);
-    let told = line(&mut harness);
-    assert_eq!(member(&told, &["method"]).as_deref(), Some("\"notifications/cancelled\""));
-    assert_eq!(member(&told, &["params", "requestId"]), member(&asked, &["id"]));
+    let notification = line(&mut harness);
+    assert_eq!(member(&notification, &["method"]).as_deref(), Some("\"notifications/cancelled\""));
+    assert_eq!(member(&notification, &["params", "requestId"]), member(&asked, &["id"]));
     harness.line(&result(&member(&asked, &["id"]).expect("a request"), r#"{"action":"accept"}"#));
     assert!(!harness.has_opened());
 }
@@ -538,8 +538,8 @@ fn md_l_14_what_a_client_subscribes_to_is_bounded() {
         harness.line(&request("5", "resources/subscribe", &format!(r#"{{"uri":"a:{number}"}}"#)));
     }
     // Each subscription replaced the one before, which was not acknowledged yet.
-    let told = line(&mut harness);
-    assert_eq!(member(&told, &["error", "message"]).as_deref(), Some("\"too many subscriptions at one time\""));
+    let reply = line(&mut harness);
+    assert_eq!(member(&reply, &["error", "message"]).as_deref(), Some("\"too many subscriptions at one time\""));
     let mut last = harness.opened();
     while harness.has_opened() {
         last = harness.opened();
@@ -575,8 +575,8 @@ fn modern_client_of(mut harness: Relay) -> (Relay, Opened) {
     let stream = harness.opened();
     assert_eq!(stream.line(), "GET /mcp");
     harness.begin(stream.key, &Reply::events(""));
-    let told = line(&mut harness);
-    assert!(told.contains("supportedVersions"), "{told}");
+    let reply = line(&mut harness);
+    assert!(reply.contains("supportedVersions"), "{reply}");
     harness.events();
     (harness, stream)
 }
@@ -594,7 +594,7 @@ fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
     assert_eq!(opened.param("capabilities"), r#"{"elicitation":{},"sampling":{},"roots":{}}"#);
     assert_eq!(opened.param("clientInfo"), r#"{"name":"editor","version":"1.0"}"#);
     harness.reply(opened.key, &initialized(&opened, CAPABLE));
-    let told = line(&mut harness);
+    let reply = line(&mut harness);
     for (name, value) in [
         ("supportedVersions", r#"["2026-07-28"]"#),
         ("capabilities", r#"{"tools":{"listChanged":true},"resources":{"subscribe":true},"logging":{}}"#),
@@ -604,7 +604,7 @@ fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
         ("cacheScope", "\"private\""),
         ("_meta", r#"{"io.modelcontextprotocol/serverInfo":{"name":"old","version":"1"}}"#),
     ] {
-        assert_eq!(member(&told, &["result", name]).as_deref(), Some(value), "{told}");
+        assert_eq!(member(&reply, &["result", name]).as_deref(), Some(value), "{reply}");
     }
     assert!(harness.events().contains(&Event::Bridging { client: Era::Modern, server: Era::Legacy }));
     let opened = harness.opened();
@@ -619,9 +619,9 @@ fn br_m_01_the_relay_is_a_modern_server_for_a_legacy_one() {
     assert_eq!(opened.body(), request(&opened.id(), "tools/list", "{}"));
     let tools = r#"{"tools":[{"name":"a","execution":{"taskSupport":"required"},"inputSchema":{"x":1.0}}]}"#;
     harness.reply(opened.key, &Reply::json(result(&opened.id(), tools)));
-    let told = line(&mut harness);
-    assert_eq!(member(&told, &["result", "tools"]).as_deref(), Some(r#"[{"name":"a","inputSchema":{"x":1.0}}]"#));
-    assert_eq!(member(&told, &["result", "ttlMs"]).as_deref(), Some("0"));
+    let reply = line(&mut harness);
+    assert_eq!(member(&reply, &["result", "tools"]).as_deref(), Some(r#"[{"name":"a","inputSchema":{"x":1.0}}]"#));
+    assert_eq!(member(&reply, &["result", "ttlMs"]).as_deref(), Some("0"));
     // The relay itself checks the admission of requests (RULES 8.4).
     for (method, params, code) in [
         ("tools/list", "{}".to_owned(), "-32602"),
@@ -657,17 +657,17 @@ fn br_m_03_a_call_whose_server_requires_input_is_parked_until_the_client_repeats
     assert_eq!(opened.param("_meta"), r#"{"progressToken":1}"#);
     let asked = format!(r#"{{"mode":"form","elicitationId":"x",{}"#, &FORM[1..]);
     harness.begin(opened.key, &Reply::events(question("\"q\"", "elicitation/create", &asked)));
-    let told = line(&mut harness);
-    assert_eq!(member(&told, &["id"]).as_deref(), Some("1"));
-    assert_eq!(member(&told, &["result", "resultType"]).as_deref(), Some("\"input_required\""));
-    let state = member(&told, &["result", "requestState"]).expect("a state");
-    let question_of = |told: &str| member(told, &["result", "inputRequests", "1", "params"]);
-    assert_eq!(question_of(&told), Some(format!(r#"{{"mode":"form",{}"#, &FORM[1..])));
+    let reply = line(&mut harness);
+    assert_eq!(member(&reply, &["id"]).as_deref(), Some("1"));
+    assert_eq!(member(&reply, &["result", "resultType"]).as_deref(), Some("\"input_required\""));
+    let state = member(&reply, &["result", "requestState"]).expect("a state");
+    let question_of = |reply: &str| member(reply, &["result", "inputRequests", "1", "params"]);
+    assert_eq!(question_of(&reply), Some(format!(r#"{{"mode":"form",{}"#, &FORM[1..])));
 
     // Without an answer, the relay returns the question again; a state is invalid for another tool, or if it is
     // unknown.
     harness.line(&request("2", "tools/call", &call(&format!(r#""requestState":{state},"#), "2")));
-    assert_eq!(question_of(&line(&mut harness)), question_of(&told));
+    assert_eq!(question_of(&line(&mut harness)), question_of(&reply));
     for (name, state) in [("u", &*state), ("t", "\"relay-99\""), ("t", "\"x\""), ("t", "7")] {
         let other =
             call(&format!(r#""requestState":{state},"#), "2").replace(r#""name":"t""#, &format!(r#""name":"{name}""#));
@@ -691,10 +691,10 @@ fn br_m_03_a_call_whose_server_requires_input_is_parked_until_the_client_repeats
     harness.send(opened.key, event(&progress("1")).as_bytes());
     assert_eq!(harness.lines(), [progress("\"new\"")]);
     harness.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
-    let told = line(&mut harness);
-    assert_eq!(member(&told, &["id"]).as_deref(), Some("4"));
-    assert_eq!(member(&told, &["result", "content"]).as_deref(), Some("[]"));
-    assert_eq!(member(&told, &["result", "resultType"]).as_deref(), Some("\"complete\""));
+    let reply = line(&mut harness);
+    assert_eq!(member(&reply, &["id"]).as_deref(), Some("4"));
+    assert_eq!(member(&reply, &["result", "content"]).as_deref(), Some("[]"));
+    assert_eq!(member(&reply, &["result", "resultType"]).as_deref(), Some("\"complete\""));
 }
 
 #[test]
@@ -749,31 +749,31 @@ fn defect_m1_requests_and_results_that_a_relay_keeps_are_bounded_in_sum() {
 fn br_m_03_what_happens_to_a_parked_call_is_known_when_the_client_calls_again() {
     let (mut harness, _stream) = modern_client();
     let call = modern(r#""name":"t","#);
-    let retry = |told: &str, answers: &str| {
-        let state = member(told, &["result", "requestState"]).expect("a state");
+    let retry = |reply: &str, answers: &str| {
+        let state = member(reply, &["result", "requestState"]).expect("a state");
         modern(&format!(r#""name":"t","inputResponses":{answers},"requestState":{state},"#))
     };
     // The server asks again while the call is parked.
     harness.line(&request("1", "tools/call", &call));
     let opened = harness.opened();
     harness.begin(opened.key, &Reply::events(question("1", "elicitation/create", FORM)));
-    let told = line(&mut harness);
+    let reply = line(&mut harness);
     harness.send(opened.key, question("2", "sampling/createMessage", r#"{"messages":[]}"#).as_bytes());
     assert!(harness.lines().is_empty());
-    harness.line(&request("2", "tools/call", &retry(&told, r#"{"1":{"action":"decline"}}"#)));
+    harness.line(&request("2", "tools/call", &retry(&reply, r#"{"1":{"action":"decline"}}"#)));
     assert_eq!(harness.opened().body(), result("1", r#"{"action":"decline"}"#));
-    let told = line(&mut harness);
-    assert_eq!(member(&told, &["result", "inputRequests", "1"]), None);
+    let reply = line(&mut harness);
+    assert_eq!(member(&reply, &["result", "inputRequests", "1"]), None);
     assert_eq!(
-        member(&told, &["result", "inputRequests", "2", "method"]).as_deref(),
+        member(&reply, &["result", "inputRequests", "2", "method"]).as_deref(),
         Some("\"sampling/createMessage\"")
     );
     // The server sends its result without waiting for the second answer.
     harness.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
     assert!(harness.lines().is_empty());
-    harness.line(&request("3", "tools/call", &retry(&told, r#"{"2":{"role":"assistant"}}"#)));
-    let told = line(&mut harness);
-    assert_eq!((member(&told, &["id"]).as_deref(), told.contains("\"content\":[]")), (Some("3"), true), "{told}");
+    harness.line(&request("3", "tools/call", &retry(&reply, r#"{"2":{"role":"assistant"}}"#)));
+    let reply = line(&mut harness);
+    assert_eq!((member(&reply, &["id"]).as_deref(), reply.contains("\"content\":[]")), (Some("3"), true), "{reply}");
     assert!(!harness.has_opened());
 }
 
@@ -793,12 +793,12 @@ fn br_m_03_a_parked_call_ends_when_its_client_does_not_come_back() {
     harness.line(&request("1", "tools/call", &modern(r#""name":"t","#)));
     let opened = harness.opened();
     harness.begin(opened.key, &Reply::events(question("\"q\"", "elicitation/create", FORM)));
-    let told = line(&mut harness);
+    let reply = line(&mut harness);
     harness.pass(Duration::from_secs(61));
     let (answer, cancelled) = (harness.opened(), harness.opened());
     assert!(answer.body().contains(r#""id":"q","error":"#), "{}", answer.body());
     assert_eq!((cancelled.method().as_str(), cancelled.param("requestId")), ("notifications/cancelled", opened.id()));
-    let state = member(&told, &["result", "requestState"]).expect("a state");
+    let state = member(&reply, &["result", "requestState"]).expect("a state");
     harness.line(&request("2", "tools/call", &modern(&format!(r#""name":"t","requestState":{state},"#))));
     assert_eq!(member(&line(&mut harness), &["error", "code"]).as_deref(), Some("-32602"));
 }
@@ -847,12 +847,12 @@ fn br_m_10_urls_that_must_be_visited_first_are_required_and_the_call_is_made_aga
         opened.id()
     );
     harness.reply(opened.key, &Reply::json(refusal));
-    let told = line(&mut harness);
+    let reply = line(&mut harness);
     assert_eq!(
-        member(&told, &["result", "inputRequests", "1", "params"]).as_deref(),
+        member(&reply, &["result", "inputRequests", "1", "params"]).as_deref(),
         Some(r#"{"mode":"url","url":"https://example.com/","message":"m"}"#)
     );
-    let state = member(&told, &["result", "requestState"]).expect("a state");
+    let state = member(&reply, &["result", "requestState"]).expect("a state");
     let retry = call(&format!(r#""inputResponses":{{"1":{{"action":"accept"}}}},"requestState":{state},"#));
     harness.line(&request("2", "tools/call", &retry));
     let opened = harness.opened();
@@ -873,7 +873,7 @@ fn br_m_10_codes_of_the_legacy_era_do_not_reach_a_modern_client() {
 }
 
 #[test]
-fn br_m_08_log_messages_go_with_the_request_that_wants_them() {
+fn br_m_08_log_messages_belong_to_the_request_that_asked_for_them() {
     let (mut harness, stream) = modern_client();
     let log = |level: &str| {
         format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"{level}","data":1}}}}"#)
@@ -910,8 +910,8 @@ fn br_m_09_what_is_listened_to_is_subscribed_to_once() {
     assert_eq!((subscribed.method().as_str(), subscribed.param("uri")), ("resources/subscribe", "\"a:b\"".into()));
     assert!(harness.lines().is_empty(), "what is acknowledged is in effect");
     harness.reply(subscribed.key, &Reply::json(result(&subscribed.id(), "{}")));
-    let told = line(&mut harness);
-    assert!(told.contains(ACKNOWLEDGED) && told.contains(r#""resourceSubscriptions":["a:b"]"#), "{told}");
+    let reply = line(&mut harness);
+    assert!(reply.contains(ACKNOWLEDGED) && reply.contains(r#""resourceSubscriptions":["a:b"]"#), "{reply}");
     harness.line(&request("2", "subscriptions/listen", &listen(r#"["a:b"]"#)));
     assert!(line(&mut harness).contains(ACKNOWLEDGED) && !harness.has_opened());
     let notify = |method: &str, params: &str| {
@@ -1051,10 +1051,10 @@ fn only_the_allowed_revisions_are_used() {
 
 const ROOTS: &str = r#"{"roots":[{"uri":"file:///home"}]}"#;
 
-/// Members of a request that answer the required inputs in `told`, each of which must be for the client's roots.
-fn with_roots(told: &str, questions: usize) -> String {
-    assert_eq!(told.matches(r#""method":"roots/list""#).count(), questions, "{told}");
-    let state = member(told, &["result", "requestState"]).expect("a state");
+/// Members of a request that answer the required inputs in `reply`, each of which must be for the client's roots.
+fn with_roots(reply: &str, questions: usize) -> String {
+    assert_eq!(reply.matches(r#""method":"roots/list""#).count(), questions, "{reply}");
+    let state = member(reply, &["result", "requestState"]).expect("a state");
     let answers: Vec<_> = (1..=questions).map(|key| format!(r#""{key}":{ROOTS}"#)).collect();
     format!(r#""requestState":{state},"inputResponses":{{{}}},"#, answers.join(","))
 }
@@ -1081,9 +1081,9 @@ fn defect_b18_roots_requested_outside_of_calls_are_requested_with_the_next_call(
     harness.lines();
     harness.line(&request("3", "tools/call", &modern(r#""name":"t","arguments":{"x": 1.0},"#)));
     assert!(!harness.has_opened(), "the server sees the call once the roots are there");
-    let told = line(&mut harness);
-    assert!(told.contains(r#""resultType":"input_required""#), "{told}");
-    let answers = with_roots(&told, 2);
+    let reply = line(&mut harness);
+    assert!(reply.contains(r#""resultType":"input_required""#), "{reply}");
+    let answers = with_roots(&reply, 2);
     harness.line(&request("4", "tools/call", &modern(&format!(r#""name":"t","arguments":{{"x": 1.0}},{answers}"#))));
     let mut opened: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
     let call = opened.pop().expect("the call");
@@ -1107,9 +1107,9 @@ fn defect_b18_any_of_several_calls_carries_a_question_for_roots() {
         })
         .into();
     harness.send(stream.key, event(&request("\"r\"", "roots/list", "{}")).as_bytes());
-    let told = line(&mut harness);
-    assert!(told.contains(r#""id":1,"#), "{told}");
-    let answers = with_roots(&told, 1);
+    let reply = line(&mut harness);
+    assert!(reply.contains(r#""id":1,"#), "{reply}");
+    let answers = with_roots(&reply, 1);
     harness.line(&request("3", "tools/call", &modern(&format!(r#""name":"t","arguments":{{}},{answers}"#))));
     assert_eq!(harness.opened().body(), result("\"r\"", ROOTS));
     for (call, id) in calls.iter().zip(["3", "2"]) {
@@ -1144,7 +1144,7 @@ fn defect_b18_questions_for_roots_that_wait_are_bounded() {
 }
 
 #[test]
-fn defect_b18_questions_for_roots_are_gone_with_their_session() {
+fn defect_b18_requests_for_roots_end_with_their_session() {
     let (mut harness, stream) = modern_client();
     harness.send(stream.key, event(&request("\"r\"", "roots/list", "{}")).as_bytes());
     reopen_bridge(&mut harness);
@@ -1193,8 +1193,8 @@ fn defect_p_a_request_that_a_legacy_server_has_cancelled_is_not_passed_on() {
     harness.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
     let call = harness.opened();
     harness.begin(call.key, &Reply::events(event(&request("\"q1\"", "elicitation/create", FORM))));
-    let told = line(&mut harness);
-    let state = member(&told, &["result", "requestState"]).expect("a state");
+    let reply = line(&mut harness);
+    let state = member(&reply, &["result", "requestState"]).expect("a state");
     harness.send(call.key, event(&request("\"q2\"", "elicitation/create", FORM)).as_bytes());
     let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q2"}}"#;
     harness.send(call.key, event(cancelled).as_bytes());

@@ -80,9 +80,9 @@ fn several_refusals_of_one_session_cause_one_session() {
     let mut harness = HttpClientHarness::connected_relay();
     // A notification that was refused is sent again too.
     harness.line(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
-    let told = harness.opened();
+    let notification = harness.opened();
     let call = harness.call("1", "tools/call");
-    harness.reply(told.key, &Reply::status(404));
+    harness.reply(notification.key, &Reply::status(404));
     // The call in flight failed at once, and its late refusal changes nothing.
     assert_eq!(harness.lines().len(), 1);
     assert!(harness.is_aborted(call.key));
@@ -408,10 +408,10 @@ fn stopping_answers_everybody_and_ends_the_session() {
 fn a_notification_on_its_way_is_delivered_before_the_session_ends() {
     let mut harness = HttpClientHarness::connected_relay();
     harness.line(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#);
-    let told = harness.opened();
+    let notification = harness.opened();
     harness.machine.handle_eof(harness.now);
     assert!(!harness.has_opened());
-    harness.reply(told.key, &Reply::status(202));
+    harness.reply(notification.key, &Reply::status(202));
     assert_eq!(harness.opened().line(), "DELETE /mcp");
 }
 

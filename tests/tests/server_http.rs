@@ -160,7 +160,7 @@ fn sh_s_21_an_answer_becomes_a_stream_when_something_must_precede_it() {
         assert_eq!(sent.text().starts_with("retry: 2000\n\nid: "), primes, "{}", sent.text());
         assert_eq!(sent.ids().len(), 3 + usize::from(primes));
         harness.respond(silent_ticket, "{}");
-        assert!(!harness.take(silent).is_stream, "who asked for no progress gets none");
+        assert!(!harness.take(silent).is_stream, "a request without a progress token gets no progress");
     }
 }
 
@@ -189,8 +189,8 @@ fn sh_s_13_requests_to_the_client_travel_with_the_request_that_they_belong_to() 
 fn requests_to_the_client_end_with_the_request_that_they_belong_to() {
     let cancelled = |events: &[Event], asked: RequestKey| {
         let of_it = |event: &&Event| matches!(event, Event::Responded { request, .. } if *request == asked);
-        let told: Vec<_> = events.iter().filter(of_it).collect();
-        matches!(told[..], [Event::Responded { outcome: Outcome::Failed(Failed::Cancelled), .. }])
+        let outcomes: Vec<_> = events.iter().filter(of_it).collect();
+        matches!(outcomes[..], [Event::Responded { outcome: Outcome::Failed(Failed::Cancelled), .. }])
     };
     let gives_up = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
     for by_client in [true, false] {
@@ -246,7 +246,7 @@ fn the_sessions_own_stream_carries_what_belongs_to_no_request() {
 }
 
 #[test]
-fn sh_s_52_a_broken_stream_is_gone_on_with_where_it_broke() {
+fn sh_s_52_a_broken_stream_is_resumed_where_it_broke() {
     let mut harness = HttpServerHarness::new();
     let id = harness.session("2025-11-25");
     let (key, ticket) = harness.call(&id, "1", with_progress());
@@ -392,9 +392,9 @@ fn se9_events_of_the_session_are_evicted_before_those_of_pending_requests() {
         (harness, id, own, running)
     };
     let (_, _, own, running) = play(PLENTY);
-    let (told, step) = (*sizes(&own).last().unwrap(), *sizes(&running).last().unwrap());
+    let (own_size, step) = (*sizes(&own).last().unwrap(), *sizes(&running).last().unwrap());
     // It is enough to forget one of the notifications; with one byte less, both are forgotten.
-    for (replay, second) in [(2 * step + told, true), (2 * step + told - 1, false)] {
+    for (replay, second) in [(2 * step + own_size, true), (2 * step + own_size - 1, false)] {
         let (mut harness, id, own, running) = play(replay);
         let [.., first, last] = &own.ids()[..] else { panic!("{own:?}") };
         assert!(resumes(&mut harness, &id, last));
@@ -739,9 +739,9 @@ fn se6_a_session_in_which_notifications_are_sent_is_not_idle() {
     let id = harness.session("2025-11-25");
     for _ in 0..5 {
         harness.pass(Duration::from_secs(20 * 60));
-        let told =
+        let notification =
             TestRequest::post(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#).in_session(&id);
-        assert_eq!(harness.answer(&told).code(), 202);
+        assert_eq!(harness.answer(&notification).code(), 202);
     }
 }
 
@@ -793,13 +793,13 @@ fn lc_20_a_client_chooses_its_log_messages() {
     let id = harness.session("2025-06-18");
     let session = harness.last_session();
     let own = harness.begin(&TestRequest::new("GET", "").in_session(&id));
-    let said = |harness: &mut HttpServerHarness| {
+    let logged = |harness: &mut HttpServerHarness| {
         for level in LoggingLevel::ALL {
             harness.server.log(session, level, Some("disk"), &Json::from("full"), harness.now).unwrap();
         }
         harness.take(own).data()
     };
-    assert_eq!(said(&mut harness).len(), 8, "until it has chosen, it gets everything");
+    assert_eq!(logged(&mut harness).len(), 8, "until it has chosen, it gets everything");
     let choose = |level: &str| {
         TestRequest::post(format!(
             r#"{{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{{"level":{level}}}}}"#
@@ -809,13 +809,13 @@ fn lc_20_a_client_chooses_its_log_messages() {
     let chosen = harness.answer(&choose("\"alert\""));
     assert_eq!((chosen.code(), chosen.text().as_str()), (200, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
     let message = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"alert","logger":"disk","data":"full"}}"#;
-    assert_eq!(said(&mut harness), [message, &message.replace("alert", "emergency")]);
+    assert_eq!(logged(&mut harness), [message, &message.replace("alert", "emergency")]);
     for level in ["\"ALERT\"", "3", "null"] {
         let refused = harness.answer(&choose(level));
         assert_eq!(refused.code(), 200);
         assert!(refused.text().contains("-32602"), "{}", refused.text());
     }
-    assert_eq!(said(&mut harness).len(), 2, "a wrong level changes nothing");
+    assert_eq!(logged(&mut harness).len(), 2, "a wrong level changes nothing");
     assert!(harness.events().iter().all(|event| !matches!(event, Event::Requested { .. })), "the machine answers");
     // Without the capability, the request goes to the application, and nothing can be logged.
     let mut harness = HttpServerHarness::new();
@@ -831,8 +831,8 @@ fn lc_20_a_client_chooses_its_log_messages() {
 fn se6_what_a_session_remembers_of_its_client_is_bounded() {
     let text = |size: usize| format!(r#"{{"x":"{}"}}"#, "x".repeat(size));
     let opening = |capabilities: &str, info: &str| {
-        let said = format!(r#""capabilities":{capabilities},"clientInfo":{info}"#);
-        initialize("2025-11-25").replace(r#""capabilities":{},"clientInfo":{"name":"c","version":"1"}"#, &said)
+        let members = format!(r#""capabilities":{capabilities},"clientInfo":{info}"#);
+        initialize("2025-11-25").replace(r#""capabilities":{},"clientInfo":{"name":"c","version":"1"}"#, &members)
     };
     let mut harness = HttpServerHarness::new();
     let refused = harness.answer(&TestRequest::post(opening(&text(20_000), "{}")));

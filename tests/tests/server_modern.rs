@@ -251,8 +251,8 @@ fn sh_s_15_the_server_sends_no_requests_and_nothing_unrelated() {
     let asked = stream.machine.request(&ticket, Call::new("roots/list"), stream.now);
     assert!(matches!(asked, Err(UsageError::NotInRevision { version: ProtocolVersion::V2026_07_28, .. })), "{asked:?}");
     let change = Notification::new("notifications/tools/list_changed");
-    let told = stream.machine.notify(&ticket, change.clone(), stream.now);
-    assert!(matches!(told, Err(UsageError::NotInRevision { .. })), "SH-S-14");
+    let outcome = stream.machine.notify(&ticket, change.clone(), stream.now);
+    assert!(matches!(outcome, Err(UsageError::NotInRevision { .. })), "SH-S-14");
     let session = stream.machine.session();
     assert_eq!(stream.machine.notify(session, change, stream.now), Err(UsageError::NotConnected));
     assert!(stream.lines().is_empty());
@@ -465,13 +465,13 @@ fn md_l_a_subscription_delivers_the_changes_of_its_filter_and_no_others() {
             .publish(Notification::with_params("notifications/resources/updated", params), harness.now)
             .unwrap();
     }
-    let told = |method: &str, params: &str| {
+    let notification = |method: &str, params: &str| {
         format!(
             r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{{"_meta":{{"io.modelcontextprotocol/subscriptionId":"l"}}{params}}}}}"#
         )
     };
-    assert_eq!(harness.take(keys[0]).data(), [told("tools/list_changed", "")], "MD-L-04");
-    assert_eq!(harness.take(keys[1]).data(), [told("resources/updated", r#","uri":"a:c""#)]);
+    assert_eq!(harness.take(keys[0]).data(), [notification("tools/list_changed", "")], "MD-L-04");
+    assert_eq!(harness.take(keys[1]).data(), [notification("resources/updated", r#","uri":"a:c""#)]);
     assert!(harness.take(keys[2]).body.is_empty(), "MD-L-03");
     harness.pass(Duration::from_secs(16));
     assert!(harness.take(keys[2]).text().starts_with(':'), "MD-L-16");
@@ -532,19 +532,19 @@ fn lc_18_a_legacy_session_receives_list_changes_and_updates_of_its_subscriptions
     let updated = Notification::with_params("notifications/resources/updated", json(r#"{"uri":"a:b"}"#));
     stream.machine.publish(updated.clone(), stream.now).unwrap();
     assert!(stream.lines().is_empty());
-    for (method, told) in [("resources/subscribe", 1), ("resources/unsubscribe", 0)] {
+    for (method, count) in [("resources/subscribe", 1), ("resources/unsubscribe", 0)] {
         stream.line(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"uri":"a:b"}}}}"#));
         stream.lines();
         stream.machine.publish(updated.clone(), stream.now).unwrap();
-        assert_eq!(stream.lines().len(), told, "{method}");
+        assert_eq!(stream.lines().len(), count, "{method}");
     }
     stream.machine.publish(Notification::new("notifications/tools/list_changed"), stream.now).unwrap();
     assert_eq!(stream.lines(), [r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#]);
     let undeclared = Notification::new("notifications/prompts/list_changed");
     assert_eq!(stream.machine.publish(undeclared, stream.now), Err(UsageError::NotDeclared { capability: "prompts" }));
     for no_change in ["notifications/message", "notifications/resources/updated"] {
-        let told = stream.machine.publish(Notification::new(no_change), stream.now);
-        assert!(matches!(told, Err(UsageError::NoChange { .. })));
+        let outcome = stream.machine.publish(Notification::new(no_change), stream.now);
+        assert!(matches!(outcome, Err(UsageError::NoChange { .. })));
     }
 }
 

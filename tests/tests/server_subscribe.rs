@@ -40,7 +40,7 @@ fn answer(stream: &mut ServerStream, method: &str, params: &str) -> String {
 }
 
 /// How many lines report a change of this resource.
-fn told(stream: &mut ServerStream, uri: &str) -> usize {
+fn updates(stream: &mut ServerStream, uri: &str) -> usize {
     stream.machine.publish(updated(uri), stream.now).expect("it is declared");
     stream.lines().len()
 }
@@ -71,12 +71,12 @@ fn defect_b22_the_machine_answers_subscriptions_in_a_session() {
         for _ in 0..2 {
             assert_eq!(answer(&mut stream, "resources/subscribe", &uri("a:b")), result("1", "{}"), "{version}");
         }
-        assert_eq!((told(&mut stream, "a:b"), told(&mut stream, "a:c")), (1, 0), "{version}");
+        assert_eq!((updates(&mut stream, "a:b"), updates(&mut stream, "a:c")), (1, 0), "{version}");
         assert_eq!(changes_of(&mut stream), ["+a:b"], "{version}");
         for _ in 0..2 {
             assert_eq!(answer(&mut stream, "resources/unsubscribe", &uri("a:b")), result("1", "{}"), "{version}");
         }
-        assert_eq!(told(&mut stream, "a:b"), 0, "{version}");
+        assert_eq!(updates(&mut stream, "a:b"), 0, "{version}");
         assert_eq!(changes_of(&mut stream), ["-a:b"], "{version}");
         let events = stream.events();
         assert!(events.is_empty(), "no request and no fault reaches the application: {events:?}");
@@ -106,7 +106,7 @@ fn defect_b22_md_l_14_a_subscription_that_cannot_be_kept_is_refused() {
     assert!(stream.events().is_empty());
     assert_eq!(answer(&mut stream, "resources/subscribe", &uri("b")), refused);
     assert!(matches!(&stream.events()[..], [Event::Faulted(Fault::TooManySubscriptions)]));
-    assert_eq!(told(&mut stream, "b"), 0);
+    assert_eq!(updates(&mut stream, "b"), 0);
     // A subscription that exists can be made again, also in a batch, and one that ends makes room.
     stream.line(format!(
         "[{},{}]",
@@ -116,7 +116,7 @@ fn defect_b22_md_l_14_a_subscription_that_cannot_be_kept_is_refused() {
     assert_eq!(stream.lines(), [format!("[{},{refused}]", result("1", "{}"))]);
     answer(&mut stream, "resources/unsubscribe", &uri("a:0"));
     assert_eq!(answer(&mut stream, "resources/subscribe", &uri("b")), result("1", "{}"));
-    assert_eq!((told(&mut stream, "b"), told(&mut stream, "a:0")), (1, 0));
+    assert_eq!((updates(&mut stream, "b"), updates(&mut stream, "a:0")), (1, 0));
 
     let mut stream = ServerStream::ready_with("2025-11-25", declared);
     let long = "x".repeat(32 * 1024 - 1);
@@ -136,7 +136,7 @@ fn defect_b22_an_application_that_wants_to_may_refuse_subscriptions() {
     let no = ErrorObject::new(-32002, "Resource not found");
     stream.machine.respond(ticket, Err(no), stream.now).expect("a code of the application's");
     assert_eq!(stream.lines(), [error("1", -32002, "Resource not found")]);
-    assert_eq!((told(&mut stream, "a:b"), changes_of(&mut stream).len()), (0, 0));
+    assert_eq!((updates(&mut stream, "a:b"), changes_of(&mut stream).len()), (0, 0));
     for number in 0..513 {
         stream.line(request("1", "resources/subscribe", &uri(&format!("a:{number}"))));
         let ticket = stream.requested().pop().expect("a request");
@@ -145,12 +145,12 @@ fn defect_b22_an_application_that_wants_to_may_refuse_subscriptions() {
         let expected = if number < 512 { r#"{"_meta":{}}"# } else { "too many subscriptions" };
         assert!(answer.contains(expected), "{number}: {answer}");
     }
-    assert_eq!((told(&mut stream, "a:511"), told(&mut stream, "a:512")), (1, 0));
+    assert_eq!((updates(&mut stream, "a:511"), updates(&mut stream, "a:512")), (1, 0));
     stream.line(request("1", "resources/unsubscribe", &uri("a:511")));
     let ticket = stream.requested().pop().expect("a request");
     stream.machine.respond(ticket, Ok(Json::empty_object()), stream.now).expect("a result");
     stream.lines();
-    assert_eq!(told(&mut stream, "a:511"), 0);
+    assert_eq!(updates(&mut stream, "a:511"), 0);
 }
 
 #[test]

@@ -692,12 +692,12 @@ fn defect_m3_large_notifications_for_which_there_is_no_room_are_dropped_and_coun
     for length in [100_000, 100_000, 1000] {
         http_server.server.notify(session, log(length), http_server.now).expect("a notification");
     }
-    let told = http_server.take(stream);
-    assert!(!told.is_over && told.data().len() == 1 && told.body.len() < 2000);
+    let sent = http_server.take(stream);
+    assert!(!sent.is_over && sent.data().len() == 1 && sent.body.len() < 2000);
     http_server.events();
     http_server.server.handle_written(unread[0], usize::MAX, http_server.now);
-    let told = http_server.events();
-    assert!(matches!(told[..], [Event::Faulted(Fault::NotWritten { count: 2 })]), "{told:?}");
+    let events = http_server.events();
+    assert!(matches!(events[..], [Event::Faulted(Fault::NotWritten { count: 2 })]), "{events:?}");
     http_server.server.notify(session, log(100_000), http_server.now).expect("a notification");
     assert!(http_server.take(stream).body.len() > 100_000);
 }
@@ -719,9 +719,9 @@ fn defect_m3_results_of_batches_and_streams_that_find_no_room_become_errors() {
     let sent = http_server.take(key);
     assert!(sent.is_over && sent.text().matches(r#""code":-32603"#).count() == 2, "{} bytes", sent.body.len());
     let (key, ticket) = http_server.call(&id, "3", r#"{"name":"t"}"#);
-    let told =
+    let notification =
         Notification::with_params("notifications/message", Json::parse(r#"{"level":"info","data":1}"#).expect("JSON"));
-    http_server.server.notify(&ticket, told, http_server.now).expect("a notification");
+    http_server.server.notify(&ticket, notification, http_server.now).expect("a notification");
     http_server.respond(ticket, &text(100_000).to_text());
     let sent = http_server.take(key);
     assert!(sent.is_stream && sent.is_over && sent.data()[1].contains(r#""code":-32603"#), "{:?}", sent.data());

@@ -62,7 +62,7 @@ fn b8_a_recorded_client_is_served_alike_in_every_two_pieces() {
 }
 
 #[test]
-fn b9_a_recorded_client_that_goes_at_any_byte_leaves_nothing_open() {
+fn b9_a_recorded_client_that_disconnects_at_any_byte_leaves_nothing_open() {
     for (name, stream) in stdio_streams(Side::Client) {
         for at in 0..=stream.len() {
             let (mut server, lines) = served(&[&stream[..at]]);
@@ -80,7 +80,7 @@ fn b9_a_recorded_client_that_goes_at_any_byte_leaves_nothing_open() {
 }
 
 /// Hands these pieces, and then the end, to a client with requests under the ids of the recording; returns its events.
-fn heard(pieces: &[&[u8]], is_modern: bool) -> Vec<String> {
+fn received(pieces: &[&[u8]], is_modern: bool) -> Vec<String> {
     let mut client = if is_modern { ClientStream::modern_with(|_| {}) } else { ClientStream::connected() };
     let mut waiting: BTreeSet<_> = (0..12)
         .map(|_| client.machine.request(Call::new("tools/call").with_progress(), client.now).expect("a request"))
@@ -105,11 +105,11 @@ fn heard(pieces: &[&[u8]], is_modern: bool) -> Vec<String> {
 fn b8_b9_a_recorded_server_that_ends_at_any_byte_leaves_no_request_pending() {
     for (name, stream) in stdio_streams(Side::Server) {
         let is_modern = name.contains("modern") || name.contains("2026");
-        let whole = heard(&[&stream], is_modern);
+        let whole = received(&[&stream], is_modern);
         for at in 0..stream.len() {
             let (first, second) = stream.split_at(at);
-            assert_eq!(heard(&[first, second], is_modern), whole, "{name} at {at}");
-            heard(&[first], is_modern);
+            assert_eq!(received(&[first, second], is_modern), whole, "{name} at {at}");
+            received(&[first], is_modern);
         }
     }
 }

@@ -11,15 +11,15 @@ use crate::clock;
 
 /// A machine that records what a server has sent and accepted.
 #[derive(Debug, Default)]
-struct Heard {
-    said: String,
+struct Recorder {
+    text: String,
     ends: usize,
     written: Vec<usize>,
 }
 
-impl HandleBytes<ServerStream> for Heard {
+impl HandleBytes<ServerStream> for Recorder {
     fn handle_bytes(&mut self, _: ServerStream, bytes: &[u8], _: Instant) {
-        self.said.push_str(std::str::from_utf8(bytes).unwrap());
+        self.text.push_str(std::str::from_utf8(bytes).unwrap());
     }
 
     fn handle_eof(&mut self, _: ServerStream, _: Instant) {
@@ -38,7 +38,7 @@ impl HandleBytes<ServerStream> for Heard {
 /// A server, and what was received from it.
 struct Running {
     child: Child<FromChild>,
-    received: Heard,
+    received: Recorder,
     inputs: Receiver<FromChild>,
     backpressure: Arc<Backpressure>,
 }
@@ -53,7 +53,7 @@ impl Running {
     fn start_command(command: Command) -> Self {
         let ((inbox, inputs), backpressure) = (sync_channel(INBOX), Arc::new(Backpressure::new()));
         let child = Child::start(command, Process::default(), Arc::new(inbox), Arc::clone(&backpressure)).unwrap();
-        Self { child, received: Heard::default(), inputs, backpressure }
+        Self { child, received: Recorder::default(), inputs, backpressure }
     }
 
     fn act(&mut self, action: StdioAction) {
@@ -65,8 +65,8 @@ impl Running {
     }
 
     /// Feeds inputs until the condition holds.
-    fn until(&mut self, is_heard: impl Fn(&Heard) -> bool) {
-        while !is_heard(&self.received) {
+    fn until(&mut self, is_met: impl Fn(&Recorder) -> bool) {
+        while !is_met(&self.received) {
             let received = self.inputs.recv_timeout(LONG);
             let received = received.unwrap_or_else(|error| panic!("{error}: {:?}", self.received));
             self.child.feed(&mut self.received, received, clock::now());
@@ -88,7 +88,7 @@ impl Running {
 
     /// The numbers that the server has printed, one per line.
     fn numbers(&self) -> Vec<u32> {
-        self.received.said.lines().map(|line| line.parse().unwrap()).collect()
+        self.received.text.lines().map(|line| line.parse().unwrap()).collect()
     }
 
     /// Waits until all processes have closed the server's stdout.
@@ -116,10 +116,10 @@ fn is_left(process: u32) -> bool {
 }
 
 #[test]
-fn a_server_is_written_to_and_heard_until_its_stdin_is_closed() {
+fn a_server_is_written_to_and_read_until_its_stdin_is_closed() {
     let mut running = Running::start("read -r line; echo \"got $line\"; cat; echo ended; exit 3");
     running.write("hello\n");
-    running.until(|received| received.said == "got hello\n");
+    running.until(|received| received.text == "got hello\n");
     let now = clock::now();
     running.catch_up(now);
     running.catch_up(now);
@@ -127,27 +127,27 @@ fn a_server_is_written_to_and_heard_until_its_stdin_is_closed() {
     running.write("more\n");
     running.act(StdioAction::CloseWrite);
     running.until(|received| received.ends == 1);
-    assert_eq!(running.received.said, "got hello\nmore\nended\n");
+    assert_eq!(running.received.text, "got hello\nmore\nended\n");
     // It ended because its stdin was closed.
     assert_eq!(running.child.end(&mut patient), None);
 }
 
 #[test]
-fn what_ended_a_server_that_was_not_to_end_is_told() {
+fn the_exit_status_of_a_server_that_ended_by_itself_is_reported() {
     let mut running = Running::start("exit 3");
     running.until(|received| received.ends == 1);
     assert_eq!(running.child.end(&mut patient).and_then(|status| status.code()), Some(3));
 }
 
 #[test]
-fn st17_at_the_end_stdin_is_closed_and_what_a_server_still_says_is_read() {
+fn st17_at_the_end_stdin_is_closed_and_the_remaining_output_is_read() {
     let mut running = Running::start("cat; echo ended; exit 3");
     running.write("x");
-    running.until(|received| received.said == "x");
+    running.until(|received| received.text == "x");
     running.backpressure.set(false);
     assert_eq!(running.child.end(&mut patient), None);
     running.until(|received| received.ends == 1);
-    assert_eq!(running.received.said, "xended\n");
+    assert_eq!(running.received.text, "xended\n");
 }
 
 #[test]
@@ -161,12 +161,12 @@ fn px3_nothing_is_left_of_what_a_server_has_started_once_it_has_ended() {
 #[test]
 fn px3_nothing_is_left_of_a_server_that_is_dropped() {
     let mut running = Running::start("sleep 1000 & echo $$; wait");
-    running.until(|received| received.said.ends_with('\n'));
+    running.until(|received| received.text.ends_with('\n'));
     let Running { child, inputs, .. } = running;
     drop(child);
     assert!(Running::is_over(&inputs));
     #[cfg(target_os = "linux")]
-    assert!(!is_left(running.received.said.trim().parse().unwrap()));
+    assert!(!is_left(running.received.text.trim().parse().unwrap()));
 }
 
 #[test]
@@ -180,18 +180,18 @@ fn st18_a_server_has_less_time_to_end_once_that_is_urgent() {
     });
     assert_eq!(status, None);
     running.until(|received| received.ends == 1);
-    assert_eq!(running.received.said, "asked\n");
+    assert_eq!(running.received.text, "asked\n");
 }
 
 #[test]
 fn er06_a_server_that_is_started_anew_takes_the_place_of_the_first() {
     let mut running = Running::start("echo $$; cat >/dev/null");
-    running.until(|received| received.said.ends_with('\n'));
+    running.until(|received| received.text.ends_with('\n'));
     let now = clock::now();
     running.happened(Happened::OutputClosed, now);
     running.act(StdioAction::Respawn);
     assert_eq!(running.max_wait(false, now), Duration::MAX, "the new one reads");
-    running.until(|received| received.said.lines().count() == 2);
+    running.until(|received| received.text.lines().count() == 2);
     let numbers = running.numbers();
     assert_ne!(numbers[0], numbers[1]);
     #[cfg(target_os = "linux")]
@@ -223,8 +223,8 @@ fn er06_a_server_that_cannot_be_started_anew_has_ended() {
 
 #[test]
 fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
-    let mut running = Running::start("exec <&-; echo deaf; sleep 1000");
-    running.until(|received| received.said == "deaf\n");
+    let mut running = Running::start("exec <&-; echo ready; sleep 1000");
+    running.until(|received| received.text == "ready\n");
     // A process that another test is starting may briefly hold the other end of the pipe.
     let happened = loop {
         running.write("x");
@@ -253,7 +253,7 @@ fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
 }
 
 #[test]
-fn fr14_a_machine_that_is_stalled_is_told_of_what_a_server_has_taken_without_a_wait() {
+fn fr14_a_stalled_machine_gets_the_count_of_written_bytes_without_a_wait() {
     let mut running = Running::start("cat >/dev/null");
     let now = clock::now();
     assert_eq!((running.max_wait(false, now), running.max_wait(true, now)), (Duration::MAX, Duration::MAX));

@@ -138,7 +138,7 @@ where
                 if let Ok(request) = accepted {
                     self.state.callers.insert(request, responder);
                 }
-                // The caller waits for this result, unless its thread is gone.
+                // The caller waits for this result, unless its thread has ended.
                 let _ = accept.send(accepted);
             }
             Input::Notify { notification, accept } => {
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_asks_and_tells_comes_to_the_handler() {
+    fn requests_and_notifications_of_the_server_reach_the_handler() {
         let mut turns = Turns::connected(ProtocolVersion::V2025_11_25);
         turns.receive(tests_request("\"r\"", "roots/list"));
         let Some(Next::Entry(ForHandler::Requested(ticket, method, None))) = turns.received.recv() else {
@@ -568,7 +568,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscription_is_told_of_and_counts_what_it_misses_until_its_end() {
+    fn a_subscription_receives_changes_and_counts_dropped_ones_until_its_end() {
         let mut turns = Turns::connected(ProtocolVersion::V2026_07_28);
         let listen = |turns: &mut Turns, room| {
             let ((listener, events), (accept, accepted)) = (bounded(room, 1000), sync_channel(1));
@@ -595,7 +595,7 @@ mod tests {
         assert!(matches!(events.recv(), Some(Next::Entry(Change::Ended(Ok(_))))));
         assert!(events.recv().is_none() && turns.driver.state.listeners.is_empty());
 
-        let (key, _told, number) = listen(&mut turns, 2);
+        let (key, _changes, number) = listen(&mut turns, 2);
         turns.report(Input::Unlisten(key));
         let line = turns.line();
         assert!(line.contains("notifications/cancelled") && line.contains(&number), "{line}");
@@ -622,13 +622,13 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_runs_until_it_is_closed_and_then_says_why_there_was_no_connection() {
+    fn a_driver_runs_until_it_is_closed_and_then_reports_why_there_was_no_connection() {
         for is_refused in [true, false] {
             let mut config = Config::new("t", "1");
             config.versions = vec![ProtocolVersion::V2025_11_25];
             let machine = proto::Client::new(Stdio::new(), config).unwrap();
             let ((inbox, inputs), (connected, answer)) = (sync_channel(16), sync_channel(1));
-            let (events, _heard) = bounded(8, 1000);
+            let (events, _received) = bounded(8, 1000);
             let (link, backpressure) = (Wire::default(), Arc::new(Backpressure::new()));
             let (http_transport, state): (fn(&_) -> _, _) = (|_| None, State::default());
             let (connected, server) = (Some(connected), Arc::from("the server"));

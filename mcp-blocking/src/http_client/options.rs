@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_certificate_or_key_is_told_apart() {
+    fn invalid_certificates_and_invalid_keys_are_different_errors() {
         let certificate = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         let mut options = HttpOptions::new();
         for nothing in [&b""[..], b"no PEM", b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {

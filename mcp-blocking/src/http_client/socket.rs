@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_server_is_waited_for_as_long_as_was_said() {
+    fn waiting_for_a_silent_server_ends_at_the_timeout() {
         let (mut socket, _server) = pair(8);
         let began = Instant::now();
         let silent = socket.await_input(within(Duration::from_millis(300)));

@@ -145,7 +145,7 @@ impl Pooled {
 }
 
 #[test]
-fn what_comes_of_an_exchange_is_told_in_its_order() {
+fn events_of_an_exchange_are_reported_in_order() {
     let mut harness = Pooled::new(1);
     let key = harness.keys[0];
     let long = format!("body {LONG_BODY}");
@@ -228,7 +228,7 @@ fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
 }
 
 #[test]
-fn the_machine_is_told_once_when_a_request_has_left() {
+fn a_request_that_was_sent_is_reported_once() {
     let mut harness = Pooled::new(4);
     let [first, second, third, last] = harness.keys[..] else { panic!("four keys") };
     assert_eq!(harness.max_wait(), Duration::MAX);
@@ -264,7 +264,7 @@ fn the_machine_is_told_once_when_a_request_has_left() {
 }
 
 #[test]
-fn a_request_that_has_not_left_is_not_told_of() {
+fn a_request_that_was_not_sent_is_not_reported() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let mut harness = Pooled::new(1);
     let key = harness.keys[0];

@@ -87,7 +87,7 @@ pub(super) fn replies(stream: &Arc<TcpStream>) -> (Replies, Responses) {
 }
 
 impl Replies {
-    /// Never blocks. Returns the number of body bytes that were queued; `None` if the connection is gone.
+    /// Never blocks. Returns the number of body bytes that were queued; `None` if the connection has ended.
     pub(super) fn send(&self, reply: Reply) -> Option<usize> {
         let weight = reply.weight();
         self.unwritten.bytes.fetch_add(weight, Ordering::AcqRel);
@@ -289,7 +289,7 @@ impl Connection {
             self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
         if !matches!(outcome, Ok(Next::KeepAlive)) {
-            let _ = self.driver.send(Input::Arrived(Arrived::Gone(request)));
+            let _ = self.driver.send(Input::Arrived(Arrived::Disconnected(request)));
         }
         if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidData) {
             self.refuse(StatusCode::BAD_REQUEST)?;
@@ -596,7 +596,7 @@ mod tests {
         assert_eq!(line, "DELETE /c");
         replies.send(whole("three"));
         assert_eq!(served.rest(), "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nthree");
-        assert!(matches!(served.input(), Arrived::Gone(gone) if gone == request));
+        assert!(matches!(served.input(), Arrived::Disconnected(key) if key == request));
         assert_eq!(served.answering.load(Ordering::Acquire), 0);
         served.ends().unwrap();
     }
@@ -626,7 +626,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_told_to_continue_or_answered_before_its_body() {
+    fn a_client_that_expects_continue_gets_it_or_an_answer_before_its_body() {
         let served = Served::new();
         served.write("POST /a HTTP/1.1\r\ncontent-length: 4\r\nexpect: 100-continue\r\n\r\n");
         let (_, body, is_whole, replies, _) = served.request();
@@ -647,7 +647,7 @@ mod tests {
                 "HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nearly",
                 "the rest of the request would be taken for another"
             );
-            assert!(matches!(served.input(), Arrived::Gone(gone) if gone == request));
+            assert!(matches!(served.input(), Arrived::Disconnected(key) if key == request));
         }
     }
 
@@ -675,7 +675,7 @@ mod tests {
                 assert_eq!(served.request().0, "GET /b");
             } else {
                 assert_eq!(served.rest(), end);
-                assert!(matches!(served.input(), Arrived::Gone(gone) if gone == request));
+                assert!(matches!(served.input(), Arrived::Disconnected(key) if key == request));
             }
         }
         // A response that is cut off has no final chunk, and a burst is written in full.
@@ -712,14 +712,17 @@ mod tests {
             assert_eq!(served.rest(), "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
             let inputs: Vec<_> = served.inputs.try_iter().collect();
             assert!(
-                matches!(&inputs[..], [Input::Arrived(Arrived::Request { .. }), Input::Arrived(Arrived::Gone(_))]),
+                matches!(
+                    &inputs[..],
+                    [Input::Arrived(Arrived::Request { .. }), Input::Arrived(Arrived::Disconnected(_))]
+                ),
                 "{broken}: {inputs:?}"
             );
         }
     }
 
     #[test]
-    fn b9_a_client_that_goes_is_told_of_and_a_server_that_has_ended_answers_503() {
+    fn b9_a_disconnect_is_reported_and_a_server_that_has_ended_answers_503() {
         for (sent, streams) in [
             ("POST /a HTTP/1.1\r\ncontent-length: 4\r\n\r\nab", false),
             ("GET /a HTTP/1.1\r\n\r\n", false),
@@ -736,7 +739,7 @@ mod tests {
             let inputs = served.inputs;
             drop(served.client);
             assert!(
-                matches!(inputs.recv_timeout(LONG), Ok(Input::Arrived(Arrived::Gone(gone))) if gone == request),
+                matches!(inputs.recv_timeout(LONG), Ok(Input::Arrived(Arrived::Disconnected(key))) if key == request),
                 "{sent}"
             );
             served.thread.join().unwrap().unwrap_err();
@@ -750,7 +753,7 @@ mod tests {
         assert_eq!(served.client.peek(&mut [0]).unwrap(), 1);
         let inputs = served.inputs;
         drop(served.client);
-        assert!(matches!(inputs.recv_timeout(LONG), Ok(Input::Arrived(Arrived::Gone(gone))) if gone == request));
+        assert!(matches!(inputs.recv_timeout(LONG), Ok(Input::Arrived(Arrived::Disconnected(key))) if key == request));
         assert_eq!(served.thread.join().unwrap().unwrap_err().kind(), ErrorKind::ConnectionReset);
         for has_request in [true, false] {
             let mut served = Served::new();
@@ -784,7 +787,7 @@ mod tests {
     }
 
     #[test]
-    fn m4_whoever_is_refused_is_told_so_once_its_head_has_come() {
+    fn m4_a_refused_connection_is_answered_once_its_head_has_arrived() {
         let timeouts = ConnectionTimeouts { head: LONG, idle: LONG };
         let served = Served::start(timeouts, Connection::refuse_all);
         served.write("GET /a HT");

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_k6_b12_nothing_is_left_of_calls_whose_clients_are_gone() {
+    fn defect_k6_b12_nothing_is_left_of_calls_of_disconnected_clients() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         let before = Arc::strong_count(&service);
@@ -278,7 +278,7 @@ mod tests {
                 .on_input(Input::Arrived(Arrived::Request { request, head, peer, body, is_whole: true, replies }), now);
             driver.settle(now);
             assert_eq!(Arc::strong_count(&service), before + 1, "the call waits");
-            driver.on_input(Input::Arrived(Arrived::Gone(request)), now);
+            driver.on_input(Input::Arrived(Arrived::Disconnected(request)), now);
             driver.settle(now);
             assert_eq!(Arc::strong_count(&service), before, "it waits no longer");
             assert_eq!((driver.tickets.len(), driver.io.replies.len(), driver.io.exchanges.len()), (0, 0, 0));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn k6_nothing_is_left_of_a_stream_whose_client_is_gone() {
+    fn k6_nothing_is_left_of_a_stream_of_a_disconnected_client() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
@@ -345,7 +345,7 @@ mod tests {
         assert!(matches!(responses.try_recv(), Ok(Reply::Stream(_))));
         assert!(matches!(responses.try_recv(), Ok(Reply::Piece(_))));
         assert_eq!(driver.io.unwritten.len(), 1);
-        driver.on_input(Input::Arrived(Arrived::Gone(1)), now);
+        driver.on_input(Input::Arrived(Arrived::Disconnected(1)), now);
         driver.settle(now);
         assert_eq!((driver.io.replies.len(), driver.io.exchanges.len(), driver.io.unwritten.len()), (0, 0, 0));
     }
@@ -388,7 +388,7 @@ mod tests {
 
     /// What a handler can read of its call, and what it may do.
     #[test]
-    fn a_handler_sees_its_call_and_is_told_at_once_what_it_may_not_do() {
+    fn a_handler_receives_its_call_and_forbidden_commands_fail_at_once() {
         let (seen, shown) = sync_channel(16);
         let service: Arc<dyn Service> = Arc::new(move |incoming: &Incoming| {
             let json = |json: Option<&Json>| json.map(|json| json.to_text().to_string()).unwrap_or_default();

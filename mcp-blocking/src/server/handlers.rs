@@ -36,7 +36,7 @@ impl fmt::Debug for Job {
 impl Job {
     fn run(self) {
         match self {
-            // The call's client is gone or has cancelled it (K6).
+            // The call's client has disconnected or has cancelled it (K6).
             Self::Call { incoming, .. } if incoming.is_cancelled() => {}
             Self::Call { service, incoming } => {
                 // If a handler panics, its request gets an error; the thread continues.
@@ -195,7 +195,7 @@ impl Handlers {
         }
     }
 
-    /// Drops a queued call, because its client is gone or has cancelled it (K6).
+    /// Drops a queued call, because its client has disconnected or has cancelled it (K6).
     pub(super) fn cancel(&self, ticket: TicketKey) {
         let removed = self.shared.state().queue.remove_call(ticket);
         // The parameters may be large, so they are freed without holding the lock.

@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_says_how_its_body_ends_and_whether_the_connection_does() {
+    fn a_response_states_the_end_of_its_body_and_of_the_connection() {
         let mut headers = HeaderMap::new();
         headers.append("x-a", HeaderValue::from_static("1"));
         headers.append("x-a", HeaderValue::from_static("2"));

@@ -17,8 +17,8 @@ pub(super) enum Arrived {
     Request { request: u64, head: Box<Parts>, peer: PeerKey, body: Vec<u8>, is_whole: bool, replies: Replies },
     /// A further part of its body.
     Body { request: u64, body: Vec<u8>, is_last: bool },
-    /// Its connection is gone, or the request was answered and the connection is being closed.
-    Gone(u64),
+    /// Its connection has ended, or the request was answered and the connection is being closed.
+    Disconnected(u64),
 }
 
 /// The exchanges of all connections.
@@ -89,7 +89,7 @@ impl<M: HandleRequests + Machine<Action = HttpAction>> Io<M> for HttpIo {
                 self.feed(machine, request, &body, is_whole, now);
             }
             Arrived::Body { request, body, is_last } => self.feed(machine, request, &body, is_last, now),
-            Arrived::Gone(request) => {
+            Arrived::Disconnected(request) => {
                 if let Some(exchange) = self.exchanges.remove(&request) {
                     self.replies.remove(&exchange);
                     self.unwritten.remove(&exchange);

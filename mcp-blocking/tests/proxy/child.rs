@@ -48,16 +48,16 @@ fn a_conversation_is_recorded_and_ends_quietly() {
 }
 
 #[test]
-fn what_cannot_be_started_is_told_in_words() {
+fn a_program_that_cannot_be_started_is_a_readable_error() {
     for (program, text) in [
         ("no-such-server", "cannot start `no-such-server`: No such file or directory (os error 2); is it installed"),
         ("/dev/null", "cannot start `/dev/null`: Permission denied (os error 13); is it a program"),
     ] {
         for check in [&["--"][..], &["--check", "--"]] {
             let output = command(check).arg(program).stdin(std::process::Stdio::null()).output().unwrap();
-            let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-            assert_eq!(output.status.code(), Some(1), "{told}");
-            assert!(told.contains(text), "{told}");
+            let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{printed}");
+            assert!(printed.contains(text), "{printed}");
         }
     }
 }
@@ -68,7 +68,7 @@ fn px3_st17_st18_nothing_is_left_of_a_server_and_what_it_has_started() {
         ("it ends when its stdin is closed", "cat >/dev/null; echo by itself >&2", "by itself"),
         ("it ends when it is asked to", "trap 'echo asked >&2; exit' TERM; while :; do sleep 0.1; done", "asked"),
         ("it does neither", "trap '' TERM; while :; do sleep 0.1; done", "it is killed"),
-        ("it leaves somebody behind", "(trap '' TERM; exec sleep 1000 <&- >&-) & cat >/dev/null", ""),
+        ("it leaves a process behind", "(trap '' TERM; exec sleep 1000 <&- >&-) & cat >/dev/null", ""),
         ("others do its work", "sh -c 'trap \"\" TERM; sleep 1000; true'; true", ""),
         ("it cannot stop talking", "yes '{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\"}'", ""),
     ];
@@ -136,7 +136,7 @@ fn after_a_signal_a_server_is_asked_to_end_sooner() {
 }
 
 #[test]
-fn px3_a_server_that_ends_by_itself_is_told_of_and_ends_the_proxy() {
+fn px3_a_server_that_ends_by_itself_is_reported_and_ends_the_proxy() {
     let mut proxy = Proxy::spawn(before(&[], "read -r request; exit 3"));
     proxy.write(&initialize("7", "2025-11-25"));
     let answer = proxy.line();
@@ -193,11 +193,11 @@ fn er06_a_server_that_ends_when_it_is_probed_is_started_anew() {
     proxy.end_input();
     assert!(proxy.wait().0.success());
     let errors = proxy.errors().join("\n");
-    assert!(errors.contains("it is restarted") && errors.contains("each is served in its own"), "{errors}");
+    assert!(errors.contains("it is restarted") && errors.contains("messages are converted"), "{errors}");
 }
 
 #[test]
-fn check_tells_what_a_server_over_stdio_is() {
+fn check_describes_a_server_over_stdio() {
     let check = |mut command: Command| {
         let output = command.output().unwrap();
         (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
@@ -221,14 +221,14 @@ fn check_tells_what_a_server_over_stdio_is() {
         ("exit 3", "failed: the server ended (exit status: 3) before it answered"),
         ("sleep 1000", "failed: the server did not answer within 500ms"),
     ] {
-        let (code, told) = check(before(&["--check", "--request-timeout", "0.5"], script));
-        assert_eq!(code, Some(1), "{told}");
-        assert!(told.contains(text), "{told}");
+        let (code, printed) = check(before(&["--check", "--request-timeout", "0.5"], script));
+        assert_eq!(code, Some(1), "{printed}");
+        assert!(printed.contains(text), "{printed}");
     }
 }
 
 #[test]
-fn px3_fr10_what_is_no_message_is_told_of_and_skipped() {
+fn px3_fr10_a_line_that_is_no_message_is_reported_and_skipped() {
     let script = initialized(
         "echo 'Listening on stdio'; echo '{'; read -r i; read -r c; echo '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}'; cat >/dev/null",
     );
@@ -296,6 +296,6 @@ fn an_input_that_cannot_be_read_has_ended() {
     let mut proxy = before(&[], "cat >/dev/null");
     let output = proxy.stdin(std::fs::File::open("/").unwrap()).output().unwrap();
     assert!(output.status.success());
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("reading the input failed: "), "{told}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("reading the input failed: "), "{stderr}");
 }

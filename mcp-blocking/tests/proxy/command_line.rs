@@ -80,7 +80,7 @@ fn defect_b1_b6_a_proxy_that_cannot_be_used_is_refused_with_the_name_of_its_vari
 }
 
 #[test]
-fn defect_b1_this_machine_is_reached_directly_whatever_the_environment_says() {
+fn defect_b1_this_machine_is_reached_directly_despite_proxy_variables() {
     let server = flawless_server();
     let port = server.authority.rsplit(':').next().unwrap();
     for name in ["ALL_PROXY", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY"] {
@@ -100,7 +100,7 @@ fn defect_b1_this_machine_is_reached_directly_whatever_the_environment_says() {
 
 #[test]
 fn defect_b6_a_failure_of_the_http_proxy_is_not_blamed_on_the_server() {
-    let wants_password = LoopbackServer::start(|_, connection| {
+    let requires_password = LoopbackServer::start(|_, connection| {
         connection.close();
         connection.reply("407 Proxy Authentication Required", &[], "")
     });
@@ -113,7 +113,7 @@ fn defect_b6_a_failure_of_the_http_proxy_is_not_blamed_on_the_server() {
     let nothing = free.local_addr().unwrap().to_string();
     drop(free);
     for (proxy, text) in [
-        (&wants_password.authority, "did not connect to the server: it requires a user name and a password"),
+        (&requires_password.authority, "did not connect to the server: it requires a user name and a password"),
         (&refuses.authority, "did not connect to the server: it answered CONNECT with status 502"),
         (&nothing, "cannot be reached: nothing listens there (connection refused)"),
         (&"proxy.invalid:1".to_owned(), "cannot be reached: its name"),
@@ -361,7 +361,7 @@ fn defect_x7_what_has_no_glyph_reaches_neither_log_nor_check() {
 
 #[cfg(unix)]
 #[test]
-fn defect_b8_b20_what_a_server_prints_and_that_it_has_ended_is_said() {
+fn defect_b8_b20_lines_that_are_no_messages_and_the_end_of_a_server_are_reported() {
     let noise = r#"printf 'Listening on port 3000 \342\200\256 %s\n{"secret-1": \n   ["secret-2"\n' 1234567890123456789012345678901234567890123456789012345678901234567890123; exec cat >/dev/null"#;
     let (code, found, _) = run(&["--check", "--request-timeout", "1", "--", "sh", "-c", noise], &[]);
     assert_eq!(code, Some(1), "{found}");

@@ -21,7 +21,7 @@ const SERVERS: [(&str, &[Era]); 3] =
     [("legacy", &[Era::Legacy]), ("modern", &[Era::Modern]), ("dual", &[Era::Legacy, Era::Modern])];
 
 /// The log contains this if the eras differ.
-const BRIDGES: &str = "each is served in its own";
+const BRIDGES: &str = "messages are converted";
 /// What a server reports of a call that it does not answer.
 const WAITS: &str = "a call waits";
 const CANCELLED: &str = "a call was cancelled";
@@ -41,7 +41,7 @@ pub(crate) fn over_stdio(options: &[&str], arguments: &[&str], versions: &[Proto
 /// The same server over HTTP.
 struct OverHttp {
     url: String,
-    told: Receiver<&'static str>,
+    reports: Receiver<&'static str>,
     stopper: ServerStopper,
     thread: Option<JoinHandle<()>>,
 }
@@ -50,7 +50,7 @@ impl OverHttp {
     fn start(versions: &[ProtocolVersion]) -> Self {
         let server = Server::bind_with("127.0.0.1:0", tools::config(versions), HttpConfig::new()).unwrap();
         let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
-        let (tell, told) = channel();
+        let (sender, reports) = channel();
         let serve = move |incoming: &Incoming| -> Result<Json, ErrorObject> {
             match tools::serve(incoming.method(), incoming.params()) {
                 Served::Answered(answer) => answer,
@@ -59,17 +59,17 @@ impl OverHttp {
                     Ok(result)
                 }
                 Served::Waits => {
-                    tell.send(WAITS).unwrap();
+                    sender.send(WAITS).unwrap();
                     while !incoming.is_cancelled() {
                         thread::sleep(Duration::from_millis(5));
                     }
-                    tell.send(CANCELLED).unwrap();
+                    sender.send(CANCELLED).unwrap();
                     Ok(Json::empty_object())
                 }
             }
         };
         let thread = thread::spawn(move || server.run(serve).unwrap());
-        Self { url, told, stopper, thread: Some(thread) }
+        Self { url, reports, stopper, thread: Some(thread) }
     }
 }
 
@@ -183,7 +183,7 @@ fn clients_of_either_era_use_servers_of_either_era_over_http() {
             let server = OverHttp::start(&versions(eras));
             let mut proxy = Proxy::start(&["--log-level", "info", &server.url]);
             converse(client, &mut proxy, |_, text| {
-                assert_eq!(server.told.recv_timeout(Duration::from_secs(10)).expect(name), text);
+                assert_eq!(server.reports.recv_timeout(Duration::from_secs(10)).expect(name), text);
             });
             let bridges = proxy.stderr.iter().any(|line| line.contains(BRIDGES));
             assert_eq!(bridges, !eras.contains(&client), "a {client} client of the {name} server");

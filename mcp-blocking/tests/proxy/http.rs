@@ -89,7 +89,7 @@ fn defect_b3_no_more_requests_than_allowed_are_with_the_server_and_pings_get_thr
 }
 
 #[test]
-fn a_server_that_is_down_is_told_in_words_and_used_as_soon_as_it_is_up() {
+fn a_server_that_is_down_is_a_readable_error_and_is_used_once_it_is_up() {
     // An address that no other test listens on, so that the port stays free.
     let free = std::net::TcpListener::bind("127.0.0.92:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
@@ -216,9 +216,9 @@ fn defect_p4_px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading()
     let server = LoopbackServer::start(mcp_server(move |asked, connection| {
         connection.begin_events()?;
         let params = format!(r#"{{"data":"{}"}}"#, "x".repeat(1000));
-        let told = event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#));
+        let notification = event(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#));
         for _ in 0..NOTIFICATIONS / 100 {
-            connection.chunk(told.repeat(100))?;
+            connection.chunk(notification.repeat(100))?;
             count.fetch_add(100, Ordering::SeqCst);
         }
         connection.chunk(event(&result(&asked.id, "{}")))?;
@@ -429,7 +429,7 @@ fn defect_p5_px9_headers_and_tokens_come_from_the_environment_and_appear_nowhere
 }
 
 #[test]
-fn px8_what_the_wire_says_cannot_write_log_lines_of_its_own() {
+fn px8_text_from_a_peer_cannot_forge_log_lines() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
         connection.chunk(event(
@@ -455,7 +455,7 @@ fn px8_what_the_wire_says_cannot_write_log_lines_of_its_own() {
 }
 
 #[test]
-fn check_prints_what_was_found_and_says_by_its_exit_code_whether_it_works() {
+fn check_prints_its_findings_and_exits_with_the_result() {
     let run = |args: &[&str]| {
         let output = command(args).arg("--check").output().unwrap();
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
@@ -485,7 +485,7 @@ fn check_prints_what_was_found_and_says_by_its_exit_code_whether_it_works() {
     assert!(text.ends_with("ok\n"));
     let calls =
         server.requests().into_iter().filter(|request| request.body.windows(10).any(|text| text == b"tools/call"));
-    assert_eq!(calls.count(), 1, "only what says that it is harmless is called");
+    assert_eq!(calls.count(), 1, "only a tool that is declared read-only is called");
     server.wait_for("DELETE /mcp");
 
     let (code, text) = run(&["http://127.0.0.1:1/mcp"]);

@@ -433,7 +433,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_left_of_what_is_over() {
-        let (mut driver, notices, _heard) = connected();
+        let (mut driver, notices, _received) = connected();
         for number in 0..3 {
             let (outcome, mut ended) = oneshot::channel();
             let caller = Caller { number: CallNumber(number), outcome, progress: None, span: Span::none() };
@@ -454,7 +454,7 @@ mod tests {
 
     /// Events of a subscription arrive in order; those for which a full channel has no room are dropped.
     #[tokio::test]
-    async fn all_that_becomes_of_a_subscription_is_told() {
+    async fn a_subscription_receives_all_of_its_events_in_order() {
         let key = {
             let mut config = Config::new("t", "1");
             config.versions = vec![ProtocolVersion::V2026_07_28];

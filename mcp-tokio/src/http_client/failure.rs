@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn errors_are_told_in_words_and_by_whether_the_request_may_be_repeated() {
+    async fn errors_are_readable_and_state_whether_the_request_may_be_repeated() {
         const UNREACHABLE: &str = "Unreachable";
         const BROKEN: &str = "Broken";
         let large = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_cannot_be_set_up_says_what_it_lacks() {
+    fn the_error_of_a_client_that_cannot_be_set_up_names_the_cause() {
         let error = reqwest::Client::builder().user_agent("\n").build().unwrap_err();
         assert_eq!(in_words(&error), "failed to parse header value");
     }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_has_its_length_and_tells_when_it_is_taken() {
+    fn a_body_has_its_length_and_reports_that_it_was_taken() {
         let (taken, mut is_taken) = oneshot::channel();
         let mut body = Outgoing::new(Bytes::from_static(b"body"), taken);
         assert_eq!((body.is_end_stream(), body.size_hint().exact()), (false, Some(4)));

@@ -64,7 +64,7 @@ const INPUTS: usize = 256;
 #[derive(Debug, Clone)]
 pub struct HttpService {
     inbox: mpsc::Sender<Input>,
-    gone: mpsc::UnboundedSender<Arrived>,
+    disconnects: mpsc::UnboundedSender<Arrived>,
     next: Arc<AtomicU64>,
     is_closed: Arc<watch::Sender<bool>>,
     publisher: ServerPublisher,
@@ -82,12 +82,12 @@ pub struct HttpService {
 impl HttpService {
     pub(super) fn start(machine: Server<Http>, requests: Requests, commands: Commands) -> Self {
         let (inbox, inputs) = mpsc::channel(INPUTS);
-        let (gone, going) = mpsc::unbounded_channel();
+        let (disconnects, disconnected) = mpsc::unbounded_channel();
         let (publisher, timeouts) = (requests.publisher(), ConnectionTimeouts::default());
-        tokio::spawn(Driver::new(machine, requests).run(commands, inputs, going));
+        tokio::spawn(Driver::new(machine, requests).run(commands, inputs, disconnected));
         Self {
             inbox,
-            gone,
+            disconnects,
             next: Arc::default(),
             is_closed: Arc::new(watch::Sender::new(false)),
             publisher,
@@ -146,7 +146,7 @@ impl HttpService {
         let mut body = pin!(body);
         let (principal, peer) = (head.extensions.remove::<Principal>(), head.extensions.remove::<PeerKey>());
         let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
-        let mut presence = Presence::new(arrived, self.gone);
+        let mut presence = Presence::new(arrived, self.disconnects);
         // Most bodies arrive together with their head. A client that expects `100 Continue` gets it only after the head
         // was accepted.
         let waits = expects_continue(&head);

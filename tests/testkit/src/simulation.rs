@@ -305,9 +305,9 @@ impl<'p> Simulation<'p> {
         let rules = self.model.version(client).filter(|_| self.model.is_linked(client))?.rules();
         // A session over Streamable HTTP receives changes on its GET stream.
         let is_streamable = matches!(topology, Topology::Http | Topology::HttpRelay);
-        let is_heard = rules.era == Era::Modern || rules.get_stream || !is_streamable;
+        let is_received = rules.era == Era::Modern || rules.get_stream || !is_streamable;
         let http = if topology.is_http() { LONGEST } else { Duration::ZERO };
-        is_heard.then_some((own.rules().era, http + pipe::LATENCY * 2))
+        is_received.then_some((own.rules().era, http + pipe::LATENCY * 2))
     }
 
     /// Replaces the server with another one. On a byte stream, the server exits.

@@ -32,9 +32,9 @@ struct Transcript {
 }
 
 impl Transcript {
-    fn add(&mut self, now: Instant, who: &str, what: &str) {
+    fn add(&mut self, now: Instant, machine: &str, what: &str) {
         let start = *self.start.get_or_insert(now);
-        let line = format!("{} {who} {what}\n", between(start, now));
+        let line = format!("{} {machine} {what}\n", between(start, now));
         // FNV-1a.
         self.digest =
             line.bytes().fold(self.digest, |digest, byte| (digest ^ u32::from(byte)).wrapping_mul(0x0100_0193));
@@ -71,17 +71,17 @@ pub fn begin(now: Instant) {
 }
 
 /// Adds an output of a machine, if there is one, and returns it.
-pub fn added<S: Described>(now: Instant, who: &'static str, output: Option<S>) -> Option<S> {
+pub fn added<S: Described>(now: Instant, machine: &'static str, output: Option<S>) -> Option<S> {
     TAKEN.with_borrow_mut(|taken| {
         if let (Some(taken), Some(output)) = (taken, &output) {
-            taken.add(now, who, &output.text());
+            taken.add(now, machine, &output.text());
         }
     });
     output
 }
 
 /// Adds the state of a machine if it has changed: its next timeout, its load, and which inputs it accepts.
-pub fn add_state(now: Instant, who: &'static str, wake: Option<Instant>, load: Load, can: &[(&str, bool)]) {
+pub fn add_state(now: Instant, machine: &'static str, wake: Option<Instant>, load: Load, can: &[(&str, bool)]) {
     TAKEN.with_borrow_mut(|taken| {
         let Some(taken) = taken else { return };
         let start = *taken.start.get_or_insert(now);
@@ -90,9 +90,9 @@ pub fn add_state(now: Instant, who: &'static str, wake: Option<Instant>, load: L
         for (what, is_so) in can {
             let _ = write!(state, ", {}{what}", if *is_so { "" } else { "not " });
         }
-        if taken.states.get(who) != Some(&state) {
-            taken.add(now, who, &state);
-            taken.states.insert(who, state);
+        if taken.states.get(machine) != Some(&state) {
+            taken.add(now, machine, &state);
+            taken.states.insert(machine, state);
         }
     });
 }

@@ -450,11 +450,11 @@ fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
         for number in 0..MANY {
             let id = harness.call(&number.to_string(), "").expect("a call that reached the server");
             asks(harness, &id, number, "");
-            let told = std::mem::take(&mut harness.to_client);
+            let output = std::mem::take(&mut harness.to_client);
             let answer = match bridge {
                 // The answer to one of the two inputs that the call needs.
                 Bridge::LegacyClient => {
-                    let asked = memchr::memmem::find(&told, b"elicitation/create").map(|_| id_of(&told));
+                    let asked = memchr::memmem::find(&output, b"elicitation/create").map(|_| id_of(&output));
                     let asked = asked.flatten().expect("a question");
                     result(&asked, &format!(r#"{{"action":"accept"{large}}}"#))
                 }
@@ -526,8 +526,8 @@ fn sums<R: Reached>(account: &mut Account, bridge: Bridge) {
             let uris: Vec<_> = (0..100_000).map(|uri| format!(r#""{uri}""#)).collect();
             let meta = format!(r#""_meta":{{"io.modelcontextprotocol/subscriptionId":{id}}}"#);
             let filter = format!(r#""notifications":{{"resourceSubscriptions":["a:b",{}]}}"#, uris.join(","));
-            let told = r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":"#;
-            harness.server(&id, &format!("{told}{{{meta},{filter}}}}}"));
+            let start = r#"{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":"#;
+            harness.server(&id, &format!("{start}{{{meta},{filter}}}}}"));
             assert!(contains(&harness.to_client, r#""id":1,"result":{}"#));
         });
     }

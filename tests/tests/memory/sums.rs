@@ -406,9 +406,9 @@ fn answers_over_http(account: &mut Account) {
                         .ask_in_pieces_of(CHUNK, &TestRequest::post(body).in_session(&ids[number % ids.len()]));
                     let ticket = http_server.ticket();
                     if is_stream {
-                        let told = json(r#"{"level":"info","data":1}"#);
-                        let told = Notification::with_params("notifications/message", told);
-                        http_server.server.notify(&ticket, told, http_server.now).expect("a notification");
+                        let params = json(r#"{"level":"info","data":1}"#);
+                        let notification = Notification::with_params("notifications/message", params);
+                        http_server.server.notify(&ticket, notification, http_server.now).expect("a notification");
                     }
                     let is_small = number == MANY;
                     http_server
@@ -450,9 +450,9 @@ fn answers_over_http(account: &mut Account) {
         let mut unread = Vec::new();
         for _ in 0..10 {
             for (session, _) in &held {
-                let told = json(format!(r#"{{"level":"info","data":"{}"}}"#, "x".repeat(LARGE / 10)));
-                let told = Notification::with_params("notifications/message", told);
-                http_server.server.notify(*session, told, http_server.now).expect("a notification");
+                let params = json(format!(r#"{{"level":"info","data":"{}"}}"#, "x".repeat(LARGE / 10)));
+                let notification = Notification::with_params("notifications/message", params);
+                http_server.server.notify(*session, notification, http_server.now).expect("a notification");
                 unread.extend(std::iter::from_fn(|| http_server.server.poll_output()));
             }
         }

@@ -257,7 +257,7 @@ fn look_around(client: &Client, findings: &Findings, out: &mut impl Write) -> io
         let params = Json::empty_object().with_member("arguments", &Json::empty_object());
         let params = params.with_member("name", &Json::from(tool.name.as_str()));
         let called = timed(|| client.request("tools/call", Some(params)));
-        writeln!(out, "called:       {} (it says that it only reads, and needs no arguments)", printable(&tool.name))?;
+        writeln!(out, "called:       {} (declared read-only, needs no arguments)", printable(&tool.name))?;
         fine &= report(out, "tools/call", called)?.is_some();
     }
     Ok(fine)
@@ -399,7 +399,7 @@ mod tests {
                 r#"{"content":[]}"#,
                 &call[..],
                 true,
-                "called:       y (it says",
+                "called:       y (declared read-only",
             ),
             (
                 WITH_TOOLS,

@@ -81,7 +81,7 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     let proxy = proxy.map_err(io::Error::other)?;
     let signals = stop_on_signals(&proxy)?;
     if io::stdin().is_terminal() {
-        log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it. --help tells more");
+        log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it; see --help");
     }
     let reason = proxy.run_on_stdio(watcher);
     if signals.load(Ordering::SeqCst) > 1 {
@@ -155,7 +155,7 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
         }
         Event::Bridging { client, server: theirs } => (
             Level::Info,
-            format!("the client speaks the {client} era, {server} the {theirs} era: each is served in its own"),
+            format!("the client uses the {client} era, {server} the {theirs} era: messages are converted"),
         ),
         Event::Unavailable { reason, retry_in } => {
             // These two failures end the proxy.
@@ -194,7 +194,7 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
             (Level::Warn, format!("from {side}: {fault}"))
         }
         Event::QuirkObserved(quirk) => (Level::Info, format!("{server} {quirk}")),
-        Event::ClientGone(reason) => (Level::Debug, format!("the client is gone ({reason:?})")),
+        Event::ClientGone(reason) => (Level::Debug, format!("the client has disconnected ({reason:?})")),
         Event::Closed(reason) => (Level::Debug, format!("closed ({reason:?})")),
         _ => return None,
     };
@@ -248,7 +248,7 @@ mod tests {
             (
                 Event::Bridging { client: Era::Modern, server: Era::Legacy },
                 Level::Info,
-                "the client speaks the modern era, SERVER the legacy era: each is served in its own",
+                "the client uses the modern era, SERVER the legacy era: messages are converted",
             ),
             (
                 unavailable(Unavailable::Error(error.clone()), None),
@@ -281,7 +281,7 @@ mod tests {
             (Event::Faulted { side: Side::Client, fault: fault() }, Level::Warn, "from the client: parameters with"),
             (Event::Faulted { side: Side::Server, fault: fault() }, Level::Warn, "from SERVER: parameters with"),
             (Event::QuirkObserved(Quirk::ToolResultWithoutContent), Level::Info, "a tool result has no"),
-            (Event::ClientGone(CloseReason::Peer), Level::Debug, "the client is gone (Peer)"),
+            (Event::ClientGone(CloseReason::Peer), Level::Debug, "the client has disconnected (Peer)"),
             (Event::Closed(CloseReason::Local), Level::Debug, "closed (Local)"),
         ] {
             let (found, line) = log_line(&event, "SERVER").unwrap();

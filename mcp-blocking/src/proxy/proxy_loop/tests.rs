@@ -117,7 +117,7 @@ impl Running {
 }
 
 #[test]
-fn whoever_looks_on_is_told_of_all_that_crosses_until_the_client_ends_it() {
+fn an_observer_receives_all_traffic_until_the_client_ends_the_proxy() {
     let mut running = Running::connected(
         "read -r i; read -r c; echo '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}'; cat >/dev/null",
         |_| {},
@@ -212,7 +212,7 @@ fn fr14_a_client_is_not_read_while_its_server_does_not_read() {
 }
 
 #[test]
-fn inputs_beyond_a_number_wait_for_whoever_has_the_relay() {
+fn inputs_beyond_a_limit_wait_for_the_thread_that_holds_the_relay() {
     let proxy_loop = ProxyLoop::<Stdio, Child<Input<FromChild>>>::new();
     let shared = Arc::clone(&proxy_loop.shared);
     let handed_in = Arc::new(Mutex::new(0));

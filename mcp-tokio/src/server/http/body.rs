@@ -58,7 +58,7 @@ struct Queue {
     length: Option<u64>,
     end: End,
     /// The connection takes nothing more.
-    is_gone: bool,
+    is_dropped: bool,
     /// Wakes the connection, which waits for the next piece.
     connection: Option<Waker>,
     /// Wakes the task that waits for an abort.
@@ -121,7 +121,7 @@ pub(super) struct Unread(Arc<Mutex<Queue>>);
 impl Drop for Unread {
     fn drop(&mut self) {
         let mut queue = lock(&self.0);
-        queue.is_gone = true;
+        queue.is_dropped = true;
         queue.drop_pieces();
     }
 }
@@ -178,7 +178,7 @@ impl Pieces {
     /// Queues a chunk, unless the client has disconnected.
     pub(super) fn send(&self, chunk: Bytes) {
         let mut queue = self.queue();
-        if !queue.is_gone && !chunk.is_empty() {
+        if !queue.is_dropped && !chunk.is_empty() {
             queue.bytes += chunk.len();
             queue.pieces.push_back(Piece::Chunk(chunk));
             queue.wake();
@@ -218,7 +218,7 @@ impl Pieces {
     /// Sends the result to a handler when everything that is queued was taken; at once if the client has disconnected.
     pub(super) fn accept(&self, accepted: Accepted) {
         let mut queue = self.queue();
-        if queue.is_gone || queue.end == End::Aborted {
+        if queue.is_dropped || queue.end == End::Aborted {
             accepted.report();
         } else {
             queue.pieces.push_back(Piece::Room(accepted));
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_client_that_is_gone_is_nothing() {
+    fn nothing_is_queued_for_a_disconnected_client() {
         let alive = Arc::default();
         let (pieces, unread) = stream();
         pieces.send(counted(&alive));
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_whose_server_is_gone_breaks_off_behind_what_there_is() {
+    fn a_body_whose_server_has_ended_breaks_off_after_the_queued_bytes() {
         let (pieces, unread) = stream();
         pieces.send(Bytes::from_static(b"x"));
         drop(pieces);
@@ -391,7 +391,7 @@ mod tests {
         assert_eq!(poll(&mut body), Poll::Ready(Some(Err(ErrorKind::ConnectionAborted))));
     }
     #[test]
-    fn fr14_there_is_room_up_to_a_number_of_bytes_and_whoever_waits_hears_of_more() {
+    fn fr14_a_body_has_room_for_a_number_of_bytes_and_wakes_waiting_senders() {
         let (pieces, unread) = stream();
         let mut body = HttpBody::pieces(unread, None);
         assert_eq!(poll(&mut body), Poll::Pending);
@@ -411,20 +411,20 @@ mod tests {
         assert_eq!(accepted.try_recv(), Ok(Ok(())));
         pieces.end();
         assert_eq!(poll(&mut body), Poll::Ready(None));
-        for is_gone in [true, false] {
+        for is_dropped in [true, false] {
             let (pieces, unread) = stream();
             let mut unread = Some(unread);
             let (accept, mut accepted) = tokio::sync::oneshot::channel();
             let (accept_next, mut accepted_next) = tokio::sync::oneshot::channel();
             pieces.accept(Accepted::new(accept, Ok(())));
-            if is_gone {
+            if is_dropped {
                 unread = None;
             } else {
                 pieces.abort();
             }
-            assert_eq!(accepted.try_recv(), Ok(Ok(())), "who waits when the client goes");
+            assert_eq!(accepted.try_recv(), Ok(Ok(())), "a sender that waits when the client disconnects");
             pieces.accept(Accepted::new(accept_next, Ok(())));
-            assert_eq!(accepted_next.try_recv(), Ok(Ok(())), "who comes later");
+            assert_eq!(accepted_next.try_recv(), Ok(Ok(())), "a later sender");
             drop(unread);
         }
     }
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_says_how_long_it_is_and_whether_it_is_over() {
+    fn a_body_states_its_length_and_its_end() {
         let whole_body = |text: &'static str| HttpBody::whole(Bytes::from_static(text.as_bytes()));
         let (_, unread) = stream();
         for (mut body, length, is_over) in [

@@ -167,7 +167,7 @@ pub(super) async fn serve(
                     Stage::Idle(_) | Stage::Answering | Stage::Flushing => return,
                 },
                 // hyper does not detect the end of the input behind a pipelined request (B14).
-                _ = tick.tick(), if deadline.is_none() => if is_gone(&stream).await { return },
+                _ = tick.tick(), if deadline.is_none() => if is_read_closed(&stream).await { return },
                 () = super::until_closed(&mut is_closed), if !is_closing => {
                     is_closing = true;
                     connection.as_mut().graceful_shutdown();
@@ -219,7 +219,7 @@ async fn until(deadline: Option<Instant>) {
 }
 
 /// Whether the client has closed its end, even if there are unread bytes in front of the end.
-async fn is_gone(stream: &TcpStream) -> bool {
+async fn is_read_closed(stream: &TcpStream) -> bool {
     // If the socket is not ready now, it was not closed.
     let ready = timeout(Duration::ZERO, stream.ready(Interest::READABLE)).await;
     matches!(ready, Ok(Ok(ready)) if ready.is_read_closed())

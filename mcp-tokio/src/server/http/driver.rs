@@ -62,12 +62,12 @@ pub(super) enum Reply {
 pub(super) struct Presence {
     arrived: Option<Arrived>,
     /// Unbounded, but each request sends at most one value.
-    gone: mpsc::UnboundedSender<Arrived>,
+    disconnects: mpsc::UnboundedSender<Arrived>,
 }
 
 impl Presence {
-    pub(super) const fn new(arrived: Arrived, gone: mpsc::UnboundedSender<Arrived>) -> Self {
-        Self { arrived: Some(arrived), gone }
+    pub(super) const fn new(arrived: Arrived, disconnects: mpsc::UnboundedSender<Arrived>) -> Self {
+        Self { arrived: Some(arrived), disconnects }
     }
 
     pub(super) const fn is_served(&mut self) {
@@ -78,7 +78,7 @@ impl Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         if let Some(arrived) = self.arrived {
-            let _ = self.gone.send(arrived);
+            let _ = self.disconnects.send(arrived);
         }
     }
 }
@@ -102,7 +102,7 @@ enum Wakeup {
     FinalCommand(FinalCommand),
     Command(Command),
     /// The client has disconnected.
-    Gone(Arrived),
+    Disconnected(Arrived),
     /// The machine's timeout has passed.
     Nothing,
 }
@@ -132,7 +132,7 @@ impl Driver {
         mut self,
         mut commands: Commands,
         mut inputs: mpsc::Receiver<Input>,
-        mut gone: mpsc::UnboundedReceiver<Arrived>,
+        mut disconnects: mpsc::UnboundedReceiver<Arrived>,
     ) {
         let mut alarm = Alarm::new();
         loop {
@@ -144,7 +144,7 @@ impl Driver {
                 },
                 Some(last) = commands.last.recv() => Wakeup::FinalCommand(last),
                 Some(command) = commands.commands.recv() => Wakeup::Command(command),
-                Some(arrived) = gone.recv() => Wakeup::Gone(arrived),
+                Some(arrived) = disconnects.recv() => Wakeup::Disconnected(arrived),
                 () = alarm.wait(due) => Wakeup::Nothing,
             };
             self.turn(wakeup, now());
@@ -165,7 +165,7 @@ impl Driver {
                 self.settle(now);
                 self.accept(accepted);
             }
-            Wakeup::Gone(arrived) => self.on_gone(arrived, now),
+            Wakeup::Disconnected(arrived) => self.on_disconnect(arrived, now),
             Wakeup::Nothing => {}
         }
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
@@ -215,7 +215,7 @@ impl Driver {
         }
     }
 
-    fn on_gone(&mut self, arrived: Arrived, now: Instant) {
+    fn on_disconnect(&mut self, arrived: Arrived, now: Instant) {
         if let Some(exchange) = self.exchanges.remove(&arrived) {
             self.responses.remove(&exchange);
             self.unwritten.remove(&exchange);
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_left_of_a_client_that_is_gone() {
+    async fn nothing_is_left_of_a_disconnected_client() {
         for (tool, has_said) in [("small", false), ("say-small", true), ("say-large", true)] {
             let mut stepped = Stepped::new();
             let replied = stepped.call(1, tool);
@@ -479,7 +479,7 @@ mod tests {
                 stepped.turn().await;
             }
             assert_eq!(stepped.left(), (1, 1, usize::from(has_said)));
-            stepped.driver.on_gone(Arrived(1), now());
+            stepped.driver.on_disconnect(Arrived(1), now());
             assert_eq!(
                 (stepped.driver.exchanges.len(), stepped.driver.responses.len(), stepped.driver.unwritten.len()),
                 (0, 0, 0)
