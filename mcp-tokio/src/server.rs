@@ -13,7 +13,6 @@
 //! | `http/body` | bodies of responses |
 //! | `http/listener` | accepts the connections of a server |
 //! | `http/connection` | one connection |
-//! | `http/connections` | limits the number of connections, and closes idle ones for new ones |
 
 mod commands;
 #[cfg(feature = "http-server")]
