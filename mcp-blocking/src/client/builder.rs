@@ -10,7 +10,7 @@ use std::{fmt, io, thread};
 
 use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport};
 use mcp_proto::driver::Error;
-use mcp_proto::{Era, Json, Limits, ProtocolVersion, Stdio, UsageError};
+use mcp_proto::{Json, Limits, ProtocolVersion, Stdio, UsageError};
 
 use super::driver::{Commands, Driver, Mail, State, start_handler};
 use super::{Client, Handler, Shared};
@@ -102,8 +102,11 @@ impl<S> Builder<S> {
         self
     }
 
-    /// Sets the protocol revisions that may be used. If 2026-07-28 is among them, the client first detects the era of
-    /// the server. Without it, which is the default, the connection begins with `initialize`.
+    /// Sets the protocol revisions that may be used. Default: all, so that the newest revision of both sides is used.
+    ///
+    /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports. That is
+    /// one more request to an older server; a server on a byte stream that does not answer it delays the connection by
+    /// [`Config::discover_timeout`]. Without 2026-07-28, the connection begins with `initialize`.
     pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
         self.config.versions = versions.into_iter().collect();
         self
@@ -153,7 +156,6 @@ impl<S> Builder<S> {
 impl Builder {
     pub(super) fn new() -> Self {
         let mut config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
-        config.versions.retain(|version| version.rules().era == Era::Legacy);
         // The standard library seeds its hash maps with random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
         Self { config, handler: Box::new(()), server: () }

@@ -188,7 +188,7 @@ impl Handlers {
         let spawned = thread::Builder::new().name("mcp-handler".to_owned()).spawn(move || shared.work());
         // The new thread first waits for this lock, so it is counted before it takes a job.
         state.threads += usize::from(spawned.is_ok());
-        // The lock is released before logging: a slow log must not delay the handlers (K5).
+        // The lock is released before logging: a slow log must not delay the handlers (K3).
         drop(state);
         if let Err(error) = spawned {
             log::warn!("cannot start another thread: {error}");

@@ -158,7 +158,9 @@ impl Failed {
                 format!("{peer} supports none of the revisions of MCP that this client may use ({supported})")
             }
             Self::InvalidSessionId => format!("{peer} gave a session id that cannot be sent back"),
-            Self::EndpointRejected => format!("{peer} names an endpoint for messages on another origin, which is refused"),
+            Self::EndpointRejected => {
+                format!("{peer} names an endpoint for messages on another origin, which is refused")
+            }
             Self::NoEndpoint => format!("{peer} did not name the endpoint for messages"),
             Self::NoInput { reason } => format!("{peer} asked for input that it does not get: {reason}"),
             Self::EndedByServer => format!("{peer} ended the subscription"),

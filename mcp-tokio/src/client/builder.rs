@@ -10,7 +10,7 @@ use mcp_proto::Limits;
 use mcp_proto::client::{self as proto, ClientTransport, Config, HttpTransport};
 use mcp_proto::driver::Error;
 use mcp_proto::machine::ServerStream;
-use mcp_proto::{Era, Json, ProtocolVersion, Stdio, UsageError};
+use mcp_proto::{Json, ProtocolVersion, Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
@@ -122,15 +122,18 @@ impl<S> Builder<S> {
         self
     }
 
-    /// Sets the protocol revisions that may be used. If 2026-07-28 is among them, the client first detects the era of
-    /// the server. Without it, which is the default, the connection begins with `initialize`.
+    /// Sets the protocol revisions that may be used. Default: all, so that the newest revision of both sides is used.
     ///
-    /// # Example: every revision
+    /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports. That is
+    /// one more request to an older server; a server on a byte stream that does not answer it delays the connection by
+    /// [`Config::discover_timeout`]. Without 2026-07-28, the connection begins with `initialize`.
+    ///
+    /// # Example: a server that is known to begin with `initialize`
     ///
     /// ```
     /// use mcp_proto::ProtocolVersion;
     ///
-    /// let builder = mcp_tokio::Client::builder().versions(ProtocolVersion::ALL.iter().copied());
+    /// let builder = mcp_tokio::Client::builder().versions([ProtocolVersion::V2025_11_25]);
     /// ```
     pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
         self.config.versions = versions.into_iter().collect();
@@ -151,7 +154,6 @@ impl<S> Builder<S> {
 impl Builder {
     pub(super) fn new() -> Self {
         let mut config = Config::new("mcp-tokio", env!("CARGO_PKG_VERSION"));
-        config.versions.retain(|version| version.rules().era == Era::Legacy);
         // A `RandomState` contains random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
         Self { config, handler: Arc::new(()), server: () }

@@ -263,7 +263,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
                 tracing::debug!(%method, "the server has made a request");
                 let (handler, answers, key) = (Arc::clone(&self.handler), self.answers.clone(), ticket.key());
                 let task = async move {
-                    // A handler that panics fails only this request (RP15).
+                    // A handler that panics fails only this request.
                     let answer = caught(async { handler.requested(method, params).await }).await;
                     let _ = answers.send((key, answer.unwrap_or_else(|| Err(ErrorObject::internal()))));
                 };

@@ -45,7 +45,7 @@ impl Notices {
                 match notice {
                     Notice::Notified(session, notification) => {
                         count.fetch_sub(1, Ordering::AcqRel);
-                        // A handler that panics does not prevent the handling of later events (RP15).
+                        // A handler that panics does not prevent the handling of later events.
                         if caught(async { service.notified(session, notification).await }).await.is_none() {
                             tracing::error!("the handler of a notification panicked");
                         }

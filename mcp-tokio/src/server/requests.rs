@@ -203,7 +203,7 @@ impl Accepted {
     }
 }
 
-/// A handler that has not answered. If it panics, its request is answered with an error (RP15).
+/// A handler that has not answered. If it panics, its request is answered with an error.
 struct Unanswered {
     ticket: TicketKey,
     last: mpsc::UnboundedSender<FinalCommand>,
