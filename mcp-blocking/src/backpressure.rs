@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn threads_wait_while_the_gate_is_closed_and_one_may_be_called_off() {
+    fn threads_wait_under_backpressure_and_one_may_be_cancelled() {
         let (backpressure, aborted) = (Arc::new(Backpressure::new()), Arc::new(AtomicBool::new(false)));
         backpressure.wait();
         backpressure.wait_unless(&aborted);

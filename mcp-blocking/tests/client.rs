@@ -260,7 +260,7 @@ fn the_handler_receives_notifications_and_answers_requests() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_an_error_in_words() {
+fn an_unreachable_server_is_a_readable_error() {
     let outcome = Client::builder().http("http://127.0.0.1:1/mcp?key=secret").unwrap().connect();
     let text = outcome.unwrap_err().to_string();
     assert_eq!(
@@ -307,7 +307,7 @@ fn late_answers_fail_in_time_and_the_next_call_succeeds() {
 }
 
 #[test]
-fn bad_handshakes_fail_in_words_or_are_put_up_with() {
+fn bad_handshakes_are_readable_errors_or_are_tolerated() {
     for case in BAD_HANDSHAKES {
         let server = (case.server)();
         let outcome = Client::builder().http(&server.url()).unwrap().connect();
@@ -441,7 +441,7 @@ fn a_handler_may_use_the_client_and_a_flood_of_events_blocks_no_call() {
 }
 
 #[test]
-fn defect_k7_a_handler_that_panics_is_answered_for_and_called_again() {
+fn defect_k7_a_request_whose_handler_panics_is_answered_and_the_handler_is_called_again() {
     struct Clumsy;
     impl Handler for Clumsy {
         fn notified(&self, _: Notification) {
@@ -798,7 +798,7 @@ fn dropping_a_call_cancels_it_at_the_server_at_once() {
 
 /// The client reconnects without a request, and notifies the handler.
 #[test]
-fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
+fn rp16_opening_a_lost_session_again_is_retried() {
     let opened = AtomicUsize::new(0);
     let serve = mcp_server(|_, connection| connection.reply("404 Not Found", &[], ""));
     let server = LoopbackServer::start(move |request, connection| {

@@ -40,7 +40,7 @@ async fn ended(life: Life) -> String {
 }
 
 #[tokio::test]
-async fn what_is_no_server_is_an_error_in_words() {
+async fn a_program_that_is_no_server_is_a_readable_error() {
     let outcome = Client::builder().child(Command::new("/no/such/program")).connect().await;
     assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
     for (script, text) in [
@@ -60,7 +60,7 @@ async fn what_is_no_server_is_an_error_in_words() {
 }
 
 #[tokio::test]
-async fn what_answers_nothing_is_ended() {
+async fn a_server_that_answers_nothing_is_ended() {
     let mut command = shell("sleep 1000");
     let life = watch(&mut command);
     let hurried = Client::builder().configure(|config| config.initialize_timeout = Duration::from_millis(100));

@@ -227,7 +227,7 @@ async fn the_last_lines_are_written_before_the_stream_ends_and_the_end_takes_no_
 
 /// A server that does not read any more may still send messages, for two seconds.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_has_closed_its_input_is_listened_to_for_a_while() {
+async fn a_server_that_has_closed_its_input_is_read_for_a_limited_time() {
     let ((ours, mut theirs), (answers, mut answering)) = (duplex(4096), duplex(4096));
     let connecting = tokio::spawn(Client::builder().stream(answers, ours).connect());
     assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
@@ -273,7 +273,7 @@ async fn many_calls_at_one_time_through_a_narrow_pipe() {
 }
 
 #[tokio::test]
-async fn defect_k7_a_handler_that_panics_fails_what_it_was_asked_and_is_called_again() {
+async fn defect_k7_a_handler_that_panics_fails_its_request_and_is_called_again() {
     struct Panics(mpsc::UnboundedSender<usize>, AtomicUsize);
     impl Panics {
         fn panic_at_first(&self) {
@@ -311,7 +311,7 @@ async fn defect_k7_a_handler_that_panics_fails_what_it_was_asked_and_is_called_a
 }
 
 #[tokio::test]
-async fn defect_k7_a_service_whose_notification_handler_panics_is_given_the_next() {
+async fn defect_k7_a_service_whose_notification_handler_panics_receives_the_next_one() {
     struct Panics(mpsc::UnboundedSender<String>);
     impl Service for Panics {
         async fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {

@@ -116,7 +116,7 @@ async fn m4_a_refused_connection_is_answered_once_and_after_its_request() {
 
 /// Time is paused: it advances only when the runtime is idle.
 #[tokio::test(start_paused = true)]
-async fn k1_a_client_that_does_not_read_is_left() {
+async fn k1_a_client_that_does_not_read_is_disconnected() {
     let long = Duration::from_secs(24 * 3600);
     let (_service, address, _serving) =
         listen(|service| (service.head_timeout, service.idle_timeout) = (long, long)).await;

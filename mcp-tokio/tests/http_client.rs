@@ -181,7 +181,7 @@ async fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
 
 /// The connection is made again without a request of the application.
 #[tokio::test]
-async fn rp16_a_session_that_could_not_be_opened_again_is_opened_by_and_by() {
+async fn rp16_opening_a_lost_session_again_is_retried() {
     let opened = AtomicUsize::new(0);
     let serve = mcp_server(|_, connection| connection.reply("404 Not Found", &[], ""));
     let server = LoopbackServer::start(move |request, connection| {
@@ -216,7 +216,7 @@ fn closing_ends_every_exchange() {
 }
 
 #[tokio::test]
-async fn an_http_client_that_cannot_be_set_up_is_an_error_in_words() {
+async fn an_http_client_that_cannot_be_set_up_is_a_readable_error() {
     let builder = Client::builder().http("http://127.0.0.1:1/mcp").unwrap();
     let error = builder
         .http_options(HttpOptions::new().client(reqwest::Client::builder().user_agent("\n")))
@@ -255,7 +255,7 @@ async fn late_answers_fail_in_time_and_the_next_call_succeeds() {
 }
 
 #[tokio::test]
-async fn bad_handshakes_fail_in_words_or_are_put_up_with() {
+async fn bad_handshakes_are_readable_errors_or_are_tolerated() {
     for case in BAD_HANDSHAKES {
         let server = (case.server)();
         let outcome = match Client::builder().http(&server.url()).unwrap().connect().await {
@@ -309,7 +309,7 @@ async fn credentials_stay_on_their_origin() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_an_error_in_words() {
+async fn an_unreachable_server_is_a_readable_error() {
     for (url, text) in [
         (
             "http://127.0.0.1:1/mcp?key=secret",
@@ -365,7 +365,7 @@ async fn a_large_answer_is_read_and_one_without_end_is_not() {
 }
 
 #[tokio::test]
-async fn while_the_application_is_behind_nothing_is_read_on() {
+async fn nothing_more_is_read_while_the_application_is_behind() {
     const ALL: usize = 64 << 20;
     let sent = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&sent);
@@ -492,7 +492,7 @@ async fn a_handler_observes_what_needs_no_answer() {
 }
 
 #[tokio::test]
-async fn certificates_are_checked_and_the_callers_http_client_may_say_how() {
+async fn certificates_are_checked_as_the_callers_http_client_is_configured() {
     let (private, other) = (Authority::new(), Authority::new());
     let server = authority::server(&private, true);
     let url = authority::url(&server);

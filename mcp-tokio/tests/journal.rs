@@ -103,7 +103,7 @@ async fn the_log_contains_what_happened_and_no_secret() {
 }
 
 #[tokio::test]
-async fn an_end_that_was_not_asked_for_and_a_handler_that_is_behind_are_warned_of() {
+async fn an_unexpected_end_and_a_slow_handler_are_logged_as_warnings() {
     use tokio::io::AsyncWriteExt;
 
     struct Stuck;

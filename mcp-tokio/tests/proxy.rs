@@ -183,7 +183,7 @@ async fn a_proxy_ends_with_the_process_of_its_server() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_that_is_stopped_answers_what_it_was_asked_and_ends_the_session() {
+async fn a_stopped_proxy_answers_pending_requests_and_ends_the_session() {
     let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
     let mut running = Running::http(&server);
     running.open().await;

@@ -592,7 +592,7 @@ async fn st_a_stream_that_ends_in_mid_call_is_still_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn closing_answers_everybody_and_ends_the_listening() {
+async fn closing_answers_all_requests_and_ends_the_listener() {
     let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let remote = RawClient::new(&listener.local_addr().unwrap().to_string());
@@ -618,7 +618,7 @@ async fn closing_answers_everybody_and_ends_the_listening() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn se4_se_02_in_a_router_of_axum_sessions_belong_to_whom_the_router_names() {
+async fn se4_se_02_in_a_router_of_axum_sessions_belong_to_the_principal_of_the_router() {
     let whoami = async |incoming: Incoming| {
         Ok::<_, ErrorObject>(Json::from(incoming.principal().map_or("anonymous", Principal::as_str)))
     };

@@ -180,9 +180,9 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
     (
         "tests/src/bad_handshakes.rs",
         &[
-            (Place::Tokio, "bad_handshakes_fail_in_words_or_are_put_up_with"),
-            (Place::Blocking, "bad_handshakes_fail_in_words_or_are_put_up_with"),
-            (Place::Proxy, "bad_handshakes_fail_in_words_or_are_put_up_with"),
+            (Place::Tokio, "bad_handshakes_are_readable_errors_or_are_tolerated"),
+            (Place::Blocking, "bad_handshakes_are_readable_errors_or_are_tolerated"),
+            (Place::Proxy, "bad_handshakes_are_readable_errors_or_are_tolerated"),
         ],
     ),
     (

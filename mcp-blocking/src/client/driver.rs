@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_has_its_time_and_a_connection_that_is_refused_its_reason() {
+    fn a_request_has_a_timeout_and_a_refused_connection_a_reason() {
         let mut turns = Turns::new(|config| {
             config.versions = vec![ProtocolVersion::V2025_11_25];
             config.initialize_timeout = Duration::from_millis(5);

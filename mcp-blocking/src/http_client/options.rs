@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_made_as_the_options_and_the_machine_want_it() {
+    fn an_agent_has_the_settings_of_the_options_and_the_machine() {
         let mut options = HttpOptions::new();
         options.connect_timeout = Duration::from_secs(3);
         options.send_timeout = Duration::from_secs(4);

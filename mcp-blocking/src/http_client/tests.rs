@@ -285,7 +285,7 @@ fn a_request_that_was_not_sent_is_not_reported() {
 
 /// Includes a worker that waits at closed backpressure.
 #[test]
-fn fr14_bodies_are_read_while_the_gate_is_open_until_they_are_aborted_or_all_is_over() {
+fn fr14_bodies_are_read_without_backpressure_until_they_end_or_are_aborted() {
     for is_aborted in [true, false] {
         let mut harness = Pooled::new(1);
         let key = harness.keys[0];

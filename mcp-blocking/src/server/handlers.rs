@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_k6_b12_a_call_that_is_taken_back_waits_no_longer() {
+    fn defect_k6_b12_a_cancelled_call_leaves_the_queue() {
         let mut queue = Queue::default();
         let mut tickets = Vec::new();
         for (call, ticket) in calls(1000) {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn k6_a_call_that_was_taken_back_is_not_run_and_what_waits_is_done_before_the_end() {
+    fn k6_a_cancelled_call_is_not_run_and_queued_calls_are_done_before_the_end() {
         let (begun, has_begun) = std::sync::mpsc::channel();
         let (ends, may_end) = std::sync::mpsc::channel();
         let service: Arc<dyn Service> = Arc::new(Gated { begun, may_end: Mutex::new(may_end) });
@@ -395,7 +395,7 @@ mod tests {
 
     /// The call is cancelled after a thread has taken it from the queue.
     #[test]
-    fn k6_a_call_that_is_taken_back_at_last_is_not_run() {
+    fn k6_a_call_that_is_cancelled_in_the_queue_is_not_run() {
         let served = Arc::new(Mutex::new(0));
         let count = Arc::clone(&served);
         let service: Arc<dyn Service> = Arc::new(move |_: &Incoming| {

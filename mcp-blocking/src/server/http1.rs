@@ -454,7 +454,7 @@ mod tests {
         assert!(head("\r\nPOST /mcp HTTP/1.1\r\nhost: h\r\n\r\n").is_ok(), "RFC 9112, section 2.2");
     }
     #[test]
-    fn a_connection_is_kept_where_both_sides_can_and_want() {
+    fn a_connection_is_kept_if_both_sides_allow_it() {
         for (version, fields, keep_alive) in [
             ("1.1", "", true),
             ("1.1", "connection: keep-alive\r\n", true),

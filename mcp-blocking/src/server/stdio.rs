@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_on_a_byte_stream_that_is_stopped_answers_what_it_was_asked() {
+    fn a_stopped_server_on_a_byte_stream_answers_pending_requests() {
         let mut served = Served::start(|_: &Incoming| {
             thread::sleep(LONG);
             Ok(Json::empty_object())

@@ -99,7 +99,7 @@ fn defect_b1_this_machine_is_reached_directly_despite_proxy_variables() {
 }
 
 #[test]
-fn defect_b6_a_failure_of_the_http_proxy_is_not_blamed_on_the_server() {
+fn defect_b6_a_failure_of_the_http_proxy_is_not_reported_as_one_of_the_server() {
     let requires_password = LoopbackServer::start(|_, connection| {
         connection.close();
         connection.reply("407 Proxy Authentication Required", &[], "")
@@ -382,7 +382,7 @@ fn defect_b8_b20_lines_that_are_no_messages_and_the_end_of_a_server_are_reported
 }
 
 #[test]
-fn defect_b20_a_legacy_server_is_not_blamed_for_protocol_modern() {
+fn defect_b20_a_legacy_server_with_protocol_modern_is_an_error_about_revisions() {
     let server = flawless_server();
     let (code, found, _) = run(&["--check", "--protocol", "modern", &server.url()], &[]);
     assert_eq!(code, Some(1));

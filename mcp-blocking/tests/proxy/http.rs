@@ -195,7 +195,7 @@ fn ten_megabytes_arrive_whole_as_json_and_as_an_event() {
 }
 
 #[test]
-fn px6_one_line_that_is_too_long_fails_and_the_proxy_lives() {
+fn px6_a_line_that_is_too_long_fails_and_the_proxy_continues() {
     let server = echo_server();
     let mut proxy = Proxy::start(&["--max-message", "64KiB", &server.url()]);
     proxy.initialize();
@@ -377,7 +377,7 @@ fn fr9_an_unfinished_line_at_the_end_is_no_message() {
 }
 
 #[test]
-fn bad_handshakes_fail_in_words_or_are_put_up_with() {
+fn bad_handshakes_are_readable_errors_or_are_tolerated() {
     for case in BAD_HANDSHAKES {
         let server = (case.server)();
         let mut proxy = Proxy::start(&[&server.url()]);

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_left_of_what_is_over() {
+    async fn nothing_is_kept_of_ended_requests() {
         let (mut driver, notices, _received) = connected();
         for number in 0..3 {
             let (outcome, mut ended) = oneshot::channel();

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_looked_at_depends_on_what_the_server_has() {
+    fn the_requests_of_a_check_depend_on_the_capabilities_of_the_server() {
         const WITH_TOOLS: &str = r#"{"tools":{}}"#;
         const FAILED: &str = "failed: the server can be connected to, but not all requests succeeded\n";
         let list = ["server/discover", "ping", "tools/list"];
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_answers_no_ping_is_not_fine() {
+    fn a_server_that_answers_no_ping_fails_the_check() {
         let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, r#"{"tools":[]}"#)));
         let server = LoopbackServer::start(move |request, connection| match PostedMessage::of(request) {
             Some(asked) if asked.method == "ping" => connection.reply("500 Oops", &[], ""),

@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_are_logged_in_words_and_by_their_weight() {
+    fn events_are_logged_as_text_at_the_level_of_their_severity() {
         let connected = |is_reconnect| Event::Connected {
             version: ProtocolVersion::V2025_11_25,
             result: Json::empty_object(),

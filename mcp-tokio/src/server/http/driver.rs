@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_service_that_is_closed_answers_everybody_and_leaves_nothing() {
+    async fn a_closed_service_answers_all_requests_and_leaves_nothing() {
         for tool in ["small", "say-small"] {
             let mut stepped = Stepped::new();
             let mut replied = stepped.call(1, tool);
