@@ -1,5 +1,6 @@
 //! The connections of an HTTP server.
 
+#![cfg(feature = "http-server")]
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::net::SocketAddr;

@@ -5,7 +5,9 @@
 use mcp_proto::client::{DetectedBy, DetectedEra};
 use mcp_proto::{Era, ErrorObject, Json, Method, ProtocolVersion};
 use mcp_tokio::{Client, Handler};
-use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
+use tests::modern_answers::ROOTS;
+#[cfg(feature = "http-client")]
+use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT};
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()

@@ -1,6 +1,6 @@
 //! Proxies over real pipes, sockets and processes.
 
-#![cfg(unix)]
+#![cfg(all(unix, feature = "http-client"))]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::io::{BufRead, Read, Write};

@@ -1,5 +1,6 @@
 //! The server over real sockets, over a byte stream, and in a router of axum.
 
+#![cfg(all(feature = "http-client", feature = "http-server"))]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,7 +1,7 @@
 //! Servers that do not read what is written to them. Whatever they do, calls end within their timeout, and so do the
 //! client and the processes that it has started.
 
-#![cfg(unix)]
+#![cfg(all(unix, feature = "http-client"))]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::future::Future;
