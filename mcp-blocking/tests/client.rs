@@ -11,9 +11,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_blocking::{Change, Client, Error, Handler, HttpOptions, HttpServer, Observation};
+use mcp_blocking::{Builder, Change, Client, Error, Handler, HttpOptions, HttpServer, Observation};
 use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
 use mcp_proto::{Era, ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, echo_server, mcp_server, modern_server};
 use mcp_testkit::messages::{DISCOVERED, complete, error, event, initialize_result, request, result};
 use tests::bad_answers::BAD_ANSWERS;
@@ -23,8 +24,13 @@ use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
+
 fn connect(server: &LoopbackServer) -> Client {
-    Client::builder().http(&server.url()).unwrap().connect().unwrap()
+    legacy_client().http(&server.url()).unwrap().connect().unwrap()
 }
 
 fn json(text: &str) -> Json {
@@ -41,14 +47,14 @@ fn failure(outcome: Result<Json, Error>) -> Failed {
 #[test]
 fn defect_x1_a_url_that_has_no_one_reading_is_refused() {
     for (url, text) in REFUSED_URLS {
-        let error = Client::builder().http(url).err().unwrap_or_else(|| panic!("{url}"));
+        let error = legacy_client().http(url).err().unwrap_or_else(|| panic!("{url}"));
         assert!(error.to_string().contains(text), "{url:?}: {error}");
     }
     for (url, _) in ACCEPTED_URLS {
-        assert!(Client::builder().http(url).is_ok(), "{url}");
+        assert!(legacy_client().http(url).is_ok(), "{url}");
     }
     let server = echo_server();
-    drop(Client::builder().http(&format!("{}/münchen?q=ö", server.url())).unwrap().connect().unwrap());
+    drop(legacy_client().http(&format!("{}/münchen?q=ö", server.url())).unwrap().connect().unwrap());
     assert!(server.requests().iter().all(|request| request.line.contains("/mcp/m%C3%BCnchen?q=%C3%B6 ")));
 }
 
@@ -189,7 +195,7 @@ fn a_client_on_a_byte_stream_uses_its_server_until_it_is_closed() {
         mcp_blocking::StdioServer::new(config).run_on(theirs.try_clone().unwrap(), theirs, serve)
     });
     let socket = ours.try_clone().unwrap();
-    let client = Client::builder().stream(ours.try_clone().unwrap(), ours).connect().unwrap();
+    let client = legacy_client().stream(ours.try_clone().unwrap(), ours).connect().unwrap();
     assert_eq!(client.request("hello", None).unwrap(), Json::from("hello"));
     assert_eq!(client.transport(), None);
     let other = client.clone();
@@ -225,7 +231,7 @@ impl Handler for Listener {
 
 fn listening(server: &LoopbackServer) -> (Client, Receiver<String>) {
     let (reports, received) = channel();
-    let client = Client::builder()
+    let client = legacy_client()
         .http(&server.url())
         .unwrap()
         .capabilities(json(r#"{"elicitation":{}}"#))
@@ -261,20 +267,20 @@ fn the_handler_receives_notifications_and_answers_requests() {
 
 #[test]
 fn an_unreachable_server_is_a_readable_error() {
-    let outcome = Client::builder().http("http://127.0.0.1:1/mcp?key=secret").unwrap().connect();
+    let outcome = legacy_client().http("http://127.0.0.1:1/mcp?key=secret").unwrap().connect();
     let text = outcome.unwrap_err().to_string();
     assert_eq!(
         text,
         "the server at http://127.0.0.1:1/mcp cannot be reached: nothing listens there (connection refused)"
     );
-    let outcome = Client::builder().http("http://no-such-host.invalid/mcp").unwrap().connect();
+    let outcome = legacy_client().http("http://no-such-host.invalid/mcp").unwrap().connect();
     assert!(
         outcome
             .unwrap_err()
             .to_string()
             .starts_with("the server at http://no-such-host.invalid/mcp cannot be reached: ")
     );
-    assert!(matches!(Client::builder().http("no url"), Err(Error::Usage(_))));
+    assert!(matches!(legacy_client().http("no url"), Err(Error::Usage(_))));
 }
 
 #[test]
@@ -297,7 +303,7 @@ fn late_answers_fail_in_time_and_the_next_call_succeeds() {
             scope.spawn(|| {
                 let server = case.server();
                 let client =
-                    Client::builder().http(&server.url()).unwrap().request_timeout(PATIENCE.0).connect().unwrap();
+                    legacy_client().http(&server.url()).unwrap().request_timeout(PATIENCE.0).connect().unwrap();
                 let outcome = client.request("tools/call", None);
                 case.judge(outcome);
                 assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
@@ -310,7 +316,7 @@ fn late_answers_fail_in_time_and_the_next_call_succeeds() {
 fn bad_handshakes_are_readable_errors_or_are_tolerated() {
     for case in BAD_HANDSHAKES {
         let server = (case.server)();
-        let outcome = Client::builder().http(&server.url()).unwrap().connect();
+        let outcome = legacy_client().http(&server.url()).unwrap().connect();
         let outcome = outcome.and_then(|client| client.request("tools/call", None));
         case.judge(outcome);
     }
@@ -330,7 +336,7 @@ fn modern_answers_are_outcomes_at_once_and_the_next_call_succeeds() {
     for case in MODERN_ANSWERS {
         let server = case.server();
         let builder =
-            Client::builder().http(&server.url()).unwrap().versions([ProtocolVersion::V2026_07_28]).handler(Roots);
+            legacy_client().http(&server.url()).unwrap().versions([ProtocolVersion::V2026_07_28]).handler(Roots);
         match builder.capabilities(json(CAPABILITIES)).connect() {
             Ok(client) => {
                 assert!(case.connects(), "{}", case.name);
@@ -350,7 +356,7 @@ fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() {
         let mut server = Command::new("sh");
         server.args(["-c", &case.script(&folder)]);
         let legacy = |config: &mut client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
-        let client = Client::builder().child(server).configure(legacy).connect().unwrap();
+        let client = legacy_client().child(server).configure(legacy).connect().unwrap();
         let outcome = client.request("tools/call", None);
         case.judge(outcome);
         assert_eq!(client.request("tools/list", None).unwrap(), json("{}"), "{}", case.name);
@@ -431,7 +437,7 @@ fn a_handler_may_use_the_client_and_a_flood_of_events_blocks_no_call() {
     let (give, client) = channel();
     let (counts, count) = channel();
     let handler = Chatty { client: Mutex::new(client), counts, count: AtomicUsize::new(0) };
-    let own = Client::builder().http(&server.url()).unwrap().handler(handler).connect().unwrap();
+    let own = legacy_client().http(&server.url()).unwrap().handler(handler).connect().unwrap();
     let call = own.call(Call::new("tools/call")).unwrap();
     thread::sleep(Duration::from_millis(200));
     give.send(own.clone()).unwrap();
@@ -463,7 +469,7 @@ fn defect_k7_a_request_whose_handler_panics_is_answered_and_the_handler_is_calle
     }));
     let capabilities = json(r#"{"elicitation":{},"roots":{}}"#);
     let client =
-        Client::builder().http(&server.url()).unwrap().capabilities(capabilities).handler(Clumsy).connect().unwrap();
+        legacy_client().http(&server.url()).unwrap().capabilities(capabilities).handler(Clumsy).connect().unwrap();
     let _call = client.call(Call::new("tools/call")).unwrap();
     let answer = |id: &str| {
         let start = format!(r#"{{"jsonrpc":"2.0","id":"{id}","#);
@@ -497,7 +503,7 @@ fn defect_b10_the_reason_why_there_is_no_connection_is_the_servers_own() {
         }
     });
     let (sender, reasons) = channel();
-    let client = Client::builder().http(&server.url()).unwrap().handler(Watching(sender)).connect().unwrap();
+    let client = legacy_client().http(&server.url()).unwrap().handler(Watching(sender)).connect().unwrap();
     client.request("tools/call", None).unwrap_err();
     let reason = reasons.recv_timeout(Duration::from_secs(20)).unwrap();
     assert!(
@@ -527,7 +533,7 @@ fn a_request_that_a_busy_handler_has_no_room_for_is_answered() {
         connection.chunk(event(&result(&asked.id, "{}")))
     }));
     let (over, waiting) = channel();
-    let client = Client::builder().http(&server.url()).unwrap();
+    let client = legacy_client().http(&server.url()).unwrap();
     let client =
         client.capabilities(json(r#"{"elicitation":{}}"#)).handler(Busy(Mutex::new(waiting))).connect().unwrap();
     let _call = client.call(Call::new("tools/call")).unwrap();
@@ -550,7 +556,7 @@ fn calls_that_were_cancelled_before_their_exchange_are_not_made() {
     }));
     let mut options = HttpOptions::new();
     options.max_workers = 2;
-    let builder = Client::builder().http(&server.url()).unwrap().http_options(options);
+    let builder = legacy_client().http(&server.url()).unwrap().http_options(options);
     let client = builder.connect().unwrap();
     let call = |text: &str| client.call(Call::new("tools/call").params(json(text))).unwrap();
     let forever: Vec<_> = (0..2).map(|_| call(r#"{"forever":1}"#)).collect();
@@ -601,12 +607,8 @@ fn the_gap_of_a_subscription_that_broke_off_is_reported() {
         connection.chunk(event(&complete(id)))?;
         connection.finish()
     });
-    let client = Client::builder()
-        .http(&server.url())
-        .unwrap()
-        .versions(ProtocolVersion::ALL.iter().copied())
-        .connect()
-        .unwrap();
+    let client =
+        legacy_client().http(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     let changes: Vec<_> = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap().collect();
     assert!(
         matches!(
@@ -632,12 +634,8 @@ fn changes_that_are_not_taken_are_counted_and_the_end_is_reported() {
         connection.chunk(event(&complete(id)))?;
         connection.finish()
     });
-    let client = Client::builder()
-        .http(&server.url())
-        .unwrap()
-        .versions(ProtocolVersion::ALL.iter().copied())
-        .connect()
-        .unwrap();
+    let client =
+        legacy_client().http(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     let subscription = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
     let (mut notified, mut missed, mut ended) = (0, 0, 0);
     for change in subscription {
@@ -654,12 +652,8 @@ fn changes_that_are_not_taken_are_counted_and_the_end_is_reported() {
 #[test]
 fn dropping_a_subscription_ends_it() {
     let server = subscribed(|_, connection| connection.hang());
-    let client = Client::builder()
-        .http(&server.url())
-        .unwrap()
-        .versions(ProtocolVersion::ALL.iter().copied())
-        .connect()
-        .unwrap();
+    let client =
+        legacy_client().http(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     let mut subscription = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
     assert!(matches!(subscription.next(), Some(Change::Listening(_))));
     let closed = server.closed_connections();
@@ -682,7 +676,7 @@ fn a_child_that_does_not_read_its_answers_is_not_read_without_end() {
     );
     let mut server = Command::new("sh");
     server.args(["-c", &script]);
-    let client = Client::builder().child(server).versions([ProtocolVersion::V2025_11_25]).connect().unwrap();
+    let client = legacy_client().child(server).versions([ProtocolVersion::V2025_11_25]).connect().unwrap();
     let call = Call::new("tools/call").timeout(Duration::from_secs(8));
     assert!(matches!(failure(client.call(call).unwrap().wait()), Failed::TimedOut { .. }));
     assert!(!marker.exists(), "all of the flood was read");
@@ -705,7 +699,7 @@ fn memory_of_a_large_answer_is_given_back_and_a_larger_one_is_refused() {
 fn a_server_of_2026_07_28_requires_input_and_reports_changes() {
     let server = modern_server();
     let builder =
-        Client::builder().http(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).handler(Roots);
+        legacy_client().http(&server.url()).unwrap().versions(ProtocolVersion::ALL.iter().copied()).handler(Roots);
     let client = builder.capabilities(json(CAPABILITIES)).connect().unwrap();
     assert_eq!((client.version(), client.detected_era().by), (ProtocolVersion::V2026_07_28, DetectedBy::Discovered));
     client.request("tools/call", Some(json(r#"{"name":"t"}"#))).unwrap();
@@ -725,12 +719,12 @@ fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
         let mut command = tests::examples::example("stdio_server");
         command.args(ProtocolVersion::ALL.iter().map(|version| version.as_str())).stderr(std::process::Stdio::null());
-        let client = Client::builder().child(command).versions([version]).handler(()).connect().unwrap();
+        let client = legacy_client().child(command).versions([version]).handler(()).connect().unwrap();
         assert_eq!((client.version(), client.transport()), (version, None));
         let tools = client.request("tools/list", None).unwrap();
         assert!(tools.to_text().contains(r#""name":"greet""#));
     }
-    let outcome = Client::builder().child(Command::new("/no/such/program")).connect();
+    let outcome = legacy_client().child(Command::new("/no/such/program")).connect();
     assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
 }
 
@@ -738,7 +732,7 @@ fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
 fn defect_b13_clients_do_not_share_a_seed() {
     let mut seeds = Vec::new();
     for _ in 0..3 {
-        let _ = Client::builder().configure(|config| seeds.push(config.seed));
+        let _ = legacy_client().configure(|config| seeds.push(config.seed));
     }
     assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != 0, "{seeds:?}");
 }
@@ -746,7 +740,7 @@ fn defect_b13_clients_do_not_share_a_seed() {
 #[test]
 fn the_server_receives_what_the_builder_was_given() {
     let server = echo_server();
-    let builder = Client::builder().http(&server.url()).unwrap().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
+    let builder = legacy_client().http(&server.url()).unwrap().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
     let builder = builder.bearer("token").unwrap().header("X-Key", "key").unwrap();
     let client = builder.versions([ProtocolVersion::V2025_11_25]).connect().unwrap();
     assert_eq!(client.transport(), Some(HttpTransport::StreamableHttp));
@@ -768,7 +762,7 @@ fn the_server_receives_what_the_builder_was_given() {
         assert!(length == request.body.len().to_string() || length.is_empty() && request.body.is_empty(), "{length}");
     }
     assert!(matches!(
-        Client::builder().http(&server.url()).unwrap().header("Mcp-Session-Id", "mine"),
+        legacy_client().http(&server.url()).unwrap().header("Mcp-Session-Id", "mine"),
         Err(Error::Usage(_))
     ));
 }
@@ -779,7 +773,7 @@ fn dropping_a_call_cancels_it_at_the_server_at_once() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("forever") { connection.hang() } else { connection.json(result(&asked.id, "{}")) }
     }));
-    let builder = Client::builder().http(&server.url()).unwrap();
+    let builder = legacy_client().http(&server.url()).unwrap();
     let client = builder.configure_http(|http| http.linger = Duration::from_secs(3600)).connect().unwrap();
     let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).unwrap();
     let has_seen = |text: &str| {
@@ -808,7 +802,7 @@ fn rp16_opening_a_lost_session_again_is_retried() {
         }
         serve(request, connection)
     });
-    let (client, observed) = observing(Client::builder().http(&server.url()).unwrap());
+    let (client, observed) = observing(legacy_client().http(&server.url()).unwrap());
     assert!(client.request("tools/call", None).is_err());
     let next = || observed.recv_timeout(Duration::from_secs(20)).unwrap();
     assert!(matches!(next(), Observation::Unavailable(_)));
@@ -823,7 +817,7 @@ impl Handler for Observing {
     }
 }
 
-fn observing(builder: mcp_blocking::Builder<HttpServer>) -> (Client, Receiver<Observation>) {
+fn observing(builder: Builder<HttpServer>) -> (Client, Receiver<Observation>) {
     let (sender, observed) = channel();
     (builder.handler(Observing(sender)).connect().unwrap(), observed)
 }
@@ -831,7 +825,7 @@ fn observing(builder: mcp_blocking::Builder<HttpServer>) -> (Client, Receiver<Ob
 #[test]
 fn defect_b3_requests_beyond_the_number_of_workers_wait_and_are_reported() {
     let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
-    let builder = Client::builder().http(&server.url()).unwrap();
+    let builder = legacy_client().http(&server.url()).unwrap();
     let (client, observed) = observing(builder.max_requests(3));
     let count = |server: &LoopbackServer| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
     let mut calls: Vec<_> = (0..3).map(|_| client.call(Call::new("tools/call")).unwrap()).collect();
@@ -852,7 +846,7 @@ fn dropping_a_client_waits_until_the_process_has_ended() {
     let mut command = Command::new("sh");
     let script = format!("read -r i; echo '{answer}'; cat >/dev/null; sleep 0.3; : >'{}'", marker.display());
     command.args(["-c", &script]);
-    drop(Client::builder().child(command).versions([ProtocolVersion::V2025_11_25]).connect().unwrap());
+    drop(legacy_client().child(command).versions([ProtocolVersion::V2025_11_25]).connect().unwrap());
     assert!(marker.exists());
     std::fs::remove_file(marker).unwrap();
 }
@@ -871,12 +865,12 @@ fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_
     let script =
         "read -r line; [ -e \"$0\" ] && { echo \"$1\"; cat >/dev/null; exit; }; : >\"$0\"; exec >&-; sleep 1000";
     command.args(["-c", script]).arg(&marker).arg(answer);
-    let client = Client::builder().child(command).versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
+    let client = legacy_client().child(command).versions(ProtocolVersion::ALL.iter().copied()).connect().unwrap();
     assert_eq!(client.detected_era(), DetectedEra { era: Era::Legacy, by: DetectedBy::Exited });
     std::fs::remove_file(marker).unwrap();
 
     std::fs::write(&once, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();
     std::fs::set_permissions(&once, std::fs::Permissions::from_mode(0o700)).unwrap();
-    let outcome = Client::builder().child(Command::new(once)).versions(ProtocolVersion::ALL.iter().copied()).connect();
+    let outcome = legacy_client().child(Command::new(once)).versions(ProtocolVersion::ALL.iter().copied()).connect();
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }

@@ -4,5 +4,5 @@ use tests::examples::Serving;
 
 #[test]
 fn the_client_calls_the_servers_tool() {
-    assert_eq!(Serving::start("server").called_by("client"), "revision 2025-11-25\nhello: Says hello.\nHello!\n");
+    assert_eq!(Serving::start("server").called_by("client"), "revision 2026-07-28\nhello: Says hello.\nHello!\n");
 }

@@ -12,17 +12,23 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use mcp_blocking::{Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
+use mcp_blocking::{Builder, Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, Progress, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, code};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::raw_client::RawClient;
 use running::{Running, json};
 
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
+
 impl Running {
     fn client(&self) -> Client {
-        Client::builder().http(&self.url).unwrap().connect().unwrap()
+        legacy_client().http(&self.url).unwrap().connect().unwrap()
     }
 
     /// Sends the bytes unchanged, and reads until the server closes the connection.
@@ -71,7 +77,7 @@ fn a_whole_conversation_between_both_ends_of_this_crate() {
     }
     let server = Running::new();
     let builder =
-        Client::builder().http(&server.url).unwrap().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person);
+        legacy_client().http(&server.url).unwrap().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person);
     let client = builder.connect().unwrap();
     assert_eq!(client.version().as_str(), "2025-11-25");
     let odd = json(r#"{"a":12345678901234567890,"b":1.0,"c":"\u00e9"}"#);
@@ -133,7 +139,7 @@ fn a_handler_whose_request_is_cancelled_waits_for_no_answer_of_the_client() {
     });
     let (ask, asked) = sync_channel(8);
     let (end, ended) = sync_channel::<()>(0);
-    let client = Client::builder()
+    let client = legacy_client()
         .http(&url)
         .unwrap()
         .capabilities(json(r#"{"elicitation":{}}"#))
@@ -156,7 +162,7 @@ fn both_transports_are_served_at_one_time() {
     let server = Running::with(|http, _| {
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
     });
-    let old = Client::builder().http(&format!("http://{}/sse", server.address)).unwrap().connect().unwrap();
+    let old = legacy_client().http(&format!("http://{}/sse", server.address)).unwrap().connect().unwrap();
     let new = server.client();
     assert_eq!(old.transport(), Some(mcp_proto::client::HttpTransport::HttpSse));
     assert_eq!(old.request("echo", Some(json(r#"{"old":1}"#))).unwrap(), json(r#"{"old":1}"#));
@@ -255,7 +261,7 @@ fn stopping_answers_pending_requests() {
         });
         done.send(outcome.is_ok()).unwrap();
     });
-    let client = Client::builder().http(&url).unwrap().connect().unwrap();
+    let client = legacy_client().http(&url).unwrap().connect().unwrap();
     let waiting = client.call(Call::new("wait")).unwrap();
     ready.wait();
     stopper.stop();
@@ -540,7 +546,7 @@ fn defect_m4_what_is_held_open_leaves_room_for_requests() {
     let (address, stopper) = (server.address().to_string(), server.stopper());
     let thread = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())).unwrap());
     let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
-    let builder = Client::builder().http(&running.url).unwrap().versions([ProtocolVersion::V2026_07_28]);
+    let builder = legacy_client().http(&running.url).unwrap().versions([ProtocolVersion::V2026_07_28]);
     let client = builder.connect().unwrap();
     let mut listening: Vec<_> = (0..3).map(|_| client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap()).collect();
     let firsts: Vec<_> = listening.iter_mut().map(|changes| changes.next().unwrap()).collect();
@@ -609,7 +615,7 @@ fn a_service_receives_notifications_and_the_end_of_each_session() {
     let thread = thread::spawn(move || server.run(Noting(sender)).unwrap());
     let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
     let client =
-        Client::builder().http(&running.url).unwrap().versions([ProtocolVersion::V2025_06_18]).connect().unwrap();
+        legacy_client().http(&running.url).unwrap().versions([ProtocolVersion::V2025_06_18]).connect().unwrap();
     // The response shows that the server has received `notifications/initialized`, before which it ignores
     // notifications.
     client.request("m", None).unwrap_err();

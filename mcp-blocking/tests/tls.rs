@@ -7,8 +7,14 @@ mod authority;
 use std::process::Command;
 
 use authority::{Authority, Identity, self_signed, server, server_with, url};
-use mcp_blocking::{Client, HttpOptions};
+use mcp_blocking::{Builder, Client, HttpOptions};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::LoopbackServer;
+
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
 
 fn connect(
     server: &LoopbackServer,
@@ -22,7 +28,7 @@ fn connect(
     if let Some(identity) = identity {
         options.identify(identity.certificate.as_bytes(), identity.key.as_bytes()).unwrap();
     }
-    let builder = Client::builder().http(&url(server)).unwrap().http_options(options);
+    let builder = legacy_client().http(&url(server)).unwrap().http_options(options);
     builder.connect().map_err(|error| error.to_string())
 }
 
@@ -49,7 +55,7 @@ fn defect_b5_a_self_signed_certificate_is_used_or_the_error_states_what_to_do() 
         let own = self_signed(is_authority);
         let pem = own.certificate.clone();
         let server = server_with(own);
-        let builder = Client::builder().http(&url(&server)).unwrap();
+        let builder = legacy_client().http(&url(&server)).unwrap();
         let mut options = HttpOptions::new();
         options.trust(pem.as_bytes()).unwrap();
         builder

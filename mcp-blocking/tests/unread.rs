@@ -6,11 +6,17 @@
 use std::process::Command;
 use std::time::Duration;
 
-use mcp_blocking::{Client, Error, InFlight};
+use mcp_blocking::{Builder, Client, Error, InFlight};
 use mcp_proto::client::Call;
 use mcp_proto::{Failed, ProtocolVersion, UsageError};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::parallel::{Case, case, run_all};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, UnreadServer, params};
+
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
 
 /// A time that is longer than any test.
 const AGES: Duration = Duration::from_secs(3600);
@@ -80,7 +86,7 @@ fn end(how: End, client: Client, bytes: usize, end_server: impl FnOnce()) {
 }
 
 fn over_child(command: Command, how: End) -> Client {
-    Client::builder()
+    legacy_client()
         .child(command)
         .versions([ProtocolVersion::V2025_11_25])
         .request_timeout(how.timeout())
@@ -89,7 +95,7 @@ fn over_child(command: Command, how: End) -> Client {
 }
 
 fn over_socket(server: &UnreadServer, how: End) -> Client {
-    Client::builder().http(&server.url()).unwrap().request_timeout(how.timeout()).connect().unwrap()
+    legacy_client().http(&server.url()).unwrap().request_timeout(how.timeout()).connect().unwrap()
 }
 
 #[test]

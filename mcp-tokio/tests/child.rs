@@ -7,12 +7,18 @@ use std::path::Path;
 use std::time::Duration;
 
 use mcp_proto::{Failed, Json, ProtocolVersion, client};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::messages::{initialize_result, result};
-use mcp_tokio::{Client, Error};
+use mcp_tokio::{Builder, Client, Error};
 use tests::bad_servers::BAD_SERVERS;
 use tests::unread_pipes::Life;
 use tokio::process::Command;
 use tokio::time::timeout;
+
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
 
 /// About ten times the limits that `Client::close` documents: the machine that runs the test may be slow.
 const BOUND: Duration = Duration::from_secs(60);
@@ -41,7 +47,7 @@ async fn ended(life: Life) -> String {
 
 #[tokio::test]
 async fn a_program_that_is_no_server_is_a_readable_error() {
-    let outcome = Client::builder().child(Command::new("/no/such/program")).connect().await;
+    let outcome = legacy_client().child(Command::new("/no/such/program")).connect().await;
     assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
     for (script, text) in [
         ("exit 3", "the server ended (exit status: 3) before it answered; what it wrote to its stderr may say why"),
@@ -54,7 +60,7 @@ async fn a_program_that_is_no_server_is_a_readable_error() {
             "the server ended (exit status: 0) before it answered; what it wrote to its stderr may say why",
         ),
     ] {
-        let outcome = Client::builder().child(shell(script)).connect().await;
+        let outcome = legacy_client().child(shell(script)).connect().await;
         assert_eq!(outcome.unwrap_err().to_string(), text);
     }
 }
@@ -63,7 +69,7 @@ async fn a_program_that_is_no_server_is_a_readable_error() {
 async fn a_server_that_answers_nothing_is_ended() {
     let mut command = shell("sleep 1000");
     let life = watch(&mut command);
-    let hurried = Client::builder().configure(|config| config.initialize_timeout = Duration::from_millis(100));
+    let hurried = legacy_client().configure(|config| config.initialize_timeout = Duration::from_millis(100));
     let outcome = timeout(BOUND, hurried.child(command).connect()).await.unwrap();
     let Err(Error::Failed { reason: Failed::TimedOut { .. }, .. }) = outcome else { panic!("{outcome:?}") };
     ended(life).await;
@@ -87,7 +93,7 @@ async fn st17_st18_a_server_is_ended_with_all_that_it_has_started() {
         tokio::spawn(async move {
             let mut command = server(script);
             let mut life = watch(&mut command);
-            let client = Client::builder().child(command).connect().await.expect(what);
+            let client = legacy_client().child(command).connect().await.expect(what);
             timeout(BOUND, client.close()).await.expect(what);
             // The processes that it has started are killed, and the client does not wait for them.
             assert!(what != "it does neither" || !life.goes_on(), "{what}: the process is there");
@@ -107,7 +113,7 @@ async fn closing_waits_until_the_process_has_ended() {
     let _ = std::fs::remove_file(&marker);
     let mut command = server(&format!("cat >/dev/null; sleep 0.3; : >'{}'", marker.display()));
     let life = watch(&mut command);
-    let client = Client::builder().child(command).connect().await.unwrap();
+    let client = legacy_client().child(command).connect().await.unwrap();
     timeout(BOUND, client.close()).await.unwrap();
     assert!(marker.exists());
     ended(life).await;
@@ -150,7 +156,7 @@ async fn er06_a_server_that_cannot_be_started_again_is_an_error_at_once() {
 async fn a_server_whose_client_is_dropped_is_ended_too() {
     let mut command = server("cat >/dev/null; echo by itself >&2");
     let life = watch(&mut command);
-    drop(Client::builder().child(command).connect().await.unwrap());
+    drop(legacy_client().child(command).connect().await.unwrap());
     assert_eq!(ended(life).await, "by itself\n");
 }
 
@@ -159,7 +165,7 @@ fn a_server_does_not_outlive_the_runtime() {
     let mut command = server("trap '' TERM; sleep 1000; true");
     let life = watch(&mut command);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let client = runtime.block_on(Client::builder().child(command).connect()).unwrap();
+    let client = runtime.block_on(legacy_client().child(command).connect()).unwrap();
     drop(runtime);
     let other = tokio::runtime::Runtime::new().unwrap();
     assert_eq!(other.block_on(ended(life)), "");
@@ -179,7 +185,7 @@ fn defect_mutants_a_runtime_that_is_dropped_without_close_leaves_no_grandchildre
         let mut life = watch(&mut command);
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let client = runtime.block_on(async {
-            let client = Client::builder().child(command).connect().await.unwrap();
+            let client = legacy_client().child(command).connect().await.unwrap();
             // The servers that exit have exited by then.
             tokio::time::sleep(Duration::from_millis(600)).await;
             client
@@ -197,7 +203,7 @@ fn defect_mutants_a_runtime_that_is_dropped_while_a_client_closes_leaves_no_gran
     let mut command = server("trap '' TERM; (trap '' TERM; sleep 1000; true) & sleep 1000; true");
     let mut life = watch(&mut command);
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let client = runtime.block_on(Client::builder().child(command).connect()).unwrap();
+    let client = runtime.block_on(legacy_client().child(command).connect()).unwrap();
     runtime.block_on(async { timeout(Duration::from_millis(100), client.close()).await.unwrap_err() });
     assert!(life.goes_on());
     drop(runtime);
@@ -209,7 +215,7 @@ async fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() 
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("bad-lines-tokio");
     for case in BAD_SERVERS {
         let legacy = |config: &mut client::Config| config.versions = vec![ProtocolVersion::V2025_11_25];
-        let client = Client::builder().configure(legacy).child(shell(&case.script(&folder))).connect().await.unwrap();
+        let client = legacy_client().configure(legacy).child(shell(&case.script(&folder))).connect().await.unwrap();
         // The outcome must come at once: a later one would be a timeout.
         case.judge(client.request("tools/call", None).await);
         assert_eq!(client.request("tools/list", None).await.unwrap(), Json::empty_object(), "{}", case.name);

@@ -12,10 +12,16 @@ use mcp_proto::{
     ErrorObject, Failed, Instant, Json, Method, Notification, Output, ProtocolVersion, SessionKey, Stdio, StdioAction,
     Ticket, code,
 };
+use mcp_testkit::http_client::legacy_versions;
 use mcp_tokio::{Builder, Client, Error, Handler, Incoming, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
@@ -94,7 +100,7 @@ async fn a_conversation_in_memory() {
         }
     }
     let (sender, mut received) = mpsc::unbounded_channel();
-    let builder = Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(Roots(sender));
+    let builder = legacy_client().capabilities(json(r#"{"roots":{}}"#)).handler(Roots(sender));
     let (client, _) = connect(builder).await;
     assert_eq!(client.version().as_str(), "2025-11-25");
     assert_eq!(client.transport(), None, "a byte stream is no HTTP");
@@ -122,7 +128,7 @@ async fn a_conversation_in_memory() {
 
 #[tokio::test]
 async fn the_server_receives_what_the_builder_was_given() {
-    let builder = Client::builder().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
+    let builder = legacy_client().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
     let (ours, mut theirs) = duplex(4096);
     let (read, write) = split(ours);
     tokio::spawn(builder.versions([ProtocolVersion::V2025_03_26]).stream(read, write).connect());
@@ -194,7 +200,7 @@ async fn handlers_that_are_stuck_are_ended_with_the_client() {
     ] {
         let ((begun, mut has_begun), (dropped, mut is_dropped)) =
             (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-        let builder = Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(Stuck { begun, dropped });
+        let builder = legacy_client().capabilities(json(r#"{"roots":{}}"#)).handler(Stuck { begun, dropped });
         let (client, mut theirs) = connect_by_hand(builder).await;
         theirs.write_all(format!("{message}\n").as_bytes()).await.unwrap();
         has_begun.recv().await.unwrap();
@@ -213,7 +219,7 @@ async fn handlers_that_are_stuck_are_ended_with_the_client() {
 /// Messages that were accepted before the end are written, as long as the server reads.
 #[tokio::test(start_paused = true)]
 async fn the_last_lines_are_written_before_the_stream_ends_and_the_end_takes_no_time() {
-    let (client, mut theirs) = connect_by_hand(Client::builder()).await;
+    let (client, mut theirs) = connect_by_hand(legacy_client()).await;
     let filler = json(&format!("{{\"filler\":\"{}\"}}", "x".repeat(100_000)));
     client.notify(Notification::with_params("notifications/last", filler)).await.unwrap();
     let mut written = String::new();
@@ -229,7 +235,7 @@ async fn the_last_lines_are_written_before_the_stream_ends_and_the_end_takes_no_
 #[tokio::test(start_paused = true)]
 async fn a_server_that_has_closed_its_input_is_read_for_a_limited_time() {
     let ((ours, mut theirs), (answers, mut answering)) = (duplex(4096), duplex(4096));
-    let connecting = tokio::spawn(Client::builder().stream(answers, ours).connect());
+    let connecting = tokio::spawn(legacy_client().stream(answers, ours).connect());
     assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
     let result = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
     let line = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}}\n");
@@ -257,7 +263,7 @@ async fn read_some(stream: &mut DuplexStream) -> Vec<u8> {
 
 #[tokio::test]
 async fn many_calls_at_one_time_through_a_narrow_pipe() {
-    let (client, _) = connect(Client::builder()).await;
+    let (client, _) = connect(legacy_client()).await;
     let calls: Vec<_> = (0..200)
         .map(|n| {
             let client = client.clone();
@@ -296,14 +302,14 @@ async fn defect_k7_a_handler_that_panics_fails_its_request_and_is_called_again()
     }
     let (sender, mut received) = mpsc::unbounded_channel();
     let handler = Panics(sender.clone(), AtomicUsize::new(0));
-    let (client, _) = connect(Client::builder().capabilities(json(r#"{"roots":{}}"#)).handler(handler)).await;
+    let (client, _) = connect(legacy_client().capabilities(json(r#"{"roots":{}}"#)).handler(handler)).await;
     for expected in ["Error", "Error", "Result", "Result"] {
         let asked = client.request("ask", None).await.unwrap();
         assert!(asked.to_text().contains(expected), "{}", asked.to_text());
     }
     assert_eq!((received.recv().await, received.recv().await), (Some(2), Some(3)));
 
-    let (client, _) = connect(Client::builder().handler(Panics(sender, AtomicUsize::new(0)))).await;
+    let (client, _) = connect(legacy_client().handler(Panics(sender, AtomicUsize::new(0)))).await;
     for _ in 0..4 {
         client.request("count", None).await.unwrap();
     }
@@ -334,7 +340,7 @@ async fn defect_k7_a_service_whose_notification_handler_panics_receives_the_next
         mcp_tokio::Server::new(Config::new("s", "1"), Panics(sender)).serve_stream(read, write).await
     });
     let (read, write) = split(ours);
-    let client = Client::builder().stream(read, write).connect().await.unwrap();
+    let client = legacy_client().stream(read, write).connect().await.unwrap();
     for method in ["notifications/first", "notifications/second"] {
         client.notify(Notification::new(method)).await.unwrap();
     }
@@ -350,7 +356,7 @@ async fn defect_k7_a_service_whose_notification_handler_panics_receives_the_next
 #[tokio::test(start_paused = true)]
 async fn defect_k1_while_the_answers_to_a_flood_wait_no_more_of_it_is_read() {
     let few = |config: &mut client::Config| config.limits.queue_bytes = 64 * 1024;
-    let (client, mut theirs) = connect_by_hand(Client::builder().configure(few)).await;
+    let (client, mut theirs) = connect_by_hand(legacy_client().configure(few)).await;
     let flood = "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n".repeat(100);
     let mut read = 0;
     while timeout(Duration::from_secs(1), theirs.write_all(flood.as_bytes())).await.is_ok() {
@@ -373,7 +379,7 @@ async fn defect_k1_while_the_answers_to_a_flood_wait_no_more_of_it_is_read() {
 /// Outcomes do not wait until there is room for other messages.
 #[tokio::test(start_paused = true)]
 async fn defect_k1_a_call_ends_at_its_timeout_while_the_server_reads_nothing() {
-    let (client, theirs) = connect_by_hand(Client::builder()).await;
+    let (client, theirs) = connect_by_hand(legacy_client()).await;
     let large = json(&format!("{{\"x\":\"{}\"}}", "x".repeat(1 << 20)));
     let started = tokio::time::Instant::now();
     let mut calls = Vec::new();
@@ -395,14 +401,14 @@ async fn defect_k1_a_call_ends_at_its_timeout_while_the_server_reads_nothing() {
 fn defect_b13_clients_do_not_share_a_seed() {
     let mut seeds = Vec::new();
     for _ in 0..3 {
-        let _ = Client::builder().configure(|config| seeds.push(config.seed));
+        let _ = legacy_client().configure(|config| seeds.push(config.seed));
     }
     assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != 0, "{seeds:?}");
 }
 
 #[tokio::test]
 async fn dropping_a_calls_future_cancels_the_call() {
-    let (client, mut cancelled) = connect(Client::builder()).await;
+    let (client, mut cancelled) = connect(legacy_client()).await;
     assert!(timeout(Duration::from_millis(50), client.request("wait", None)).await.is_err());
     timeout(Duration::from_secs(5), cancelled.recv()).await.unwrap().unwrap();
     let call = client.call(Call::new("wait")).await.unwrap();
@@ -413,7 +419,7 @@ async fn dropping_a_calls_future_cancels_the_call() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_not_answered_fails_in_time() {
-    let (client, mut cancelled) = connect(Client::builder().request_timeout(Duration::from_secs(20))).await;
+    let (client, mut cancelled) = connect(legacy_client().request_timeout(Duration::from_secs(20))).await;
     let outcome = client.request("wait", None).await;
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::TimedOut { .. }, .. })), "{outcome:?}");
     cancelled.recv().await.unwrap();
@@ -421,7 +427,7 @@ async fn a_call_that_is_not_answered_fails_in_time() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_before_the_task_took_it_is_not_sent() {
-    let (client, mut theirs) = connect_by_hand(Client::builder()).await;
+    let (client, mut theirs) = connect_by_hand(legacy_client()).await;
     tokio::select! {
         biased;
         outcome = client.request("dropped", None) => panic!("{outcome:?}"),
@@ -438,7 +444,7 @@ async fn a_call_that_is_dropped_before_the_task_took_it_is_not_sent() {
 
 #[tokio::test]
 async fn the_end_of_the_stream_fails_what_waits() {
-    let (client, theirs) = connect_by_hand(Client::builder()).await;
+    let (client, theirs) = connect_by_hand(legacy_client()).await;
     let call = client.call(Call::new("tools/list")).await.unwrap();
     drop(theirs);
     assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Closed, .. })));

@@ -12,10 +12,16 @@ use mcp_proto::client::Call;
 use mcp_proto::model::{ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
 use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server, modern_server};
 use mcp_testkit::messages::{INITIALIZED, initialize, request, result};
-use mcp_tokio::{Change, Client, Error, HttpOptions, Incoming, Proxy, Server, StateKeys, reqwest};
+use mcp_tokio::{Builder, Change, Client, Error, HttpOptions, Incoming, Proxy, Server, StateKeys, reqwest};
 use tower_service::Service as _;
+
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
 
 /// The text that must not be printed, neither as text nor as a list of numbers.
 const SECRET: &str = "marked-secret";
@@ -50,7 +56,7 @@ async fn client_forms(forms: &mut Forms) {
         connection.json(result(&asked.id, &format!("\"{SECRET}\"")))
     }));
     let url = format!("{}?key={SECRET}", server.url());
-    let builder = Client::builder().name("n", SECRET).capabilities(secret());
+    let builder = legacy_client().name("n", SECRET).capabilities(secret());
     forms.add("Builder", &builder);
     let own = reqwest::Client::builder()
         .user_agent(SECRET)
@@ -60,7 +66,7 @@ async fn client_forms(forms: &mut Forms) {
     let direct = reqwest::Client::builder().no_proxy();
     let client = builder.http_options(HttpOptions::new().client(direct)).connect().await.unwrap();
     let builder =
-        Client::builder().http(&url).unwrap().bearer(SECRET).unwrap().http_options(HttpOptions::new().client(own));
+        legacy_client().http(&url).unwrap().bearer(SECRET).unwrap().http_options(HttpOptions::new().client(own));
     forms.add("Builder", &builder);
     forms.add("Client", &client);
     let call = client.call(Call::new("wait").params(secret())).await.unwrap();
@@ -150,9 +156,9 @@ fn proxy_forms(forms: &mut Forms) {
         command
     };
     forms.add("HttpOptions", &HttpOptions::new().client(reqwest::Client::builder().user_agent(SECRET)));
-    forms.add("HttpServer", &Client::builder().http(&url).unwrap().bearer(SECRET).unwrap());
-    forms.add("ChildServer", &Client::builder().child(command()));
-    forms.add("StreamServer", &Client::builder().stream(tokio::io::empty(), tokio::io::sink()));
+    forms.add("HttpServer", &legacy_client().http(&url).unwrap().bearer(SECRET).unwrap());
+    forms.add("ChildServer", &legacy_client().child(command()));
+    forms.add("StreamServer", &legacy_client().stream(tokio::io::empty(), tokio::io::sink()));
     let mut http = mcp_proto::client::HttpConfig::new(&url).unwrap();
     http.header("Authorization", SECRET).unwrap();
     let proxy = Proxy::http(http, HttpOptions::new(), mcp_proto::relay::Config::default()).unwrap();

@@ -21,9 +21,10 @@ use authority::Authority;
 use mcp_proto::client::{Call, HttpConfig, HttpTransport};
 use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{Duplex, LoopbackServer, echo_server, mcp_server};
 use mcp_testkit::messages::{event, result};
-use mcp_tokio::{Client, Error, Handler, HttpOptions, Observation, reqwest};
+use mcp_tokio::{Builder, Client, Error, Handler, HttpOptions, Observation, reqwest};
 use running::{Running, json};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
@@ -31,8 +32,13 @@ use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 use tokio::time::timeout;
 
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
+
 async fn connect(url: &str) -> Client {
-    Client::builder().http(url).unwrap().connect().await.unwrap()
+    legacy_client().http(url).unwrap().connect().await.unwrap()
 }
 
 fn failure(outcome: Result<Json, Error>) -> Failed {
@@ -50,11 +56,11 @@ fn has_seen(server: &LoopbackServer, text: &str) -> bool {
 #[tokio::test]
 async fn defect_x1_a_url_that_has_no_one_reading_is_refused() {
     for (url, text) in REFUSED_URLS {
-        let error = Client::builder().http(url).err().unwrap_or_else(|| panic!("{url}"));
+        let error = legacy_client().http(url).err().unwrap_or_else(|| panic!("{url}"));
         assert!(error.to_string().contains(text), "{url:?}: {error}");
     }
     for (url, _) in ACCEPTED_URLS {
-        assert!(Client::builder().http(url).is_ok(), "{url}");
+        assert!(legacy_client().http(url).is_ok(), "{url}");
     }
     let server = echo_server();
     connect(&format!("{}/münchen?q=ö", server.url())).await.close().await;
@@ -83,7 +89,7 @@ async fn a_whole_conversation() {
     }
     let server = Running::new();
     let (sender, received) = channel();
-    let builder = Client::builder().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person(sender));
+    let builder = legacy_client().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person(sender));
     let client = builder.http(&server.url).unwrap().connect().await.unwrap();
     assert_eq!(client.version().as_str(), "2025-11-25");
     assert_eq!(client.transport(), Some(HttpTransport::StreamableHttp));
@@ -150,7 +156,7 @@ async fn dropping_a_call_cancels_it_at_the_server_and_delays_no_other() {
     // The cancellation is sent because the server has read the request, not because the stream was given up after
     // `linger`.
     let patient = |http: &mut HttpConfig| http.linger = Duration::from_secs(3600);
-    let client = Client::builder().http(&server.url()).unwrap().configure_http(patient).connect().await.unwrap();
+    let client = legacy_client().http(&server.url()).unwrap().configure_http(patient).connect().await.unwrap();
     let call = client.call(Call::new("tools/call").params(json(r#"{"forever":1}"#))).await.unwrap();
     client.request("tools/call", None).await.unwrap();
     eventually(&server, "forever").await;
@@ -206,7 +212,7 @@ fn closing_ends_every_exchange() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let patient = |http: &mut HttpConfig| http.linger = Duration::from_secs(3600);
-        let client = Client::builder().http(&server.url()).unwrap().configure_http(patient).connect().await.unwrap();
+        let client = legacy_client().http(&server.url()).unwrap().configure_http(patient).connect().await.unwrap();
         let call = client.call(Call::new("tools/call")).await.unwrap();
         eventually(&server, "tools/call").await;
         client.close().await;
@@ -217,7 +223,7 @@ fn closing_ends_every_exchange() {
 
 #[tokio::test]
 async fn an_http_client_that_cannot_be_set_up_is_a_readable_error() {
-    let builder = Client::builder().http("http://127.0.0.1:1/mcp").unwrap();
+    let builder = legacy_client().http("http://127.0.0.1:1/mcp").unwrap();
     let error = builder
         .http_options(HttpOptions::new().client(reqwest::Client::builder().user_agent("\n")))
         .connect()
@@ -242,7 +248,7 @@ async fn late_answers_fail_in_time_and_the_next_call_succeeds() {
     let calls = LATE_ANSWERS.iter().map(|case| {
         tokio::spawn(async {
             let server = case.server();
-            let builder = Client::builder().http(&server.url()).unwrap().request_timeout(PATIENCE.0);
+            let builder = legacy_client().http(&server.url()).unwrap().request_timeout(PATIENCE.0);
             let client = builder.connect().await.unwrap();
             let outcome = client.request("tools/call", None).await;
             case.judge(outcome);
@@ -258,7 +264,7 @@ async fn late_answers_fail_in_time_and_the_next_call_succeeds() {
 async fn bad_handshakes_are_readable_errors_or_are_tolerated() {
     for case in BAD_HANDSHAKES {
         let server = (case.server)();
-        let outcome = match Client::builder().http(&server.url()).unwrap().connect().await {
+        let outcome = match legacy_client().http(&server.url()).unwrap().connect().await {
             Ok(client) => client.request("tools/call", None).await,
             Err(error) => Err(error),
         };
@@ -280,7 +286,7 @@ async fn credentials_stay_on_their_origin() {
         };
         connection.reply("307 Temporary Redirect", &[("location", to)], "")
     });
-    let builder = Client::builder().http(&server.url()).unwrap().bearer("secret").unwrap();
+    let builder = legacy_client().http(&server.url()).unwrap().bearer("secret").unwrap();
     let client = builder.header("X-Api-Key", "key").unwrap().connect().await.unwrap();
     let reason = failure(client.request("tools/call", Some(json(r#"{"away":1}"#))).await);
     assert!(matches!(reason, Failed::Redirected { reason: RedirectRefused::CrossOrigin, to: Some(_) }), "{reason}");
@@ -302,7 +308,7 @@ async fn credentials_stay_on_their_origin() {
         connection.chunk(format!("event: endpoint\ndata: {far}\n\n"))?;
         connection.hang()
     });
-    let builder = Client::builder().http(&server.url()).unwrap().bearer("secret").unwrap();
+    let builder = legacy_client().http(&server.url()).unwrap().bearer("secret").unwrap();
     let Err(Error::Failed { reason, .. }) = builder.connect().await else { panic!() };
     assert_eq!(reason, Failed::EndpointRejected);
     assert!(elsewhere.requests().is_empty());
@@ -322,14 +328,14 @@ async fn an_unreachable_server_is_a_readable_error() {
     ] {
         let direct = reqwest::Client::builder().no_proxy();
         let outcome =
-            Client::builder().http(url).unwrap().http_options(HttpOptions::new().client(direct)).connect().await;
+            legacy_client().http(url).unwrap().http_options(HttpOptions::new().client(direct)).connect().await;
         let error = outcome.unwrap_err().to_string();
         assert!(error.starts_with(text), "{error}");
     }
-    assert!(matches!(Client::builder().http("no url"), Err(Error::Usage(_))));
+    assert!(matches!(legacy_client().http("no url"), Err(Error::Usage(_))));
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/mcp", silent.local_addr().unwrap());
-    let hurried = Client::builder().configure(|config| config.initialize_timeout = Duration::from_millis(100));
+    let hurried = legacy_client().configure(|config| config.initialize_timeout = Duration::from_millis(100));
     let error = hurried.http(&url).unwrap().connect().await.unwrap_err().to_string();
     assert_eq!(error, format!("the server at {url} did not answer within 100ms"));
 }
@@ -400,7 +406,7 @@ async fn nothing_more_is_read_while_the_application_is_behind() {
 async fn defect_b3_as_many_requests_are_with_the_server_as_the_application_allows() {
     const MANY: usize = 70;
     let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
-    let client = Client::builder().http(&server.url()).unwrap().max_requests(MANY).connect().await.unwrap();
+    let client = legacy_client().http(&server.url()).unwrap().max_requests(MANY).connect().await.unwrap();
     let mut calls = Vec::new();
     for _ in 0..=MANY {
         calls.push(client.call(Call::new("tools/call")).await.unwrap());
@@ -427,8 +433,7 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_names_the_cause
     };
     let plain = LoopbackServer::start_with(refuse, |_, connection| connection.hang());
     let url = plain.url().replace("http:", "https:");
-    let outcome =
-        Client::builder().http(&url).unwrap().http_options(HttpOptions::new().client(direct())).connect().await;
+    let outcome = legacy_client().http(&url).unwrap().http_options(HttpOptions::new().client(direct())).connect().await;
     assert_eq!(
         outcome.unwrap_err().to_string(),
         format!(
@@ -443,7 +448,7 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_names_the_cause
         connection.raw(b"\x15\x03\x01\x00\x02\x02\x46")
     });
     let url = encrypted.url();
-    let error = Client::builder().http(&url).unwrap().connect().await.unwrap_err().to_string();
+    let error = legacy_client().http(&url).unwrap().connect().await.unwrap_err().to_string();
     let reason = "it does not speak HTTP/1.1; if it is a TLS server, its URL begins with https://";
     assert!(error.starts_with(&format!("the server at {url} ")) && error.ends_with(reason), "{error}");
 }
@@ -456,7 +461,7 @@ async fn defect_b5_a_self_signed_certificate_of_an_authority_is_an_error_that_st
     let server = authority::server_with(own);
     let url = authority::url(&server);
     let client = reqwest::Client::builder().tls_certs_only([trusted]);
-    let error = Client::builder()
+    let error = legacy_client()
         .http(&url)
         .unwrap()
         .http_options(HttpOptions::new().client(client))
@@ -485,7 +490,7 @@ async fn a_handler_observes_what_needs_no_answer() {
         connection.finish()
     }));
     let (seen, mut observed) = tokio::sync::mpsc::unbounded_channel();
-    let client = Client::builder().handler(Observing(seen)).http(&server.url()).unwrap().connect().await.unwrap();
+    let client = legacy_client().handler(Observing(seen)).http(&server.url()).unwrap().connect().await.unwrap();
     client.request("tools/call", None).await.unwrap();
     let observation = timeout(Duration::from_secs(20), observed.recv()).await.unwrap();
     assert!(matches!(observation, Some(Observation::Faulted(_))), "{observation:?}");
@@ -498,7 +503,7 @@ async fn certificates_are_checked_as_the_callers_http_client_is_configured() {
     let url = authority::url(&server);
     let certificate = |authority: &Authority| reqwest::Certificate::from_pem(authority.pem().as_bytes()).unwrap();
     let connect = |client: reqwest::ClientBuilder| {
-        Client::builder().http(&url).unwrap().http_options(HttpOptions::new().client(client)).connect()
+        legacy_client().http(&url).unwrap().http_options(HttpOptions::new().client(client)).connect()
     };
 
     for (trusted, text) in [

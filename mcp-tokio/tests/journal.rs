@@ -10,15 +10,21 @@ use std::time::Duration;
 
 use mcp_proto::server::Config;
 use mcp_proto::{Json, Notification};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::echo_server;
 use mcp_testkit::messages::{initialize_result, result};
-use mcp_tokio::{Client, Handler, Incoming, Server};
+use mcp_tokio::{Builder, Client, Handler, Incoming, Server};
 use tokio::io::{duplex, split};
 use tokio::process::Command;
 use tokio::time::timeout;
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Level};
 use tracing_subscriber::fmt::format::FmtSpan;
+
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
 
 /// Everything that this thread has logged since this was created.
 #[derive(Clone, Default)]
@@ -64,7 +70,7 @@ async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
     let script = format!("read -r request; echo '{answer}'; {output}; cat >/dev/null");
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
-    let client = Client::builder().child(command).log_stderr().connect().await.unwrap();
+    let client = legacy_client().child(command).log_stderr().connect().await.unwrap();
     let logged = timeout(Duration::from_secs(10), async {
         while !journal.text().contains("mcp_tokio::stderr: three\n") {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -84,7 +90,7 @@ async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
 async fn the_log_contains_what_happened_and_no_secret() {
     let (journal, _guard) = Journal::begin();
     let server = echo_server();
-    let builder = Client::builder().http(&format!("{}?key=secret-1", server.url())).unwrap();
+    let builder = legacy_client().http(&format!("{}?key=secret-1", server.url())).unwrap();
     let client = builder.bearer("secret-2").unwrap().connect().await.unwrap();
     let arguments = Json::parse(r#"{"name":"secret-3"}"#.to_owned()).unwrap();
     client.request("tools/call", Some(arguments)).await.unwrap();
@@ -123,7 +129,7 @@ async fn an_unexpected_end_and_a_slow_handler_are_logged_as_warnings() {
         let answer = result("1", &initialize_result("2025-11-25"));
         let notifications = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/x\"}\n".repeat(count);
         theirs.write_all(format!("{answer}\n{notifications}").as_bytes()).await.unwrap();
-        let client = Client::builder().handler(Stuck).stream(read, write).connect().await.unwrap();
+        let client = legacy_client().handler(Stuck).stream(read, write).connect().await.unwrap();
         client.notify(Notification::new("notifications/y")).await.unwrap();
         if is_closed {
             client.close().await;

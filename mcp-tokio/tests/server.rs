@@ -11,6 +11,7 @@ use std::time::Duration;
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{Config, HttpConfig, InputRequired, LoggingLevel, Principal, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification, SessionKey, code};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{self, INITIALIZED};
 use mcp_testkit::raw_client::RawClient;
@@ -22,6 +23,11 @@ use tokio::runtime;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
+
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
 
 tests::wire_tests!(Running::with);
 
@@ -184,7 +190,7 @@ impl Handler for Person {
 
 #[tokio::test]
 async fn a_conversation_between_both_ends_of_this_crate() {
-    let builder = Client::builder().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person);
+    let builder = legacy_client().capabilities(json(r#"{"elicitation":{}}"#)).handler(Person);
     let (client, serving) = in_memory(serve, builder).await;
     let odd = json(r#"{"a":12345678901234567890,"b":1.0,"c":"\u00e9"}"#);
     assert_eq!(client.request("echo", Some(odd.clone())).await.unwrap(), odd, "byte for byte");
@@ -279,7 +285,7 @@ async fn cx_03_the_handler_of_a_cancelled_call_is_dropped() {
             std::future::pending().await
         }
     };
-    let (client, _) = in_memory(service, Client::builder()).await;
+    let (client, _) = in_memory(service, legacy_client()).await;
     client.call(Call::new("wait")).await.unwrap().cancel();
     timeout(Duration::from_secs(5), is_dropped).await.unwrap().unwrap();
 }
@@ -300,7 +306,7 @@ async fn a_request_to_the_client_is_cancelled_when_its_future_is_dropped() {
         // The end of the request would also cancel its request to the client.
         std::future::pending().await
     };
-    let builder = Client::builder()
+    let builder = legacy_client()
         .capabilities(json(r#"{"elicitation":{}}"#))
         .handler(Slow(Mutex::new(Some(Held(Some(dropped))))));
     let (client, _) = in_memory(service, builder).await;
@@ -391,7 +397,7 @@ async fn notifications_and_the_end_of_a_session_are_reported_in_order() {
         }
     }
     let (sender, mut events) = mpsc::unbounded_channel();
-    let (client, _) = in_memory(Listening(sender), Client::builder()).await;
+    let (client, _) = in_memory(Listening(sender), legacy_client()).await;
     for method in ["a", "b"] {
         client.notify(Notification::new(method)).await.unwrap();
     }
@@ -453,7 +459,7 @@ async fn defect_b22_a_service_receives_the_resources_that_it_has_to_watch() {
         service.serve_stream(read, write).await
     });
     let (read, write) = split(ours);
-    let client = Client::builder().handler(Changes(change)).stream(read, write).connect().await.unwrap();
+    let client = legacy_client().handler(Changes(change)).stream(read, write).connect().await.unwrap();
     let mut next = async || timeout(Duration::from_secs(60), reported.recv()).await.unwrap().unwrap();
     // While the service handles the first subscription, others come and go; only their net changes are reported
     // afterwards.
@@ -492,8 +498,8 @@ async fn defect_b22_over_http_a_service_receives_the_resources_of_all_clients_to
     let serving = tokio::spawn(async move { serving.serve(listener).await });
     let mut next = async || timeout(Duration::from_secs(60), reported.recv()).await.unwrap().unwrap();
     let (change, mut changed) = mpsc::unbounded_channel();
-    let first = Client::builder().handler(Changes(change)).http(&url).unwrap().connect().await.unwrap();
-    let second = Client::builder().http(&url).unwrap().connect().await.unwrap();
+    let first = legacy_client().handler(Changes(change)).http(&url).unwrap().connect().await.unwrap();
+    let second = legacy_client().http(&url).unwrap().connect().await.unwrap();
     subscribe(&first, "subscribe", "a:1").await;
     assert_eq!(next().await, "+a:1");
     subscribe(&second, "subscribe", "a:1").await;
@@ -670,7 +676,7 @@ async fn defect_b21_the_service_is_found_wherever_a_router_has_mounted_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_megabytes_cross_in_both_directions() {
-    let (client, _) = in_memory(serve, Client::builder()).await;
+    let (client, _) = in_memory(serve, legacy_client()).await;
     let params = Json::empty_object().with_member("text", &Json::from("x".repeat(10 << 20).as_str()));
     assert_eq!(client.request("echo", Some(params.clone())).await.unwrap(), params);
 }
@@ -838,7 +844,7 @@ async fn a_handler_receives_the_whole_context_of_its_request() {
         let texts: Vec<_> = about.iter().map(Json::to_text).collect();
         Ok::<_, ErrorObject>(json(&format!(r#"{{"seen":[{}]}}"#, texts.join(","))))
     };
-    let builder = Client::builder().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
+    let builder = legacy_client().name("app", "7").capabilities(json(r#"{"roots":{}}"#));
     let (client, _) = in_memory(seen, builder).await;
     let found = client.request("m", Some(json(r#"{"a":1.0}"#))).await.unwrap().to_text().into_owned();
     let begin = r#"{"seen":["m",{"a":1.0},"2025-11-25","2025-11-25",{"roots":{}},{"name":"app","version":"7"},"anonymous","none","#;
@@ -932,7 +938,7 @@ async fn dropping_the_last_clone_of_a_service_ends_its_sessions_and_handlers() {
         let service = Ending(sender, Mutex::new(Some(Held(Some(dropped)))));
         let mut next = async || timeout(Duration::from_secs(5), events.recv()).await.unwrap();
         if is_stream {
-            let (client, serving) = in_memory(service, Client::builder()).await;
+            let (client, serving) = in_memory(service, legacy_client()).await;
             let call = client.call(Call::new("m")).await.unwrap();
             assert_eq!(next().await, Some("begun"));
             serving.abort();
@@ -970,7 +976,7 @@ async fn rp9_every_notification_is_handed_over_unless_too_many_wait() {
         }
     }
     let (count, may_go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
-    let (client, _) = in_memory(Counting(Arc::clone(&count), Arc::clone(&may_go_on)), Client::builder()).await;
+    let (client, _) = in_memory(Counting(Arc::clone(&count), Arc::clone(&may_go_on)), legacy_client()).await;
     let notify = async |times: usize| {
         for _ in 0..times {
             client.notify(Notification::new("counted")).await.unwrap();

@@ -9,11 +9,17 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, Config};
 use mcp_proto::{Failed, Json, ProtocolVersion};
-use mcp_tokio::{Client, Error, InFlight};
+use mcp_testkit::http_client::legacy_versions;
+use mcp_tokio::{Builder, Client, Error, InFlight};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, params};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+
+/// A client for servers that begin with `initialize`.
+fn legacy_client() -> Builder {
+    Client::builder().versions(legacy_versions())
+}
 
 /// The event that ends the calls of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +98,7 @@ async fn with_child(reading: Reading, ending: Ending) {
     let what = format!("{reading:?}, {ending:?}");
     let mut command = if ending == Ending::EndOfInput { reading.child_whose_output_ends() } else { reading.child() };
     let mut life = Life::of(&mut command);
-    let client = Client::builder().configure(configure(ending)).child(Command::from(command)).connect().await.unwrap();
+    let client = legacy_client().configure(configure(ending)).child(Command::from(command)).connect().await.unwrap();
     let calls = call(&client, MORE_THAN_A_PIPE).await;
     assert!(life.goes_on(), "{what}");
     // If the server has closed its input, the connection ends after reading has continued for a while.
@@ -118,7 +124,7 @@ async fn with_child(reading: Reading, ending: Ending) {
 async fn with_socket(reading: Reading, ending: Ending) {
     let what = format!("{reading:?}, {ending:?}");
     let server = reading.server();
-    let client = Client::builder().configure(configure(ending)).http(&server.url()).unwrap().connect().await.unwrap();
+    let client = legacy_client().configure(configure(ending)).http(&server.url()).unwrap().connect().await.unwrap();
     let calls = call(&client, MORE_THAN_A_SOCKET).await;
     // If the server closes the connection, the call fails at once.
     let is_closed = |reason: &Failed| matches!(reason, Failed::Broken { .. } | Failed::Unreachable { .. });
@@ -173,7 +179,7 @@ async fn defect_k1_an_answer_that_follows_a_closed_stdin_is_delivered() {
     let mut command = Command::new("sh");
     let answer = mcp_testkit::messages::result("1", &mcp_testkit::messages::initialize_result("2025-11-25"));
     command.args(["-c", script, &answer]);
-    let client = Client::builder().configure(configure(Ending::Close)).child(command).connect().await.unwrap();
+    let client = legacy_client().configure(configure(Ending::Close)).child(command).connect().await.unwrap();
     let first = client.call(Call::new("tools/call").params(params(10))).await.unwrap();
     let mut others = Vec::new();
     // At some point, one of them detects that the pipe is closed.

@@ -166,6 +166,6 @@ pub const MODERN_ANSWERS: &[ModernAnswer] = &[
         name: "HM12: an intermediary that forces an older revision",
         method: "server/discover",
         answer: |_, connection| connection.reply("400 Bad Request", &[], ""),
-        expected: Err("speaks none of the revisions of MCP that this client is set to speak"),
+        expected: Err("supports none of the revisions of MCP that this client may use"),
     },
 ];

@@ -50,7 +50,7 @@ fn a_client_of_every_revision_and_a_server_agree_on_the_newest() {
 }
 
 /// The revisions that a client or a server supports: only a legacy one, only a modern one, or all.
-const SPOKEN: [&[ProtocolVersion]; 3] =
+const SUPPORTED: [&[ProtocolVersion]; 3] =
     [&[ProtocolVersion::V2025_11_25], &[ProtocolVersion::V2026_07_28], ProtocolVersion::ALL];
 
 fn check(pair: &Pair, requests: usize) -> Result<(), TestCaseError> {
@@ -70,13 +70,13 @@ fn check(pair: &Pair, requests: usize) -> Result<(), TestCaseError> {
 
 #[test]
 fn a_relay_joins_every_client_to_every_server() {
-    for client in SPOKEN {
-        for server in SPOKEN {
+    for client in SUPPORTED {
+        for server in SUPPORTED {
             // Not every seed gives a result: some servers ask for input that a client of another revision cannot be
             // asked for.
             let answered = (0..40).flat_map(|seed| {
                 let pair = converse_in(Pair::joined(seed, client, server), &[("hello".to_owned(), None)]);
-                let newest = |spoken: &[ProtocolVersion]| spoken.iter().max().copied();
+                let newest = |supported: &[ProtocolVersion]| supported.iter().max().copied();
                 assert_eq!(pair.client.version(), newest(client), "{:#?}", pair.trace);
                 let asked = pair.asked;
                 pair.outcomes.into_iter().map(move |(_, outcome)| (outcome, asked))
@@ -107,7 +107,7 @@ proptest! {
         server in 0_usize..3,
         requests in prop::collection::vec(("[a-zé\"\\\\]{0,30}", prop::option::of(0_u64..3)), 0..12),
     ) {
-        check(&converse_in(Pair::joined(seed, SPOKEN[client], SPOKEN[server]), &requests), requests.len())?;
+        check(&converse_in(Pair::joined(seed, SUPPORTED[client], SUPPORTED[server]), &requests), requests.len())?;
     }
 
     #[test]

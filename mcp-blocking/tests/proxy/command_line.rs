@@ -386,7 +386,7 @@ fn defect_b20_a_legacy_server_with_protocol_modern_is_an_error_about_revisions()
     let server = flawless_server();
     let (code, found, _) = run(&["--check", "--protocol", "modern", &server.url()], &[]);
     assert_eq!(code, Some(1));
-    let text = "speaks none of the revisions of MCP that this client is set to speak (2026-07-28)";
+    let text = "supports none of the revisions of MCP that this client may use (2026-07-28)";
     assert!(found.contains(text), "{found}");
 }
 

@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(failure(&silent, true), Failure::Broken { detail: "it was silent for too long".into() });
         let text = "it did not accept the connection in time";
         assert_eq!(failure(&silent, false), Failure::Unreachable { detail: text.into() });
-        // Behind TLS, the same answer does not mean that the server speaks TLS.
+        // Behind TLS, the same answer does not mean that the server uses TLS.
         let encrypted = error_of(&no_http).await.with_url("https://127.0.0.1/".parse().unwrap());
         assert_eq!(failure(&encrypted, true), Failure::Broken { detail: "it does not speak HTTP/1.1".into() });
     }

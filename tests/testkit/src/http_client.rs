@@ -8,7 +8,7 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
 use mcp_proto::relay::{self, Action, Relay};
-use mcp_proto::{Era, Instant, Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
+use mcp_proto::{Instant, Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
 
 use crate::messages::{DISCOVERED, INITIALIZED, initialize, initialize_result, request, result};
 use crate::transcript;
@@ -569,8 +569,13 @@ impl HttpClientHarness<Client<Http>> {
 /// The configuration of a client that uses only revisions that begin with `initialize`.
 pub fn legacy_client(name: &str) -> Config {
     let mut config = Config::new(name, "1");
-    config.versions.retain(|version| version.rules().era == Era::Legacy);
+    config.versions = legacy_versions().collect();
     config
+}
+
+/// The revisions that begin with `initialize`.
+pub fn legacy_versions() -> impl Iterator<Item = ProtocolVersion> {
+    ProtocolVersion::ALL.iter().copied().filter(|version| !version.is_stateless())
 }
 
 /// A failure before any byte reached the server.

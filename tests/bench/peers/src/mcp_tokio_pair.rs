@@ -2,8 +2,8 @@
 
 use axum::Router;
 use mcp_proto::server::{Config, HttpConfig};
-use mcp_proto::{ErrorObject, Json, Method, code};
-use mcp_tokio::{Client, HttpService, Incoming, Server};
+use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion, code};
+use mcp_tokio::{Builder, Client, HttpService, Incoming, Server};
 use serde::{Deserialize, Serialize};
 use tokio::io::{duplex, split};
 use tokio::net::TcpListener;
@@ -64,6 +64,11 @@ pub(crate) fn route() -> Router {
     Router::new().route_service("/mcp", service())
 }
 
+/// rmcp's client begins with `initialize`, too.
+fn legacy_client() -> Builder {
+    Client::builder().versions([ProtocolVersion::LATEST_LEGACY])
+}
+
 pub(crate) async fn connect_in_memory() -> Client {
     let (ours, theirs) = duplex(DUPLEX);
     tokio::spawn(async move {
@@ -71,11 +76,11 @@ pub(crate) async fn connect_in_memory() -> Client {
         server().serve_stream(read, write).await
     });
     let (read, write) = split(ours);
-    Client::builder().stream(read, write).connect().await.expect("a connection")
+    legacy_client().stream(read, write).connect().await.expect("a connection")
 }
 
 pub(crate) async fn connect_http(url: &str) -> Client {
-    Client::builder().http(url).expect("a URL").connect().await.expect("a connection")
+    legacy_client().http(url).expect("a URL").connect().await.expect("a connection")
 }
 
 pub(crate) async fn call(client: &Client, number: u32) -> usize {

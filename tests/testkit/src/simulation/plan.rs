@@ -119,7 +119,7 @@ pub struct Plan {
 }
 
 /// The revisions that a machine may have: a single one, two of one era, or all.
-const SPOKEN: [&[ProtocolVersion]; 6] = [
+const SUPPORTED: [&[ProtocolVersion]; 6] = [
     &[ProtocolVersion::V2025_03_26],
     &[ProtocolVersion::V2025_06_18],
     &[ProtocolVersion::V2025_11_25],
@@ -152,13 +152,14 @@ impl Plan {
             Topology::HttpRelay,
             Topology::HttpRelay,
         ]);
-        let spoken: &[&'static [ProtocolVersion]] = if topology == Topology::TwoEndpoints { &LEGACY } else { &SPOKEN };
+        let supported: &[&'static [ProtocolVersion]] =
+            if topology == Topology::TwoEndpoints { &LEGACY } else { &SUPPORTED };
         let mut plan = Self {
             seed,
             topology,
             clients: if topology.is_http() { *random.pick(&[1, 1, 2, 3]) } else { 1 },
-            client: *random.pick(spoken),
-            server: *random.pick(spoken),
+            client: *random.pick(supported),
+            server: *random.pick(supported),
             allowed: ProtocolVersion::ALL,
             trouble: *random.pick(&[0, 0, 50, 200, 500]),
             malformed: random.one_in(5),
@@ -170,10 +171,10 @@ impl Plan {
         };
         // Most pairs should have a common revision, because a run without one ends at once.
         while !plan.is_joinable() && !random.one_in(16) {
-            (plan.client, plan.server) = (*random.pick(spoken), *random.pick(spoken));
+            (plan.client, plan.server) = (*random.pick(supported), *random.pick(supported));
         }
         if random.one_in(8) {
-            plan.allowed = *random.pick(&SPOKEN);
+            plan.allowed = *random.pick(&SUPPORTED);
         }
         let count = random.below(60);
         for number in 0..count {
