@@ -46,20 +46,20 @@ pub enum ObservedOutput<A> {
 /// use mcp_proto::relay::{Config, Event};
 /// use mcp_proto::{Instant, Relay};
 ///
-/// struct Count(usize);
+/// struct Events(Vec<Event>);
 ///
-/// impl Observer for Count {
-///     fn event(&mut self, _: &Event) {
-///         self.0 += 1;
+/// impl Observer for Events {
+///     fn event(&mut self, event: &Event) {
+///         self.0.push(event.clone());
 ///     }
 /// }
 ///
 /// let mut relay = Relay::new(Http::new(HttpConfig::new("http://localhost/mcp")?), Config::default())?;
-/// let mut events = Count(0);
+/// let mut events = Events(Vec::new());
 /// relay.close(Instant::START);
-/// let mut outputs = std::iter::from_fn(|| poll_observed(&mut relay, &mut events));
+/// let outputs = std::iter::from_fn(|| poll_observed(&mut relay, &mut events));
 /// assert!(matches!(outputs.last(), Some(ObservedOutput::Closed(CloseReason::Local))));
-/// assert_eq!(events.0, 1);
+/// assert_eq!(events.0.last(), Some(&Event::Closed(CloseReason::Local)));
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
 pub fn poll_observed<T: ClientTransport>(
