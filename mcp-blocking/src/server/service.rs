@@ -39,9 +39,8 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use std::sync::mpsc::{Sender, channel};
     ///
-    /// use mcp_blocking::{Client, Handler, Incoming, Server, ServerPublisher, Service};
+    /// use mcp_blocking::{Change, Client, Incoming, Server, ServerPublisher, Service};
     /// use mcp_proto::model::{ResourcesCapability, ServerCapabilities};
     /// use mcp_proto::server::Config;
     /// use mcp_proto::{ErrorObject, Json, Notification};
@@ -60,23 +59,16 @@ pub trait Service: Send + Sync + 'static {
     ///     }
     /// }
     ///
-    /// struct Changes(Sender<Notification>);
-    ///
-    /// impl Handler for Changes {
-    ///     fn notified(&self, change: Notification) {
-    ///         let _ = self.0.send(change);
-    ///     }
-    /// }
-    ///
     /// let capabilities = ServerCapabilities::new().resources(ResourcesCapability::new().subscribe(true));
     /// let server = Server::bind("127.0.0.1:0", Config::new("my-files", "1.0.0").with_capabilities(capabilities))?;
     /// let (address, stopper) = (server.address(), server.stopper());
     /// let running = std::thread::spawn(move || server.run(Files));
-    /// let (changed, changes) = channel();
-    /// let client = Client::builder().handler(Changes(changed)).http(&format!("http://{address}/mcp"))?.connect()?;
-    /// let log = Json::parse(r#"{"uri":"file:///log"}"#)?;
-    /// assert_eq!(client.request("resources/subscribe", Some(log.clone()))?, Json::empty_object());
-    /// assert_eq!(changes.recv()?.params, Some(log));
+    /// let client = Client::builder().http(&format!("http://{address}/mcp"))?.connect()?;
+    /// let mut changes = client.listen(Json::parse(r#"{"resourceSubscriptions":["file:///log"]}"#)?)?;
+    /// assert!(matches!(changes.next(), Some(Change::Listening(_))));
+    /// let Some(Change::Notified(change)) = changes.next() else { panic!() };
+    /// assert_eq!(change.method.as_str(), "notifications/resources/updated");
+    /// drop((changes, client));
     /// stopper.stop();
     /// running.join().expect("it does not panic")?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())

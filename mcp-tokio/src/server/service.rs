@@ -64,8 +64,7 @@ pub trait Service: Send + Sync + 'static {
     /// use mcp_proto::model::{ResourcesCapability, ServerCapabilities};
     /// use mcp_proto::server::Config;
     /// use mcp_proto::{ErrorObject, Json, Notification};
-    /// use mcp_tokio::{Client, Handler, Incoming, Server, ServerPublisher, Service};
-    /// use tokio::sync::mpsc;
+    /// use mcp_tokio::{Change, Client, Incoming, Server, ServerPublisher, Service};
     ///
     /// struct Files;
     ///
@@ -81,14 +80,6 @@ pub trait Service: Send + Sync + 'static {
     ///     }
     /// }
     ///
-    /// struct Changes(mpsc::UnboundedSender<Notification>);
-    ///
-    /// impl Handler for Changes {
-    ///     async fn notified(&self, change: Notification) {
-    ///         let _ = self.0.send(change);
-    ///     }
-    /// }
-    ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), mcp_tokio::Error> {
     /// let capabilities = ServerCapabilities::new().resources(ResourcesCapability::new().subscribe(true));
@@ -99,11 +90,12 @@ pub trait Service: Send + Sync + 'static {
     ///     server.serve_stream(read, write).await
     /// });
     /// let (read, write) = tokio::io::split(ours);
-    /// let (changed, mut changes) = mpsc::unbounded_channel();
-    /// let client = Client::builder().handler(Changes(changed)).stream(read, write).connect().await?;
-    /// let log = Json::parse(r#"{"uri":"file:///log"}"#).expect("JSON");
-    /// assert_eq!(client.request("resources/subscribe", Some(log.clone())).await?, Json::empty_object());
-    /// assert_eq!(changes.recv().await.expect("a change").params, Some(log));
+    /// let client = Client::builder().stream(read, write).connect().await?;
+    /// let filter = Json::parse(r#"{"resourceSubscriptions":["file:///log"]}"#).expect("JSON");
+    /// let mut changes = client.listen(filter).await?;
+    /// assert!(matches!(changes.next().await, Some(Change::Listening(_))));
+    /// let Some(Change::Notified(change)) = changes.next().await else { panic!() };
+    /// assert_eq!(change.method.as_str(), "notifications/resources/updated");
     /// # Ok(())
     /// # }
     /// ```
