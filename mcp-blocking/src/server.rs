@@ -9,7 +9,7 @@
 //! | `http1` | parses and writes HTTP/1.1 |
 //! | `connection` | requests and responses of one connection |
 //! | `driver` | the thread that owns the machine |
-//! | `http_io` | feeds the machine with the requests of connections, and hands them its responses |
+//! | `http_exchanges` | passes the requests of connections to the machine, and its responses to the connections |
 //! | `stdio` | a server on a byte stream |
 //! | `handlers` | the threads on which requests are served |
 //! | `subscriptions` | a queue of subscription changes for the service |
@@ -21,7 +21,7 @@ mod connection;
 mod driver;
 mod handlers;
 mod http1;
-mod http_io;
+mod http_exchanges;
 mod incoming;
 mod service;
 mod stdio;
@@ -44,7 +44,7 @@ use commands::{Command, Commands, Input};
 use connection::{Connection, close, refuse_at_once};
 use driver::Driver;
 use handlers::Handlers;
-use http_io::{Arrived, HttpIo};
+use http_exchanges::{Arrived, HttpExchanges};
 
 use crate::clock;
 
@@ -187,7 +187,7 @@ impl Server {
         let machine = mcp_proto::Server::new(Http::new(http), config).map_err(unusable)?;
         let driver = Driver::new(
             machine,
-            HttpIo::default(),
+            HttpExchanges::default(),
             Commands::to(inbox.clone()),
             Handlers::new(max_handlers),
             Arc::new(service),

@@ -14,7 +14,7 @@ use mcp_proto::driver::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::server::{PeerKey, expects_continue, server_stopped, too_many_connections};
 
 use super::commands::Input;
-use super::http_io::Arrived;
+use super::http_exchanges::Arrived;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
 
 /// Bytes that are read or written at a time.

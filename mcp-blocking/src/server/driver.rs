@@ -243,17 +243,17 @@ mod tests {
     use mcp_proto::{ErrorObject, Json};
 
     use super::super::connection::{Reply, replies};
-    use super::super::http_io::{Arrived, HttpIo};
+    use super::super::http_exchanges::{Arrived, HttpExchanges};
     use super::*;
 
     /// A driver without handler threads, so that all calls stay queued, and a connection.
-    fn without_threads(service: &Arc<dyn Service>) -> (Driver<Http, HttpIo>, Arc<TcpStream>) {
+    fn without_threads(service: &Arc<dyn Service>) -> (Driver<Http, HttpExchanges>, Arc<TcpStream>) {
         let commands = Commands::to::<Arrived>(sync_channel(1).0);
         let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
         let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
-        (Driver::new(machine, HttpIo::default(), commands, Handlers::new(0), Arc::clone(service)), stream)
+        (Driver::new(machine, HttpExchanges::default(), commands, Handlers::new(0), Arc::clone(service)), stream)
     }
 
     /// The head of a call of the tool `t` in revision 2026-07-28.

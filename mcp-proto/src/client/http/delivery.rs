@@ -359,7 +359,12 @@ impl Deliveries {
 
     /// The first message of a queue.
     pub(super) fn first_queued(&self, queue: Queue) -> Option<DeliveryKey> {
-        self.index.waiting_in(queue.line()).next()
+        if self.is_none_waiting() { None } else { self.index.waiting_in(queue.line()).next() }
+    }
+
+    /// Whether no message waits to be sent, which is the common case.
+    pub(super) fn is_none_waiting(&self) -> bool {
+        self.index.order.is_empty()
     }
 
     /// The number of requests whose streams are opened again after a pause.

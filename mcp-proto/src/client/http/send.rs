@@ -58,7 +58,7 @@ impl Http {
 
     /// The next message for which an exchange is free.
     fn next_to_send(&self) -> Option<DeliveryKey> {
-        if !self.mode.is_open() {
+        if self.deliveries.is_none_waiting() || !self.mode.is_open() {
             return None;
         }
         let room = self.room();

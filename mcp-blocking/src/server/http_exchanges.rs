@@ -1,4 +1,4 @@
-//! The server's machine over HTTP: connections hand in requests, and write the responses.
+//! The exchanges of the connections: their requests are passed to the machine, and its responses to them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(super) enum Arrived {
 
 /// The exchanges of all connections.
 #[derive(Default)]
-pub(super) struct HttpIo {
+pub(super) struct HttpExchanges {
     pub(super) exchanges: BTreeMap<u64, ExchangeKey>,
     pub(super) replies: BTreeMap<ExchangeKey, (u64, Replies)>,
     /// Responses that connections have not written in full, with the number of their bytes that the machine counts as
@@ -31,7 +31,7 @@ pub(super) struct HttpIo {
     pub(super) unwritten: BTreeMap<ExchangeKey, (Unwritten, usize)>,
 }
 
-impl HttpIo {
+impl HttpExchanges {
     fn feed(&self, machine: &mut impl HandleRequests, request: u64, body: &[u8], is_last: bool, now: Instant) {
         let Some(&exchange) = self.exchanges.get(&request) else { return };
         if !body.is_empty() {
@@ -68,7 +68,7 @@ impl HttpIo {
     }
 }
 
-impl<M: HandleRequests + Machine<Action = HttpAction>> Io<M> for HttpIo {
+impl<M: HandleRequests + Machine<Action = HttpAction>> Io<M> for HttpExchanges {
     type Arrived = Arrived;
 
     const ENDS_WITH_SESSION: bool = false;
