@@ -322,7 +322,7 @@ fn rfc_9110_9_3_2_the_answer_to_head_has_no_body() {
 }
 
 #[test]
-fn a_client_that_reads_is_not_taken_for_one_that_does_not() {
+fn a_client_that_reads_is_not_disconnected() {
     let server = Running::new();
     let client = server.client();
     for _ in 0..5 {

@@ -733,7 +733,7 @@ fn ss6_an_id_that_no_header_can_carry_is_no_place_to_resume_after() {
 }
 
 #[test]
-fn ss7_b17_no_server_makes_a_client_storm_it() {
+fn ss7_b17_no_server_makes_a_client_reconnect_without_bounds() {
     for retry in ["0", "1", "500", "99999999999999999999"] {
         let mut harness = HttpClientHarness::client();
         let opened = harness.opened();

@@ -165,7 +165,7 @@ fn fr9_an_unfinished_line_at_the_end_is_no_message_and_everything_pending_ends()
 }
 
 #[test]
-fn fr10_a_server_that_logs_to_stdout_is_borne_and_one_that_does_nothing_else_is_not() {
+fn fr10_a_server_that_also_logs_to_stdout_is_tolerated_and_one_that_only_logs_is_not() {
     let mut stream = ClientStream::connected();
     let (key, id) = stream.request("tools/call");
     for junk in ["Listening on 3000…", "\u{1b}[32mok\u{1b}[0m", "50%\r100%", "[1,2", "{\"level\":\"info\"}"] {
@@ -185,7 +185,7 @@ fn fr10_a_server_that_logs_to_stdout_is_borne_and_one_that_does_nothing_else_is_
 }
 
 #[test]
-fn fr10_noise_now_and_then_is_borne_for_ever() {
+fn fr10_occasional_noise_is_tolerated_without_end() {
     let mut stream = ClientStream::connected();
     for _ in 0..100 {
         for _ in 0..500 {
@@ -252,7 +252,7 @@ fn fr13_a_raw_line_end_in_a_payload_never_ends_a_line() {
 }
 
 #[test]
-fn fr14_with_a_peer_that_never_reads_the_machine_wants_no_more_input() {
+fn fr14_with_a_peer_that_never_reads_the_machine_accepts_no_more_input() {
     let mut stream = ServerStream::ready("2025-11-25");
     let mut fed = 0;
     while stream.machine.wants_input() {
@@ -682,7 +682,7 @@ fn rp10_a_flood_of_requests_is_answered_busy_beyond_the_limit() {
 }
 
 #[test]
-fn rp11_rp13_a_request_ends_once_and_a_late_answer_is_swallowed() {
+fn rp11_rp13_a_request_ends_once_and_a_late_answer_is_ignored() {
     let mut stream = ClientStream::connected();
     let (cancelled, id) = stream.request("a");
     stream.machine.cancel(cancelled, Some("no longer"), stream.now);

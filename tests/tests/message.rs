@@ -184,7 +184,7 @@ fn rp8_batches_are_read_element_by_element_up_to_the_limit() {
 }
 
 #[test]
-fn a28_an_unreadable_id_is_null_or_absent_as_the_revision_wants() {
+fn a28_an_unreadable_id_is_null_or_absent_as_the_revision_requires() {
     let message = Message::from(Response::Error { id: None, error: ErrorObject::new(-32700, "not JSON") });
     assert_eq!(
         message.to_bytes_for(ProtocolVersion::V2025_06_18),

@@ -223,7 +223,7 @@ fn each_request_is_its_own_exchange_and_a_slow_one_delays_no_other() {
 }
 
 #[test]
-fn cancellation_follows_the_id_and_a_late_answer_is_swallowed() {
+fn cancellation_follows_the_id_and_a_late_answer_is_ignored() {
     let mut harness = HttpClientHarness::connected_relay();
     let call = harness.call("\"c\"", "tools/call");
     harness.begin(call.key, &Reply::events(": working\n\n"));

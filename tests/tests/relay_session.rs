@@ -324,7 +324,7 @@ fn what_may_have_been_delivered_is_never_sent_again() {
 }
 
 #[test]
-fn a_down_server_is_not_stormed_however_many_calls_come() {
+fn attempts_to_reach_a_server_that_is_down_are_bounded_however_many_calls_are_made() {
     let mut harness = HttpClientHarness::connected_relay_with(|config, _| config.redelivery = Duration::ZERO);
     let call = harness.call("1", "tools/call");
     harness.reply(call.key, &Reply::status(404));

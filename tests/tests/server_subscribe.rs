@@ -129,7 +129,7 @@ fn defect_b22_md_l_14_a_subscription_that_cannot_be_kept_is_refused() {
 }
 
 #[test]
-fn defect_b22_an_application_that_wants_to_may_refuse_subscriptions() {
+fn defect_b22_an_application_may_refuse_subscriptions() {
     let mut stream = ServerStream::ready_with("2025-11-25", handed_up);
     stream.line(request("1", "resources/subscribe", &uri("a:b")));
     let ticket = stream.requested().pop().expect("a request");

@@ -251,15 +251,15 @@ fn defect_m3_what_modern_calls_are_asked_for_is_bounded_in_sum() {
         config.limits.held = HELD;
         config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
     });
-    let wish = |length: usize| {
+    let input_request = |length: usize| {
         let params = format!(r#"{{"x":"{}"}}"#, "x".repeat(length));
-        let wish = format!(r#"{{"method":"sampling/createMessage","params":{params}}}"#);
-        format!(r#"{{"resultType":"input_required","inputRequests":{{"a":{wish}}}}}"#)
+        let input_request = format!(r#"{{"method":"sampling/createMessage","params":{params}}}"#);
+        format!(r#"{{"resultType":"input_required","inputRequests":{{"a":{input_request}}}}}"#)
     };
     for round in 0..2 {
         for _ in 0..10 {
             let (_, id) = stream.request("tools/call");
-            stream.line(result(&id, &wish(MEGABYTE - 200)));
+            stream.line(result(&id, &input_request(MEGABYTE - 200)));
         }
         let (outcomes, events) = stream.outcomes();
         let refused = |(_, outcome): &(RequestKey, Outcome)| {
@@ -287,12 +287,12 @@ fn defect_m3_the_input_of_modern_calls_is_bounded_in_sum_until_they_are_made_aga
         config.capabilities = Json::parse(r#"{"sampling":{},"roots":{}}"#).expect("JSON");
     });
     // Each call needs two inputs, one of which the application gives.
-    let wish =
+    let input_request =
         r#"{"resultType":"input_required","inputRequests":{"a":{"method":"roots/list"},"b":{"method":"roots/list"}}}"#;
     let (mut waiting, mut failed) = (Vec::new(), 0);
     for _ in 0..10 {
         let (_, id) = stream.request("tools/call");
-        stream.line(result(&id, wish));
+        stream.line(result(&id, input_request));
         let mut tickets = stream.events().into_iter().filter_map(|event| match event {
             client::Event::Requested { ticket, .. } => Some(ticket),
             _ => None,
@@ -310,7 +310,7 @@ fn defect_m3_the_input_of_modern_calls_is_bounded_in_sum_until_they_are_made_aga
     assert_eq!(stream.lines().len(), 4, "four are made again");
     // Input that was sent is no longer stored.
     let (_, id) = stream.request("tools/call");
-    stream.line(result(&id, wish));
+    stream.line(result(&id, input_request));
     for event in stream.events() {
         if let client::Event::Requested { ticket, .. } = event {
             stream.machine.answer(ticket, Ok(text(2 * MEGABYTE - 100)), stream.now);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn b17_no_wish_of_the_server_makes_more_than_ten_attempts_a_minute() {
+    fn b17_no_retry_time_of_the_server_causes_more_than_ten_attempts_a_minute() {
         for asked in [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(500)] {
             let pauses = pauses(Some(asked), true, 200);
             for window in pauses.windows(11) {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn sh_c_34_the_wish_of_the_server_is_kept_and_not_much_exceeded() {
+    fn sh_c_34_the_retry_time_of_the_server_is_kept_and_not_much_exceeded() {
         for asked in [500, 3000, 20_000] {
             let asked = Duration::from_millis(asked);
             let pause = pauses(Some(asked), true, 1)[0];
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn sh_c_34_a_wish_of_the_server_does_not_keep_pauses_from_growing() {
+    fn sh_c_34_a_retry_time_of_the_server_does_not_keep_pauses_from_growing() {
         let pauses = pauses(Some(FIRST / 2), false, 6);
         let grown = [FIRST / 2, 2 * FIRST, 4 * FIRST, 8 * FIRST, 16 * FIRST, LONGEST];
         for (pause, least) in pauses.iter().zip(grown) {

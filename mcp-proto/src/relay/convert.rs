@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn br_l_02_a_legacy_client_can_do_what_its_revision_knows() {
+    fn br_l_02_a_legacy_client_has_the_capabilities_of_its_revision() {
         let all = json(
             r#"{"roots":{"listChanged":true},"sampling":{"tools":{}},"elicitation":{"form":{},"url":{}},"tasks":{},"experimental":{"x":{}}}"#,
         );

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_b22_what_was_taken_back_before_it_was_told_is_no_change() {
+    fn defect_b22_a_subscription_that_ends_before_it_was_reported_is_no_change() {
         let mut resources = SubscribedResources::new();
         for number in 0..1000 {
             let uri = resources.add(&format!("a:{number}"));

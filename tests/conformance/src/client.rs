@@ -29,7 +29,7 @@ pub async fn run(scenario: &str, builder: Builder<HttpServer>) -> Done {
         "sse-retry" => call(&client, "test_reconnection", &json!({})).await,
         "json-schema-2020-12-preservation" => send_schema_back(&client).await,
         "http-standard-headers" => read_everything(&client).await,
-        "http-custom-headers" => call_as_told(&client).await,
+        "http-custom-headers" => call_as_configured(&client).await,
         "http-invalid-tool-headers" => call_every_tool(&client).await,
         "sep-2322-client-request-state" => answer_questions(&client).await,
         unknown => Err(format!("no such scenario: {unknown}").into()),
@@ -98,7 +98,7 @@ async fn listed(client: &Client, method: &str, list: &str, member: &str) -> Resu
 }
 
 /// Makes the calls that the suite names in the environment.
-async fn call_as_told(client: &Client) -> Done {
+async fn call_as_configured(client: &Client) -> Done {
     #[derive(Deserialize)]
     struct Context {
         #[serde(rename = "toolCalls")]

@@ -143,9 +143,11 @@ fn what_servers_ask(account: &mut Account) {
         }
         assert!(!harness.machine.is_closed());
     });
-    let wish = |params: &str| {
-        let wish = format!(r#"{{"method":"sampling/createMessage","params":{params}}}"#);
-        format!(r#"{{"resultType":"input_required","inputRequests":{{"a":{wish},"b":{{"method":"roots/list"}}}}}}"#)
+    let input_request = |params: &str| {
+        let input_request = format!(r#"{{"method":"sampling/createMessage","params":{params}}}"#);
+        format!(
+            r#"{{"resultType":"input_required","inputRequests":{{"a":{input_request},"b":{{"method":"roots/list"}}}}}}"#
+        )
     };
     for (what, params, answer) in [("wishes", large(), "{}".to_owned()), ("answers", "{}".to_owned(), large())] {
         account.flood(
@@ -157,7 +159,7 @@ fn what_servers_ask(account: &mut Account) {
                 let mut open = Vec::new();
                 for _ in 0..MANY {
                     let (_, id) = stream.request("tools/call");
-                    stream.line(result(&id, &wish(&params)));
+                    stream.line(result(&id, &input_request(&params)));
                     // The application answers one of the two required inputs, and keeps the event of the other.
                     for event in stream.events() {
                         match event {
