@@ -26,10 +26,10 @@
 //! }
 //! ```
 //!
-//! The driver drains `poll_output` after every input and command, because all effects are queued there. Output is one
-//! ordered queue: an event that follows an action was caused after it. While `wants_input` is false, the driver reads
-//! nothing more: a slow application slows its peer down instead of filling memory. In addition, a server application
-//! that watches the resources that clients subscribe to calls [`Server::poll_subscription`].
+//! The driver calls `poll_output` until it returns `None` after every input and command, because all effects are queued
+//! there. Output is one ordered queue: an event that follows an action was caused after it. While `wants_input` is
+//! false, the driver reads nothing more: a slow application slows its peer down instead of filling memory. In addition,
+//! a server application that watches the resources that clients subscribe to calls [`Server::poll_subscription`].
 //!
 //! The traits of [`machine`] are these methods: a loop over them runs clients, servers and relays alike.
 //!
@@ -104,8 +104,9 @@
 //!   are not.
 //! * **No panics.** Neither input nor misuse causes one: a command that cannot be carried out returns [`UsageError`]
 //!   and changes nothing. There is no `unsafe`.
-//! * **Discretion.** Errors, faults and `Debug` forms show lengths and positions, never payloads, ids of sessions or
-//!   credentials.
+//! * **No secrets in texts.** Errors, faults and the `Debug` forms of messages and machines contain no payloads,
+//!   session ids or credentials. Of other text from a peer, they contain only request ids, names and short excerpts;
+//!   [`driver::Error::Server`] also contains the message of the server's error.
 //!
 //! # Three kinds of errors
 //!
@@ -115,10 +116,12 @@
 //!
 //! # Revisions
 //!
-//! Both roles support all five, over byte streams and over HTTP. A server serves clients of all revisions, on one
-//! endpoint or in one process. A client detects which revision its server supports, unless
-//! `client::Config::versions` or `known_era` leaves only one era: without `2026-07-28`, it begins with `initialize`. The
-//! relay connects any client to any server; its documentation describes how it translates between the two eras.
+//! Both roles support all five, over byte streams and over HTTP. Revisions up to `2025-11-25`, which begin with
+//! `initialize`, are the *legacy* [`Era`]; `2026-07-28`, whose requests are independent of each other, is the *modern*
+//! one. A server serves clients of all revisions, on one endpoint or in one process. A client detects which revision
+//! its server supports, unless `client::Config::versions` or `known_era` leaves only one era: without `2026-07-28`, it
+//! begins with `initialize`. The relay connects any client to any server; its documentation describes how it converts
+//! messages between the two eras.
 //!
 //! # How the source is laid out
 //!
@@ -136,7 +139,8 @@
 //! | payloads | `model` | a typed value, if the application wants one |
 //!
 //! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark the code that
-//! implements them and occur in the names of the tests; `docs/rules.md` of the repository lists them.
+//! implements them and occur in the names of the tests; `docs/rules.md` of the repository explains them. `RULES 8.2`
+//! means section 8.2 of that file.
 
 #![warn(clippy::indexing_slicing)]
 

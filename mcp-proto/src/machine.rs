@@ -87,15 +87,15 @@ pub trait Machine {
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Does what is due. Calling this early or twice has no effect (CL2).
+    /// Handles all timers that are due. Calling this early or twice has no effect (CL2).
     fn handle_timeout(&mut self, now: Instant);
 
     /// Ends the connection, or all connections.
     fn close(&mut self, now: Instant);
 }
 
-/// A machine that reads and writes a byte stream, which `S` names: [`ServerStream`], [`ClientStream`], or the key of one
-/// of several streams.
+/// A machine that reads and writes a byte stream, which a value of `S` identifies: [`ServerStream`], [`ClientStream`],
+/// or the key of one of several streams.
 ///
 /// The machine returns what must be written as [`StdioAction`](crate::StdioAction)s.
 pub trait HandleBytes<S> {
@@ -109,23 +109,23 @@ pub trait HandleBytes<S> {
     /// The incoming stream has ended.
     fn handle_eof(&mut self, stream: S, now: Instant);
 
-    /// Whether the driver should read more of the stream (H5).
+    /// Whether the driver should read more of the stream. `false` while a queue of the machine is full (H5).
     #[must_use]
     fn wants_bytes(&self, stream: S) -> bool;
 }
 
-/// Names the byte stream to the server.
+/// Identifies the byte stream to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerStream;
 
-/// Names the byte stream to the client.
+/// Identifies the byte stream to the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientStream;
 
 /// A machine that makes HTTP requests, which it returns as [`client::HttpAction`]s.
 pub trait HandleResponses {
-    /// The request of an exchange was written in full. This call is optional: it allows a cancellation to be sent before
-    /// the response begins.
+    /// The request of an exchange was written in full. This call is optional: it allows the machine to send a
+    /// cancellation before the response begins.
     fn handle_sent(&mut self, exchange: client::ExchangeKey, now: Instant);
 
     /// The head of the response of an exchange has arrived. Interim responses (1xx) must not be passed in.
@@ -140,7 +140,7 @@ pub trait HandleResponses {
     /// An exchange has failed: it could not be started, or it broke off.
     fn handle_failure(&mut self, exchange: client::ExchangeKey, failure: client::Failure, now: Instant);
 
-    /// Whether the driver should read more of the responses (H5).
+    /// Whether the driver should read more of the responses. `false` while a queue of the machine is full (H5).
     #[must_use]
     fn wants_body(&self) -> bool;
 }
@@ -162,7 +162,7 @@ pub trait HandleRequests {
     /// The client has disconnected from an exchange.
     fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant);
 
-    /// Whether the driver should read more requests (H5).
+    /// Whether the driver should read more requests. `false` while a queue of the machine is full (H5).
     #[must_use]
     fn wants_request(&self) -> bool;
 }

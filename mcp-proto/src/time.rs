@@ -6,10 +6,10 @@ use std::time::Duration;
 
 /// A moment: the time since a start that the driver chose, such as that of its process.
 ///
-/// Machines receive it with every input and return it from `poll_timeout`. They only compare moments, so that the start may be
-/// any, as long as it is the same for all calls of one machine. `std::time::Instant` cannot serve here: it does not exist
-/// on every platform (`wasm32-unknown-unknown`), and a simulation cannot make one. Arithmetic never panics: it ends at
-/// [`Instant::START`] and at [`Instant::MAX`].
+/// Machines receive it with every input and return it from `poll_timeout`. They only compare moments, so that any start
+/// is possible, as long as it is the same for all calls of one machine. `std::time::Instant` is not used, because it
+/// does not work on every platform (`wasm32-unknown-unknown`), and a simulation cannot create one. Arithmetic never
+/// panics: a result outside of the range becomes [`Instant::START`] or [`Instant::MAX`].
 ///
 /// # Example: a driver's clock
 ///
@@ -29,25 +29,25 @@ use std::time::Duration;
 pub struct Instant(Duration);
 
 impl Instant {
-    /// The start.
+    /// The start that the driver chose.
     pub const START: Self = Self(Duration::ZERO);
 
-    /// The last moment that there is; deadlines that are too far away are there.
+    /// The last moment that can be represented; a sum beyond it becomes this moment.
     pub const MAX: Self = Self(Duration::MAX);
 
-    /// The moment that is so long after the start.
+    /// The moment at which this much time has passed since the start.
     #[must_use]
     pub const fn after_start(elapsed: Duration) -> Self {
         Self(elapsed)
     }
 
-    /// How long it is after the start.
+    /// The time from the start to this moment.
     #[must_use]
     pub const fn since_start(self) -> Duration {
         self.0
     }
 
-    /// How long it is after another moment; zero if it is before.
+    /// The time from `earlier` to this moment; zero if this moment is the earlier one.
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)

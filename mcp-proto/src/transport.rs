@@ -21,7 +21,7 @@ pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// A transport for messages. Each is a type of its own, because byte streams and HTTP have different inputs.
+/// A transport for messages. Each is a separate type, because byte streams and HTTP have different inputs.
 ///
 /// The trait is sealed. A custom byte stream (a socket, a pipe, a serial line) uses [`Stdio`] (ST-23).
 pub trait Transport: sealed::Sealed {
@@ -50,9 +50,9 @@ pub enum StdioAction {
     Write(Bytes),
     /// Close the outgoing stream after everything before has been written (ST-17).
     CloseWrite,
-    /// Start another process, because the server's has exited on a request that it does not support (ER-06). Drop what
-    /// was not written to the old one, and pass in no more of its output; later writes go to the new one. If it cannot
-    /// be started, report the end of the stream.
+    /// Start the server's program again, because its process has exited on a request that it does not support (ER-06).
+    /// Drop what was not written to the old process, and pass in no more of its output; later writes go to the new one.
+    /// If it cannot be started, report the end of the stream.
     Respawn,
 }
 
