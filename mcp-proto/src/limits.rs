@@ -14,8 +14,8 @@ pub use load::Load;
 /// The most exchanges that are reserved for messages other than ordinary requests.
 const MOST_KEPT: usize = 16;
 
-/// The bounds on everything that a peer can make grow. All are finite by default, and each states the attack that it
-/// stops.
+/// The bounds on everything that a peer can make grow, all of them finite. The ids in brackets are rows of the
+/// catalogue of bad input, or rules, that need the bound.
 ///
 /// The same type is used by every machine, which ignores the fields that it does not need. The heap that a peer can
 /// make a machine hold is at most
@@ -40,11 +40,11 @@ const MOST_KEPT: usize = 16;
 /// ```
 ///
 /// where `unwritten` and `held` are those limits and one message each, `body` is the larger of `message` and `event`,
-/// and `chunk`, `head` and `connections` are what the driver passes in at once ([`Intake`]). [`Ceilings`] computes the
-/// formula, and tests check it with a counting allocator for every flood of the catalogue. A message counts several
-/// times because a growing buffer is moved and reserves more than its content, because keys are compared with each
-/// other, and because kept values share the frame that they arrived in. An idle session takes 2 KiB; the rest is what a
-/// hostile client can add to it.
+/// and `chunk`, `head` and `connections` are what the driver passes in at once ([`Intake`], whose `exchanges` are the
+/// `connections` here). [`Ceilings`] computes the formula, and tests check it with a counting allocator for every flood
+/// of the catalogue. A message counts several times because a growing buffer is moved and reserves more than its
+/// content, because keys are compared with each other, and because kept values share the frame that they arrived in. An
+/// idle session takes 2 KiB; the rest is what a hostile client can add to it.
 ///
 /// The formula excludes the messages that the application sends, and what the application keeps of received messages.
 ///
@@ -63,14 +63,14 @@ const MOST_KEPT: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one line or one JSON body: a line that never ends (FR1), a body that never ends. Default 16 MiB.
+    /// Bytes of one line or one JSON body, which bounds a line that never ends (FR1). Default 16 MiB.
     pub message: usize,
-    /// Bytes of one server-sent event, its data, type and id together: a `data:` line that never ends (SS1). Default
-    /// 16 MiB.
+    /// Bytes of one server-sent event, its data, type and id together, which bounds a `data:` line that never ends
+    /// (SS1). Default 16 MiB.
     pub event: usize,
     /// Nested arrays and objects in one message (JS1); at most 1024. Default 128.
     pub depth: usize,
-    /// Bytes of a string id with its quotes (JS9): each is kept until the request has ended. Default 256.
+    /// Bytes of a string id with its quotes, which is kept until the request has ended (JS9). Default 256.
     pub id: usize,
     /// Bytes of a method name. Default 256.
     pub method: usize,
@@ -87,13 +87,13 @@ pub struct Limits {
     pub queue: usize,
     /// The same in bytes. Default 4 MiB.
     pub queue_bytes: usize,
-    /// Bytes that wait to be written to a peer that does not read, before another request to it fails with
-    /// [`Failed::QueueFull`](crate::Failed::QueueFull): a child process that reads nothing (K1). Notifications beyond
-    /// it are dropped. One message is accepted when nothing waits, so that at most the larger of this and of one
-    /// message is held, and in addition `queue_bytes` of answers to the peer's own requests. Default 16 MiB.
+    /// Bytes that may wait to be written to a peer that does not read, such as a child process (K1). Beyond it,
+    /// requests fail with [`Failed::QueueFull`](crate::Failed::QueueFull), and notifications are dropped. One message
+    /// is accepted when nothing waits, so that at most the larger of this and of one message is held, and in addition
+    /// `queue_bytes` of answers to the peer's own requests. Default 16 MiB.
     pub unwritten: usize,
-    /// Bytes of all messages that one machine holds because they are incomplete or unanswered (M1, M3). There are
-    /// several such sums, each with this limit:
+    /// Bytes of all messages that one machine holds because they are incomplete, unanswered or not read yet (M1, M3).
+    /// There are several such sums, each with this limit:
     ///
     /// | role | what is held | effect if there is no room |
     /// |---|---|---|
@@ -124,10 +124,10 @@ pub struct Limits {
     pub min_retry: Duration,
     /// The longest wait that a server can ask for, by `retry` or `Retry-After` (SS7). Default 5 min.
     pub max_retry: Duration,
-    /// How often a stream or a session may be opened again within a minute (SS7, H2). Default 10.
+    /// How often one stream or session may be opened again within a minute (SS7, H2). Default 10.
     pub reconnects: u32,
-    /// Lines within a minute that are not messages, before a byte stream counts as a different protocol (FR10). Default
-    /// 1000.
+    /// Lines within a minute that are not messages; beyond it, the connection is closed, because the peer evidently
+    /// uses another protocol (FR10). Default 1000.
     pub garbage: usize,
     /// Requests `subscriptions/listen` that are open at one time, of all clients together (MD-L-14); each holds at most
     /// 160 KiB. Default 256.
@@ -139,7 +139,7 @@ pub struct Limits {
     /// Bytes of the `resources/subscribe` and `logging/setLevel` requests that a client over HTTP stores, to repeat
     /// them when a lost session was reopened; each counts 256 bytes more than its length. Default 256 KiB.
     pub session_settings: usize,
-    /// Ended requests whose late responses are still recognised. Default 1024.
+    /// Ended requests that are still stored, so that a late response is reported as such (RP13). Default 1024.
     pub tombstones: usize,
 }
 
@@ -184,8 +184,9 @@ impl Limits {
     /// bounded.
     pub(crate) const SMALL: usize = 16 * 1024;
 
-    /// Whether a message of this many bytes may be held in addition to `others`, which is computed only if the message
-    /// is not small. A message of any size is accepted where nothing is held.
+    /// Whether a message of this many bytes may be held in addition to `others`, the bytes that are held already, which
+    /// are computed only for a message over 16 KiB. A message of any size is accepted where nothing is held. This is
+    /// for a machine that another crate composes, which applies [`Limits::held`] to what it holds itself.
     pub fn holds(&self, bytes: usize, others: impl FnOnce() -> usize) -> bool {
         bytes <= Self::SMALL || self.holds_beside(bytes, others())
     }
@@ -199,7 +200,8 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// [`UsageError::Limit`] contains the first field that is zero or too large (CL5).
+    /// [`UsageError::Limit`] contains the first field that is zero or too large (CL5), or `max_retry` if that is
+    /// shorter than `min_retry` or longer than a day.
     pub fn check(&self) -> Result<(), UsageError> {
         // Where many positions in a frame are stored, each is stored in 32 bits.
         const LARGEST: usize = 1 << 30;

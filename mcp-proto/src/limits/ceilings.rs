@@ -37,9 +37,9 @@ pub struct Intake {
 
 /// The most bytes of heap that each machine can be made to hold by its peer: the results of the formula of [`Limits`].
 ///
-/// These are live bytes as counted by an allocator. A growing buffer is moved, so that the old one counts as well for a
-/// moment, and it is up to four times as large as its content. The resident memory is smaller: many allocators move
-/// large buffers without a copy, and memory that was not written to is not resident.
+/// These are allocated bytes. A growing buffer is moved, so that the old one counts as well for a moment, and it is up
+/// to four times as large as its content. The resident memory is smaller: many allocators move large buffers without a
+/// copy, and memory that was not written to is not resident.
 ///
 /// # Example: a client that must do with 4 MiB
 ///

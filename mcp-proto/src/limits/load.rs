@@ -42,7 +42,8 @@ pub struct Load {
     pub subscriptions: usize,
     /// HTTP exchanges.
     pub exchanges: usize,
-    /// Exchanges of a server that stay open as streams for its own messages.
+    /// Exchanges of a server that stay open as streams: those that clients opened by GET, and those of
+    /// `subscriptions/listen`.
     pub streams: usize,
     /// Messages that wait until they can be sent: for the handshake, an exchange, or another attempt.
     pub waiting: usize,
