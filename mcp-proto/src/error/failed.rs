@@ -52,7 +52,7 @@ pub enum Failed {
     StreamEnded,
     /// The server answered with an HTTP error and no JSON-RPC error.
     Refused(Refusal),
-    /// The server accepted a request as if it were a notification (SH-C-16, HT6).
+    /// The server accepted a request as if it were a notification, with a status that has no answer (SH-C-16, HT6).
     NoAnswer {
         /// The status.
         status: StatusCode,
@@ -81,7 +81,7 @@ pub enum Failed {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The session was lost while the request was in flight (HT9).
+    /// The session was lost while the request was in flight, so that it may or may not have been executed (HT9).
     SessionLost,
     /// The session was lost, and the server opened a new one with another revision (BR-T-07).
     VersionChanged {
@@ -97,7 +97,7 @@ pub enum Failed {
     InvalidSessionId,
     /// The server's `endpoint` event contains a URL that must not be used (LE1).
     EndpointRejected,
-    /// The stream of a two-endpoint server did not begin with its endpoint (HS-02).
+    /// The stream of a two-endpoint server did not begin with an `endpoint` event, or not in time (HS-02).
     NoEndpoint,
     /// The server required input that it does not get (MD-I-10).
     NoInput {
@@ -116,8 +116,8 @@ pub enum Failed {
         /// `Limits::unwritten`, in bytes.
         limit: usize,
     },
-    /// The responses that have not arrived in full have reached their limit together, and there was no room for this
-    /// one (M3).
+    /// There was no room for this response, because all responses that have not arrived in full share a limit, which is
+    /// reached (M3).
     NoRoom {
         /// `Limits::held`, in bytes.
         limit: usize,
@@ -253,7 +253,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Why a request that needs input does not get it.
+/// Why a request that requires input from the client was not answered with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoInput {
@@ -295,7 +295,7 @@ pub struct Refusal {
     pub body: BodyKind,
     /// The waiting time that the server asks for in `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// All values of `WWW-Authenticate` (AU-14).
+    /// All values of `WWW-Authenticate`, from which the application can get a token (AU-14).
     pub challenges: Vec<HeaderValue>,
 }
 
@@ -321,8 +321,8 @@ impl fmt::Display for Refusal {
 }
 
 impl Refusal {
-    /// The first challenges for display to a person, each escaped and truncated. They state how to get credentials, and
-    /// contain none.
+    /// The first four challenges for display to a person, each escaped and cut after 300 characters. A challenge states
+    /// how to get credentials.
     pub fn challenges(&self) -> impl Iterator<Item = Excerpt> + '_ {
         let read = |value: &HeaderValue| Excerpt::new(&String::from_utf8_lossy(value.as_bytes()), CHALLENGE_CHARS);
         self.challenges.iter().take(SHOWN_CHALLENGES).map(read)
@@ -334,7 +334,7 @@ const SHOWN_CHALLENGES: usize = 4;
 /// The most characters of each.
 const CHALLENGE_CHARS: usize = 300;
 
-/// Challenges may contain tokens and user names, so the `Debug` form shows only their number.
+/// Shows only the number of challenges, because a server may put a token or a user name into one.
 impl fmt::Debug for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Refusal")
@@ -387,7 +387,7 @@ pub enum RedirectRefused {
     /// It leads to another origin, to which no credentials may be sent (invariant 8).
     #[error("which is another origin, where no credentials may go; if that is the right server, use its URL instead")]
     CrossOrigin,
-    /// After 301, 302 and 303, clients may repeat the request without its body.
+    /// The status is 301, 302 or 303, after which clients may repeat the request without its body.
     #[error("with a status that does not keep the message; use the new URL instead")]
     DropsBody,
     /// There is no usable `Location`.

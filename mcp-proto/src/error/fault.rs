@@ -6,14 +6,15 @@ use crate::codec::text::Excerpt;
 use crate::spec::Method;
 use crate::spec::param_headers::InvalidAnnotation;
 
-/// A mistake of the peer. The connection continues unless a `Closed` event follows.
+/// A mistake of the peer, or messages that were lost because one side did not read in time. The connection continues
+/// unless a `Closed` event follows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
     /// A line, body or event is not a JSON-RPC message. It was skipped, or answered if it was a request.
     #[error("{0}")]
     Parse(ParseError),
-    /// A server on a byte stream printed something that does not even begin like a message; it was skipped (FR10).
+    /// A server on a byte stream printed a line that does not begin like a message; the line was skipped (FR10).
     #[error("a line on stdout is no message: {line} (a server's logs belong on its stderr)")]
     NotAMessage {
         /// The beginning of the line.
@@ -86,7 +87,7 @@ pub enum Fault {
         /// How many.
         count: u64,
     },
-    /// The peer reads nothing, and the limit of unwritten bytes is reached: notifications were not sent.
+    /// Notifications were not sent, because the peer reads nothing and the limit of unwritten bytes is reached (K1).
     #[error("{count} notifications were not sent because the peer reads nothing")]
     NotWritten {
         /// How many since the last fault of this kind.
@@ -98,7 +99,7 @@ pub enum Fault {
         /// Why.
         reason: Failed,
     },
-    /// The stream for the server's own messages could not be opened, or was lost permanently.
+    /// The stream for messages of the server that belong to no request could not be opened, or was lost permanently.
     #[error("no stream for the server's own messages: {}", reason.describe("the server"))]
     NoServerStream {
         /// Why.
@@ -142,7 +143,7 @@ pub enum Quirk {
     /// A lost session was reported as 400 instead of 404.
     #[error("reports a lost session with status 400 instead of 404")]
     SessionLostAsBadRequest,
-    /// A GET for the server's own messages was answered with 404 instead of 405.
+    /// A GET for messages that belong to no request was answered with 404 instead of 405 (SH-C-38).
     #[error("answers GET with 404 instead of 405")]
     GetNotFound,
     /// A tool result has no `content`.

@@ -7,12 +7,12 @@ use crate::spec::{Method, ProtocolVersion};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsageError {
-    /// A limit is zero or larger than this crate supports (CL5).
+    /// A limit or a duration of the configuration is zero or larger than this crate supports (CL5).
     #[error("the limit '{field}' must be at least 1 and at most {largest}")]
     Limit {
-        /// The field of `Limits`.
+        /// The field of `Limits` or of `HttpConfig`.
         field: &'static str,
-        /// The largest value that it may have.
+        /// The largest value that it may have; in seconds if it is a duration.
         largest: usize,
     },
     /// The URL of the server cannot be used.
@@ -36,16 +36,17 @@ pub enum UsageError {
         /// Its name.
         name: Box<str>,
     },
-    /// `connect` was not called yet, or the connection could not be made.
+    /// `connect` was not called yet, or the session is not open yet. For a server: the client cannot receive requests
+    /// now, for example because it has not sent `notifications/initialized` (LC-10).
     #[error("not connected; connect first")]
     NotConnected,
     /// `connect` was called before.
     #[error("already connected")]
     AlreadyConnected,
-    /// The server answers the requests of the protocol by itself already.
+    /// `serve` was called on a server that answers the requests of the protocol by itself already.
     #[error("the server answers by itself already")]
     AlreadyServing,
-    /// The connection is closed, or is being closed (CL3).
+    /// The connection or the session is closed, or is being closed (CL3).
     #[error("the connection is closed")]
     Closed,
     /// The limit of requests without a response is reached.
@@ -63,13 +64,14 @@ pub enum UsageError {
     /// The configuration contains no usable revision.
     #[error("the configuration allows no revision of MCP")]
     NoVersion,
-    /// Only the machine itself may send this method.
+    /// Only the machine itself may send a message with this method.
     #[error("the method '{method}' is sent by the protocol itself")]
     ReservedMethod {
         /// Its name.
         method: Method,
     },
-    /// Parameters must be an object (JR-12).
+    /// Parameters, a subscription filter, capabilities, or the information about a client or server are not a JSON
+    /// object (JR-12).
     #[error("parameters must be a JSON object")]
     ParamsNotAnObject,
     /// The code is reserved for the protocol in this revision (RP15).
