@@ -9,6 +9,10 @@
 //!                                                                       Closing ──▶ Closed
 //! ```
 //!
+//! A server of the modern era needs no confirmation: its result leads from `Opening` to `Ready`. After
+//! [`Client::connect_with`], the client waits between `Opening` and `Confirming` until the application calls
+//! [`Client::confirm`].
+//!
 //! | file | what it does |
 //! |---|---|
 //! | `config` | the configuration of the client, and calls |
@@ -237,8 +241,8 @@ impl<T: ClientTransport> Client<T> {
     /// `server/discover` shows a legacy server. [`Event::Connected`] contains the result. If it is the result of
     /// `initialize`, the application confirms the session with [`Client::confirm`].
     ///
-    /// This method may be called again, and then starts over, if the connection could not be made or the session is not
-    /// confirmed yet.
+    /// If the connection could not be made, or the session is not confirmed yet, this method may be called again, and
+    /// then opens another connection or session.
     ///
     /// # Errors
     ///
@@ -256,15 +260,15 @@ impl<T: ClientTransport> Client<T> {
         Ok(())
     }
 
-    /// States this identity from now on, instead of the configured one: a client that acts for another client states
-    /// that client's.
+    /// Sets the identity that the client states from now on, instead of the configured one. A client that acts for
+    /// another client states the identity of that one.
     ///
     /// `clientInfo` and the capabilities are stated in `initialize`, and in every request of the modern era. The server
     /// is not notified.
     ///
-    /// On a connection of the modern era, the client takes over from another client for which it has acted: it interprets
-    /// the answers to open requests that were sent with [`Call::unchanged`], too, and if it has to open the connection
-    /// again, it does that without the request of [`Client::connect_with`].
+    /// On a connection of the modern era, this also ends the forwarding for another client: from now on, the client
+    /// interprets also the answers to open requests that were sent with [`Call::unchanged`], and if it opens the
+    /// connection again, it sends its own request instead of that of [`Client::connect_with`].
     ///
     /// # Errors
     ///
@@ -351,8 +355,8 @@ impl<T: ClientTransport> Client<T> {
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotConnected`] if there is no session yet, or [`UsageError`] otherwise if it cannot be sent;
-    /// nothing was sent then.
+    /// [`UsageError::NotConnected`] if the connection is not open yet, or another [`UsageError`] if the notification
+    /// cannot be sent; nothing was sent then.
     pub fn notify(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
         self.check_open()?;
         if notification.method.facts().is_reserved {
@@ -383,7 +387,8 @@ impl<T: ClientTransport> Client<T> {
         self.cancel_with(request, &params, now);
     }
 
-    /// Like [`Client::cancel`], with these parameters of the notification, in which the client sets only `requestId`.
+    /// Cancels as [`Client::cancel`] does, with these parameters of `notifications/cancelled`, in which the client sets
+    /// only `requestId`.
     pub fn cancel_with(&mut self, request: RequestKey, params: &Json, now: Instant) {
         self.give_up(request, Failed::Cancelled, params, now);
     }
@@ -427,8 +432,8 @@ impl<T: ClientTransport> Client<T> {
         self.with_transport(now, |transport, output| transport.handle_timeout(now, output));
     }
 
-    /// The next action for the driver or event for the application. Draining is needed for progress, never for
-    /// correctness.
+    /// The next action for the driver or event for the application. Call this after every input and command until it
+    /// returns `None`.
     #[must_use = "an output that is dropped is lost"]
     pub fn poll_output(&mut self) -> Option<Output<T::Action, Event>> {
         let output = self.out.pop()?;
@@ -450,8 +455,8 @@ impl<T: ClientTransport> Client<T> {
         [self.timers.next(), self.transport.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Whether more input should be read. If `false`, output must be drained first, or the server does not read the
-    /// answers to its own requests (H5).
+    /// Whether the driver should read more input. It is `false` while outputs are not polled fast enough, or while the
+    /// server does not read the answers to its own requests (H5).
     #[must_use]
     pub fn wants_input(&self) -> bool {
         self.out.has_room(&self.config.limits) && self.transport.wants_input(&self.config.limits)
@@ -500,14 +505,14 @@ impl<T: ClientTransport> Client<T> {
 
     /// The messages that wait to be sent because the server accepts them slowly, or because there is no connection.
     ///
-    /// An application that forwards messages reads less from its source while this grows.
+    /// An application that forwards messages should read nothing from their source while this is large.
     #[must_use]
     pub fn backlog(&self) -> Backlog {
         let held = Backlog { bytes: self.outgoing.waiting_bytes(), ..Backlog::default() };
         self.transport.backlog().plus(held)
     }
 
-    /// The number of requests that have no outcome yet.
+    /// The number of the application's requests that have no outcome yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
         self.outgoing.iter().filter(|(_, request)| !request.purpose.is_internal()).count()

@@ -28,13 +28,14 @@ pub struct Config {
     /// `capabilities` of `initialize`, or of every request. A request of the server that needs a capability which is
     /// not declared here is refused.
     pub capabilities: Json,
-    /// The revisions that the client may use. Default: all, as a server's, so that a client of this crate and a server of
-    /// any revision understand each other, in the newest revision that both have.
+    /// The revisions that the client may use. Default: all, as for a server of this crate, so that the newest revision
+    /// that both sides support is used.
     ///
-    /// If 2026-07-28 is among them together with older ones, the client sends `server/discover` first, to detect which of
-    /// them the server has. That is one request more to a server of an older revision, and a byte stream that does not
-    /// answer it costs [`discover_timeout`](Self::discover_timeout); [`known_era`](Self::known_era) saves both. Of those
-    /// that begin with `initialize`, the newest is offered (LC-03).
+    /// If 2026-07-28 is among them together with older ones, the client sends `server/discover` first, to detect which
+    /// of them the server supports. To a server of an older revision, that is one more request, and if a server on a
+    /// byte stream does not answer it, the client waits for [`discover_timeout`](Self::discover_timeout). With
+    /// [`known_era`](Self::known_era), neither occurs. Of the revisions that begin with `initialize`, the newest is
+    /// offered (LC-03).
     pub versions: Vec<ProtocolVersion>,
     /// The server's era, if it is known already. Default `None`.
     pub known_era: Option<DetectedEra>,
@@ -44,7 +45,8 @@ pub struct Config {
     pub request_timeout: Duration,
     /// The maximum time for an answer, whatever progress is made (TO-03). Default 10 min.
     pub max_timeout: Duration,
-    /// The timeout of `initialize`, and of `server/discover` if silence does not mean a legacy server. Default 30 s.
+    /// The timeout of `initialize`, and of `server/discover` where [`discover_timeout`](Self::discover_timeout) does
+    /// not apply. Default 30 s.
     pub initialize_timeout: Duration,
     /// How long a server on a byte stream may take to answer `server/discover` before it counts as one that begins with
     /// `initialize` (ER-04). Default 10 s.
@@ -60,10 +62,12 @@ pub struct Config {
     /// another client. Default `false`: the client answers `ping`, and refuses requests whose capability it did not
     /// declare.
     ///
-    /// If `true`, parameters of the application are sent without a check that they are an object, too. In a session that
-    /// the client has opened itself, it has stated its own capabilities, and handles such requests itself in either case.
+    /// If `true`, the client also sends the parameters of the application without a check that they are an object. In a
+    /// session that the client has opened with an `initialize` of its own, it answers or refuses these requests in
+    /// either case, because it has stated its own capabilities.
     pub reports_all_requests: bool,
-    /// The seed of the jitter of pauses. Two clients should not have the same seed.
+    /// The seed of the random variation of pauses. Clients should have different seeds, so that they do not all connect
+    /// again at the same moment. Default 0.
     pub seed: u64,
 }
 
@@ -121,7 +125,8 @@ impl Config {
     }
 }
 
-/// A request to be made with [`Client::request`](crate::Client::request).
+/// A request to be made with [`Client::request`](crate::Client::request), or by a server with
+/// [`Server::request`](crate::Server::request).
 ///
 /// # Example
 ///
@@ -158,7 +163,7 @@ impl Call {
         &self.method
     }
 
-    /// Sets the parameters. Members that the client does not set itself are sent unchanged.
+    /// Sets the parameters. The machine may add members to them, such as `_meta`, and sends all others unchanged.
     #[must_use]
     pub fn params(mut self, params: impl Into<Json>) -> Self {
         self.params = Some(params.into());
@@ -180,7 +185,7 @@ impl Call {
     }
 
     /// Passes the request through: a client sends the parameters as they are, and reports the answer as it was
-    /// received.
+    /// received. This has no effect on a request of a server.
     ///
     /// The client adds no `_meta` to the parameters and does not check that they are an object. It does not interpret
     /// the result or error: a modern `input_required` result and an error about an unsupported revision are outcomes of

@@ -21,12 +21,12 @@ pub enum Event {
         version: ProtocolVersion,
         /// The result of `initialize` or `server/discover`, as it came.
         result: Json,
-        /// The session was lost, and was opened again with the same `initialize`.
+        /// Whether the session was lost, and was opened again with the same `initialize`.
         is_reconnect: bool,
         /// Which era the server belongs to, and how that was detected.
         detected_era: DetectedEra,
-        /// The client supports a newer revision than the one in force. `false` if the caller supplied the opening
-        /// request.
+        /// Whether the client supports a newer revision than the one in force. `false` if the application supplied the
+        /// opening request.
         is_downgrade: bool,
     },
     /// The connection could not be made, or a lost session could not be opened again. Requests that waited for it have
@@ -106,7 +106,7 @@ pub enum Event {
         subscription: SubscriptionKey,
         /// Why.
         reason: Failed,
-        /// In what time it is opened again.
+        /// How long until it is opened again.
         retry_in: Duration,
     },
     /// A subscription has ended. This comes exactly once for each.
@@ -122,7 +122,7 @@ pub enum Event {
         /// The maximum number of requests in flight.
         limit: usize,
     },
-    /// Something was wrong, usually with a message of the server, but the connection continues.
+    /// A fault, usually an invalid message of the server. The connection continues.
     Faulted(Fault),
     /// The server deviates from the protocol in a way that the client tolerates. Each quirk is reported once per
     /// connection.
@@ -153,19 +153,19 @@ pub enum NotRestored {
     /// It was not kept for the next session, because the settings exceeded the limit in total.
     #[error("only {limit} bytes of such settings are kept")]
     NotKept {
-        /// `Limits::session_settings`.
+        /// `Limits::session_settings`, in bytes.
         limit: usize,
     },
 }
 
-/// How a request ended.
+/// How a request of a client or of a server ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// With a result, as it came.
+    /// With a result, as it was received.
     Result(Json),
-    /// With an error from the server.
+    /// With an error that the peer sent.
     Error(ErrorObject),
-    /// Without an answer.
+    /// Without an answer, for this reason.
     Failed(Failed),
 }
 
@@ -189,7 +189,7 @@ pub enum Scope {
     Request(RequestKey),
     /// It belongs to this subscription (MD-L-04).
     Subscription(SubscriptionKey),
-    /// It came on a stream that serves the whole connection.
+    /// It came on a stream for the whole connection, and belongs to no known request or subscription.
     Connection,
 }
 
@@ -205,7 +205,7 @@ pub enum CloseReason {
     NoCommonVersion,
     /// The peer sent too much input that is not a message (FR10).
     Garbage,
-    /// The session was idle for too long.
+    /// The session was idle for too long, or was ended at a limit to make room for another one.
     Expired,
     /// A queue grew over the limits: the application did not drain the output (RP9), or the peer made requests without
     /// accepting the answers (RP10).

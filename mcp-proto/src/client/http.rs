@@ -37,7 +37,7 @@
 //! | `session` | the session: begun, lost (404), opened again, ended |
 //! | `cursor` | after which event a broken stream is resumed, and when |
 //! | `stream` | streams that break and are opened again, and the stream for messages that belong to no request |
-//! | `tools` | headers that repeat parts of messages, as learned from lists of tools |
+//! | `tools` | headers that repeat parts of messages, according to the received lists of tools |
 //! | `two_endpoint` | the transport of 2024-11-05, and the fallback to it |
 
 mod cancel;
@@ -193,7 +193,7 @@ impl super::Client<Http> {
 
     /// The request of an exchange was written in full.
     ///
-    /// This call is optional. It allows a cancellation to be sent before the response begins.
+    /// This call is optional: it allows the client to send a cancellation before the response begins.
     pub fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant) {
         self.with_transport(now, |http, output| http.on_sent(exchange, now, output));
     }

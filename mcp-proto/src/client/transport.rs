@@ -110,8 +110,8 @@ pub(crate) enum Inbound {
 
 /// A transport that a client can use: [`Stdio`] or [`Http`](super::Http).
 ///
-/// The trait is sealed. A driver for all transports can be generic over it and call every method of `Client` that does not
-/// depend on the transport.
+/// The trait is sealed. A driver for all transports can be generic over it, and can call every method of `Client` that
+/// does not depend on the transport.
 ///
 /// # Example
 ///
@@ -126,9 +126,8 @@ pub(crate) enum Inbound {
 /// }
 /// ```
 pub trait ClientTransport: Transport<Action: Weight> {
-    /// Sets for how long the delivery of a message that was certainly not delivered is tried again, as
-    /// [`HttpConfig::redelivery`](super::HttpConfig) does. It has no effect on a byte stream, which is either intact or
-    /// broken.
+    /// Sets for how long a message that was certainly not delivered is sent again, as
+    /// [`HttpConfig::redelivery`](super::HttpConfig) does. This has no effect on a byte stream.
     fn set_redelivery_time(&mut self, time: Duration);
     /// Whether a missing answer means a legacy server, because nothing else can be the reason (ER-04, ER-26).
     #[doc(hidden)]

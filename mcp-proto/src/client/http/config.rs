@@ -12,7 +12,7 @@ use crate::error::UsageError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HttpTransport {
-    /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server turns out to have only that (ER-27).
+    /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server supports only that (ER-27).
     #[default]
     Auto,
     /// Streamable HTTP only.
@@ -50,18 +50,18 @@ pub struct HttpConfig {
     pub(crate) headers: HeaderMap,
     /// Which transport is used. Default [`HttpTransport::Auto`].
     pub transport: HttpTransport,
-    /// How long a server may be silent in the middle of a body before the connection counts as dead. Default 5 min.
+    /// How long a server may pause within a body before the connection counts as broken. Default 5 min.
     pub idle_timeout: Duration,
     /// How long a server may take to accept a notification or a response. Default 30 s.
     pub accept_timeout: Duration,
-    /// How long a two-endpoint server may take to name its endpoint (HS-11, LE2). Default 10 s.
+    /// How long a two-endpoint server may take to send its `endpoint` event (HS-11, LE2). Default 10 s.
     pub endpoint_timeout: Duration,
     /// How long a stream is read after its request has ended (SS10). Default 5 s.
     pub linger: Duration,
-    /// How long the server may take to end the session (H6). Default 3 s.
+    /// How long the server may take to answer the request that ends the session (H6). Default 3 s.
     pub close_timeout: Duration,
     /// How long the client tries again to deliver a message that was certainly not delivered, before it fails. Default
-    /// zero.
+    /// zero: it fails at once.
     pub redelivery: Duration,
 }
 

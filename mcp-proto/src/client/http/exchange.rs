@@ -16,7 +16,7 @@ use crate::conversation::keys::RequestKey;
 use crate::error::Refusal;
 use crate::limits::Limits;
 
-/// Identifies one HTTP exchange. The client chooses the keys and uses each once.
+/// Identifies one HTTP exchange: a request of the client, and its response. The client uses each key once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeKey(u64);
 

@@ -43,7 +43,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The failure for an error that occurred before any part of the request was sent.
+    /// The failure for an error that occurred before any part of the request was sent. An error of the kind
+    /// [`ErrorKind::InvalidData`] counts as a failed TLS handshake.
     #[must_use]
     pub fn connecting(error: &Error) -> Self {
         // TLS libraries report a refused handshake with this kind of error.
