@@ -1,4 +1,5 @@
-//! The server: answers requests of the client, does the handshake and sends requests to the client.
+//! The server: receives the requests of clients, answers those of the protocol by itself, and sends requests to
+//! clients.
 //!
 //! ```text
 //!              initialize               answered          initialized
@@ -33,7 +34,7 @@
 //! | `subscriptions` | `subscriptions/listen`, and the subscriptions of a session |
 //! | `subscribed` | the resources that clients have subscribed to |
 //! | `input` | input that a request needs from its client |
-//! | `request_state` | authenticated `requestState` that clients cannot alter |
+//! | `request_state` | a `requestState` with a signature, so that clients cannot alter it |
 //! | `pass_through` | a server that reports every request and answers none by itself, for proxies |
 //! | `shared` | the limits of what clients make a server store, and the functions that sessions and stateless requests share |
 //! | `context` | the revision, client and settings that apply to one request |
@@ -299,10 +300,10 @@ impl<T: ServerTransport> Server<T> {
         result.unwrap_or(Ok(()))
     }
 
-    /// Requires input from the client before a request can be answered. In both eras, [`Event::Requested`] follows
-    /// again: for a new request of the client since 2026-07-28, before that for the same one. Its parameters contain
-    /// `inputResponses` by their keys, and `requestState`. Both come from the client without validation and may be
-    /// wrong or missing (MD-I-11).
+    /// Requires input from the client before a request can be answered. In both eras, [`Event::Requested`] follows once
+    /// more, with a ticket for the answer: since 2026-07-28 for the client's retry, which is a new request, before that
+    /// for the same request. Its parameters then contain `inputResponses`, each under the key of its request for input,
+    /// and `requestState`. Both come from the client without validation and may be wrong or missing (MD-I-11).
     ///
     /// If the client lacks a capability that the input needs, it receives an error (MD-I-04).
     ///
@@ -360,7 +361,7 @@ impl<T: ServerTransport> Server<T> {
     /// Ends the HTTP response of a request early, so that its client reconnects for the answer instead of keeping a
     /// connection open (SH-S-12, SH-S-55).
     ///
-    /// The stream of the request starts with an event id and the pause from [`HttpConfig::retry`]. This does nothing if
+    /// Before the end, the client receives an event id and the pause from [`HttpConfig::retry`]. This does nothing if
     /// the transport or the revision does not support it, or if no events are kept for replay.
     pub fn release(&mut self, ticket: &Ticket, now: Instant) {
         let (Some(session), Some(reply_to)) = (ticket.key().session(), self.reply_to(ticket.key())) else { return };
@@ -399,7 +400,7 @@ impl<T: ServerTransport> Server<T> {
     /// Sends a log message, unless the client has set a higher level.
     ///
     /// A client sets the level with `logging/setLevel`, which the machine answers; until then it receives all log
-    /// messages (LC-20).
+    /// messages (LC-20). Since 2026-07-28, each request states its level, and without one no message is sent (MD-M-09).
     ///
     /// # Errors
     ///
@@ -474,8 +475,8 @@ impl<T: ServerTransport> Server<T> {
         self.cancel_with(request, &params, now);
     }
 
-    /// Cancels as [`Server::cancel`] does, with these parameters for the notification; the machine sets only
-    /// `requestId`.
+    /// Cancels as [`Server::cancel`] does, with these parameters of `notifications/cancelled`, in which the machine
+    /// sets only `requestId`.
     pub fn cancel_with(&mut self, request: RequestKey, params: &Json, now: Instant) {
         let Some(session) = request.session() else { return };
         let (session, _, shared) = &mut self.split_at(session, now);
@@ -484,8 +485,8 @@ impl<T: ServerTransport> Server<T> {
         }
     }
 
-    /// The next action for the driver or event for the application. Draining is needed for progress, never for
-    /// correctness.
+    /// The next action for the driver or event for the application. Call this after every input and command until it
+    /// returns `None`.
     #[must_use = "an output that is dropped is lost"]
     pub fn poll_output(&mut self) -> Option<Output<T::Action, Event>> {
         self.out.pop()
@@ -495,8 +496,9 @@ impl<T: ServerTransport> Server<T> {
     /// machine answers, or by `subscriptions/listen` since 2026-07-28. Only an application that must watch a resource
     /// to detect its changes needs to call this.
     ///
-    /// Without calls, nothing accumulates: a subscription that ends before it was reported is never reported. A
-    /// resource that was reported as subscribed is reported once as unsubscribed, also when its client's session ends.
+    /// If this is never called, the unreported changes take no more memory than the subscriptions: a subscription that
+    /// ends before it was reported is never reported. A resource that was reported as subscribed is reported once as
+    /// unsubscribed, also when its client's session ends.
     ///
     /// # Example
     ///
@@ -524,8 +526,9 @@ impl<T: ServerTransport> Server<T> {
         self.resources.next_change()
     }
 
-    /// Whether a `subscriptions/listen` that [`Server::acknowledge_listens`] must acknowledge has arrived since the last
-    /// call, with [`Config::manual_acknowledgement`]. Its new resources are reported by [`Server::poll_subscription`].
+    /// Whether a `subscriptions/listen` that [`Server::acknowledge_listens`] must acknowledge has arrived since the
+    /// last call of this method. This is for [`Config::manual_acknowledgement`], and `false` without it. The new
+    /// resources of the request are reported by [`Server::poll_subscription`].
     #[must_use = "each arrival is reported once"]
     pub fn poll_unacknowledged(&mut self) -> bool {
         std::mem::take(&mut self.stateless.has_unacknowledged)
@@ -568,7 +571,7 @@ impl<T: ServerTransport> Server<T> {
         stateless.exclude_resource(uri, shared);
     }
 
-    /// When [`Server::handle_timeout`] must be called next.
+    /// When [`Server::handle_timeout`] must be called next; `None` if no timer is set.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         [self.timers.next(), self.transport.poll_timeout()].into_iter().flatten().min()
@@ -618,7 +621,7 @@ impl<T: ServerTransport> Server<T> {
         self.handling.config()
     }
 
-    /// How much the server stores at this time.
+    /// The resources that the server holds now.
     #[must_use]
     pub fn load(&self) -> Load {
         let sessions = || self.sessions.values();

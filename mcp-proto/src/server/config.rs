@@ -44,18 +44,18 @@ pub struct Config {
     /// The served revisions, of one era or of both (ER-40). The newest one with `initialize` is offered to clients that
     /// request another one (LC-05). Default: all.
     pub versions: Vec<ProtocolVersion>,
-    /// How long clients may cache lists and resources, unless a result has its own `ttlMs` (MD-K-01). Default: not at
-    /// all.
+    /// How long clients may cache lists and resources, unless a result has its own `ttlMs` (MD-K-01). Default zero: not
+    /// at all.
     pub cache_ttl: Duration,
-    /// Who may cache them, unless a result has its own `cacheScope`. Default [`CacheScope::Private`].
+    /// Who may use the cached results, unless a result has its own `cacheScope`. Default [`CacheScope::Private`].
     pub cache_scope: CacheScope,
     /// Limits on what clients can make this server store.
     pub limits: Limits,
-    /// How long the client may take to answer a request to it. Default 60 s.
+    /// How long the client may take to answer a request of this server. Default 60 s.
     pub request_timeout: Duration,
-    /// The maximum time for that, independent of progress (TO-03). Default 10 min.
+    /// The maximum time for that answer, whatever progress is made (TO-03). Default 10 min.
     pub max_timeout: Duration,
-    /// How long requests in flight are still answered after the client's stream has ended (FR15). Default 5 s.
+    /// How long requests in flight may still be answered after the client's stream has ended (FR15). Default 5 s.
     pub drain_timeout: Duration,
     /// Whether parameters with duplicate keys at any depth are refused, because a proxy and a server may read them
     /// differently (JS6). Default `true`.

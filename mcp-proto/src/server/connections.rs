@@ -33,7 +33,7 @@ pub enum Admission<H> {
     RefusedAtOnce,
 }
 
-/// The connections of a listening server, with a limit, and a rule which one is closed for a new one.
+/// The connections of a listening server, with a limit, and a rule that determines which one is closed for a new one.
 ///
 /// At the limit, a connection that waits for a request is closed: the one that has waited for longest of the holder
 /// with the most connections, if that holder has more than the new one would then have; else the one that has waited
@@ -74,14 +74,14 @@ pub struct Connections<H> {
 
 impl<H> Connections<H> {
     /// Creates an empty set. At most `most` connections are served at one time, and at most `most_refused` more may be
-    /// open while they are refused or close.
+    /// open while they are refused or closed.
     #[must_use]
     pub const fn new(most: usize, most_refused: usize) -> Self {
         Self { most, most_refused, next: 0, open: BTreeMap::new(), served: Shares::new() }
     }
 
-    /// A client with this address has connected. The driver receives `handle` back when the connection must be closed
-    /// for another one.
+    /// A client with this address has connected. The driver receives `handle` back, as `evicted`, when the connection
+    /// must be closed for another one.
     pub fn admit(&mut self, peer: &PeerKey, handle: H, now: Instant) -> Admission<H> {
         if self.open.len() >= self.most.saturating_add(self.most_refused) {
             return Admission::RefusedAtOnce;

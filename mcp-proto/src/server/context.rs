@@ -20,7 +20,7 @@ pub struct Context {
     pub client_capabilities: Json,
     /// The client's name and version, as it states them: an object. Behaviour must not depend on it (MD-M-06).
     pub client_info: Option<Json>,
-    /// The lowest level of log messages that the client wants; `None` for no log messages (MD-M-09).
+    /// The lowest level of log messages that the client has requested; `None` if none are sent to it (MD-M-09).
     pub logging_level: Option<LoggingLevel>,
     /// The sender of the request, if the driver authenticated it.
     pub principal: Option<Principal>,

@@ -4,7 +4,7 @@
 //! JSON unless another message must be sent before the answer; then it becomes a stream of events.
 //!
 //! ```text
-//!                head is fine            body is a request            answer
+//!              head is accepted          body is a request            answer
 //!   (refused) ◀── Receiving ──────────────────▶ Waiting ───────────────────────▶ JSON
 //!                      │ notification, response    │ progress, a request to the client
 //!                      ▼                           ▼               answer
@@ -230,7 +230,7 @@ impl Server<Http> {
         self.settle(now);
     }
 
-    /// Ends a session: its open requests receive an error. Later requests in it are answered with 404 (SH-S-43).
+    /// Ends a session: its unanswered requests are answered with an error, and later requests in it with 404 (SH-S-43).
     pub fn end(&mut self, session: SessionKey, now: Instant) {
         self.end_session(session, CloseReason::Local, now);
     }

@@ -1,5 +1,5 @@
-//! Passing through: a server that reports every request of its client, the handshake included, and answers none by
-//! itself, until the application calls [`Server::serve`].
+//! A server that reports every request of its client, the handshake included, and answers none by itself, until the
+//! application calls [`Server::serve`].
 
 use super::Server;
 use super::config::{Config, Handling};
@@ -12,7 +12,7 @@ use crate::error::UsageError;
 use crate::spec::Method;
 use crate::transport::Stdio;
 
-/// Passing through, for a proxy or a gateway that joins a client to a server.
+/// A server that passes requests through to the application, for a proxy or a gateway that joins a client to a server.
 ///
 /// The machine still does what depends on this connection alone: it decodes and encodes messages, matches responses,
 /// cancellations and progress to their requests, keeps the limits, and refuses what no server could accept, such as a
@@ -53,8 +53,9 @@ impl Server<Stdio> {
         Self::with_handling(transport, Handling::PassThrough(config))
     }
 
-    /// Serves from now on: the machine answers the requests of the protocol by itself, as `config` describes. A server
-    /// that passes through does this once, when its application has to answer in the place of the server behind it.
+    /// From now on, the machine answers the requests of the protocol by itself, as `config` describes. The application
+    /// of a server that passes through calls this once, when it has to answer instead of the server to which it
+    /// forwards.
     ///
     /// Requests that were reported before stay open; [`Server::handle_again`] handles one as if it had just arrived. The
     /// limits stay those that the server was created with.
@@ -115,8 +116,8 @@ impl Server<Stdio> {
         }
     }
 
-    /// Whether the client reads fast enough for more messages to be sent to it. A proxy stops reading the server behind
-    /// it while this is `false`; what it has read before still finds room.
+    /// Whether the client reads fast enough for more messages to be sent to it. While this is `false`, a proxy should
+    /// read nothing more from the server to which it forwards; messages that it has read before are still accepted.
     #[must_use]
     pub fn has_room(&self) -> bool {
         // The rest is for bytes that a driver has already read from the other side.

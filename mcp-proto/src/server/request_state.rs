@@ -27,7 +27,7 @@ const HEAD: usize = 9;
 /// Separates this use of the key from any other.
 const PURPOSE: &[u8] = b"mcp requestState";
 
-/// A keyed message authentication code, such as HMAC-SHA-256.
+/// A keyed message authentication code, such as HMAC-SHA-256. `HmacKey` of the feature `seal` implements it.
 pub trait StateKey {
     /// The tag of a message.
     fn sign(&self, message: &[u8]) -> [u8; 32];
@@ -36,7 +36,8 @@ pub trait StateKey {
     fn verify(&self, message: &[u8], tag: &[u8; 32]) -> bool;
 }
 
-/// The keys for states: the current one seals and opens, earlier ones only open what they have sealed.
+/// The keys that sign states. The current one signs new states; states that an earlier one has signed can still be
+/// opened.
 #[derive(Clone)]
 pub struct StateKeys<K> {
     current: K,
@@ -50,14 +51,14 @@ impl<K: StateKey> StateKeys<K> {
         Self { current: key, earlier: Vec::new() }
     }
 
-    /// Adds a key that sealed states before.
+    /// Adds an earlier key: states that were sealed with it can still be opened.
     #[must_use]
     pub fn with_earlier(mut self, key: K) -> Self {
         self.earlier.push(key);
         self
     }
 
-    /// Seals a state as the text for `requestState`, with the expiry in seconds since 1970.
+    /// Signs a state, and returns the text for `requestState`; `expires` is in seconds since 1970.
     #[must_use]
     pub fn seal(&self, binding: &StateBinding, state: &str, expires: u64) -> String {
         binding.seal(&self.current, state, expires)
@@ -86,7 +87,8 @@ impl<K> fmt::Debug for StateKeys<K> {
     }
 }
 
-/// What a state is bound to: the principal and the target of a request (MD-I-12).
+/// What a state is bound to, so that it cannot be used for another request: the principal, the method and the target of
+/// the request (MD-I-12).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateBinding {
     bound: Vec<u8>,

@@ -8,7 +8,8 @@ use std::time::Duration;
 use super::principal::Principal;
 use crate::Instant;
 
-/// The origin of a request, such as its IP address. All clients with the same key share the limits of one client.
+/// Identifies where a request comes from, such as an IP address. All clients with the same key share the limits of one
+/// client.
 ///
 /// # Example: the clients of one IPv6 network count as one
 ///
@@ -27,7 +28,7 @@ use crate::Instant;
 pub struct PeerKey(Box<[u8]>);
 
 impl PeerKey {
-    /// Creates a key from these bytes, such as the address that a reverse proxy forwards.
+    /// Creates a key from these bytes, such as a client's address in a header that a reverse proxy adds.
     #[must_use]
     pub fn new(bytes: &[u8]) -> Self {
         Self(bytes.into())
@@ -58,7 +59,7 @@ pub enum Holder {
     Principal(Principal),
     /// All clients with the same address.
     Peer(PeerKey),
-    /// All clients without a principal and an address.
+    /// All clients with neither a principal nor an address.
     Unknown,
 }
 
@@ -74,7 +75,8 @@ impl Holder {
     }
 }
 
-/// A limited number of things, such as connections, each with its holder and the time since when it is unused.
+/// A set of things of which a limited number may exist, such as connections, each with its holder and the time since
+/// when it is unused.
 ///
 /// When the caller's limit is reached, [`Shares::to_evict`] returns what can be removed for a new one. Memory: some 200
 /// bytes for each thing and each holder. Each call takes logarithmic time.
@@ -184,9 +186,9 @@ impl<K: Ord + Copy> Shares<K> {
         });
     }
 
-    /// The things that may be removed so that this holder can get a new one, best first: the unused things of the
-    /// holder with the most, if it has more than this one would then have; after them the things of any holder that are
-    /// unused for at least `long`. Within both, the one unused for longest comes first.
+    /// The things that may be removed so that `newcomer` can get a new one, in the order of preference: the unused
+    /// things of the holder with the most, if it has more than `newcomer` would then have; after them the things of any
+    /// holder that are unused for at least `long`. Within both, the one unused for longest comes first.
     pub fn to_evict(&self, newcomer: &Holder, long: Duration, now: Instant) -> impl Iterator<Item = K> {
         let own = self.holders.get(newcomer).map_or(0, |held| held.count);
         let most = self.ranking.last().filter(|(count, holder)| holder != newcomer && *count > own + 1);

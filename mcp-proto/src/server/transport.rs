@@ -98,8 +98,9 @@ pub struct TransportOutput<'s, A> {
     pub(crate) now: Instant,
 }
 
-/// A transport of a server, for code that works with any: [`Stdio`](crate::Stdio) or [`Http`](super::Http). It is sealed, as
-/// [`Transport`] is.
+/// A transport that a server can use: [`Stdio`](crate::Stdio) or [`Http`](super::Http).
+///
+/// The trait is sealed. A driver for all transports can be generic over it; its items are for the machine alone.
 pub trait ServerTransport: Transport<Action: Weight> {
     /// Whether there is one client, on one connection, which its only session shares with stateless requests.
     const IS_ONE_CONNECTION: bool;

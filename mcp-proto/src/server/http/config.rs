@@ -19,7 +19,7 @@ pub enum Access {
         /// The allowed values of `Origin`, if the request has it.
         origins: Vec<Box<str>>,
     },
-    /// All hosts and origins, for a server behind something that checks them.
+    /// All hosts and origins, for a server to which all requests come through a proxy that checks them.
     Anybody,
 }
 
@@ -68,14 +68,14 @@ pub struct HttpConfig {
     /// Default 768.
     pub max_streams: usize,
     /// How long a session without an open exchange, or a stream without an event, must be unused before it is ended for
-    /// a new one of any client. If the new client would still hold fewer than the client that holds the most, it does
-    /// not wait: of the latter, the session or stream unused for longest is ended at once. Clients are distinguished by
-    /// [`RequestInfo::principal`], or without that by [`RequestInfo::peer`]. Default 60 s.
+    /// a new one of any client. For a new client that would still hold fewer than the client that holds the most, this
+    /// time does not apply: the session or stream of the latter that is unused for longest is ended at once. Clients
+    /// are distinguished by [`RequestInfo::principal`], or without that by [`RequestInfo::peer`]. Default 60 s.
     ///
     /// [`RequestInfo::principal`]: super::super::RequestInfo::principal
     /// [`RequestInfo::peer`]: super::super::RequestInfo::peer
     pub evict_after: Duration,
-    /// How long a session is kept without a request or an open stream. Default 30 min.
+    /// How long a session is kept without a request or an open stream (SE6). Default 30 min.
     pub session_idle: Duration,
     /// Bytes of events that a session keeps so that a client can resume a broken stream; zero for none (SE9). A larger
     /// event is not kept: a client that was disconnected when it was sent receives 400 when it resumes the stream.
@@ -86,7 +86,7 @@ pub struct HttpConfig {
     /// How long a client should wait before it resumes a broken stream. It is sent as `retry` at the start of a stream,
     /// in revisions that allow the server to end streams early (SH-S-55). Default `None`: the client decides.
     pub retry: Option<Duration>,
-    /// The pause after which a comment is sent on an idle stream to keep it alive. Default 15 s.
+    /// The pause after which a comment is sent on an idle stream, so that no proxy closes it. Default 15 s.
     pub keep_alive: Duration,
     /// How long the body of a request may take to arrive (OR6). Default 30 s.
     pub body_timeout: Duration,

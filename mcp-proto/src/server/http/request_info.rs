@@ -15,7 +15,8 @@ use crate::server::shares::{Holder, PeerKey};
 pub struct RequestInfo {
     /// The sender, if it was authenticated.
     pub principal: Option<Principal>,
-    /// The origin of the request. All clients without a principal and with the same key share the limits of one client.
+    /// Where the request comes from, such as the client's address. All clients without a principal and with the same
+    /// key share the limits of one client.
     pub peer: Option<PeerKey>,
     /// Whether a router has already matched the request's path, so that it is not compared with [`HttpConfig::path`].
     /// The paths of [`HttpConfig::two_endpoints`] are compared.
