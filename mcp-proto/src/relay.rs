@@ -1,5 +1,5 @@
-//! The relay: joins a [`Server`], which faces a client on a byte stream, to a [`Client`], which faces a server over
-//! HTTP or on another byte stream.
+//! The relay: joins a [`Server`], to which a client is connected by a byte stream, and a [`Client`], which is connected
+//! to a server over HTTP or by another byte stream.
 //!
 //! It is an application of these two machines and implements no protocol of its own. The client's first message is
 //! forwarded unchanged. If the server is of the same era, everything else is too: payloads are forwarded byte for byte
@@ -18,7 +18,7 @@
 //! | legacy | legacy | forwards messages (`pass_through`) and opens lost sessions again |
 //! | modern | modern | forwards messages (`pass_through`) and adds the HTTP headers |
 //! | legacy | modern | acts as a legacy server (`legacy_client`): sends input requests of a call to the client |
-//! | modern | legacy | acts as a modern server (`modern_client`): parks a call while its server waits for input |
+//! | modern | legacy | acts as a modern server (`modern_client`): keeps a call open at the server while the server waits for input (a *parked* call) |
 //!
 //! | file | what it does |
 //! |---|---|
@@ -26,7 +26,7 @@
 //! | `event` | actions for the driver, and events |
 //! | `opening` | the first messages, which determine the eras of both sides |
 //! | `pace` | whether the server accepts data fast enough |
-//! | `sides` | the two machines, and what every way of joining them does |
+//! | `sides` | the two machines, and the functions for all combinations of eras |
 //! | `in_flight` | requests in flight in both directions |
 //! | `pass_through` | client and server of the same era |
 //! | `legacy_client` | a legacy client and a modern server |
@@ -152,19 +152,20 @@ impl<T: ClientTransport> Relay<T> {
         self.settle(now);
     }
 
-    /// The client's stream has taken this many more bytes of [`Action::Client`].
+    /// The client's stream has accepted this many more bytes of [`Action::Client`].
     pub fn handle_written(&mut self, bytes: usize, now: Instant) {
         self.sides.server.handle_written(bytes, now);
         self.settle(now);
     }
 
-    /// The client's stream has ended: requests in flight may still finish within a bound, then the session is ended.
+    /// The client's stream has ended. Requests in flight may still be answered within [`Config::drain_timeout`]; then
+    /// the session is ended.
     pub fn handle_eof(&mut self, now: Instant) {
         self.sides.server.handle_eof(now);
         self.settle(now);
     }
 
-    /// Does everything that is due. Calling this early or twice has no effect (CL2).
+    /// Handles all timers that are due. Calling this early or twice has no effect (CL2).
     pub fn handle_timeout(&mut self, now: Instant) {
         if let Path::ModernClient(state) = &mut self.path {
             state.handle_timeout(&mut self.sides, now);
@@ -182,14 +183,14 @@ impl<T: ClientTransport> Relay<T> {
         self.settle(now);
     }
 
-    /// Returns the next action or event. All outputs must be taken for the relay to make progress; taking them late is
-    /// harmless.
+    /// The next action for the driver or event for the application. Call this after every input until it returns
+    /// `None`.
     #[must_use = "an output that is dropped is lost"]
     pub fn poll_output(&mut self) -> Option<Output<Action<T::Action>, Event>> {
         self.sides.out.pop()
     }
 
-    /// When [`Relay::handle_timeout`] must be called next.
+    /// When [`Relay::handle_timeout`] must be called next; `None` if no timer is set.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let parked = if let Path::ModernClient(state) = &self.path { state.poll_timeout() } else { None };
@@ -214,7 +215,7 @@ impl<T: ClientTransport> Relay<T> {
         self.sides.out.has_room(&self.sides.limits) && self.sides.server.has_room() && self.sides.client.wants_input()
     }
 
-    /// The load of the relay: both sides, and what the relay itself holds.
+    /// The resources that the relay holds now, those of its two machines included.
     #[must_use]
     pub fn load(&self) -> Load {
         let own = match &self.path {
@@ -441,31 +442,31 @@ impl<T: ClientTransport> Relay<T> {
 }
 
 impl Relay<Http> {
-    /// The request of an exchange was written in full.
+    /// The request of an exchange was written in full. This call is optional, as [`Client::handle_sent`] is.
     pub fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant) {
         self.sides.client.handle_sent(exchange, now);
         self.settle(now);
     }
 
-    /// The head of the response of an exchange has arrived.
+    /// The head of the response of an exchange has arrived. Interim responses (1xx) must not be passed in.
     pub fn handle_response(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant) {
         self.sides.client.handle_response(exchange, head, now);
         self.settle(now);
     }
 
-    /// A part of the body of an exchange has arrived.
+    /// A part of the body of an exchange has arrived, without the chunked transfer coding.
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
         self.sides.client.handle_body(exchange, chunk, now);
         self.settle(now);
     }
 
-    /// The body of an exchange has ended normally.
+    /// The body of an exchange is complete.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
         self.sides.client.handle_end(exchange, now);
         self.settle(now);
     }
 
-    /// An exchange has failed.
+    /// An exchange has failed: it could not be started, or it broke off.
     pub fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
         self.sides.client.handle_failure(exchange, failure, now);
         self.settle(now);
@@ -479,8 +480,9 @@ impl Relay<Stdio> {
         self.settle(now);
     }
 
-    /// The server's stream has taken this many more bytes of [`Action::Server`]. After
-    /// [`StdioAction::Respawn`](mcp_proto::StdioAction::Respawn), bytes of the earlier process must no longer be reported.
+    /// The server's stream has accepted this many more bytes of [`Action::Server`]. After
+    /// [`StdioAction::Respawn`](mcp_proto::StdioAction::Respawn), bytes of the earlier process must no longer be
+    /// reported.
     pub fn handle_server_written(&mut self, bytes: usize, now: Instant) {
         self.sides.client.handle_written(bytes, now);
         self.settle(now);

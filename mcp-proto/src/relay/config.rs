@@ -25,7 +25,8 @@ pub struct Config {
     pub versions: Vec<ProtocolVersion>,
     /// The limits on what the relay holds for each side.
     pub limits: Limits,
-    /// How long the server may take to answer. Progress extends it, up to `max_timeout`. Default 5 min.
+    /// How long the server may take to answer a request (TO-01). Progress extends this time, up to `max_timeout`.
+    /// Default 5 min.
     pub request_timeout: Duration,
     /// How long any answer may take in total, progress included (TO-03). Default 1 h.
     pub max_timeout: Duration,
@@ -33,17 +34,19 @@ pub struct Config {
     pub initialize_timeout: Duration,
     /// How long requests in flight may still be answered after the client has closed its stream (FR15). Default 5 s.
     pub drain_timeout: Duration,
-    /// How long the delivery of a message that was certainly not delivered is retried before the client receives an
-    /// error. Default 2 s.
+    /// How long the relay tries again to deliver a message that was certainly not delivered, before the client receives
+    /// an error. Default 2 s.
     pub redelivery: Duration,
-    /// How long a parked call may wait for the client's retry with the required input, where the client is modern and
-    /// the server legacy (BR-M-03). Default 10 min.
+    /// How long a call stays open at a legacy server while the relay waits for the modern client's retry with the
+    /// required input (BR-M-03). Default 10 min.
     pub parking_timeout: Duration,
-    /// Whether the driver can restart a server on a byte stream (ER-06). Default `false`.
+    /// Whether the driver can restart a server on a byte stream that has exited, when
+    /// [`StdioAction::Respawn`](mcp_proto::StdioAction::Respawn) requests it (ER-06). Default `false`.
     pub respawn: bool,
     /// Whether parameters with a duplicate member name are refused (JS6). Default `true`.
     pub strict_json: bool,
-    /// The seed of the jitter of retry delays. Two relays should have different seeds.
+    /// The seed of the random variation of pauses. Relays should have different seeds, so that they do not all connect
+    /// again at the same moment. Default 0.
     pub seed: u64,
 }
 

@@ -72,16 +72,16 @@ pub enum Event {
         /// The reason.
         error: UsageError,
     },
-    /// One side violated the protocol, and the relay could recover.
+    /// One side violated the protocol, or messages were lost because it did not read in time. The relay continues.
     Faulted {
         /// The side.
         side: Side,
-        /// The violation.
+        /// The violation, or the loss.
         fault: Fault,
     },
     /// The server deviated from the protocol in a way that the relay tolerates.
     QuirkObserved(Quirk),
-    /// The client's side has ended; the session is being ended.
+    /// The connection to the client has ended, and the relay ends the session with the server.
     ClientGone(CloseReason),
     /// Both sides have ended; nothing comes after this.
     Closed(CloseReason),
