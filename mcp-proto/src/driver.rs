@@ -1,5 +1,5 @@
-//! What drivers share besides their I/O: the words of their APIs, and the decisions behind them. The crates
-//! `mcp-blocking` and `mcp-tokio` use all of it; an application that drives a machine itself needs none of it.
+//! What drivers share besides their I/O: types of their APIs, and decisions that do not depend on the kind of I/O. The
+//! crates `mcp-blocking` and `mcp-tokio` use all of it; an application that drives a machine itself needs none of it.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | `change` | events of a subscription |
 //! | `observation` | events of a client that need no answer |
 //! | `notice` | what the handler of a client receives without answering it |
-//! | `observer` | what the application sees of a relay |
+//! | `observer` | what a relay reports to the application |
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `state` | states that clients send back and cannot alter |
 //! | `accept` | errors of listening sockets |

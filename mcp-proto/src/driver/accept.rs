@@ -2,7 +2,7 @@
 
 use std::io::{Error, ErrorKind};
 
-/// Whether accepting the next connection may succeed although this one could not be accepted.
+/// Whether accepting another connection may succeed after this error, so that a listening server should continue.
 ///
 /// # Example
 ///

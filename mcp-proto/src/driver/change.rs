@@ -13,18 +13,18 @@ pub enum Change {
     Listening(Json),
     /// Something has changed.
     Notified(Notification),
-    /// The subscription was interrupted, and is opened again. Changes in the meantime cause no events: read again what
-    /// matters.
+    /// The subscription was interrupted, and is opened again. Changes in the meantime cause no events, so the
+    /// application should read the lists and resources again.
     Interrupted(Failed),
-    /// This number of changes was dropped because the application did not receive them in time: read again what
-    /// matters.
+    /// This number of changes was dropped because the application did not receive them in time, so it should read the
+    /// lists and resources again.
     Missed(u64),
-    /// The subscription has ended: with a result if the server ended it in good order. Nothing follows.
+    /// The subscription has ended: with a result if the server ended it normally (MD-L-09). Nothing follows.
     Ended(Result<Json, Error>),
 }
 
 impl Change {
-    /// The size of its payload in bytes.
+    /// The size of its payload in bytes, for a queue with a limit.
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {

@@ -7,7 +7,8 @@ use crate::codec::jsonrpc::Notification;
 use crate::conversation::keys::{RequestKey, Ticket, TicketKey};
 use crate::spec::{Method, ProtocolVersion};
 
-/// An [`Event`] of a client, sorted by who receives it in a driver with callers, subscriptions and one handler.
+/// An [`Event`] of a client, sorted by who receives it, in a driver that has callers of requests, receivers of
+/// subscriptions, and one handler for everything else that the server sends.
 #[derive(Debug)]
 pub enum ClientEvent {
     /// For the driver: the first connection was made.
@@ -62,7 +63,7 @@ pub enum ClientEvent {
     },
     /// For the handler: a notification of the server.
     Notified(Notification),
-    /// For the handler.
+    /// For the handler: an event of the client that needs no answer.
     Observed(Observation),
 }
 

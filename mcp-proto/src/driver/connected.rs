@@ -8,7 +8,7 @@ use crate::codec::json::Json;
 use crate::error::Failed;
 use crate::spec::ProtocolVersion;
 
-/// What is known of a server once the first connection to it was made.
+/// What is known about a server once the first connection to it was made.
 #[derive(Debug)]
 pub struct Connected {
     /// The revision in force.

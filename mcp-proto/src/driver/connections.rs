@@ -35,14 +35,14 @@ pub struct SharedConnections<H> {
 
 impl<H> SharedConnections<H> {
     /// Creates an empty set. At most `most` connections are served at one time, and at most `most_refused` more may be
-    /// open while they are refused or close. `now` reads the driver's clock.
+    /// open while they are refused or closed. `now` reads the driver's clock.
     #[must_use]
     pub fn new(most: usize, most_refused: usize, now: fn() -> Instant) -> Self {
         Self { state: Arc::new(Mutex::new(Connections::new(most, most_refused))), now }
     }
 
-    /// Decides about a new connection from this address. The driver receives `handle` back when the connection must be
-    /// closed for another one.
+    /// Decides whether a new connection from this address is served. The driver receives `handle` back, as `evicted`,
+    /// when the connection must be closed for another one.
     pub fn admit(&self, peer: &PeerKey, handle: H) -> Admitted<H> {
         let admission = self.state().admit(peer, handle, (self.now)());
         let slot = |key| ConnectionSlot { connections: self.clone(), key };

@@ -17,7 +17,8 @@ pub enum Error {
     /// The server did not answer.
     #[error("{}", reason.describe(server))]
     Failed {
-        /// The server, phrased as the subject of a sentence: with its URL, but without the query, if it has a URL.
+        /// The server as the subject of a sentence, such as `the server at https://example.com/mcp`, without the query
+        /// of the URL; `the server` on a byte stream.
         server: Box<str>,
         /// The reason.
         reason: Failed,
@@ -38,7 +39,8 @@ pub enum Error {
         /// How it ended.
         status: std::process::ExitStatus,
     },
-    /// The client's own means could not be set up: its threads, or its HTTP client.
+    /// The client itself could not be set up: its threads could not be started, or its HTTP client could not be
+    /// created.
     #[error("{0}")]
     SetUp(Box<dyn std::error::Error + Send + Sync>),
 }

@@ -10,7 +10,7 @@ use crate::error::Fault;
 pub enum Notice {
     /// A notification of the server.
     Notified(Notification),
-    /// An event of the client.
+    /// An event of the client that needs no answer.
     Observed(Observation),
 }
 
@@ -21,7 +21,7 @@ impl Notice {
         Self::Observed(Observation::Faulted(Fault::Dropped { count }))
     }
 
-    /// The size of its parameters in bytes.
+    /// The size of its parameters in bytes, for a queue with a limit.
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {

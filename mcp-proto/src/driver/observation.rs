@@ -29,14 +29,15 @@ pub enum Observation {
     },
     /// There is no connection now, for this reason.
     Unavailable(Unavailable),
-    /// The server violated the protocol, and the client carried on.
+    /// The server violated the protocol, or messages were lost because one side did not read in time. The client
+    /// continues.
     Faulted(Fault),
     /// The server deviated from the protocol in a way that the client tolerates.
     QuirkObserved(Quirk),
 }
 
 impl Observation {
-    /// The size of its parameters in bytes.
+    /// The size of its parameters in bytes, for a queue with a limit.
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {

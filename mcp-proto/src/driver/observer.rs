@@ -1,11 +1,11 @@
-//! What the application sees of a relay.
+//! What a relay reports to the application.
 
 use crate::StdioAction;
 use crate::client::{ClientTransport, CloseReason};
 use crate::conversation::outbox::Output;
 use crate::relay::{Action, Event, Relay};
 
-/// Observes what a relay does, for example for a log. Its methods are called one at a time.
+/// Receives what a relay does, for example for a log. Its methods are called one at a time, by the driver of the relay.
 pub trait Observer {
     /// The relay reported an event.
     fn event(&mut self, event: &Event);
@@ -26,7 +26,7 @@ impl Observer for () {
     fn event(&mut self, _: &Event) {}
 }
 
-/// What remains for the driver of an output of a relay, after the observer has received it.
+/// An output of a relay on which the driver must act, from [`poll_observed`].
 #[derive(Debug)]
 pub enum ObservedOutput<A> {
     /// Carry out this action.
@@ -35,8 +35,8 @@ pub enum ObservedOutput<A> {
     Closed(CloseReason),
 }
 
-/// Takes outputs of a relay up to the next one that the driver must act on; `None` if there is none. The observer
-/// receives the events among them, and bytes that are to be written.
+/// Takes outputs of a relay up to the next one on which the driver must act, and returns that; `None` if there is none.
+/// The observer receives the events among them, and the bytes that are to be written to the client.
 ///
 /// # Example
 ///
