@@ -1,6 +1,6 @@
 //! Tables of the specification: revisions, methods, error codes, and the names of headers and of `_meta` members.
 //!
-//! Other modules look facts up in these tables; they neither compare revisions nor list methods.
+//! All other modules use these tables; none of them compares revisions or lists methods itself.
 
 pub(crate) mod capability;
 pub mod code;

@@ -1,4 +1,4 @@
-//! The error codes that JSON-RPC and the revisions define (JR-10, RULES 1.3).
+//! The error codes that JSON-RPC and the revisions define (RULES 1.3), as `code` of an error object (JR-10).
 
 /// The input is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
@@ -10,9 +10,9 @@ pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 /// An internal error of the receiver.
 pub const INTERNAL_ERROR: i64 = -32603;
-/// The headers of an HTTP request do not match its body.
+/// The headers of an HTTP request do not match its body (since 2026-07-28).
 pub const HEADER_MISMATCH: i64 = -32020;
-/// The request needs a capability that its client has not declared.
+/// The request needs a capability that its client has not declared (since 2026-07-28).
 pub const MISSING_REQUIRED_CLIENT_CAPABILITY: i64 = -32021;
-/// The receiver does not support the revision of the request.
+/// The receiver does not support the revision of the request (since 2026-07-28).
 pub const UNSUPPORTED_PROTOCOL_VERSION: i64 = -32022;

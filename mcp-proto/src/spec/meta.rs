@@ -1,17 +1,17 @@
 //! The reserved keys of `_meta` (RULES 8.1): reading them from requests, and writing them into messages.
 //!
-//! Writing splices the text: every byte outside of the written members stays as it is.
+//! Writing changes only the text of the written members; every other byte stays as it is.
 
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::RequestId;
 
-/// The revision that a request is made in.
+/// The revision of a request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The capabilities of the client, for this request.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The client's name and version.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// The least severe level of log messages that the client wants for this request.
+/// The least severe level of the log messages that the client requests for this request.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 /// The server's name and version.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
@@ -22,9 +22,10 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RequestMeta {
-    /// Whether there is a member that only requests of the modern era have, of any type (ER-41).
+    /// Whether there is a revision or a capabilities member, of any type, which only requests of the modern era have
+    /// (ER-41).
     pub is_claimed: bool,
-    /// The name of a revision, which may be unknown.
+    /// The name of the revision, which may be unknown to this crate.
     pub version: Option<Box<str>>,
     /// An object.
     pub client_capabilities: Option<Json>,
@@ -35,7 +36,7 @@ pub struct RequestMeta {
 }
 
 impl RequestMeta {
-    /// Reads them from the parameters of a request.
+    /// Reads the members from the parameters of a request.
     #[must_use]
     pub fn read(params: Option<&Json>) -> Self {
         let Some(meta) = params.and_then(|params| params.first_member("_meta")) else { return Self::default() };
@@ -74,7 +75,8 @@ pub fn without_keys(object: &Json, keys: &[&str]) -> Json {
     }
 }
 
-/// Parameters of a notification that belongs to the `subscriptions/listen` with this id (MD-L-04).
+/// Returns `params` of a notification with the id of the `subscriptions/listen` to which the notification belongs
+/// (MD-L-04).
 #[must_use]
 pub fn with_subscription_id(params: &Json, id: &RequestId) -> Json {
     stamp(params, &[(SUBSCRIPTION_ID, &id.to_json())])

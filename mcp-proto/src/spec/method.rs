@@ -11,27 +11,29 @@ use super::{Era, ProtocolVersion};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Method(Cow<'static, str>);
 
-/// The properties of a method. A method that is not in the table has none of them, and is not restricted.
+/// The properties of a method, as the specification defines them. A method of an extension or an application has none
+/// of them, and is not restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a table: each column is independent of the others")]
 #[non_exhaustive]
 pub struct MethodFacts {
     /// The last revision that has the method; later ones removed it (RULES 8.4).
     until: Option<ProtocolVersion>,
-    /// The era of the conversations that the method opens.
+    /// The era of the connections that begin with this request.
     pub opens: Option<Era>,
-    /// Only the machines send it, when the protocol requires it; an application cannot (RULES 7.1, 9).
+    /// Only the machines send it, when the protocol requires it; an application's attempt is refused with
+    /// [`UsageError::ReservedMethod`](crate::UsageError::ReservedMethod) (RULES 7.1, 9).
     pub is_reserved: bool,
-    /// The capability that a client must declare to be sent this request. Only such requests can be input requests
-    /// (MD-I-03).
+    /// The capability that a client must have declared before a server may send it this request. Only such requests can
+    /// be input requests (MD-I-03).
     pub client_capability: Option<&'static str>,
-    /// The result may require input first, in revisions that have such results (MD-I-01).
+    /// The result may require input from the client, in revisions that have such results (MD-I-01).
     pub takes_input: bool,
     /// The result states how long it may be cached (MD-K-01).
     pub is_cacheable: bool,
     /// The member of `params` that the header `Mcp-Name` repeats (RULES 8.2).
     pub named_by: Option<&'static str>,
-    /// The session setting that it changes.
+    /// The setting of a session that the request changes.
     pub changes_setting: Option<SettingChange>,
     /// The change that this notification reports to subscribers.
     pub change: Option<Change>,
@@ -46,7 +48,7 @@ pub enum SettingChange {
     LogLevel,
     /// A subscription to a resource begins.
     Subscribe,
-    /// It ends.
+    /// A subscription to a resource ends.
     Unsubscribe,
 }
 
@@ -72,7 +74,7 @@ impl Change {
         }
     }
 
-    /// The capability that a server declares if it sends this notification, and the member of it (LC-18).
+    /// The capability that a server declares if it sends this notification, and the member that it has then (LC-18).
     #[must_use]
     pub const fn capability(self) -> (&'static str, &'static str) {
         match self {
@@ -231,7 +233,7 @@ methods! {
     /// Subscribes to a resource.
     RESOURCES_SUBSCRIBE = "resources/subscribe",
         MethodFacts { changes_setting: Some(SettingChange::Subscribe), ..LEGACY };
-    /// Ends such a subscription.
+    /// Ends the subscription to a resource.
     RESOURCES_UNSUBSCRIBE = "resources/unsubscribe",
         MethodFacts { changes_setting: Some(SettingChange::Unsubscribe), ..LEGACY };
     /// Completes an argument.
@@ -272,7 +274,7 @@ impl Method {
 }
 
 impl Method {
-    /// What holds for the method in the specification.
+    /// The properties of the method in the specification.
     ///
     /// # Example
     ///

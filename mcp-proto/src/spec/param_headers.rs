@@ -141,7 +141,8 @@ fn integer_text(number: &str) -> String {
     }
 }
 
-/// Why a tool's definition cannot be used over HTTP: one of its `x-mcp-header` annotations is invalid (MD-P-05).
+/// Why a tool's definition cannot be used over HTTP: its `x-mcp-header` annotations are invalid, or more than this
+/// crate supports (MD-P-05).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidAnnotation {
@@ -157,10 +158,10 @@ pub enum InvalidAnnotation {
     /// The annotated schema is not reached through properties alone (MD-P-04).
     #[error("an 'x-mcp-header' belongs to something else than a property")]
     Place,
-    /// There are more annotations, or longer paths to them, than this crate stores.
+    /// There are more than 64 annotations, or the names on the path to one of them have more than 1 KiB.
     #[error("more 'x-mcp-header' than are supported")]
     TooMany,
-    /// The schema is nested deeper than this crate reads.
+    /// The schema is nested deeper than 64 levels.
     #[error("a schema with 'x-mcp-header' is nested too deep")]
     TooDeep,
 }

@@ -1,6 +1,6 @@
 //! The five published revisions, and everything that differs between them.
 //!
-//! Only this module compares versions; other code reads [`ProtocolVersion::rules`].
+//! Only this module compares revisions; other code reads [`ProtocolVersion::rules`].
 
 use std::fmt;
 
@@ -25,9 +25,9 @@ pub enum ProtocolVersion {
     V2024_11_05,
     /// Streamable HTTP; batches.
     V2025_03_26,
-    /// No batches; the version header; elicitation.
+    /// No batches; a header with the revision; elicitation.
     V2025_06_18,
-    /// Streams that the server may close and the client polls; tasks.
+    /// Streams that the server may close early and the client resumes; elicitation of URLs; tasks.
     V2025_11_25,
     /// No handshake, no session, no requests from the server: each request is self-contained.
     V2026_07_28,
@@ -87,12 +87,12 @@ impl fmt::Display for ProtocolVersion {
     }
 }
 
-/// How a conversation begins.
+/// How a connection begins: the two groups of revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Era {
-    /// With `initialize`: the revision and the capabilities hold until the end.
+    /// With `initialize`: the revision and the capabilities apply to the whole session. Up to 2025-11-25.
     Legacy,
-    /// Without a handshake: each request contains its revision and capabilities.
+    /// Without a handshake: each request contains its revision and capabilities. Since 2026-07-28.
     Modern,
 }
 
@@ -144,19 +144,20 @@ pub(crate) enum UnreadableId {
 #[expect(clippy::struct_excessive_bools, reason = "a table: each column is independent of the others")]
 #[non_exhaustive]
 pub struct Rules {
-    /// How a conversation begins.
+    /// The era of the revision.
     pub era: Era,
     /// Batches are accepted (JR-30, JR-31, JR-36).
     pub batches: bool,
-    /// The revision's own HTTP transport has two endpoints, although it may be used over Streamable HTTP too (HS-01).
+    /// The HTTP transport that the revision defines has two endpoints (HS-01). Some servers use the revision over
+    /// Streamable HTTP, too.
     pub two_endpoints: bool,
-    /// A server may open a session with a header (SH-S-40).
+    /// A server may assign a session id, in a header of the response to `initialize` (SH-S-40).
     pub sessions: bool,
     /// A client may open a stream with GET for messages that belong to no request (SH-C-38).
     pub get_stream: bool,
     /// A broken stream may be resumed with GET and `Last-Event-ID` (SH-C-32).
     pub resumable: bool,
-    /// A stream may begin with an event that has only an id (SH-S-53, SH-S-54).
+    /// A stream may begin with an event that has an id and empty data (SH-S-53, SH-S-54).
     pub priming_event: bool,
     /// HTTP requests contain the revision in a header (SH-C-05).
     pub version_header: bool,
@@ -164,7 +165,7 @@ pub struct Rules {
     pub mirrored_headers: bool,
     /// The server may send requests (RULES 0.1).
     pub server_requests: bool,
-    /// A client cancels a request by closing its connection (SH-S-16, SH-S-17).
+    /// A client cancels a request by closing the response stream; else a disconnect cancels nothing (SH-S-16, SH-S-17).
     pub disconnect_cancels: bool,
     /// How a client cancels a request over HTTP.
     pub(crate) cancel_by: CancelBy,
@@ -178,13 +179,13 @@ pub struct Rules {
     pub(crate) fallback_on: FallbackOn,
     /// The range of codes, inclusive, that an application's error may not have (RP15), except `allowed_codes`.
     pub reserved_codes: (i64, i64),
-    /// Codes that the revision itself defines within or next to the reserved ones.
+    /// Codes within `reserved_codes` that the revision defines, and that an application may send.
     pub allowed_codes: &'static [i64],
-    /// Codes outside of that range that may not be sent either.
+    /// Codes outside of `reserved_codes` that an application may not send either.
     pub refused_codes: &'static [i64],
     /// The code for a resource that does not exist (RULES 1.3).
     pub resource_not_found: i64,
-    /// The code for a request that needs a capability its client lacks (MD-M-05).
+    /// The code for a request that needs a capability that its client has not declared (MD-M-05).
     pub missing_capability: i64,
 }
 
