@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 /// Bytes that are borrowed from the input if they are contiguous there, and owned if they had to be joined.
 ///
-/// Most lines and events arrive in one piece; framing those takes neither a copy nor an allocation.
+/// Most lines and events arrive in one piece; these are framed without a copy or an allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CowBytes<'i> {
     /// A part of the input.

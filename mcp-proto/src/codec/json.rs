@@ -29,11 +29,11 @@ pub(crate) use edit::check_unique_keys;
 
 /// One valid JSON value, stored as the text in which it arrived.
 ///
-/// Cloning is cheap: the text shares memory with the frame that it is a slice of, which lives as long as any slice of
-/// it. Two values are equal when their *texts* are equal, so `1.0` and `1` differ, as do `{"a":1}` and `{ "a":1 }`. The
-/// `Debug` form shows the length and never the text, which may be confidential.
+/// Cloning is cheap: the text shares memory with the frame that it is a slice of, which stays in memory as long as any
+/// slice of it. Two values are equal when their *texts* are equal, so `1.0` and `1` differ, as do `{"a":1}` and
+/// `{ "a":1 }`. The `Debug` form shows the length and never the text, which may be confidential.
 ///
-/// # Example: digits survive
+/// # Example: digits are kept
 ///
 /// ```
 /// use mcp_proto::Json;
@@ -76,7 +76,7 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// The value's `Serialize` failed, or a map in it has keys that are not strings.
+    /// [`serde_json::Error`] if the value's `Serialize` fails, or if a map in it has keys that are not strings.
     pub fn from_serialize<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
         serde_json::to_vec(value).map(|text| Self(text.into()))
     }
@@ -92,9 +92,8 @@ impl Json {
         Self(text)
     }
 
-    /// Returns this value for keeping. It shares the memory of the text of `whole` bytes that it is a slice of, unless
-    /// that text is much larger; then it is copied. A kept value is counted by its own bytes, not those of the text
-    /// (M3).
+    /// Returns this value for storage. `whole` is the length in bytes of the frame that it is a slice of. If the frame
+    /// is much larger, the value is copied, so that a small stored value does not keep a large frame in memory (M3).
     #[must_use]
     pub fn detached_from(self, whole: usize) -> Self {
         Self::from_validated(detach(self.to_bytes(), whole))
@@ -104,7 +103,7 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// The text does not have the shape of `T`.
+    /// [`serde_json::Error`] if the text does not have the shape of `T`.
     ///
     /// # Example: one member of a result
     ///
@@ -155,7 +154,7 @@ impl Json {
         self.0.first() == Some(&b'{')
     }
 
-    /// The value's string, if it is a string without unpaired surrogates.
+    /// The value as an unescaped string, if it is a string without unpaired surrogates.
     #[must_use]
     pub fn as_string(&self) -> Option<Cow<'_, str>> {
         string::unquote(&self.0)
@@ -194,7 +193,7 @@ pub enum JsonError {
     /// The bytes are not UTF-8 (JR-02).
     #[error("not UTF-8 at byte {offset}")]
     NotUtf8 {
-        /// Position of the first bad byte.
+        /// Position of the first invalid byte.
         offset: usize,
     },
     /// The text breaks the grammar of RFC 8259, or ends too early.

@@ -53,7 +53,7 @@ pub struct Request {
     pub id: RequestId,
     /// The method to call.
     pub method: Method,
-    /// The parameters, an object or array; absent is different from `null`.
+    /// The parameters, an object or array, if there are any. MCP uses only objects (JR-12).
     pub params: Option<Json>,
 }
 
@@ -62,7 +62,7 @@ pub struct Request {
 pub struct Notification {
     /// The method of the notification.
     pub method: Method,
-    /// The parameters, an object or array.
+    /// The parameters, an object or array, if there are any. MCP uses only objects (JR-12).
     pub params: Option<Json>,
 }
 

@@ -1,7 +1,7 @@
 //! Newline framing: bytes to lines, for stdio and any other byte stream (ST-02, ST-23).
 //!
-//! Framing does not depend on the content of a line. A line that is too long, not UTF-8 or not JSON is lost alone,
-//! because the end of a line can be found in any content.
+//! Framing does not depend on the content of a line. If a line is too long, not UTF-8 or not JSON, only that line is
+//! lost, because the end of a line can be found in any content.
 
 use std::fmt;
 

@@ -22,7 +22,7 @@ pub use event_id::EventId;
 
 /// The type of an event: `message` unless the stream sets another one.
 ///
-/// # Example: what cannot be written cannot be built
+/// # Example: a name that would begin another line is refused
 ///
 /// ```
 /// use mcp_proto::sse::EventName;

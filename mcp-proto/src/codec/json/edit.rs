@@ -48,12 +48,13 @@ impl Json {
         Ok(found.map(|span| Self(self.0.slice(span))))
     }
 
-    /// The first member with this name, for objects whose keys were checked to be unique.
+    /// The value of the first member with this name, for objects whose names were checked to be unique; `None` if there
+    /// is none, or if this is not an object.
     pub fn first_member(&self, name: &str) -> Option<Self> {
         members(&self.0).find(|member| member.is_named(&self.0, name)).map(|member| Self(self.0.slice(member.value)))
     }
 
-    /// The first members of these names, found in one pass.
+    /// The values of the first members with these names, in the order of `names`, found in one pass.
     pub fn first_members<const N: usize>(&self, names: [&str; N]) -> [Option<Self>; N] {
         let mut found = [const { None }; N];
         for member in members(&self.0) {

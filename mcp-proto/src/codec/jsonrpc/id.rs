@@ -10,7 +10,7 @@ use crate::codec::json::string::{quote, quote_into, unquote};
 
 /// The id of a request: an integer or a string (JR-03), stored exactly.
 ///
-/// `1` and `"1"` are different ids, and `1.0` is not an id: the official SDKs confuse these and deliver responses to
+/// `1` and `"1"` are different ids, and `1.0` is not an id: if these were confused, a response could be delivered to
 /// the wrong caller. A string that arrived with escapes is equal to the same string without, and is sent back with its
 /// original escapes.
 ///

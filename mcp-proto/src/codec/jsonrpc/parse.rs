@@ -98,8 +98,8 @@ impl ParseError {
     }
 }
 
-/// Which request a malformed frame was about. Only requests may be answered (P6): the peer would take an error in reply
-/// to a malformed *response* for the answer to one of its own requests with the same id.
+/// Which request a malformed frame was about. Only requests may be answered (P6): a peer could mistake an error in
+/// reply to a malformed *response* for the answer to a request of its own with the same id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A request with this id, to be answered with an error.

@@ -22,7 +22,7 @@ pub enum Item<'i> {
     Cursor(Option<EventId>),
     /// The server asks to wait this long before reconnecting (EV-13).
     Retry(Duration),
-    /// A comment of any length, which shows that the server is alive (EV-06).
+    /// A comment of any length, which shows only that the connection works (EV-06).
     Comment,
 }
 
@@ -48,9 +48,9 @@ impl Event<'_> {
 
 /// Decodes a stream of server-sent events.
 ///
-/// Follows WHATWG HTML 9.2.5 and 9.2.6: LF, CRLF and CR end lines, one byte order mark is dropped, fields may lack
-/// their colon, an unfinished event is discarded at the end. The items do not depend on how the stream is split into
-/// chunks, and a CR ends its line without waiting for the next byte (EV-04).
+/// It follows WHATWG HTML 9.2.5 and 9.2.6: LF, CRLF and CR end lines, one byte order mark is dropped, fields may lack
+/// their colon, and an unfinished event is discarded at the end. The items do not depend on how the stream is split
+/// into chunks, and a CR ends its line without waiting for the next byte (EV-04).
 ///
 /// Memory: at most the limit for the data, type and id of one event together, and one more id for the cursor. Comments
 /// and unknown fields of any length are not kept (SS2, SS3). Time: linear.
@@ -108,7 +108,7 @@ impl Decoder {
     /// A decoder for events of at most `limit` bytes of data, type and id together, with types and ids of at most
     /// `field_limit` bytes (SS6, SS8).
     ///
-    /// A longer id counts as no id; a longer type is truncated.
+    /// A longer id is treated as no id; a longer type is truncated.
     #[must_use]
     pub const fn new(limit: usize, field_limit: usize) -> Self {
         Self { limit, field_limit, place: Place::Mark(0), partial: Vec::new(), block: Block::new(), cursor: None }

@@ -34,7 +34,7 @@ pub fn encode_event(name: &EventName, data: &[u8], id: Option<&EventId>, out: &m
     out.push(b'\n');
 }
 
-/// Appends an event with empty data, which sets the client's cursor and contains no message (SH-S-53).
+/// Appends an event with an id and empty data, which sets the client's cursor and contains no message (SH-S-53).
 pub fn encode_cursor(id: &EventId, out: &mut Vec<u8>) {
     field("id", id.as_str().as_bytes(), out);
     field("data", b"", out);
@@ -47,7 +47,7 @@ pub fn encode_retry(after: Duration, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// Appends an empty comment, which keeps the connection alive.
+/// Appends an empty comment, which clients ignore; it prevents that a proxy closes an idle connection.
 pub fn encode_comment(out: &mut Vec<u8>) {
     out.extend_from_slice(b":\n\n");
 }
