@@ -58,7 +58,8 @@
 //! fixed order. An object that has two members with the same name is refused.
 //!
 //! Values stored as text are slices of the frame that they arrived in, and keep that frame in memory as long as they
-//! live. The `Debug` forms show strings as usual; values stored as text show only their length.
+//! exist. The `Debug` forms of typed values show their strings, which may be confidential; values stored as text show
+//! only their length.
 
 mod common;
 mod completion;

@@ -81,13 +81,13 @@ impl<K: Ord + Copy> Deadlines<K> {
         self.by_time.is_empty()
     }
 
-    /// The earliest deadline.
+    /// The earliest deadline; `None` if no timer is set.
     #[must_use]
     pub fn next(&self) -> Option<Instant> {
         self.by_time.first().map(|(at, _)| *at)
     }
 
-    /// Removes and returns the earliest timer that is due.
+    /// Removes and returns the earliest timer that is due; `None` if none is.
     pub fn pop_due(&mut self, now: Instant) -> Option<K> {
         let (at, key) = *self.by_time.first()?;
         if at > now {

@@ -22,7 +22,7 @@ impl SessionKey {
     }
 }
 
-/// Identifies one of this side's own requests.
+/// Identifies a request that this side has made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestKey {
     session: Option<SessionKey>,
@@ -34,7 +34,7 @@ impl RequestKey {
         Self { session, number }
     }
 
-    /// The session in which a server made it; `None` for a request of a client.
+    /// The session in which a server has made the request; `None` for a request of a client.
     #[must_use]
     pub const fn session(self) -> Option<SessionKey> {
         self.session
@@ -60,7 +60,7 @@ pub struct TicketKey {
 }
 
 impl TicketKey {
-    /// The session that it belongs to; `None` if it belongs to none: a stateless request to a server, or a request to a
+    /// The session to which the request belongs; `None` for a stateless request to a server, and for a request to a
     /// client.
     #[must_use]
     pub const fn session(self) -> Option<SessionKey> {
@@ -72,7 +72,7 @@ impl TicketKey {
         Self { session, number }
     }
 
-    /// The number of the request, which no other request of the same peer has had.
+    /// The number of the request. No other request to the same machine has it.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.number

@@ -13,14 +13,15 @@ pub enum Output<A, E> {
     Event(E),
 }
 
-/// The memory that an action or event holds, as far as it counts against [`Limits::queue_bytes`].
+/// The memory that an action or event in an [`Outbox`] counts for against [`Limits::queue_bytes`].
 pub trait Weight {
     /// The number of bytes.
     #[must_use]
     fn weight(&self) -> usize;
 }
 
-/// The queue of a machine's output. All layers of a machine append to one queue, so that output is in causal order.
+/// The queue of a machine's output, also for a machine that another crate composes. All parts of a machine append to
+/// one queue, so that the output is in the order in which it was caused.
 ///
 /// # Example
 ///
@@ -66,7 +67,7 @@ impl<A: Weight, E: Weight> Outbox<A, E> {
         self.queue.push_back(Output::Event(event));
     }
 
-    /// Removes the oldest output.
+    /// Removes and returns the oldest output.
     #[must_use = "an output that is dropped is lost"]
     pub fn pop(&mut self) -> Option<Output<A, E>> {
         let output = self.queue.pop_front()?;
@@ -77,14 +78,15 @@ impl<A: Weight, E: Weight> Outbox<A, E> {
         Some(output)
     }
 
-    /// RP9: whether the output has reached twice its limits, because the driver reads on although `wants_input` is
-    /// `false`.
+    /// Whether the output has reached twice its limits, because the driver continues to read although `wants_input` is
+    /// `false`. The machine should then end the connection (RP9).
     #[must_use]
     pub fn is_overfull(&self, limits: &Limits) -> bool {
         self.queue.len() >= 2 * limits.queue || self.weight >= 2 * limits.queue_bytes
     }
 
-    /// H5: whether the output is below its limits; if not, the driver should read nothing more.
+    /// Whether the output is below its limits. If not, `wants_input` should be `false`, so that the driver reads
+    /// nothing more (H5).
     #[must_use]
     pub fn has_room(&self, limits: &Limits) -> bool {
         self.queue.len() < limits.queue && self.weight < limits.queue_bytes
