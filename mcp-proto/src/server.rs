@@ -651,9 +651,9 @@ impl<T: ServerTransport> Server<T> {
         self.usage.requests
     }
 
-    /// Whether the driver should read more input. `false` if outputs are not polled fast enough (H5), and on a byte
-    /// stream also if the client does not read its answers, or if the application has as many unanswered requests as the
-    /// limit allows (RP10).
+    /// Whether the driver should read more input. It is `false` while outputs are not polled fast enough (H5), and on a
+    /// byte stream also while the client does not read its answers, or while the application has as many unanswered
+    /// requests as the limit allows (RP10).
     #[must_use]
     pub fn wants_input(&self) -> bool {
         self.out.has_room(&self.config().limits) && self.transport.wants_input(self.usage.requests)
@@ -669,7 +669,8 @@ impl<T: ServerTransport> Server<T> {
         }
     }
 
-    /// Ends all sessions and stateless requests at once, and refuses all later input.
+    /// Ends all sessions and stateless requests at once, and refuses all later input. [`Event::Closed`] follows for
+    /// each session.
     pub fn close(&mut self, now: Instant) {
         self.transport.stop();
         for session in self.sessions.keys().copied().collect::<Vec<_>>() {

@@ -29,7 +29,7 @@ pub trait Transport: sealed::Sealed {
     type Action;
 }
 
-/// One JSON-RPC message per line over any pair of byte streams, such as stdin and stdout (RULES section 2).
+/// A transport over any pair of byte streams, such as stdin and stdout: one JSON-RPC message in each line (ST-02).
 #[derive(Debug)]
 pub struct Stdio {
     decoder: Option<Decoder>,

@@ -48,7 +48,8 @@ impl DetectedEra {
 pub enum DetectedBy {
     /// The configuration allows no other era.
     Configured,
-    /// It was known from an earlier connection.
+    /// It was set in [`Config::known_era`](super::Config), or the application supplied `initialize` to
+    /// [`Client::connect_with`](crate::Client::connect_with).
     Known,
     /// The server answered `server/discover`.
     Discovered,
@@ -62,11 +63,11 @@ pub enum DetectedBy {
         /// The status.
         status: u16,
     },
-    /// The server answered `server/discover` with something else than its revisions.
+    /// The server's answer to `server/discover` is neither an error nor a list of its revisions.
     OtherAnswer,
-    /// The server did not answer `server/discover`.
+    /// The server did not answer `server/discover` in time (ER-04).
     Silence,
-    /// The server's process exited during discovery.
+    /// The server's process exited before it answered `server/discover` (ER-06).
     Exited,
 }
 

@@ -19,7 +19,7 @@ pub enum Event {
     Connected {
         /// The revision in force.
         version: ProtocolVersion,
-        /// The result of `initialize` or `server/discover`, as it came.
+        /// The result of `initialize` or `server/discover`, as received.
         result: Json,
         /// Whether the session was lost, and was opened again with the same `initialize`.
         is_reconnect: bool,
@@ -32,7 +32,7 @@ pub enum Event {
     /// The connection could not be made, or a lost session could not be opened again. Requests that waited for it have
     /// failed.
     Unavailable {
-        /// Why.
+        /// The reason.
         reason: Unavailable,
         /// How long until the client tries again; `None` if it does not.
         retry_in: Option<Duration>,
@@ -48,21 +48,21 @@ pub enum Event {
         method: Method,
         /// The request's parameters; `None` if they were not kept.
         params: Option<Json>,
-        /// Why.
+        /// The reason.
         reason: NotRestored,
     },
-    /// A request has ended. This comes exactly once for every accepted request.
+    /// A request has ended. This is reported exactly once for every accepted request.
     Responded {
-        /// Which one.
+        /// The request.
         request: RequestKey,
-        /// How.
+        /// Its outcome.
         outcome: Outcome,
     },
     /// A request made progress.
     Progressed {
-        /// Which one.
+        /// The request.
         request: RequestKey,
-        /// The notification's parameters, as they came.
+        /// The notification's parameters, as received.
         params: Json,
     },
     /// The server has made a request and waits for the answer.
@@ -73,14 +73,14 @@ pub enum Event {
         scope: Scope,
         /// The method of the request.
         method: Method,
-        /// Its parameters, as they came.
+        /// Its parameters, as received.
         params: Option<Json>,
     },
     /// The server no longer needs an answer to one of its requests. Answering it does nothing.
     RequestCancelled {
-        /// Which one.
+        /// The request.
         ticket: TicketKey,
-        /// The notification's parameters, as they came.
+        /// The notification's parameters, as received.
         params: Json,
     },
     /// The server has sent a notification.
@@ -89,31 +89,31 @@ pub enum Event {
         scope: Scope,
         /// The method of the notification.
         method: Method,
-        /// Its parameters, as they came.
+        /// Its parameters, as received.
         params: Option<Json>,
     },
     /// A subscription is open. The server will send the notifications in `filter`, which may be fewer than were
     /// requested (MD-L-07).
     Listening {
-        /// Which one.
+        /// The subscription.
         subscription: SubscriptionKey,
-        /// The object `notifications` of the acknowledgement, as it came.
+        /// The object `notifications` of the acknowledgement, as received.
         filter: Json,
     },
     /// A subscription was lost, and will be opened again. Changes in the meantime are not reported (MD-L-11).
     ListeningInterrupted {
-        /// Which one.
+        /// The subscription.
         subscription: SubscriptionKey,
-        /// Why.
+        /// The reason.
         reason: Failed,
         /// How long until it is opened again.
         retry_in: Duration,
     },
-    /// A subscription has ended. This comes exactly once for each.
+    /// A subscription has ended. This is reported exactly once for each.
     ListeningEnded {
-        /// Which one.
+        /// The subscription.
         subscription: SubscriptionKey,
-        /// How: with a result if the server ended it normally (MD-L-09).
+        /// Its outcome: a result if the server ended it normally (MD-L-09).
         outcome: Outcome,
     },
     /// A request waits because `limit` requests are in flight, which is as many as `Limits::exchanges` allows over
@@ -127,7 +127,7 @@ pub enum Event {
     /// The server deviates from the protocol in a way that the client tolerates. Each quirk is reported once per
     /// connection.
     QuirkObserved(Quirk),
-    /// The connection has ended; nothing comes after this.
+    /// The connection has ended; no event follows.
     Closed(CloseReason),
 }
 
@@ -184,7 +184,7 @@ impl SubscriptionKey {
 /// What a message of the server belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// It came on the stream of this request (SH-S-13), or it is about the subscription that this request carries: a
+    /// It came on the stream of this request (SH-S-13), or it belongs to the subscription of this request: a
     /// `subscriptions/listen` that the application made with [`Call::unchanged`](super::Call::unchanged).
     Request(RequestKey),
     /// It belongs to this subscription (MD-L-04).

@@ -33,8 +33,8 @@ impl fmt::Debug for IncomingRequest {
 }
 
 impl IncomingRequest {
-    /// Takes a request that the machine has reported, and its context; `unix_time` returns the seconds since 1970.
-    /// `None` if the client has cancelled the request meanwhile.
+    /// Combines a request that the machine has reported with its context; `unix_time` returns the seconds since 1970.
+    /// `None` if the client has cancelled the request in the meantime.
     pub fn new<T: ServerTransport>(
         machine: &Server<T>,
         ticket: &Ticket,

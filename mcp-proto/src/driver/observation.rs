@@ -12,7 +12,8 @@ use crate::spec::Method;
 pub enum Observation {
     /// The session was lost, and has been opened again.
     Reconnected,
-    /// The session was opened again without something that was set in the lost one.
+    /// The session was opened again without a setting of the lost one: a subscription to a resource, or the level of
+    /// log messages.
     NotRestored {
         /// The method of the request that had set it: `resources/subscribe` or `logging/setLevel`.
         method: Method,

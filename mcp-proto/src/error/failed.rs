@@ -43,7 +43,7 @@ pub enum Failed {
         /// A short description by the driver.
         detail: Box<str>,
     },
-    /// The connection broke, and it is not known whether the request was served.
+    /// The connection broke, and it is not known whether the request was executed.
     Broken {
         /// A short description by the driver.
         detail: Box<str>,

@@ -152,7 +152,7 @@ pub enum Quirk {
     /// A JSON-RPC message arrived in an event of another type than `message`.
     #[error("sends messages in events of another type than 'message'")]
     MessageInOtherEvent,
-    /// The first revision, which has a transport of its own, was negotiated over Streamable HTTP.
+    /// The revision 2024-11-05, which defines another HTTP transport, was negotiated over Streamable HTTP.
     #[error("negotiates 2024-11-05 over Streamable HTTP")]
     FirstRevisionOverStreamableHttp,
     /// A body began with a byte order mark.

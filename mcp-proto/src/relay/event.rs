@@ -83,7 +83,7 @@ pub enum Event {
     QuirkObserved(Quirk),
     /// The connection to the client has ended, and the relay ends the session with the server.
     ClientGone(CloseReason),
-    /// Both sides have ended; nothing comes after this.
+    /// Both sides have ended; no event follows.
     Closed(CloseReason),
 }
 

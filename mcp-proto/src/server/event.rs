@@ -54,7 +54,7 @@ pub enum Event {
         /// Its parameters, as received.
         params: Option<Json>,
     },
-    /// A request to the client has ended. This comes exactly once for every accepted request.
+    /// A request to the client has ended. This is reported exactly once for every accepted request.
     Responded {
         /// The request.
         request: RequestKey,

@@ -57,8 +57,8 @@ impl Server<Stdio> {
     /// of a server that passes through calls this once, when it has to answer instead of the server to which it
     /// forwards.
     ///
-    /// Requests that were reported before stay open; [`Server::handle_again`] handles one as if it had just arrived. The
-    /// limits stay those that the server was created with.
+    /// Requests that were reported before stay open; [`Server::handle_again`] handles one as if it had just arrived.
+    /// The limits remain those with which the server was created.
     ///
     /// # Errors
     ///
@@ -93,9 +93,9 @@ impl Server<Stdio> {
         Ok(())
     }
 
-    /// Handles an open request as if it had just arrived, with this method and these parameters. Its ticket ends; if
-    /// the request has to be answered by the application, [`Event::Requested`](super::Event::Requested) follows with a
-    /// new one. If the client has cancelled it, this does nothing.
+    /// Handles an open request as if it had just arrived, with this method and these parameters. Its ticket is
+    /// consumed; if the request has to be answered by the application, [`Event::Requested`](super::Event::Requested)
+    /// follows with a new one. If the client has cancelled it, this does nothing.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn handle_again(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let key = SessionKey::FIRST;

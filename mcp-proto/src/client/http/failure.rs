@@ -29,8 +29,8 @@ pub enum Failure {
         /// A short description for people, without secrets.
         detail: Box<str>,
     },
-    /// The request was certainly not delivered, and no other attempt can succeed: the certificate is not trusted, the
-    /// request cannot be sent.
+    /// The request was certainly not delivered, and no other attempt can succeed: for example, the certificate is not
+    /// trusted.
     Hopeless {
         /// A short description for people, without secrets.
         detail: Box<str>,
