@@ -11,8 +11,8 @@ use super::{Era, ProtocolVersion};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Method(Cow<'static, str>);
 
-/// The properties of a method, as the specification defines them. A method of an extension or an application has none
-/// of them, and is not restricted.
+/// The properties of a method, as the specification defines them. A method for which [`Method`] has no constant has
+/// none of them, and is not restricted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "a table: each column is independent of the others")]
 #[non_exhaustive]
