@@ -21,7 +21,7 @@ pub struct MethodFacts {
     until: Option<ProtocolVersion>,
     /// The era of the connections that begin with this request.
     pub opens: Option<Era>,
-    /// Only the machines send it, when the protocol requires it; an application's attempt is refused with
+    /// Only the machines send it, when the protocol requires it. The commands of a client refuse it with
     /// [`UsageError::ReservedMethod`](crate::UsageError::ReservedMethod) (RULES 7.1, 9).
     pub is_reserved: bool,
     /// The capability that a client must have declared before a server may send it this request. Only such requests can
