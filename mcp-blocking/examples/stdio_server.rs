@@ -1,4 +1,4 @@
-//! The tests' tools over stdio, without an adapter: a loop around the machine is enough for one thing at a time.
+//! The tests' tools over stdio, without a driver crate: a loop around the machine is enough for one thing at a time.
 //!
 //! Usage: `stdio_server [--ends-when-probed] REVISION…`. Calls that wait and calls that are cancelled are reported on
 //! stderr.

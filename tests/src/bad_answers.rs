@@ -1,4 +1,4 @@
-//! HTTP responses of servers that are forbidden or unusual, and the outcome that a client must report. Every adapter
+//! HTTP responses of servers that are forbidden or unusual, and the outcome that a client must report. Every driver
 //! with a client runs the table over sockets.
 //!
 //! Each name begins with the rows of the catalogue that it belongs to.

@@ -1,5 +1,5 @@
 //! Forbidden or unusual behaviour of HTTP servers while a client connects, and the outcome that the client must report.
-//! Every adapter with a client runs the table over sockets.
+//! Every driver with a client runs the table over sockets.
 //!
 //! Each name begins with the rows of the catalogue that it belongs to.
 

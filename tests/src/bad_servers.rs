@@ -1,4 +1,4 @@
-//! Lines that no server may write, and the outcome that a client must report. Every adapter that runs servers as child
+//! Lines that no server may write, and the outcome that a client must report. Every driver that runs servers as child
 //! processes runs the table.
 //!
 //! Each name begins with the rows of the catalogue that it belongs to.

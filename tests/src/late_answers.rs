@@ -1,4 +1,4 @@
-//! HTTP responses of servers that arrive after the timeout or never in full. Every adapter with a client runs the table
+//! HTTP responses of servers that arrive after the timeout or never in full. Every driver with a client runs the table
 //! over sockets.
 //!
 //! Each name begins with the rows of the catalogue that it belongs to.

@@ -1,5 +1,5 @@
 //! HTTP responses of servers of 2026-07-28 that are forbidden or unusual, and the outcome that a client must report.
-//! The client has this revision only and supports `roots/list`. Every adapter with a client runs the table over
+//! The client has this revision only and supports `roots/list`. Every driver with a client runs the table over
 //! sockets.
 //!
 //! Each name begins with the rows of the catalogue that it belongs to.

@@ -1,4 +1,4 @@
-//! Scenarios for servers that listen on sockets. They are the same for every adapter.
+//! Scenarios for servers that listen on sockets. They are the same for every driver.
 //!
 //! The server is configured by [`configure`], and its service has these methods:
 //!

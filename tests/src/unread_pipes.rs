@@ -1,6 +1,6 @@
 //! Servers that answer the handshake and then do not read what is written to them, as child processes and on sockets.
 //!
-//! Every adapter with a client runs the table: each [`Reading`] with each way in which a client can end its calls.
+//! Every driver with a client runs the table: each [`Reading`] with each way in which a client can end its calls.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Certificates for the tests, and servers that use them, for the tests of both adapters.
+//! Certificates for the tests, and servers that use them, for the tests of both drivers.
 
 use std::net::TcpStream;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A server over real sockets, for the tests of both adapters.
+//! A server over real sockets, for the tests of both drivers.
 
 use std::thread::{self, JoinHandle};
 use std::time::Duration;

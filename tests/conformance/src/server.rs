@@ -1,4 +1,4 @@
-//! The tools, resources and prompts of `everything-server`, on either adapter.
+//! The tools, resources and prompts of `everything-server`, on either driver.
 
 mod caller;
 mod input;

@@ -1,4 +1,4 @@
-//! A request, on the server of either adapter.
+//! A request, on the server of either driver.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -15,7 +15,7 @@ const KEY: [u8; 32] = *b"a key that everybody may know: 1";
 /// A request of a client, with the methods that send messages to that client.
 #[derive(Debug)]
 pub(super) enum Caller<'i> {
-    /// A request of `mcp-blocking`. Each future is ready at its first poll, because the adapter blocks.
+    /// A request of `mcp-blocking`. Each future is ready at its first poll, because the driver blocks.
     Blocking(&'i mcp_blocking::Incoming),
     /// A request of `mcp-tokio`.
     Tokio(&'i mcp_tokio::Incoming),
