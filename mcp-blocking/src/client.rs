@@ -8,7 +8,7 @@
 //! | `builder` | the client's configuration, and how it connects |
 //! | `driver` | the thread that owns the machine |
 //! | `subscription` | changes that the application has subscribed to |
-//! | `handler` | how the application handles the server's notifications and requests |
+//! | `handler` | the application's handler for the server's notifications and requests |
 
 mod builder;
 mod driver;
@@ -40,7 +40,7 @@ const CHANGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A client of one server.
 ///
-/// It may be cloned and used from several threads. The session is ended when the last clone is dropped.
+/// It may be cloned and used from several threads. The connection is ended when the last clone is dropped.
 ///
 /// # Example: list the tools of a server
 ///
@@ -108,7 +108,7 @@ impl Client {
         R::Result::from_json(&result).map_err(Error::Result)
     }
 
-    /// Sends a request, and returns without waiting for its outcome.
+    /// Sends a request, and returns without waiting for its outcome, which the returned [`InFlight`] receives.
     ///
     /// # Errors
     ///
@@ -133,8 +133,9 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if the client cannot subscribe. Servers of older revisions have no such request: they send
-    /// their notifications to [`Handler::notified`] without a subscription, and accept `resources/subscribe`.
+    /// [`Error::Usage`] if the client cannot subscribe, for example at a server of an older revision. Changes of the
+    /// lists of such a server reach [`Handler::notified`] without a subscription, and changes of a resource after the
+    /// request `resources/subscribe`.
     pub fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
         let (listener, changes) = bounded(CHANGES, CHANGE_BYTES);
         let (accept, accepted) = sync_channel(1);
@@ -155,7 +156,7 @@ impl Client {
         Ok(())
     }
 
-    /// The revision in force when the connection was made.
+    /// The protocol revision that was in use when the connection was made.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.shared.connected.version
@@ -173,7 +174,7 @@ impl Client {
         self.shared.connected.detected_era
     }
 
-    /// The HTTP transport that was detected; `None` for a child process.
+    /// The HTTP transport that was detected; `None` on a byte stream, such as that of a child process.
     #[must_use]
     pub fn transport(&self) -> Option<HttpTransport> {
         self.shared.connected.transport
@@ -182,8 +183,8 @@ impl Client {
     /// Ends the connection for all clones, and waits until it has ended. A child process has exited by then.
     ///
     /// Requests in flight fail at once with [`Failed::Closed`](mcp_proto::Failed::Closed). Ending a session takes at
-    /// most `HttpConfig::close_timeout`, ending a child process the times of [`Proxy::child`](crate::Proxy::child).
-    /// Dropping the last clone does the same.
+    /// most `HttpConfig::close_timeout`, by default 3 s. Ending a child process takes at most the times of
+    /// [`Builder::child`]. Dropping the last clone does the same, and waits, too.
     pub fn close(&self) {
         self.shared.close();
     }
@@ -241,7 +242,7 @@ impl InFlight {
     ///
     /// # Errors
     ///
-    /// As [`InFlight::wait`].
+    /// As for [`InFlight::wait`].
     pub fn wait_with(mut self, mut progressed: impl FnMut(&Json)) -> Result<Json, Error> {
         while let Some(params) = self.progress() {
             progressed(&params);
@@ -252,7 +253,8 @@ impl InFlight {
         }
     }
 
-    /// Waits for the next progress notification, and returns its parameters; `None` once the request has ended.
+    /// Waits for the next progress notification, and returns its parameters; `None` once the request has ended. At most
+    /// 64 notifications are queued; further ones replace the oldest.
     pub fn progress(&mut self) -> Option<Json> {
         if self.has_ended {
             return None;

@@ -34,9 +34,9 @@ const PROGRESS_CAPACITY: usize = 256;
 
 /// A client of one server.
 ///
-/// It may be cloned and used from several tasks. The connection ends when the last clone is dropped.
+/// It may be cloned and used from several tasks. The connection is ended when the last clone is dropped.
 ///
-/// # Example: a server on a byte stream of your own
+/// # Example: a byte stream without a server
 ///
 /// ```
 /// use mcp_tokio::{Client, Error};
@@ -82,7 +82,7 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::Result`] if the result does not have the shape that the method defines, otherwise those of
+    /// [`Error::Result`] if the result does not have the shape that this method's results have; otherwise as for
     /// [`Client::request`].
     ///
     /// # Example
@@ -101,7 +101,7 @@ impl Client {
         R::Result::from_json(&result).map_err(Error::Result)
     }
 
-    /// Sends a request, and returns when it was accepted for sending.
+    /// Sends a request, and returns without waiting for its outcome, which the returned [`InFlight`] receives.
     ///
     /// # Errors
     ///
@@ -116,13 +116,14 @@ impl Client {
         }
     }
 
-    /// Subscribes to changes. Requires a server of revision 2026-07-28. `filter` is the object `notifications` of
-    /// `subscriptions/listen`.
+    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` in the
+    /// parameters of `subscriptions/listen`.
     ///
     /// # Errors
     ///
-    /// [`Error::Usage`] if that is not possible. Older servers send changes to [`Handler::notified`] without a
-    /// subscription, and changes of resources after a `resources/subscribe` request.
+    /// [`Error::Usage`] if the client cannot subscribe, for example at a server of an older revision. Changes of the
+    /// lists of such a server reach [`Handler::notified`] without a subscription, and changes of a resource after the
+    /// request `resources/subscribe`.
     pub async fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
         let (accept, accepted) = oneshot::channel();
         self.send(Input::Listen { filter: filter.into(), accept }).await?;
@@ -140,25 +141,25 @@ impl Client {
         accepted.await.map_err(|_| UsageError::Closed)?.map_err(Error::Usage)
     }
 
-    /// The protocol revision when the connection was made.
+    /// The protocol revision that was in use when the connection was made.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
         self.connected.version
     }
 
-    /// The server's answer to `initialize` or `server/discover`: its name, capabilities and instructions.
+    /// The server's result of `initialize` or `server/discover`: its name, capabilities and instructions.
     #[must_use]
     pub fn initialize_result(&self) -> &Json {
         &self.connected.result
     }
 
-    /// The era of the server, and how it was detected.
+    /// The era that the server belongs to, and how it was detected.
     #[must_use]
     pub fn detected_era(&self) -> DetectedEra {
         self.connected.detected_era
     }
 
-    /// The HTTP transport that the server uses; `None` on a byte stream.
+    /// The HTTP transport that was detected; `None` on a byte stream, such as that of a child process.
     #[must_use]
     pub fn transport(&self) -> Option<HttpTransport> {
         self.connected.transport
@@ -170,10 +171,10 @@ impl Client {
     ///
     /// | step | limit |
     /// |---|---|
-    /// | a byte stream takes the data that is queued for it | 1 s |
+    /// | the data that is queued for a byte stream is written | 1 s |
     /// | a child process exits after its stdin closes, (on Unix) again after SIGTERM; then it is killed | 2 s each |
     /// | a server over HTTP ends the session | `HttpConfig::close_timeout`, by default 3 s |
-    /// | the handler takes the last notifications | 1 s |
+    /// | the handler handles the last notifications | 1 s |
     ///
     /// Dropping the last clone does the same in the background.
     pub async fn close(&self) {
@@ -231,7 +232,7 @@ impl InFlight {
     ///
     /// # Errors
     ///
-    /// As [`InFlight::wait`].
+    /// As for [`InFlight::wait`].
     pub async fn wait_with(mut self, mut progressed: impl FnMut(&Json)) -> Result<Json, Error> {
         while let Some(params) = self.progress().await {
             progressed(&params);
@@ -239,12 +240,13 @@ impl InFlight {
         self.wait().await
     }
 
-    /// The parameters of the next progress notification; `None` once the request has ended.
+    /// Waits for the next progress notification, and returns its parameters; `None` once the request has ended. At most
+    /// 256 notifications are queued; further ones are dropped.
     pub async fn progress(&mut self) -> Option<Json> {
         self.progress.recv().await
     }
 
-    /// Cancels the request; its outcome is [`Failed::Cancelled`] unless it has ended.
+    /// Cancels the request. Its outcome is then [`Failed::Cancelled`], unless it has already ended.
     pub fn cancel(&self) {
         self.waiting.cancel();
     }

@@ -40,7 +40,8 @@ const PART: usize = 64 * 1024;
 /// How long connecting may take by default.
 const CONNECT: Duration = Duration::from_secs(10);
 
-/// How HTTP servers are reached: how long connecting may take, and the HTTP client with its certificates and proxies.
+/// Options of the HTTP client: how long connecting may take, and the client of `reqwest` with its certificates and
+/// proxies.
 ///
 /// # Example
 ///

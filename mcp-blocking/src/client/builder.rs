@@ -84,19 +84,20 @@ impl<S> Builder<S> {
         self
     }
 
-    /// Declares what the server may request, as the object `capabilities` of `initialize`.
+    /// Declares what the server may request, as the object `capabilities` of `initialize`, or of every request in
+    /// 2026-07-28. Default: nothing.
     pub fn capabilities(mut self, capabilities: impl Into<Json>) -> Self {
         self.config.capabilities = capabilities.into();
         self
     }
 
-    /// Sets the handler of the server's notifications and requests.
+    /// Sets the handler of the server's notifications and requests. Default: they are ignored and refused.
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Box::new(handler);
         self
     }
 
-    /// Sets how long a response may take.
+    /// Sets how long a response may take. Default 60 s. Progress extends it, up to [`Config::max_timeout`].
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
         self
@@ -104,9 +105,10 @@ impl<S> Builder<S> {
 
     /// Sets the protocol revisions that may be used. Default: all, so that the newest revision of both sides is used.
     ///
-    /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports. That is
-    /// one more request to an older server; a server on a byte stream that does not answer it delays the connection by
-    /// [`Config::discover_timeout`]. Without 2026-07-28, the connection begins with `initialize`.
+    /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports.
+    /// That is one more request to an older server; a server on a byte stream that does not answer it delays the
+    /// connection by [`Config::discover_timeout`], by default 10 s. Without 2026-07-28, the connection begins with
+    /// `initialize`.
     pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
         self.config.versions = versions.into_iter().collect();
         self
@@ -172,11 +174,14 @@ impl Builder {
         Ok(self.with_server(server))
     }
 
-    /// Selects a server that is started as a child process. The child inherits this process's stderr, unless the
-    /// command sets another.
+    /// Selects a server that is started as a child process, over its stdin and stdout. The child inherits this
+    /// process's stderr, unless the command sets another.
     ///
-    /// The child is ended as [`Proxy::child`](crate::Proxy::child) ends it; dropping the last clone of the client waits
-    /// for that. A server that exits while its era is being detected is started once more (ER-06).
+    /// At the end, the server's stdin is closed. A server that still runs after two seconds receives SIGTERM, and is
+    /// killed after two more (ST-17, ST-18). [`Proxy::child`](crate::Proxy::child) describes which processes are ended.
+    /// Dropping the last clone of the client waits for the end.
+    ///
+    /// A server that exits while its era is being detected is started once more (ER-06).
     ///
     /// # Example
     ///
@@ -195,7 +200,7 @@ impl Builder {
     /// Selects a server at the other end of a pair of byte streams (ST-23): a socket, or, for a program that was
     /// started by its server, this process's own stdin and stdout.
     ///
-    /// Reading and writing may block; each has its own thread. The thread that reads ends with `read`.
+    /// Reading and writing may block; each has its own thread. The thread that reads ends when `read` does.
     ///
     /// # Example: a stream without a server
     ///
@@ -230,8 +235,8 @@ impl Builder<HttpServer> {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Sets how many requests may be open at the server at one time. Default 48. A request beyond that waits, within
-    /// its timeout, and the handler gets [`Observation::RequestWaits`](crate::Observation::RequestWaits).
+    /// Sets how many requests the server may have at one time. Default 48. A further request waits, within its timeout,
+    /// and the handler receives [`Observation::RequestWaits`](crate::Observation::RequestWaits).
     ///
     /// This sets [`HttpOptions::max_workers`].
     pub fn max_requests(mut self, count: usize) -> Self {
@@ -245,7 +250,7 @@ impl Builder<HttpServer> {
         self
     }
 
-    /// Sets how the server is reached: timeouts, certificates, proxy and number of threads.
+    /// Sets the options of the HTTP client: timeouts, certificates, proxy and number of threads.
     pub fn http_options(mut self, options: HttpOptions) -> Self {
         self.server.options = options;
         self
@@ -294,7 +299,8 @@ impl Builder<StreamServer> {
     ///
     /// # Errors
     ///
-    /// As for [`Builder::<HttpServer>::connect`]; [`Error::Start`] if a thread could not be started.
+    /// As for [`Builder::<HttpServer>::connect`], and [`Error::Start`] if a thread that reads or writes could not be
+    /// started.
     pub fn connect(self) -> Result<Client, Error> {
         let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
         self.connect_with(

@@ -1,12 +1,15 @@
-//! How the application handles the server's notifications and requests.
+//! The application's handler for the server's notifications and requests.
 
 use mcp_proto::driver::Observation;
 use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
 /// Handles the server's notifications and requests. All methods are called in order on one dedicated thread.
 ///
-/// A handler may call the client, for instance to list the tools again when they have changed. If a handler panics at a
-/// request, the server gets an error, and the handler is called again for the next event.
+/// A handler may call the client, for example to list the tools again when they have changed. If it panics at a
+/// request, the request is answered with error -32603; the handler is still called for later events.
+///
+/// At most 256 events wait for the handler, of at most 4 MiB together. Further requests are answered with an error;
+/// further notifications and observations are dropped, and [`Fault::Dropped`](mcp_proto::Fault::Dropped) counts them.
 ///
 /// # Example
 ///
@@ -25,12 +28,12 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 /// }
 /// ```
 pub trait Handler: Send + Sync + 'static {
-    /// The server sent a notification.
+    /// Handles a notification of the server.
     fn notified(&self, notification: Notification) {
         let _ = notification;
     }
 
-    /// The server sent a request. By default, it is answered with the error `METHOD_NOT_FOUND`.
+    /// Handles a request of the server. By default, it is answered with error -32601 (method not found).
     ///
     /// # Errors
     ///
@@ -40,12 +43,11 @@ pub trait Handler: Send + Sync + 'static {
         Err(ErrorObject::new(code::METHOD_NOT_FOUND, &format!("the client cannot do {method}")))
     }
 
-    /// Something happened that needs no answer: the connection was lost or made again, or the server deviated from the
-    /// protocol.
+    /// Handles an observation: the connection was lost or made again, or the server deviated from the protocol.
     fn observed(&self, observation: Observation) {
         let _ = observation;
     }
 }
 
-/// A handler that ignores notifications and refuses requests.
+/// The handler of a client without one: it ignores notifications and refuses requests.
 impl Handler for () {}

@@ -15,7 +15,7 @@ use super::socket::connector;
 /// The maximum number of bytes in the head of a response (HT12).
 const HEADER_ROOM: usize = 32 * 1024;
 
-/// How HTTP servers are reached: timeouts, certificates, proxy and number of threads.
+/// Options of the HTTP client: timeouts, certificates, proxy and number of threads.
 ///
 /// # Example
 ///
@@ -32,7 +32,7 @@ const HEADER_ROOM: usize = 32 * 1024;
 pub struct HttpOptions {
     /// How long resolving the server's name may take, and how long connecting to it may take. Default 10 s each.
     pub connect_timeout: Duration,
-    /// How long the server may take to read a request. Default 60 s.
+    /// How long the server may take to read the head of a request, and how long to read its body. Default 60 s each.
     pub send_timeout: Duration,
     /// The number of threads, and so of exchanges at one time. It replaces `Limits::exchanges`, whose documentation
     /// states how many of the exchanges carry requests. [`Limits::exchanges_for`](mcp_proto::Limits::exchanges_for)

@@ -104,19 +104,20 @@ impl<S> Builder<S> {
         self
     }
 
-    /// Declares what the server may request, as the object `capabilities` of `initialize`.
+    /// Declares what the server may request, as the object `capabilities` of `initialize`, or of every request in
+    /// 2026-07-28. Default: nothing.
     pub fn capabilities(mut self, capabilities: impl Into<Json>) -> Self {
         self.config.capabilities = capabilities.into();
         self
     }
 
-    /// Sets the handler of the server's notifications and requests.
+    /// Sets the handler of the server's notifications and requests. Default: they are ignored and refused.
     pub fn handler(mut self, handler: impl Handler) -> Self {
         self.handler = Arc::new(handler);
         self
     }
 
-    /// Sets how long a response may take.
+    /// Sets how long a response may take. Default 60 s. Progress extends it, up to [`Config::max_timeout`].
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
         self
@@ -124,9 +125,10 @@ impl<S> Builder<S> {
 
     /// Sets the protocol revisions that may be used. Default: all, so that the newest revision of both sides is used.
     ///
-    /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports. That is
-    /// one more request to an older server; a server on a byte stream that does not answer it delays the connection by
-    /// [`Config::discover_timeout`]. Without 2026-07-28, the connection begins with `initialize`.
+    /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports.
+    /// That is one more request to an older server; a server on a byte stream that does not answer it delays the
+    /// connection by [`Config::discover_timeout`], by default 10 s. Without 2026-07-28, the connection begins with
+    /// `initialize`.
     ///
     /// # Example: a server that is known to begin with `initialize`
     ///
@@ -174,10 +176,10 @@ impl Builder {
     /// Selects a server that is started as a child process, over its stdin and stdout. The child inherits this
     /// process's stderr, unless the command sets another or [`Builder::log_stderr`] was called.
     ///
-    /// At the end its stdin is closed. A server that still runs after two seconds receives SIGTERM, and is killed after
-    /// two more (ST-17, ST-18). On Unix it leads its own process group, and signals are sent to the whole group: Ctrl-C
-    /// in a terminal does not reach it, but its stdin is closed when this process ends. On other systems it is killed
-    /// after the first two seconds, and processes that it has started itself are not.
+    /// At the end, the server's stdin is closed. A server that still runs after two seconds receives SIGTERM, and is
+    /// killed after two more (ST-17, ST-18). On Unix, the server has its own process group, and signals are sent to the
+    /// whole group: Ctrl-C in a terminal does not reach it, but its stdin is closed when this process ends. On other
+    /// platforms it is killed after the first two seconds, and processes that it has started are not.
     ///
     /// A server that exits while its era is being detected is started once more (ER-06).
     ///
@@ -206,7 +208,7 @@ impl Builder {
     /// [`tokio::io::duplex`] with a server in the same process at the other, or, for a program that was started by its
     /// server, this process's own stdin and stdout.
     ///
-    /// # Example: own stdio
+    /// # Example: stdin and stdout of this process
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), mcp_tokio::Error> {
@@ -245,8 +247,8 @@ impl Builder<HttpServer> {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
-    /// Sets how many requests may be open at the server at one time. Default 48. A request beyond that waits, within
-    /// its timeout, and the handler gets [`Observation::RequestWaits`](crate::Observation::RequestWaits).
+    /// Sets how many requests the server may have at one time. Default 48. A further request waits, within its timeout,
+    /// and the handler receives [`Observation::RequestWaits`](crate::Observation::RequestWaits).
     ///
     /// This sets [`Limits::exchanges`]. Each exchange has a buffer, and may have a connection of its own.
     pub fn max_requests(mut self, count: usize) -> Self {
@@ -260,7 +262,7 @@ impl Builder<HttpServer> {
         self
     }
 
-    /// Sets how the server is reached: timeouts, certificates and proxy.
+    /// Sets the options of the HTTP client: timeouts, certificates and proxies.
     pub fn http_options(mut self, options: HttpOptions) -> Self {
         self.server.options = options;
         self
@@ -271,7 +273,7 @@ impl Builder<HttpServer> {
     /// # Errors
     ///
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
-    /// if the configuration is invalid, [`Error::SetUp`] if the HTTP client cannot be built.
+    /// if the configuration is invalid, [`Error::SetUp`] if the HTTP client could not be set up.
     pub async fn connect(self) -> Result<Client, Error> {
         let Self { config, handler, server: HttpServer { http, options } } = self;
         let server = http.server();

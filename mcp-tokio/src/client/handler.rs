@@ -7,7 +7,11 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
 /// Handles the server's notifications and requests.
 ///
-/// A request whose handler panics is answered with error -32603; the handler stays in use.
+/// A handler may call the client, for example to list the tools again when they have changed. If it panics at a
+/// request, the request is answered with error -32603; the handler is still called for later events.
+///
+/// At most 256 notifications and observations wait for the handler, of at most 4 MiB together. Further ones are
+/// dropped, and [`Fault::Dropped`](mcp_proto::Fault::Dropped) counts them.
 ///
 /// # Example
 ///
@@ -26,14 +30,18 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 /// }
 /// ```
 pub trait Handler: Send + Sync + 'static {
-    /// Handles a notification of the server. Notifications are passed one after the other, in order.
+    /// Handles a notification of the server. Notifications and observations are passed one after the other, in order.
     fn notified(&self, notification: Notification) -> impl Future<Output = ()> + Send {
         let _ = notification;
         async {}
     }
 
-    /// Handles a request of the server. Requests run concurrently, each in its own task, which is dropped if the server
-    /// cancels the request. The default implementation answers with the error "method not found".
+    /// Handles a request of the server. By default, it is answered with error -32601 (method not found). Requests are
+    /// handled concurrently, each in its own task, which is aborted if the server cancels the request.
+    ///
+    /// # Errors
+    ///
+    /// The error is sent to the server.
     fn requested(
         &self,
         method: Method,
@@ -43,15 +51,14 @@ pub trait Handler: Send + Sync + 'static {
         async move { Err(ErrorObject::new(code::METHOD_NOT_FOUND, &format!("the client cannot do {method}"))) }
     }
 
-    /// Something happened that needs no answer: the connection was lost or made again, or the server deviated from the
-    /// protocol. These calls and those of [`Handler::notified`] never overlap.
+    /// Handles an observation: the connection was lost or made again, or the server deviated from the protocol.
     fn observed(&self, observation: Observation) -> impl Future<Output = ()> + Send {
         let _ = observation;
         async {}
     }
 }
 
-/// The handler of a client that ignores notifications and refuses requests.
+/// The handler of a client without one: it ignores notifications and refuses requests.
 impl Handler for () {}
 
 type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
