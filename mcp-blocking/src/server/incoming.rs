@@ -58,21 +58,22 @@ impl Incoming {
         self.shared.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// Reports progress, if the client asked for it.
+    /// Sends progress of the request, if its client has requested progress.
     pub fn progress(&self, progress: Progress) {
         let _ = self.commands.send(Command::Progress { ticket: self.ticket(), progress });
     }
 
-    /// Closes the response's stream so that the client fetches the answer later, if the revision supports that.
+    /// Closes the stream of the response, so that the client reconnects and receives the answer later, if the transport
+    /// and the revision support that. This is for answers that take long.
     pub fn release(&self) {
         let _ = self.commands.send(Command::Release(self.ticket()));
     }
 
-    /// Sends a log message about this request, unless the client has not requested messages of this level.
+    /// Sends a log message about this request, if the client has requested messages of this level.
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotDeclared`] if the server's capabilities have no `logging`; otherwise as for
+    /// [`UsageError::NotDeclared`] if the server's capabilities do not contain `logging`; otherwise as for
     /// [`Incoming::notify`].
     pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: Json) -> Result<(), UsageError> {
         let (accept, accepted) = sync_channel(1);
@@ -102,11 +103,12 @@ impl Incoming {
         publish(&self.commands, notification)
     }
 
-    /// Sends a request to the client on behalf of this request, and waits for the outcome.
+    /// Sends a request to the client on behalf of this request, for example for input of its user, and waits for the
+    /// outcome.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the request cannot be sent.
+    /// [`UsageError`] if the request cannot be sent, for example because the client has not declared the capability.
     pub fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
         let (outcome, answered) = sync_channel(1);
         self.commands.send(Command::Ask { ticket: self.ticket(), call, outcome })?;
@@ -118,7 +120,7 @@ impl Incoming {
     }
 }
 
-/// Publishes changes to clients, from any thread.
+/// Publishes changes to clients, from any thread: see [`Service::subscribed`](super::Service::subscribed).
 #[derive(Debug, Clone)]
 pub struct ServerPublisher {
     pub(super) commands: Commands,

@@ -7,30 +7,33 @@ use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
 use super::{Incoming, ServerPublisher};
 
-/// The application's side of a server: serves requests. A closure implements it.
+/// Handles the requests of clients. A function is enough.
 ///
-/// It is called on several threads at the same time, once for each request.
+/// Requests are handled concurrently, each on a thread of a pool (`max_handlers`). If the client cancels a request,
+/// [`Incoming::is_cancelled`] returns `true`; a request that still waits for a thread is dropped. A request whose
+/// handler panics is answered with error -32603.
 pub trait Service: Send + Sync + 'static {
-    /// Serves a request.
+    /// Handles a request.
     ///
     /// # Errors
     ///
-    /// The error is sent to the client.
+    /// The error is sent to the client as the answer.
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject>;
 
-    /// A client sent a notification.
+    /// Handles a notification of a client. Several threads may do so at the same time, so that the order in which
+    /// notifications are handled is not guaranteed. At most 256 wait for a thread; further ones are dropped.
     fn notified(&self, session: SessionKey, notification: Notification) {
         let _ = (session, notification);
     }
 
-    /// A client's session has ended.
+    /// The session of a client has ended.
     fn ended(&self, session: SessionKey, reason: CloseReason) {
         let _ = (session, reason);
     }
 
     /// A client has subscribed to the resource of this URI, and no other client was subscribed to it. From now on,
-    /// publish its changes by [`ServerPublisher::publish`] with `notifications/resources/updated`. Clients can
-    /// subscribe if the server's capabilities have `resources.subscribe`; the server itself answers these requests.
+    /// publish its changes with [`ServerPublisher::publish`], as `notifications/resources/updated`. Clients can
+    /// subscribe if the server's capabilities contain `resources.subscribe`; the server itself answers these requests.
     ///
     /// Calls of this method and of [`Service::unsubscribed`] never overlap. A call that blocks delays the next one, so
     /// watch the resource on another thread.
@@ -77,7 +80,7 @@ pub trait Service: Send + Sync + 'static {
         let _ = (uri, publisher);
     }
 
-    /// No client is subscribed to the resource any more.
+    /// The last client has unsubscribed from the resource, or its subscription has ended.
     fn unsubscribed(&self, uri: Arc<str>) {
         let _ = uri;
     }

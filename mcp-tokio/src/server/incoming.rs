@@ -42,17 +42,18 @@ impl Incoming {
         Self { request, commands, last }
     }
 
-    /// Sends progress of the request if its client asked for it, and waits until there is room for more.
+    /// Sends progress of the request, if its client has requested progress, and waits until there is room for more.
     pub async fn progress(&self, progress: Progress) {
         let (accept, accepted) = oneshot::channel();
         let _ = self.send(Command::Progress { ticket: self.ticket(), progress, accept }, accepted).await;
     }
 
-    /// Sends a log message about this request, unless the client does not want this level.
+    /// Sends a log message about this request, if the client has requested messages of this level. Waits until there is
+    /// room for more.
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotDeclared`] if the server's capabilities do not contain `logging`, otherwise those of
+    /// [`UsageError::NotDeclared`] if the server's capabilities do not contain `logging`; otherwise as for
     /// [`Incoming::notify`].
     pub async fn log(&self, level: LoggingLevel, logger: Option<&str>, data: Json) -> Result<(), UsageError> {
         let (accept, accepted) = oneshot::channel();
@@ -71,20 +72,21 @@ impl Incoming {
         self.send(Command::Notify { scope, notification, accept }, accepted).await
     }
 
-    /// Publishes a change to all clients that it concerns, like [`ServerPublisher::publish`].
+    /// Publishes a change to all clients concerned, as [`ServerPublisher::publish`] does.
     ///
     /// # Errors
     ///
-    /// Those of [`ServerPublisher::publish`].
+    /// As for [`ServerPublisher::publish`].
     pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
         publish(&self.commands, notification).await
     }
 
-    /// Sends a request to the client within this request, and waits for the outcome. Dropping the future cancels it.
+    /// Sends a request to the client on behalf of this request, for example for input of its user, and waits for the
+    /// outcome. Dropping the future cancels it.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the client may not receive this request.
+    /// [`UsageError`] if the request cannot be sent, for example because the client has not declared the capability.
     pub async fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
         let (accept, accepted) = oneshot::channel();
         let (outcome, answered) = oneshot::channel();
@@ -96,7 +98,8 @@ impl Incoming {
         outcome
     }
 
-    /// Allows the client to disconnect and resume the response later, if the transport and the revision support that.
+    /// Closes the stream of the response, so that the client reconnects and receives the answer later, if the transport
+    /// and the revision support that. This is for answers that take long.
     pub fn release(&self) {
         let _ = self.last.send(FinalCommand::Release(self.ticket()));
     }
@@ -110,19 +113,19 @@ impl Incoming {
     }
 }
 
-/// Publishes changes to clients from any task: see [`Service::subscribed`](super::Service::subscribed).
+/// Publishes changes to clients, from any task: see [`Service::subscribed`](super::Service::subscribed).
 #[derive(Debug, Clone)]
 pub struct ServerPublisher {
     pub(super) commands: mpsc::Sender<Command>,
 }
 
 impl ServerPublisher {
-    /// Publishes a change to all clients that it concerns: `list_changed` of tools, prompts or resources, or
+    /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
     /// `resources/updated`. Waits until there is room for more.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if it is another notification, the server has not declared the capability for it, or the server
+    /// [`UsageError`] if it is another notification, if the server's capabilities do not declare it, or if the server
     /// has ended.
     pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
         publish(&self.commands, notification).await

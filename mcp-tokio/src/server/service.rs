@@ -10,8 +10,8 @@ use super::{Incoming, ServerPublisher};
 
 /// Handles the requests of clients. A function is enough.
 ///
-/// Requests run concurrently, each in its own task. If the client cancels a request, its task is dropped at the next
-/// `await`.
+/// Requests are handled concurrently, each in its own task. If the client cancels a request, its task is aborted at the
+/// next `await`. A request whose handler panics is answered with error -32603.
 ///
 /// # Example: a function
 ///
@@ -37,7 +37,8 @@ pub trait Service: Send + Sync + 'static {
     /// The error is sent to the client as the answer.
     fn serve(&self, incoming: Incoming) -> impl Future<Output = Result<Json, ErrorObject>> + Send;
 
-    /// Handles a notification of a client. Notifications of all clients are passed one after the other, in order.
+    /// Handles a notification of a client. Notifications of all clients are passed one after the other, in order. At
+    /// most 256 are queued; further ones are dropped.
     fn notified(&self, session: SessionKey, notification: Notification) -> impl Future<Output = ()> + Send {
         let _ = (session, notification);
         async {}
@@ -49,12 +50,12 @@ pub trait Service: Send + Sync + 'static {
         async {}
     }
 
-    /// The first client has subscribed to the resource of this URI. From now on, its changes should be published with
-    /// [`ServerPublisher::publish`] as `notifications/resources/updated`. Clients may subscribe if the server's
-    /// capabilities contain `resources.subscribe`; the server answers those requests itself.
+    /// A client has subscribed to the resource of this URI, and no other client was subscribed to it. From now on,
+    /// publish its changes with [`ServerPublisher::publish`], as `notifications/resources/updated`. Clients can
+    /// subscribe if the server's capabilities contain `resources.subscribe`; the server itself answers these requests.
     ///
-    /// Calls of this method and of the other notifications run one after the other: watch the resource in a separate
-    /// task.
+    /// Calls of this method, [`Service::unsubscribed`], [`Service::notified`] and [`Service::ended`] never overlap. A
+    /// call that waits delays the next one, so watch the resource in another task.
     ///
     /// # Example: a resource that changes once a client has subscribed to it
     ///
@@ -104,7 +105,7 @@ pub trait Service: Send + Sync + 'static {
         async {}
     }
 
-    /// The last client has unsubscribed from the resource.
+    /// The last client has unsubscribed from the resource, or its subscription has ended.
     fn unsubscribed(&self, uri: Arc<str>) -> impl Future<Output = ()> + Send {
         let _ = uri;
         async {}
