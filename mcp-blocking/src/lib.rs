@@ -1,14 +1,14 @@
-//! The Model Context Protocol on threads: a client, a server, and a proxy in front of any kind of server. No async
-//! runtime.
+//! A driver of [`mcp_proto`] on threads, without an async runtime: a client, a server, and a proxy to any kind of
+//! server.
 //!
-//! The protocol is implemented in [`mcp_proto`], which does no I/O. This crate does the I/O, with threads, channels and
-//! `ureq`. What is retried, resumed or refused is decided by the state machines of `mcp_proto`.
+//! `mcp_proto` implements the Model Context Protocol and does no I/O. This crate does the I/O, with threads, channels
+//! and `ureq`, and makes no protocol decisions: the machine determines what is answered, retried, resumed or refused.
 //!
 //! # A client
 //!
 //! [`Client`] connects to a server over HTTP, over any pair of byte streams, or to one that it starts as a child
 //! process. It may be cloned and used from any number of threads. Each call waits for its own response, and a slow call
-//! delays no other. A [`Handler`] receives the server's notifications and answers its requests.
+//! delays no other. A [`Handler`] handles the server's notifications and requests.
 //!
 //! ```no_run
 //! use mcp_blocking::Client;
@@ -27,23 +27,35 @@
 //! | a server that I start as a child process | `.child(command).connect()` ([`Builder::child`]) |
 //! | a server on a byte stream, or on my own stdin and stdout | `.stream(read, write).connect()` ([`Builder::stream`]) |
 //!
-//! The client reopens a lost session while calls are in flight. Requests that the server refused because of the lost
-//! session are sent again. All others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the
-//! server may or may not have processed them.
+//! Over HTTP, a lost session is opened again automatically. Requests that the server refused because of the loss are
+//! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the server may have
+//! processed them.
+//!
+//! A child process is ended in steps, together with all processes that it has started: its stdin is closed, then (on
+//! Unix) it receives SIGTERM, then it is killed.
 //!
 //! # A proxy
 //!
-//! [`Proxy`] connects any pair of byte streams to a server over HTTP or in a child process. The two sides may use
-//! different protocol revisions. The binary `mcp-proxy` adds a command line to it; the feature `proxy` (on by default)
-//! builds the binary.
+//! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
+//! use different protocol revisions. The binary `mcp-proxy` adds a command line to it.
 //!
 //! # A server
 //!
-//! A [`Service`] handles requests; a function is enough. [`Incoming`] is a request as it receives it. [`Server`] serves
-//! Streamable HTTP on `std::net`, by default only to clients on this machine. [`StdioServer`] serves one client on stdin
-//! and stdout, or on another pair of byte streams. When it is stopped, or its client no longer reads, the thread that
-//! reads stdin stays blocked until stdin ends, because a blocking read cannot be interrupted; it does not keep the
-//! process from exiting.
+//! A [`Service`] handles requests; a function is enough. [`Incoming`] is a request as its handler receives it; the
+//! handler also sends progress, log messages and requests to the client through it. [`Service::subscribed`] receives
+//! the resources whose changes clients have subscribed to.
+//!
+//! | I want to serve | I call |
+//! |---|---|
+//! | the process that started this one | [`StdioServer::run`] |
+//! | one client on a pair of byte streams | [`StdioServer::run_on`] |
+//! | clients over HTTP | [`Server::bind`], then [`Server::run`] |
+//!
+//! Requests from web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows
+//! them.
+//!
+//! When a [`StdioServer`] is stopped, or its client no longer reads, the thread that reads stdin stays blocked until
+//! stdin ends, because a blocking read cannot be interrupted. The process can exit nevertheless.
 //!
 //! # Threads and memory
 //!
@@ -63,8 +75,19 @@
 //!
 //! A proxy has a lock instead of a driver: the thread that has read something passes it to the machine, and carries out
 //! the resulting actions. Waking another thread would take longer than the machine does. Nothing that is done under the
-//! lock waits for a peer: a write to stdout stops where it would block, and a thread that finds the lock held leaves
-//! what it has read to the thread that holds it.
+//! lock waits for a peer: a write to stdout stops where it would block, and if the lock is held, the input is queued
+//! for the thread that holds it.
+//!
+//! # What is logged
+//!
+//! Events are logged with the crate `log`: failures of the operating system, panics of handlers, faults of clients, and
+//! notifications that were dropped. Payloads and header values are never logged.
+//!
+//! # Features
+//!
+//! `proxy` (on by default): the binary `mcp-proxy`.
+//!
+//! # How the source is laid out
 //!
 //! | file | what it does |
 //! |---|---|
@@ -74,7 +97,7 @@
 //! | `http_client` | servers over HTTP: exchanges on worker threads |
 //! | `child` | servers in child processes: starting them, writing to them and ending them |
 //! | `stdio` | a reader and a writer of byte streams |
-//! | `server` | the server: connections, its driver, the threads that serve requests |
+//! | `server` | the server: connections, its driver, the threads that handle requests |
 //! | `inbox` | the queue to which readers and workers send their input |
 //! | `backpressure` | stops the readers while the machine accepts no input |
 //! | `bounded` | a queue with a bound in bytes |

@@ -1,13 +1,13 @@
-//! A driver of [`mcp_proto`] for the tokio runtime.
+//! A driver of [`mcp_proto`] for the tokio runtime: a client, a server, and a proxy to any kind of server.
 //!
-//! `mcp_proto` implements the protocol and does no I/O. This crate does the I/O, in one task for each connection, and
-//! makes no protocol decisions: the machine decides what is answered, cancelled or given up.
+//! `mcp_proto` implements the Model Context Protocol and does no I/O. This crate does the I/O, in tasks, and makes no
+//! protocol decisions: the machine determines what is answered, retried, resumed or refused.
 //!
 //! # A client
 //!
 //! [`Client`] connects to a server over HTTP, over any pair of byte streams, or to one that it starts as a child
-//! process. It may be cloned and used from any number of tasks. Each call waits for its own answer, and dropping a
-//! call's future cancels the call. A [`Handler`] handles the server's notifications and requests.
+//! process. It may be cloned and used from any number of tasks. Each call waits for its own response, and dropping
+//! a call's future cancels the call. A [`Handler`] handles the server's notifications and requests.
 //!
 //! ```no_run
 //! use mcp_proto::Json;
@@ -30,7 +30,8 @@
 //! | a server on a byte stream, or on my own stdin and stdout | `.stream(read, write).connect()` ([`Builder::stream`]) |
 //!
 //! Over HTTP, a lost session is opened again automatically. Requests that the server refused because of the loss are
-//! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`].
+//! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the server may have
+//! processed them.
 //!
 //! A child process is ended in steps, together with all processes that it has started: its stdin is closed, then (on
 //! Unix) it receives SIGTERM, then it is killed.
@@ -92,15 +93,17 @@
 //! ```
 //!
 //! One task runs each machine, so there is no lock around it. The task does not read while the machine has no room;
-//! [`mcp_proto::Limits`] states what a machine may hold. A slow handler of a client does not delay anything else: when
-//! its queue is full, notifications are dropped with a warning. A server's handler waits in `progress`, `log` and
+//! [`mcp_proto::Limits`] states how much a machine may hold. A slow handler of a client does not delay anything else:
+//! when its queue is full, notifications are dropped with a warning. A server's handler waits in `progress`, `log` and
 //! `notify` while its client does not read, so the data that is queued for a client is limited, too.
 //!
 //! # What is logged
 //!
 //! Each connection of a client has a `tracing` span `mcp_client`, and each of its requests a span `mcp_request` with
 //! the method and the outcome. A server's handlers run in a span `request` with the method and the session. Payloads,
-//! header values and queries of URLs are never logged.
+//! header values and queries of URLs are never logged, with one exception: if a line on a server's stdout does not
+//! begin a JSON object or array, at most 80 characters of it are logged. [`Builder::log_stderr`] logs a server's
+//! stderr.
 //!
 //! # Features
 //!
@@ -123,15 +126,15 @@
 //! | `byte_stream` | a connection over a pair of byte streams |
 //! | `http_client` | HTTP exchanges as a transport, each in a task of its own |
 //! | `child` | servers that run as child processes |
-//! | `server` | a service, and how clients reach it |
-//! | `server/service`, `server/incoming` | the application's handler for requests, and a request as it receives it |
+//! | `server` | a service, and its connections to clients |
+//! | `server/service`, `server/incoming` | the application's service, and a request as its handler receives it |
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
 //! | `server/notices` | notifications and other events for a service |
 //! | `server/stream` | the task of a server on a byte stream |
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
 //! | `proxy` | the proxy: connects a client on a byte stream to a server over HTTP or in a child process |
 //! | `stdio` | stdin and stdout of this process |
-//! | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts what it had no room for |
+//! | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts the entries that were dropped |
 //! | `clock`, `panics` | the clock, and panics of handlers |
 
 mod bounded;
