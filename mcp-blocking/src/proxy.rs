@@ -23,7 +23,8 @@ use crate::http_client::{HttpOptions, Pool, Received};
 use crate::stdio::{Output, Unknown};
 use proxy_loop::{Input, ProxyLoop};
 
-/// A proxy between a client on byte streams and a server over HTTP or in a child process.
+/// A proxy between a client on a pair of byte streams and a server over HTTP or in a child process. The two sides may
+/// use different protocol revisions.
 ///
 /// # Example: a proxy on this process's stdin and stdout
 ///
@@ -77,16 +78,15 @@ impl Proxy {
     /// Creates a proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. The child
     /// inherits this process's stderr, unless the command sets another.
     ///
-    /// At the end, the server's stdin is closed. A server that does not end is asked to end with SIGTERM after two
-    /// seconds, and killed after two more, sooner if [`Stopper::stop`] was called (ST-17, ST-18). On Unix it leads its
-    /// own process group, and signals are sent to the whole group: Ctrl-C in a terminal does not reach it, but its
-    /// stdin is closed when this process ends. On other platforms it is killed after the first two seconds, and
+    /// At the end, the server's stdin is closed. A server that still runs after two seconds receives SIGTERM, and is
+    /// killed after two more; both times are 0.7 s if [`Stopper::stop`] was called (ST-17, ST-18). On Unix, the server
+    /// has its own process group, and signals are sent to the whole group: Ctrl-C in a terminal does not reach it, but
+    /// its stdin is closed when this process ends. On other platforms it is killed after the first of these times, and
     /// processes that it has started are not.
     ///
     /// A process that has left the group with `setsid`, as a daemon or a browser does, keeps running. The proxy does
-    /// not search for such processes: to find them, this process would have to adopt all orphaned descendants,
-    /// including those of the application's other children, and it could not distinguish leftovers from programs that
-    /// are meant to keep running.
+    /// not search for such processes: it could not distinguish those that were left behind from programs that are meant
+    /// to keep running.
     ///
     /// A server that exits while its era is being detected is started once more (ER-06).
     ///
@@ -139,7 +139,7 @@ impl Proxy {
     /// # Errors
     ///
     /// If the server or a thread could not be started. [`io::ErrorKind::TimedOut`] if the client did not read all of
-    /// `output`.
+    /// `output` in time.
     pub fn run(
         self,
         input: impl Read + Send + 'static,

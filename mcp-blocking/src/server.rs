@@ -1,6 +1,6 @@
 //! Blocking servers: over HTTP on `std::net`, and on a byte stream.
 //!
-//! One thread owns the machine, each connection has a thread, and requests are served on a pool of threads. The number
+//! One thread owns the machine, each connection has a thread, and requests are handled on a pool of threads. The number
 //! of connections and the size of the pool are bounded.
 //!
 //! | file | what it does |
@@ -11,9 +11,9 @@
 //! | `driver` | the thread that owns the machine |
 //! | `http_exchanges` | passes the requests of connections to the machine, and its responses to the connections |
 //! | `stdio` | a server on a byte stream |
-//! | `handlers` | the threads on which requests are served |
+//! | `handlers` | the threads on which requests are handled |
 //! | `subscriptions` | a queue of subscription changes for the service |
-//! | `service` | the application's handler for requests |
+//! | `service` | the application's service, which handles requests |
 //! | `incoming` | a request as its handler receives it |
 
 mod commands;
@@ -59,7 +59,7 @@ const MAX_REFUSED: usize = 32;
 /// Stack size of a connection's thread, in bytes.
 const STACK: usize = 256 * 1024;
 
-/// A server with a bound listening socket.
+/// A server over HTTP, with a listening socket that is bound already.
 ///
 /// # Example: a tool, served to clients on this machine
 ///
@@ -89,16 +89,18 @@ pub struct Server {
     address: SocketAddr,
     config: Config,
     http: HttpConfig,
-    /// Connections at one time. If there are more, an idle one is closed: of the address with the most connections, the
-    /// one that has been idle for longest. If all are in use, the new one is answered with 503. Streams that clients
-    /// opened by GET take at most half of the connections, whatever [`HttpConfig::max_streams`] is, and subscriptions
-    /// at most a quarter, whatever `Limits::subscriptions` is. Default 256.
+    /// The maximum number of connections at one time. For one more, an idle connection is closed: of the address with
+    /// the most connections, the one that has been idle for longest. If none is idle, the new connection is answered
+    /// with 503. Streams that clients opened by GET take at most half of the connections, whatever
+    /// [`HttpConfig::max_streams`] is, and subscriptions at most a quarter, whatever `Limits::subscriptions` is.
+    /// Default 256.
     pub max_connections: usize,
-    /// How long the head of a request may take after its first byte, before it is answered with 408. Default 10 s.
+    /// How long the head of a request may take, from its first byte on. After that, the request is answered with 408.
+    /// Default 10 s.
     pub head_timeout: Duration,
-    /// How long a connection may wait for the next request before it is closed. Default 60 s.
+    /// How long a connection may be idle before it is closed. Default 60 s.
     pub idle_timeout: Duration,
-    /// The maximum number of threads on which requests are served. Default 32.
+    /// The maximum number of threads on which requests are handled. Default 32.
     pub max_handlers: usize,
     inbox: SyncSender<Input<Arrived>>,
     inputs: std::sync::mpsc::Receiver<Input<Arrived>>,
@@ -114,8 +116,8 @@ pub struct ServerStopper {
 }
 
 impl Server {
-    /// Listens on this address. The endpoint is `/mcp`; requests are accepted only for local hosts and from local
-    /// origins.
+    /// Listens on this address. The endpoint is `/mcp`. Only requests for hosts and from origins of this machine are
+    /// accepted; [`mcp_proto::server::Access`] allows others.
     ///
     /// # Errors
     ///
@@ -171,7 +173,7 @@ impl Server {
         ServerPublisher { commands: Commands::to(self.inbox.clone()) }
     }
 
-    /// Serves until the server is stopped.
+    /// Serves until the server is stopped. [`ServerStopper::stop`] stops it.
     ///
     /// # Errors
     ///
@@ -227,7 +229,8 @@ impl fmt::Debug for Server {
 }
 
 impl ServerStopper {
-    /// Stops the server: all pending requests are answered, then [`Server::run`] returns.
+    /// Stops the server: pending requests are answered with an error, later ones with 503; then [`Server::run`]
+    /// returns.
     pub fn stop(&self) {
         if !self.is_stopped.swap(true, Ordering::AcqRel) {
             let _ = self.commands.send(Command::Stop);

@@ -2,7 +2,7 @@
 
 use std::process::ExitStatus;
 
-/// A connection: it carries out the machine's actions, and receives what the machine must be given.
+/// A connection: it carries out the machine's actions, and receives input for the machine.
 pub(crate) trait Link: Sized + Send + 'static {
     /// An action of the machine.
     type Action: Send;
@@ -23,7 +23,7 @@ pub(crate) trait Link: Sized + Send + 'static {
 
 /// A connection of this machine.
 pub(crate) trait Feed<M>: Link {
-    /// Whether the machine wants more input from this connection.
+    /// Whether the machine accepts more input from this connection.
     fn wants_input(&self, machine: &M) -> bool;
 
     /// Passes what was received to the machine.

@@ -31,8 +31,8 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same after the proxy was stopped.
 const URGENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A proxy between a client on byte streams and a server over HTTP or in a child process. The two sides may use
-/// different protocol revisions.
+/// A proxy between a client on a pair of byte streams and a server over HTTP or in a child process. The two sides may
+/// use different protocol revisions.
 ///
 /// # Example: a proxy on this process's stdin and stdout
 ///
@@ -123,7 +123,7 @@ impl Proxy {
     /// # Errors
     ///
     /// If the server could not be started, or the HTTP client could not be set up. [`io::ErrorKind::TimedOut`] if the
-    /// client did not read all of `output`.
+    /// client did not read all of `output` in time.
     pub async fn run(
         self,
         input: impl AsyncRead + Send + Unpin + 'static,

@@ -3,7 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `commands` | commands of handlers to the driver |
-//! | `service` | the application's handler for requests |
+//! | `service` | the application's service, which handles requests |
 //! | `incoming` | a request as its handler receives it |
 //! | `requests` | requests in progress: connects the machine and the handlers |
 //! | `notices` | notifications and other events for a service |
@@ -41,7 +41,7 @@ pub use http::{HttpBody, HttpService};
 pub use incoming::{Incoming, ServerPublisher};
 pub use service::Service;
 
-/// A service with the configuration of its server.
+/// A server: a [`Service`] with its configuration, for any number of clients over any transport.
 ///
 /// # Example: a client and a server in one process
 ///
@@ -83,8 +83,8 @@ impl Server {
     /// Serves the process that started this one over stdin and stdout, until stdin is closed. Nothing else may be
     /// written to stdout meanwhile (ST-04).
     ///
-    /// After the end of stdin, requests may still be answered for [`Config::drain_timeout`], and answers are written
-    /// for two seconds more, whether or not the client reads them.
+    /// Returns why the connection has ended. After the end of stdin, pending requests have [`Config::drain_timeout`] to
+    /// be answered, by default 5 s; then the client has 2 s to read the last messages.
     ///
     /// # Errors
     ///
@@ -102,9 +102,10 @@ impl Server {
         Ok(reason)
     }
 
-    /// Serves one client on a byte stream, until the client closes it. Returns why the connection has ended. Dropping
-    /// the future ends it too. After the end of the input, requests may still be answered for
-    /// [`Config::drain_timeout`], and answers are written for one second more.
+    /// Serves one client on a byte stream, until the client closes it. Dropping the future ends the connection, too.
+    ///
+    /// Returns why the connection has ended. After the end of the input, pending requests have
+    /// [`Config::drain_timeout`] to be answered, by default 5 s; then the client has 1 s to read the last messages.
     ///
     /// # Errors
     ///

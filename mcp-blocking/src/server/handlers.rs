@@ -1,4 +1,4 @@
-//! The threads on which requests are served.
+//! The threads on which requests are handled.
 
 use std::collections::BTreeMap;
 use std::fmt;

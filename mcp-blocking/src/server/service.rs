@@ -1,4 +1,4 @@
-//! The application's handler for requests.
+//! The application's service, which handles requests.
 
 use std::sync::Arc;
 

@@ -20,7 +20,7 @@ use crate::stdio::{Happened, Unknown, Writer, spawn_reader};
 
 /// A server for one client on a byte stream, in every revision that the configuration allows.
 ///
-/// One thread owns the machine, two read and write, and requests are served on a pool of threads.
+/// One thread owns the machine, two read and write, and requests are handled on a pool of threads.
 ///
 /// # Example: a tool for an editor that starts this program
 ///
@@ -45,7 +45,7 @@ use crate::stdio::{Happened, Unknown, Writer, spawn_reader};
 #[derive(Debug)]
 pub struct StdioServer {
     config: Config,
-    /// The maximum number of threads on which requests are served. Default 32.
+    /// The maximum number of threads on which requests are handled. Default 32.
     pub max_handlers: usize,
     inbox: SyncSender<Input<Happened>>,
     inputs: Receiver<Input<Happened>>,
@@ -77,10 +77,11 @@ impl StdioServer {
         StdioServerStopper { commands: Commands::to(self.inbox.clone()) }
     }
 
-    /// Serves the client on stdin and stdout. Nothing else may write to stdout (ST-04).
+    /// Serves the process that started this one over stdin and stdout, until stdin is closed or the server is stopped.
+    /// Nothing else may be written to stdout meanwhile (ST-04).
     ///
-    /// Returns why the connection has ended. After the end of stdin, requests in flight have [`Config::drain_timeout`] to
-    /// be answered; then the client has 5 s to read the last messages.
+    /// Returns why the connection has ended. After the end of stdin, pending requests have [`Config::drain_timeout`] to
+    /// be answered, by default 5 s; then the client has 5 s to read the last messages.
     ///
     /// # Errors
     ///
@@ -90,7 +91,8 @@ impl StdioServer {
         self.run_on(io::stdin(), io::stdout(), service)
     }
 
-    /// The same on another pair of streams. Reading may block, and so may writing: each has its own thread.
+    /// Like [`StdioServer::run`], on another pair of byte streams. Reading and writing may block; each has its own
+    /// thread.
     ///
     /// # Errors
     ///
@@ -116,7 +118,7 @@ impl StdioServer {
 }
 
 impl StdioServerStopper {
-    /// Stops the server: all pending requests are answered with an error, then [`StdioServer::run`] returns.
+    /// Stops the server: pending requests are answered with an error; then [`StdioServer::run`] returns.
     pub fn stop(&self) {
         let _ = self.commands.send(Command::Stop);
     }

@@ -52,7 +52,7 @@ pub(super) struct CallNumber(pub(super) u64);
 pub(super) struct Caller {
     pub(super) number: CallNumber,
     pub(super) outcome: oneshot::Sender<Result<Outcome, UsageError>>,
-    /// Receives progress, if the caller wants it.
+    /// Receives progress, if the caller has requested it.
     pub(super) progress: Option<mpsc::Sender<Json>>,
     pub(super) span: Span,
 }

@@ -122,14 +122,14 @@ impl HttpService {
         listener::serve(self, listener, self.is_closed.subscribe()).await
     }
 
-    /// Publishes changes to clients while the service runs.
+    /// Returns a handle that publishes changes to clients while the service runs.
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
         self.publisher.clone()
     }
 
-    /// Ends all sessions: requests in progress are answered, later ones are answered with 503, and
-    /// [`HttpService::serve`] returns.
+    /// Ends all sessions: pending requests are answered with an error, later ones with 503; then [`HttpService::serve`]
+    /// returns.
     pub async fn close(&self) {
         let (done, is_done) = oneshot::channel();
         if self.inbox.send(Input::Close(done)).await.is_ok() {

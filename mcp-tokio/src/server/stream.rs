@@ -13,8 +13,8 @@ use crate::lines::{FLUSH, Lines};
 
 /// The number of bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
-/// The maximum number of bytes that are read while the machine wants none, so that the end of the stream is detected: a
-/// pipe holds at most as much.
+/// The maximum number of bytes that are read while the machine accepts none, so that the end of the stream is detected:
+/// a pipe holds at most as much.
 const AHEAD: usize = 1 << 20;
 
 /// Serves one client until its stream has ended.
