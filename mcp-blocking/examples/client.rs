@@ -1,4 +1,4 @@
-//! Calls a tool: `cargo run --example client -- http://127.0.0.1:3000/mcp hello`
+//! Calls a tool: `cargo run -p mcp-blocking --example client -- http://127.0.0.1:3000/mcp hello`
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 

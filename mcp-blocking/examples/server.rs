@@ -1,4 +1,4 @@
-//! A server with one tool, on this machine: `cargo run --example server -- 127.0.0.1:3000`
+//! A server with one tool, on this machine: `cargo run -p mcp-blocking --example server -- 127.0.0.1:3000`
 
 use mcp_blocking::{Incoming, Server};
 use mcp_proto::model::{
