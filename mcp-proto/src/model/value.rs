@@ -17,7 +17,7 @@ use crate::codec::jsonrpc::RequestId;
 
 /// A JSON object that the application defines, such as the arguments of a tool, or a JSON schema.
 ///
-/// It is stored as text: digits and the order of keys, which people and language models see, stay as they were.
+/// It is stored as text: digits and the order of keys, which are shown to people and language models, are not changed.
 ///
 /// # Example
 ///

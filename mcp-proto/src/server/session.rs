@@ -41,7 +41,7 @@ pub(super) struct Settings {
     /// `capabilities` and `clientInfo` of the parameters of `initialize`; if the server passes through, all of the
     /// parameters.
     pub(super) client: Option<Json>,
-    /// The lowest level of log messages that the client wants, if it has set one.
+    /// The lowest level of log messages that the client has set, if any.
     pub(super) logging_level: Option<LoggingLevel>,
     /// The resources that the client has subscribed to.
     pub(super) subscribed: Names,

@@ -193,7 +193,7 @@ impl ProgressToken {
         Self { token: progress_token(params), last: f64::NEG_INFINITY }
     }
 
-    /// The notification of this progress; `None` if the client wants none, or if the progress does not grow.
+    /// The notification of this progress; `None` if the client has requested none, or if the progress does not grow.
     pub(super) fn advance(&mut self, progress: &Progress) -> Option<Notification> {
         let token = self.token.as_ref()?;
         if !progress.progress.is_finite() || progress.progress <= self.last {

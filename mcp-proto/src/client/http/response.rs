@@ -100,7 +100,7 @@ impl Http {
         self.pump(now, output);
     }
 
-    /// The body has been silent for too long: the connection counts as dead.
+    /// Nothing of the body was received for too long: the connection counts as lost.
     pub(super) fn on_silence(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         let detail = format!("silent for {:?}", self.config.idle_timeout).into();
         if let Some(exchange) = self.exchanges.abort(key, output) {
