@@ -326,7 +326,7 @@ impl<T: ClientTransport> Client<T> {
             return Err(UsageError::ReservedMethod { method: call.method });
         }
         if !call.is_unchanged && !self.config.reports_all_requests {
-            check_params(call.params.as_ref())?;
+            UsageError::check_params(call.params.as_ref())?;
         }
         let limit = self.config.limits.requests_out;
         if self.outgoing.len() >= limit {
@@ -363,7 +363,7 @@ impl<T: ClientTransport> Client<T> {
             return Err(UsageError::ReservedMethod { method: notification.method });
         }
         if !self.config.reports_all_requests {
-            check_params(notification.params.as_ref())?;
+            UsageError::check_params(notification.params.as_ref())?;
         }
         if !self.connection.phase.takes_requests() {
             return Err(UsageError::NotConnected);
@@ -613,9 +613,4 @@ impl<T: ClientTransport> Client<T> {
         }
         self.inbound.is_handled = is_nested;
     }
-}
-
-/// Params must be an object (JR-12).
-fn check_params(params: Option<&Json>) -> Result<(), UsageError> {
-    if params.is_some_and(|params| !params.is_object()) { Err(UsageError::ParamsNotAnObject) } else { Ok(()) }
 }

@@ -266,7 +266,7 @@ where
         let Self { link, client, is_stopped, .. } = self;
         let (exited, flushed) = tokio::join!(link.end(), flush(client, written, is_stopped));
         if let (CloseReason::Peer, Some(status)) = (reason, exited) {
-            tracing::warn!(%status, "the server has ended; what it wrote to its stderr may say why");
+            tracing::warn!(%status, "the server has ended; see its stderr for the reason");
         }
         flushed.map(|()| reason)
     }

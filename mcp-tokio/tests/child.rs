@@ -50,14 +50,11 @@ async fn a_program_that_is_no_server_is_a_readable_error() {
     let outcome = legacy_client().child(Command::new("/no/such/program")).connect().await;
     assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
     for (script, text) in [
-        ("exit 3", "the server ended (exit status: 3) before it answered; what it wrote to its stderr may say why"),
-        (
-            "kill -9 $$",
-            "the server ended (signal: 9 (SIGKILL)) before it answered; what it wrote to its stderr may say why",
-        ),
+        ("exit 3", "the server ended (exit status: 3) before it answered; see its stderr for the reason"),
+        ("kill -9 $$", "the server ended (signal: 9 (SIGKILL)) before it answered; see its stderr for the reason"),
         (
             "read -r request; exit 0",
-            "the server ended (exit status: 0) before it answered; what it wrote to its stderr may say why",
+            "the server ended (exit status: 0) before it answered; see its stderr for the reason",
         ),
     ] {
         let outcome = legacy_client().child(shell(script)).connect().await;

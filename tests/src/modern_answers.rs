@@ -68,7 +68,7 @@ fn required(asked: &PostedMessage, connection: &mut Connection, members: &str) -
 }
 
 const QUESTION: &str = r#""inputRequests":{"r":{"method":"roots/list"}}"#;
-const NO_QUESTION: &str = "it requires input in a way that there is not";
+const NO_QUESTION: &str = "it requires input without stating which, or for a method that takes none";
 const BAD_TOOL: &str = r#"{"name":"bad","inputSchema":{"properties":{"a":{"type":"string","x-mcp-header":"A B"}}}}"#;
 
 /// The table of bad responses.

@@ -407,7 +407,10 @@ fn hs_07_a_batch_for_a_session_of_the_first_revision_is_refused_on_its_stream() 
         assert_eq!(http_server.answer(&TestRequest::post(body).at(&messages)).code(), 202);
     }
     let text = http_server.take(stream).text();
-    assert!(text.contains("a batch where the revision has none") && !text.contains(&result("7", "{}")), "{text}");
+    assert!(
+        text.contains("a batch, which this revision does not allow") && !text.contains(&result("7", "{}")),
+        "{text}"
+    );
 }
 
 #[test]

@@ -440,7 +440,7 @@ fn defect_b4_b7_every_failure_answers_the_waiting_request_with_a_description() {
             Reply::status(429).header("retry-after", "7"),
             "answered 429 Too Many Requests with a body without a type; it asks to wait 7s",
         ),
-        (Reply::status(202), "answered 202 Accepted and no result; it took the request for a notification"),
+        (Reply::status(202), "answered 202 Accepted and no result; it treated the request as a notification"),
         (
             Reply::status(200).content_type("text/html").body("<p>"),
             "answered with an HTML page instead of JSON; is the path right?",

@@ -1,7 +1,9 @@
 //! A server that passes through: it reports every request and answers none by itself, until it serves.
 
+use mcp_proto::client::Call;
 use mcp_proto::server::{Config, Event, LoggingLevel, Server, SubscriptionChange};
 use mcp_proto::{Instant, Json, Method, Notification, Output, RequestId, Stdio, StdioAction, Ticket, UsageError};
+use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::{initialize, modern};
 use mcp_testkit::messages::{INITIALIZED, request, result};
 
@@ -189,5 +191,27 @@ fn a_context_accepts_the_requests_for_input_that_the_client_has_declared() {
         ("tools/call", "{}", false),
     ] {
         assert_eq!(context.accepts(&method.into(), &json(params)), accepts, "{method} {params}");
+    }
+}
+
+#[test]
+fn only_a_server_that_passes_through_sends_parameters_that_are_not_objects() {
+    let array = || json("[]");
+    for (mut server, is_passing) in [(opened(), true), (ServerStream::ready("2025-06-18").machine, false)] {
+        let (session, now) = (server.session(), Instant::START);
+        for method in ["initialize", "notifications/initialized", "notifications/cancelled"] {
+            let refused = server.notify(session, Notification::new(method), now);
+            let is_reserved = matches!(refused, Err(UsageError::ReservedMethod { .. }));
+            assert_eq!(is_reserved, !is_passing || method == "notifications/cancelled", "{refused:?}");
+            if !is_passing {
+                let refused = server.request(session, Call::new(method), now);
+                assert!(matches!(refused, Err(UsageError::ReservedMethod { .. })), "{refused:?}");
+            }
+        }
+        let expected = if is_passing { Ok(()) } else { Err(UsageError::ParamsNotAnObject) };
+        let asked = server.request(session, Call::new("roots/list").params(array()), now).map(drop);
+        assert_eq!(asked, expected);
+        let notified = server.notify(session, Notification::with_params("notifications/x", array()), now);
+        assert_eq!(notified, expected);
     }
 }

@@ -189,7 +189,7 @@ where
             self.shared.is_stopped()
         });
         if let Some(status) = exited {
-            log::warn!("the server has ended ({status}); what it wrote to its stderr may say why");
+            log::warn!("the server has ended ({status}); see its stderr for the reason");
         }
         while !writer.is_done() {
             let timeout = if self.shared.is_stopped() { URGENT_FLUSH_TIMEOUT } else { FLUSH_TIMEOUT };

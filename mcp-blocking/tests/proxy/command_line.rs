@@ -365,7 +365,7 @@ fn defect_b8_b20_lines_that_are_no_messages_and_the_end_of_a_server_are_reported
     let noise = r#"printf 'Listening on port 3000 \342\200\256 %s\n{"secret-1": \n   ["secret-2"\n' 1234567890123456789012345678901234567890123456789012345678901234567890123; exec cat >/dev/null"#;
     let (code, found, _) = run(&["--check", "--request-timeout", "1", "--", "sh", "-c", noise], &[]);
     assert_eq!(code, Some(1), "{found}");
-    let shown = r"fault: a line on stdout is no message: Listening on port 3000 \u{202e} 1234567890123456789012345678901234567890123456789012345… (";
+    let shown = r"fault: a line on the server's stdout is not a message: Listening on port 3000 \u{202e} 1234567890123456789012345678901234567890123456789012345… (";
     assert!(found.contains(shown), "{found}");
     // A line that begins like a message may contain a payload, so it is not shown.
     assert!(!found.contains("secret-") && found.contains("fault: not JSON at byte"), "{found}");

@@ -478,7 +478,7 @@ fn check_prints_its_findings_and_exits_with_the_result() {
         "tools/list:   ",
         "tools:        2",
         "called:       look",
-        "quirk: a tool result has no 'content'; it is passed on unchanged",
+        "quirk: sends a tool result without 'content'; it is passed on unchanged",
     ] {
         assert!(text.contains(part), "{text} lacks {part}");
     }

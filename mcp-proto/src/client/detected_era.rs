@@ -74,14 +74,14 @@ pub enum DetectedBy {
 impl fmt::Display for DetectedBy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Configured => f.write_str("nothing else was allowed"),
-            Self::Known => f.write_str("it was known before"),
+            Self::Configured => f.write_str("set by the configuration"),
+            Self::Known => f.write_str("known from an earlier connection"),
             Self::Discovered => f.write_str("it answered server/discover"),
             Self::Error { code } => write!(f, "it answered server/discover with error {code}"),
             Self::Status { status } => write!(f, "it answered server/discover with status {status}"),
             Self::OtherAnswer => f.write_str("it answered server/discover with something else"),
             Self::Silence => f.write_str("it did not answer server/discover"),
-            Self::Exited => f.write_str("it ended when it was asked server/discover"),
+            Self::Exited => f.write_str("its process exited after server/discover"),
         }
     }
 }

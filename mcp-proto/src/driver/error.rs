@@ -3,16 +3,20 @@
 use crate::client::Outcome;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
+use crate::codec::text::escape_text;
 use crate::error::{Failed, UsageError};
 #[cfg(feature = "model")]
 use crate::model::ModelError;
+
+/// The most characters of a server's message that are shown (PX8).
+const MESSAGE: usize = 500;
 
 /// Why a client could not connect, or a call has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server answered with an error.
-    #[error("the server answered with error {}: {}", .0.code(), .0.message())]
+    #[error("the server answered with error {}: {}", .0.code(), escape_text(&.0.message(), MESSAGE))]
     Server(ErrorObject),
     /// The server did not answer.
     #[error("{}", reason.describe(server))]
@@ -25,7 +29,7 @@ pub enum Error {
     },
     /// The result does not have the shape that this method's results have.
     #[cfg(feature = "model")]
-    #[error("the server's result is not one of this method: {0}")]
+    #[error("the server's result does not have the form of this method's results: {0}")]
     Result(ModelError),
     /// The call is invalid, or not possible in this state.
     #[error(transparent)]
@@ -34,7 +38,7 @@ pub enum Error {
     #[error(transparent)]
     Start(std::io::Error),
     /// The server's process ended before it answered.
-    #[error("the server ended ({status}) before it answered; what it wrote to its stderr may say why")]
+    #[error("the server ended ({status}) before it answered; see its stderr for the reason")]
     Exited {
         /// How it ended.
         status: std::process::ExitStatus,

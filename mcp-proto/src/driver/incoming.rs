@@ -23,7 +23,7 @@ pub struct IncomingRequest {
 /// Omits the headers, which contain credentials and the session id.
 impl fmt::Debug for IncomingRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Incoming")
+        f.debug_struct("IncomingRequest")
             .field("method", &self.method)
             .field("params", &self.params)
             .field("ticket", &self.ticket)

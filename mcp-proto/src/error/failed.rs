@@ -138,7 +138,7 @@ impl Failed {
             Self::StreamEnded => format!("{peer} ended the stream without an answer"),
             Self::Refused(refusal) => format!("{peer} answered {refusal}"),
             Self::NoAnswer { status } => {
-                format!("{peer} answered {status} and no result; it took the request for a notification")
+                format!("{peer} answered {status} and no result; it treated the request as a notification")
             }
             Self::ContentType { body } => format!("{peer} answered with {body} instead of JSON; is the path right?"),
             Self::ContentEncoding => format!("{peer} compressed its answer although it was asked not to"),
@@ -162,11 +162,11 @@ impl Failed {
                 format!("{peer} names an endpoint for messages on another origin, which is refused")
             }
             Self::NoEndpoint => format!("{peer} did not name the endpoint for messages"),
-            Self::NoInput { reason } => format!("{peer} asked for input that it does not get: {reason}"),
+            Self::NoInput { reason } => format!("{peer} required input that was not supplied: {reason}"),
             Self::EndedByServer => format!("{peer} ended the subscription"),
             Self::NotInRevision { version } => format!("{peer} uses revision {version}, which does not have this"),
             Self::QueueFull { limit } => {
-                format!("{peer} does not read: up to {limit} bytes may wait to be written to it, and they do")
+                format!("{peer} does not read: {limit} bytes wait to be written to it, which is the limit")
             }
             Self::NoRoom { limit } => format!(
                 "{peer} sends more than {limit} bytes of answers at one time; make fewer requests at one time, or \
@@ -267,7 +267,7 @@ pub enum NoInput {
         code: i64,
     },
     /// It required input more often than the limit allows.
-    #[error("it asked {limit} times")]
+    #[error("it required input {limit} times, which is the limit")]
     TooManyRounds {
         /// `Limits::input_rounds`.
         limit: usize,
@@ -279,7 +279,7 @@ pub enum NoInput {
         limit: usize,
     },
     /// It contains more input requests than may be unanswered at one time.
-    #[error("it asked for more than {limit} things")]
+    #[error("it required more than {limit} inputs at one time")]
     TooMuch {
         /// `Limits::requests_in`.
         limit: usize,
@@ -364,10 +364,10 @@ pub enum InvalidResponse {
     ResultType,
     /// A result that requires input without stating which (MD-I-02), or for a method that must not require any
     /// (MD-I-01).
-    #[error("it requires input in a way that there is not")]
+    #[error("it requires input without stating which, or for a method that takes none")]
     InputRequired,
     /// A result without a member that the method requires.
-    #[error("the result lacks what every '{method}' result has")]
+    #[error("a member is missing that every '{method}' result has")]
     Incomplete {
         /// The method.
         method: &'static str,

@@ -15,14 +15,14 @@ pub enum Fault {
     #[error("{0}")]
     Parse(ParseError),
     /// A server on a byte stream printed a line that does not begin like a message; the line was skipped (FR10).
-    #[error("a line on stdout is no message: {line} (a server's logs belong on its stderr)")]
+    #[error("a line on the server's stdout is not a message: {line} (a server must log to its stderr)")]
     NotAMessage {
         /// The beginning of the line.
         line: Excerpt,
     },
     /// The parameters of a message have two members with the same name (JS6). A request was refused, a notification
     /// ignored.
-    #[error("parameters with two members of one name")]
+    #[error("parameters with two members of the same name")]
     DuplicateKey,
     /// A line was longer than the limit, and was skipped (FR1).
     #[error("a line longer than {limit} bytes was skipped")]
@@ -70,7 +70,7 @@ pub enum Fault {
         method: Method,
     },
     /// A batch where the revision has none (JR-37).
-    #[error("a batch where the revision has none")]
+    #[error("a batch, which this revision does not allow")]
     UnexpectedBatch,
     /// The limit of unanswered requests of the peer is reached; this one was refused (RP10).
     #[error("{limit} requests of the peer are unanswered, which is the limit; one more was refused")]
@@ -147,7 +147,7 @@ pub enum Quirk {
     #[error("answers GET with 404 instead of 405")]
     GetNotFound,
     /// A tool result has no `content`.
-    #[error("a tool result has no 'content'")]
+    #[error("sends a tool result without 'content'")]
     ToolResultWithoutContent,
     /// A JSON-RPC message arrived in an event of another type than `message`.
     #[error("sends messages in events of another type than 'message'")]

@@ -35,6 +35,12 @@ impl Session {
         if shared.serving().is_some() && !may_ask {
             return Err(UsageError::NotConnected);
         }
+        if shared.serving().is_some() {
+            if call.method.facts().is_reserved {
+                return Err(UsageError::ReservedMethod { method: call.method });
+            }
+            UsageError::check_params(call.params.as_ref())?;
+        }
         let limit = shared.config().limits.requests_out;
         if self.outgoing.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });

@@ -368,7 +368,7 @@ impl Http {
     }
 
     fn open_session(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
-        let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "the session could not be named");
+        let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no unique session id could be created");
         let key = self.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
         self.timers.set(Timer::Idle(key), now + self.config.session_idle);
         Ok(key)

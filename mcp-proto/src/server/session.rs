@@ -260,9 +260,7 @@ impl Session {
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
         self.check_open(during)?;
-        if notification.method == Method::CANCELLED {
-            return Err(UsageError::ReservedMethod { method: notification.method });
-        }
+        shared.check_notification(&notification)?;
         if during.is_none_or(|ticket| self.incoming.get(ticket).is_some()) {
             shared.write_notification(notification, self.route(self.reply_to(during), Kind::Message));
         }

@@ -10,7 +10,7 @@ use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Respo
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::keys::{SessionKey, TicketKey};
 use crate::conversation::outgoing::progress_token;
-use crate::error::Fault;
+use crate::error::{Fault, UsageError};
 use crate::limits::Limits;
 use crate::spec::{Method, ProtocolVersion, code};
 use crate::transport::Transport;
@@ -130,6 +130,15 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
             Some(code) => (Err(ErrorObject::internal()), Some(code)),
             None => (answer, None),
         }
+    }
+
+    /// Whether the application may send this notification. A server that passes through forwards what it has received.
+    pub(super) fn check_notification(&self, notification: &Notification) -> Result<(), UsageError> {
+        let is_serving = self.serving().is_some();
+        if notification.method == Method::CANCELLED || (is_serving && notification.method.facts().is_reserved) {
+            return Err(UsageError::ReservedMethod { method: notification.method.clone() });
+        }
+        if is_serving { UsageError::check_params(notification.params.as_ref()) } else { Ok(()) }
     }
 
     /// Remembers the tools of a result of `tools/list`, whose arguments HTTP headers repeat since 2026-07-28.

@@ -200,9 +200,7 @@ impl Stateless {
         during: TicketKey,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
-        if notification.method == Method::CANCELLED {
-            return Err(UsageError::ReservedMethod { method: notification.method });
-        }
+        shared.check_notification(&notification)?;
         let Some(request) = self.incoming.get(during) else { return Ok(()) };
         if shared.serving().is_none() || request.context.lets_pass(&notification)? {
             shared.write_notification(notification, route(request.reply_to, Kind::Message));

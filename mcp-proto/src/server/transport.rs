@@ -103,53 +103,76 @@ pub struct TransportOutput<'s, A> {
 /// The trait is sealed. A driver for all transports can be generic over it; its items are for the machine alone.
 pub trait ServerTransport: Transport<Action: Weight> {
     /// Whether there is one client, on one connection, which its only session shares with stateless requests.
+    #[doc(hidden)]
     const IS_ONE_CONNECTION: bool;
     /// Applies the configuration of the server.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid for this transport.
+    #[doc(hidden)]
     fn configure(&mut self, config: &Config) -> Result<(), UsageError>;
     /// Continues what had to wait until the server has handled all that was received before; `false` if nothing has.
+    #[doc(hidden)]
     fn proceed(&mut self, output: &mut TransportOutput<'_, Self::Action>) -> bool;
     /// Handles one timer that is due; `false` if none is.
+    #[doc(hidden)]
     fn handle_timeout(&mut self, output: &mut TransportOutput<'_, Self::Action>) -> bool;
     /// When the next timer of the transport is due.
+    #[doc(hidden)]
     fn poll_timeout(&self) -> Option<Instant>;
     /// Refuses all later input.
+    #[doc(hidden)]
     fn stop(&mut self);
     /// Whether more input should be read, with this number of unanswered requests.
+    #[doc(hidden)]
     fn wants_input(&self, requests: usize) -> bool;
     /// Sends a message.
+    #[doc(hidden)]
     fn write(&mut self, message: &Message, route: Route, output: &mut TransportOutput<'_, Self::Action>);
     /// Sends all answers to a batch together.
+    #[doc(hidden)]
     fn write_batch(&mut self, answers: &[Message], route: Route, output: &mut TransportOutput<'_, Self::Action>);
     /// Ends an exchange without an answer, because its request was cancelled or it contained none.
+    #[doc(hidden)]
     fn no_answer(&mut self, route: Route, output: &mut TransportOutput<'_, Self::Action>);
     /// Ends an exchange that contained an invalid response, which no message answers.
+    #[doc(hidden)]
     fn reject(&mut self, error: &ParseError, route: Route, output: &mut TransportOutput<'_, Self::Action>);
     /// Whether a request or notification with a payload of this many bytes may be sent now (K1).
+    #[doc(hidden)]
     fn takes(&mut self, bytes: usize, output: &mut TransportOutput<'_, Self::Action>) -> bool;
     /// Whether answers with payloads of this many bytes may be sent now; if not, an error replaces each (M3).
+    #[doc(hidden)]
     fn takes_answer(&mut self, bytes: usize, output: &mut TransportOutput<'_, Self::Action>) -> bool;
     /// The revision of a session was negotiated, or with `None` that of a stateless request was accepted.
+    #[doc(hidden)]
     fn negotiated(&mut self, session: Option<SessionKey>, version: ProtocolVersion);
     /// A session has unanswered requests from now on, or has none any more.
+    #[doc(hidden)]
     fn set_serving(&mut self, session: SessionKey, is_serving: bool);
     /// The server has answered `tools/list` with this result.
+    #[doc(hidden)]
     fn listed_tools(&mut self, result: &Json);
     /// Ends the response of a request that is still being served, if its client can resume the stream.
+    #[doc(hidden)]
     fn release(&mut self, session: SessionKey, reply_to: ReplyTo, output: &mut TransportOutput<'_, Self::Action>);
     /// A session has ended. All its open requests have been answered before.
+    #[doc(hidden)]
     fn ended(&mut self, session: SessionKey, output: &mut TransportOutput<'_, Self::Action>);
     /// The exchange of a `subscriptions/listen` that may be ended for the new one on `newcomer`.
+    #[doc(hidden)]
     fn listen_to_evict(&mut self, newcomer: ReplyTo, now: Instant) -> Option<ReplyTo>;
     /// The bytes of messages that have not arrived in full.
+    #[doc(hidden)]
     fn held(&self) -> usize;
     /// How much the transport stores.
+    #[doc(hidden)]
     fn load(&self) -> Load;
     /// The principal that opened a session.
+    #[doc(hidden)]
     fn principal(&self, session: SessionKey) -> Option<&Principal>;
     /// This transport, if it is HTTP.
+    #[doc(hidden)]
     fn as_http(&self) -> Option<&super::Http>;
 }

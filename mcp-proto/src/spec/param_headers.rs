@@ -147,10 +147,10 @@ fn integer_text(number: &str) -> String {
 #[non_exhaustive]
 pub enum InvalidAnnotation {
     /// The value is not a string, is empty, or has characters that are invalid in a header name (MD-P-02).
-    #[error("an 'x-mcp-header' is no name for a header")]
+    #[error("an 'x-mcp-header' is not a valid header name")]
     Name,
     /// Two annotations have the same name, compared without regard to case (MD-P-02).
-    #[error("two 'x-mcp-header' have one name")]
+    #[error("two 'x-mcp-header' have the same name")]
     Duplicate,
     /// The annotated property is not a string, an integer or a boolean (MD-P-03).
     #[error("an 'x-mcp-header' belongs to something else than a string, an integer or a boolean")]
@@ -159,7 +159,7 @@ pub enum InvalidAnnotation {
     #[error("an 'x-mcp-header' belongs to something else than a property")]
     Place,
     /// There are more than 64 annotations, or the names on the path to one of them have more than 1 KiB.
-    #[error("more 'x-mcp-header' than are supported")]
+    #[error("too many 'x-mcp-header', or names on the path to one that are too long")]
     TooMany,
     /// The schema is nested deeper than 64 levels.
     #[error("a schema with 'x-mcp-header' is nested too deep")]

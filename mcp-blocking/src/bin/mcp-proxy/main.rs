@@ -280,7 +280,7 @@ mod tests {
             ),
             (Event::Faulted { side: Side::Client, fault: fault() }, Level::Warn, "from the client: parameters with"),
             (Event::Faulted { side: Side::Server, fault: fault() }, Level::Warn, "from SERVER: parameters with"),
-            (Event::QuirkObserved(Quirk::ToolResultWithoutContent), Level::Info, "a tool result has no"),
+            (Event::QuirkObserved(Quirk::ToolResultWithoutContent), Level::Info, "SERVER sends a tool result without"),
             (Event::ClientGone(CloseReason::Peer), Level::Debug, "the client has disconnected (Peer)"),
             (Event::Closed(CloseReason::Local), Level::Debug, "closed (Local)"),
         ] {

@@ -38,7 +38,7 @@ impl Http {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
         }
         if !is_origin_allowed(access, head) {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "pages of this origin are not served"));
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "this Origin is not allowed"));
         }
         let path = head.uri.path();
         if let Some(two) = &self.config.two_endpoints {
@@ -50,7 +50,7 @@ impl Http {
             }
         }
         if !info.is_routed && self.config.path.as_deref().is_some_and(|own| own != path) {
-            return Err(Refusal::new(StatusCode::NOT_FOUND, "there is nothing at this path"));
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "no endpoint has this path"));
         }
         let is_stateless = self.versions.has_stateless() && header_check::names_stateless(&head.headers);
         let has_streams = self.versions.has_sessions() && !is_stateless;
