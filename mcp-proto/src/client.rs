@@ -92,7 +92,7 @@ pub use transport::{Backlog, ClientTransport};
 /// config.versions = vec![ProtocolVersion::V2025_11_25]; // Without this, the client detects what the server has.
 /// let mut client = Client::new(Stdio::new(), config)?;
 /// client.connect(now)?;
-/// // The driver writes what `poll_output` gives to the server, and hands in what the server writes.
+/// // The driver writes what `poll_output` gives to the server, and passes in what the server writes.
 /// let Some(Output::Action(StdioAction::Write(line))) = client.poll_output() else { panic!() };
 /// assert!(line.starts_with(br#"{"jsonrpc":"2.0","id":1,"method":"initialize""#));
 /// client.handle_bytes(

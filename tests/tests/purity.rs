@@ -200,7 +200,7 @@ fn is_rule(word: &str) -> bool {
     let family = letters.strip_suffix('-').unwrap_or(letters);
     let is_family =
         family.split('-').all(|part| (1..=3).contains(&part.len()) && part.chars().all(|c| c.is_ascii_uppercase()));
-    let other = ["UTF", "SHA", "ISO", "RFC", "U", "C", "R", "B", "V", "HTTP", "IPV", "SEP", "DB"];
+    let other = ["UTF", "SHA", "ISO", "RFC", "U", "C", "R", "B", "V", "HTTP", "IPV", "SEP", "DB", "L"];
     !number.is_empty() && number.len() <= 2 && is_family && !other.contains(&family)
 }
 
