@@ -142,17 +142,17 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
     BadAnswer {
         name: "HT6: 202",
         answer: |_, connection| connection.reply("202 Accepted", &[], ""),
-        fails: Some("took the request for a notification"),
+        fails: Some("treated the request as a notification"),
     },
     BadAnswer {
         name: "HT6: 204",
         answer: |_, connection| connection.raw("HTTP/1.1 204 No Content\r\n\r\n"),
-        fails: Some("took the request for a notification"),
+        fails: Some("treated the request as a notification"),
     },
     BadAnswer {
         name: "HT6: 200 and nothing",
         answer: |_, connection| connection.reply("200 OK", &[JSON], ""),
-        fails: Some("took the request for a notification"),
+        fails: Some("treated the request as a notification"),
     },
     BadAnswer {
         name: "HT8: no credentials",

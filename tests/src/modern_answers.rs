@@ -113,7 +113,7 @@ pub const MODERN_ANSWERS: &[ModernAnswer] = &[
             let questions = questions.collect::<Vec<_>>().join(",");
             required(asked, connection, &format!(r#""inputRequests":{{{questions}}}"#))
         },
-        expected: Err("it asked for more than"),
+        expected: Err("it required more than"),
     },
     ModernAnswer {
         name: "MR2: a question that is none",
@@ -140,7 +140,7 @@ pub const MODERN_ANSWERS: &[ModernAnswer] = &[
         name: "MR3: questions without end",
         method: "prompts/get",
         answer: |asked, connection| required(asked, connection, QUESTION),
-        expected: Err("it asked 10 times"),
+        expected: Err("it required input 10 times"),
     },
     ModernAnswer {
         name: "RP14: a request of the server's",

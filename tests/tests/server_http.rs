@@ -926,3 +926,12 @@ fn defect_b12_rp10_requests_of_all_clients_have_one_limit() {
     harness.server.close(harness.now);
     assert_eq!(harness.server.requests_in_flight(), 0);
 }
+
+#[test]
+fn a_server_without_configured_revisions_serves_the_newest_one_that_has_sessions() {
+    let mut harness = HttpServerHarness::with(|_, config| config.versions.clear());
+    let session = harness.session("2025-11-25");
+    let ping = |version| TestRequest::post(PING).in_session(&session).with("mcp-protocol-version", version);
+    assert_eq!(harness.answer(&ping("2025-11-25")).code(), 200);
+    assert_eq!(harness.answer(&ping("2025-06-18")).code(), 400);
+}

@@ -213,7 +213,7 @@ fn check_describes_a_server_over_stdio() {
     found(&["--protocol", "legacy"], &[], all, "2025-11-25", "legacy: set by the configuration");
     found(&["--protocol", "2025-03-26"], &[], all, "2025-03-26", "legacy: set by the configuration");
     found(&[], &[], &legacy, "2025-06-18", "legacy: it answered server/discover with error");
-    found(&[], &["--ends-when-probed"], &legacy, "2025-06-18", "legacy: it ended when it was asked server/discover");
+    found(&[], &["--ends-when-probed"], &legacy, "2025-06-18", "legacy: its process exited after server/discover");
     for (script, text) in [
         ("exit 3", "failed: the server ended (exit status: 3) before it answered"),
         ("sleep 1000", "failed: the server did not answer within 500ms"),

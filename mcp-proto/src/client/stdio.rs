@@ -1,12 +1,17 @@
-//! The client on a byte stream.
+//! The client on a byte stream: what it receives, and its transport.
+
+use std::time::Duration;
 
 use super::Client;
 use super::event::CloseReason;
-use super::transport::Inbound;
+use super::transport::{Backlog, ClientTransport, Inbound, Role, TransportOutput};
 use crate::Instant;
-use crate::codec::jsonrpc::{ParseError, Subject};
+use crate::codec::jsonrpc::{Message, ParseError, Subject};
+use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault, InvalidResponse};
-use crate::transport::{Line, Stdio, too_long};
+use crate::limits::{Limits, Load};
+use crate::spec::ProtocolVersion;
+use crate::transport::{Line, Stdio, StdioAction, too_long};
 
 impl Client<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
@@ -86,5 +91,87 @@ impl Client<Stdio> {
         if self.transport.counts_garbage(now) {
             self.close_because(CloseReason::Garbage, now);
         }
+    }
+}
+
+impl ClientTransport for Stdio {
+    const SILENCE_MEANS_LEGACY: bool = true;
+    const CAN_LOSE_SESSION: bool = false;
+
+    fn set_redelivery_time(&mut self, _time: Duration) {}
+
+    fn peer(&self) -> String {
+        "the server".to_owned()
+    }
+
+    fn configure(&mut self, limits: &Limits, _seed: u64) {
+        self.set_limits(limits);
+    }
+
+    fn begin(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn send(&mut self, message: &Message, role: Role, _now: Instant, output: &mut TransportOutput<'_, StdioAction>) {
+        self.write(message, output.out);
+        if role == Role::Confirmation {
+            output.pass(Inbound::Confirmed);
+        }
+    }
+
+    fn backlog(&self) -> Backlog {
+        // Answers are not counted: the client stops reading before there are too many of them.
+        Backlog { bytes: self.unwritten().bytes(), ..Backlog::default() }
+    }
+
+    fn takes_answer(&self, bytes: usize, _limits: &Limits) -> bool {
+        self.has_room_for_answer(bytes)
+    }
+
+    fn wants_input(&self, limits: &Limits) -> bool {
+        self.unwritten().replies() < limits.queue_bytes
+    }
+
+    fn may_be_modern(&self) -> bool {
+        true
+    }
+
+    fn repeats_arguments(&self) -> bool {
+        false
+    }
+
+    fn respawn(&mut self, output: &mut TransportOutput<'_, StdioAction>) {
+        Self::respawn(self, output.out);
+    }
+
+    fn cancel(
+        &mut self,
+        _request: RequestKey,
+        notice: &Message,
+        _now: Instant,
+        output: &mut TransportOutput<'_, StdioAction>,
+    ) {
+        self.write(notice, output.out);
+    }
+
+    fn abandon(&mut self, _request: RequestKey, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn negotiated(&mut self, version: ProtocolVersion, _output: &mut TransportOutput<'_, StdioAction>) {
+        self.set_unreadable_id(version.rules().unreadable_id);
+    }
+
+    fn ready(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn close(&mut self, _now: Instant, output: &mut TransportOutput<'_, StdioAction>) {
+        Self::close(self, output.out);
+        output.pass(Inbound::Closed);
+    }
+
+    fn handle_timeout(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn load(&self) -> Load {
+        Self::load(self)
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        None
     }
 }

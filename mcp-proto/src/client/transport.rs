@@ -11,7 +11,7 @@ use crate::conversation::outbox::{Outbox, Weight};
 use crate::error::{Failed, Fault, Quirk};
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
-use crate::transport::{Stdio, StdioAction, Transport};
+use crate::transport::Transport;
 
 /// The outputs of a transport: actions go into the output queue, and received messages go to the client.
 #[derive(Debug)]
@@ -236,88 +236,6 @@ impl Backlog {
     /// answers (RP10).
     pub(crate) const fn is_overfull(self, limits: &Limits) -> bool {
         self.messages >= 2 * limits.queue || self.message_bytes >= 2 * limits.queue_bytes
-    }
-}
-
-impl ClientTransport for Stdio {
-    const SILENCE_MEANS_LEGACY: bool = true;
-    const CAN_LOSE_SESSION: bool = false;
-
-    fn set_redelivery_time(&mut self, _time: Duration) {}
-
-    fn peer(&self) -> String {
-        "the server".to_owned()
-    }
-
-    fn configure(&mut self, limits: &Limits, _seed: u64) {
-        self.set_limits(limits);
-    }
-
-    fn begin(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
-
-    fn send(&mut self, message: &Message, role: Role, _now: Instant, output: &mut TransportOutput<'_, StdioAction>) {
-        self.write(message, output.out);
-        if role == Role::Confirmation {
-            output.pass(Inbound::Confirmed);
-        }
-    }
-
-    fn backlog(&self) -> Backlog {
-        // Answers are not counted: the client stops reading before there are too many of them.
-        Backlog { bytes: self.unwritten().bytes(), ..Backlog::default() }
-    }
-
-    fn takes_answer(&self, bytes: usize, _limits: &Limits) -> bool {
-        self.has_room_for_answer(bytes)
-    }
-
-    fn wants_input(&self, limits: &Limits) -> bool {
-        self.unwritten().replies() < limits.queue_bytes
-    }
-
-    fn may_be_modern(&self) -> bool {
-        true
-    }
-
-    fn repeats_arguments(&self) -> bool {
-        false
-    }
-
-    fn respawn(&mut self, output: &mut TransportOutput<'_, StdioAction>) {
-        Self::respawn(self, output.out);
-    }
-
-    fn cancel(
-        &mut self,
-        _request: RequestKey,
-        notice: &Message,
-        _now: Instant,
-        output: &mut TransportOutput<'_, StdioAction>,
-    ) {
-        self.write(notice, output.out);
-    }
-
-    fn abandon(&mut self, _request: RequestKey, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
-
-    fn negotiated(&mut self, version: ProtocolVersion, _output: &mut TransportOutput<'_, StdioAction>) {
-        self.set_unreadable_id(version.rules().unreadable_id);
-    }
-
-    fn ready(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
-
-    fn close(&mut self, _now: Instant, output: &mut TransportOutput<'_, StdioAction>) {
-        Self::close(self, output.out);
-        output.pass(Inbound::Closed);
-    }
-
-    fn handle_timeout(&mut self, _now: Instant, _output: &mut TransportOutput<'_, StdioAction>) {}
-
-    fn load(&self) -> Load {
-        Self::load(self)
-    }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
     }
 }
 

@@ -76,3 +76,16 @@ impl Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn px8_the_message_of_a_server_is_shown_escaped_and_not_in_full() {
+        let message = format!("{}\u{1b}[31m\n{}", "a".repeat(100), "b".repeat(1000));
+        let shown = Error::Server(ErrorObject::new(7, &message)).to_string();
+        assert!(shown.starts_with("the server answered with error 7: aaa") && shown.ends_with("b…"), "{shown}");
+        assert!(!shown.contains(['\u{1b}', '\n']) && shown.chars().count() < 600, "{shown}");
+    }
+}
