@@ -573,7 +573,7 @@ fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
     let thread = thread::spawn(move || {
         let serve = |incoming: &Incoming| {
             for _ in 0..100 {
-                let params = Json::from("x".repeat(100_000).as_str());
+                let params = Json::empty_object().with_member("data", &Json::from("x".repeat(100_000).as_str()));
                 incoming.notify(Notification::with_params("notifications/message", params)).unwrap();
                 thread::sleep(Duration::from_millis(5));
             }

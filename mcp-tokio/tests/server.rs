@@ -898,7 +898,7 @@ async fn fr14_a_handler_waits_from_the_first_message_that_its_client_has_not_tak
         let count = Arc::clone(&count);
         async move {
             for _ in 0..300 {
-                let params = Json::from("x".repeat(100_000).as_str());
+                let params = Json::empty_object().with_member("data", &Json::from("x".repeat(100_000).as_str()));
                 incoming.notify(Notification::with_params("notifications/message", params)).await.unwrap();
                 count.fetch_add(1, Ordering::AcqRel);
             }

@@ -246,9 +246,9 @@ fn fr13_a_raw_line_end_in_a_payload_never_ends_a_line() {
     assert_eq!(stream.lines(), [result("1", "{ \"a\":  1}")]);
     stream
         .machine
-        .notify(stream.machine.session(), Notification::with_params("n\nn", json("[\n]")), stream.now)
+        .notify(stream.machine.session(), Notification::with_params("n\nn", json("{\n}")), stream.now)
         .unwrap();
-    assert_eq!(stream.lines(), [r#"{"jsonrpc":"2.0","method":"n\nn","params":[ ]}"#]);
+    assert_eq!(stream.lines(), [r#"{"jsonrpc":"2.0","method":"n\nn","params":{ }}"#]);
 }
 
 #[test]

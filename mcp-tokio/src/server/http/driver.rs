@@ -359,7 +359,7 @@ mod tests {
                     let tool = incoming.params().unwrap().member("name").unwrap().unwrap();
                     let tool = tool.as_string().unwrap().into_owned();
                     let size = if tool.contains("large") { 100_000 } else { 10 };
-                    let params = Json::from("x".repeat(size).as_str());
+                    let params = Json::empty_object().with_member("data", &Json::from("x".repeat(size).as_str()));
                     if tool.starts_with("say") {
                         incoming.notify(Notification::with_params("notifications/x", params.clone())).await.unwrap();
                     }
