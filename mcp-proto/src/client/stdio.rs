@@ -38,10 +38,10 @@ impl Client<Stdio> {
         }
     }
 
-    /// This many more bytes of [`StdioAction::Write`](crate::StdioAction::Write) were written to the server's stream.
+    /// This many more bytes of [`StdioAction::Write`] were written to the server's stream.
     ///
     /// Bytes that are not reported count against [`Limits::unwritten`](crate::Limits::unwritten). After
-    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn), bytes of the earlier process must not be reported any
+    /// [`StdioAction::Respawn`], bytes of the earlier process must not be reported any
     /// more.
     pub fn handle_written(&mut self, bytes: usize, _now: Instant) {
         self.transport.handle_written(bytes);

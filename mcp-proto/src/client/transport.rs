@@ -108,7 +108,7 @@ pub(crate) enum Inbound {
     Closed,
 }
 
-/// A transport that a client can use: [`Stdio`] or [`Http`](super::Http).
+/// A transport that a client can use: [`Stdio`](crate::Stdio) or [`Http`](super::Http).
 ///
 /// The trait is sealed. A driver for all transports can be generic over it, and can call every method of `Client` that
 /// does not depend on the transport.
