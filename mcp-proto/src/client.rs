@@ -56,7 +56,7 @@ use crate::conversation::deadlines::Deadlines;
 use crate::conversation::incoming::Incoming;
 use crate::conversation::keys::{RequestKey, Ticket};
 use crate::conversation::outbox::{Outbox, Output};
-use crate::conversation::outgoing::Outgoing;
+use crate::conversation::outgoing::{self, Outgoing};
 use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::limits::Load;
 use crate::spec::{Method, ProtocolVersion};
@@ -326,7 +326,7 @@ impl<T: ClientTransport> Client<T> {
             return Err(UsageError::ReservedMethod { method: call.method });
         }
         if !call.is_unchanged && !self.config.reports_all_requests {
-            UsageError::check_params(call.params.as_ref())?;
+            outgoing::check_params(call.params.as_ref())?;
         }
         let limit = self.config.limits.requests_out;
         if self.outgoing.len() >= limit {
@@ -363,7 +363,7 @@ impl<T: ClientTransport> Client<T> {
             return Err(UsageError::ReservedMethod { method: notification.method });
         }
         if !self.config.reports_all_requests {
-            UsageError::check_params(notification.params.as_ref())?;
+            outgoing::check_params(notification.params.as_ref())?;
         }
         if !self.connection.phase.takes_requests() {
             return Err(UsageError::NotConnected);

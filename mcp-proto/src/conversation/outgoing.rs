@@ -23,6 +23,7 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Request, RequestId};
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::keys::{RequestKey, SessionKey, TicketKey};
+use crate::error::UsageError;
 use crate::spec::meta::stamp;
 use crate::spec::{Method, ProtocolVersion};
 
@@ -642,6 +643,11 @@ pub(crate) enum Match {
 pub(crate) fn progress_token(params: Option<&Json>) -> Option<RequestId> {
     let token = params?.first_member("_meta")?.first_member("progressToken")?;
     RequestId::from_json_text(token.as_bytes())
+}
+
+/// Parameters must be an object (JR-12).
+pub(crate) fn check_params(params: Option<&Json>) -> Result<(), UsageError> {
+    if params.is_some_and(|params| !params.is_object()) { Err(UsageError::ParamsNotAnObject) } else { Ok(()) }
 }
 
 #[cfg(test)]

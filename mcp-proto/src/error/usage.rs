@@ -1,7 +1,6 @@
 //! Mistakes of the application.
 
 use crate::client::InvalidUrl;
-use crate::codec::json::Json;
 use crate::spec::{Method, ProtocolVersion};
 
 /// A command that cannot be carried out as given.
@@ -104,11 +103,4 @@ pub enum UsageError {
         /// The revision in use.
         version: ProtocolVersion,
     },
-}
-
-impl UsageError {
-    /// Parameters must be an object (JR-12).
-    pub(crate) fn check_params(params: Option<&Json>) -> Result<(), Self> {
-        if params.is_some_and(|params| !params.is_object()) { Err(Self::ParamsNotAnObject) } else { Ok(()) }
-    }
 }

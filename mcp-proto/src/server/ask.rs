@@ -8,7 +8,7 @@ use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
-use crate::conversation::outgoing::NewRequest;
+use crate::conversation::outgoing::{self, NewRequest};
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
 
@@ -39,7 +39,7 @@ impl Session {
             if call.method.facts().is_reserved {
                 return Err(UsageError::ReservedMethod { method: call.method });
             }
-            UsageError::check_params(call.params.as_ref())?;
+            outgoing::check_params(call.params.as_ref())?;
         }
         let limit = shared.config().limits.requests_out;
         if self.outgoing.len() >= limit {

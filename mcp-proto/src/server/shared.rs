@@ -9,7 +9,7 @@ use crate::codec::json::{Json, check_unique_keys};
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::keys::{SessionKey, TicketKey};
-use crate::conversation::outgoing::progress_token;
+use crate::conversation::outgoing::{self, progress_token};
 use crate::error::{Fault, UsageError};
 use crate::limits::Limits;
 use crate::spec::{Method, ProtocolVersion, code};
@@ -138,7 +138,7 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
         if notification.method == Method::CANCELLED || (is_serving && notification.method.facts().is_reserved) {
             return Err(UsageError::ReservedMethod { method: notification.method.clone() });
         }
-        if is_serving { UsageError::check_params(notification.params.as_ref()) } else { Ok(()) }
+        if is_serving { outgoing::check_params(notification.params.as_ref()) } else { Ok(()) }
     }
 
     /// Remembers the tools of a result of `tools/list`, whose arguments HTTP headers repeat since 2026-07-28.
