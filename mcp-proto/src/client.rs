@@ -24,10 +24,10 @@
 //! | `detected_era` | the era of a server, and how it was detected |
 //! | `detection` | detection of the server's era (RULES section 10) |
 //! | `handshake` | opening and confirming a session, losing it and opening it again (RULES section 7) |
-//! | `calls` | sends requests of the application, each of which may need several JSON-RPC requests in the modern era |
+//! | `calls` | sends requests; one of the application may need several JSON-RPC requests in the modern era |
 //! | `listen` | subscriptions of the modern era |
 //! | `restore` | settings of a lost session, set again in the next one |
-//! | `outcome` | how the client's own requests end; they are in the table `conversation/outgoing` |
+//! | `outcome` | how these requests end; they are in the table `conversation/outgoing` |
 //! | `transport` | the interface between the client and a transport |
 //! | `http` | the client on HTTP |
 
@@ -38,7 +38,7 @@ mod detected_era;
 mod detection;
 mod event;
 mod handshake;
-mod http;
+pub(crate) mod http;
 mod identity;
 mod inbound;
 mod listen;
@@ -48,10 +48,12 @@ mod stdio;
 mod transport;
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
+use crate::conversation::cancellation;
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::incoming::Incoming;
 use crate::conversation::keys::{RequestKey, Ticket};
@@ -69,12 +71,15 @@ use listen::Subscriptions;
 use restore::Settings;
 use transport::{InboundQueue, Role, TransportOutput};
 
-pub use config::{Call, Config};
+pub use config::Config;
 pub use detected_era::{DetectedBy, DetectedEra};
-pub use event::{CloseReason, Event, NotRestored, Outcome, Scope, SubscriptionKey, Unavailable};
+pub use event::{Challenged, Event, NotRestored, Scope, SubscriptionKey, Unavailable};
 pub use handshake::Opening;
-pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport, InvalidUrl};
+pub use http::{Credentials, ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport, InvalidUrl};
 pub use transport::{Backlog, ClientTransport};
+
+pub use crate::conversation::call::Call;
+pub use crate::conversation::outcome::{CloseReason, Outcome};
 
 /// The client's side of one connection.
 ///
@@ -111,7 +116,6 @@ pub use transport::{Backlog, ClientTransport};
 /// assert!(matches!(outcome, Outcome::Result(result) if result.as_bytes() == br#"{"tools":[]}"#));
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
-#[derive(Debug)]
 pub struct Client<T: Transport> {
     config: Config,
     pub(crate) transport: T,
@@ -125,6 +129,17 @@ pub struct Client<T: Transport> {
     reports: Reports,
     inbound: InboundQueue,
     out: Outbox<T::Action, Event>,
+}
+
+/// Shows only counts, because the state contains payloads and headers.
+impl<T: Transport> fmt::Debug for Client<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("phase", &self.connection.phase)
+            .field("requests_in_flight", &self.outgoing.len())
+            .field("requests_of_server", &self.incoming.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What was reported once, and what is still to be reported.
@@ -188,6 +203,16 @@ enum Asked {
     Request(Scope),
     /// With an `input_required` result of this request (RULES 8.6).
     Input(RequestKey),
+}
+
+impl Asked {
+    /// The request that it is about; `None` if it may be any.
+    const fn request(self) -> Option<RequestKey> {
+        match self {
+            Self::Request(Scope::Request(request)) | Self::Input(request) => Some(request),
+            Self::Request(Scope::Connection | Scope::Subscription(_)) => None,
+        }
+    }
 }
 
 impl<T: ClientTransport> Client<T> {
@@ -272,7 +297,7 @@ impl<T: ClientTransport> Client<T> {
     ///
     /// # Errors
     ///
-    /// [`UsageError::ParamsNotAnObject`] if one of the two is not an object; the identity is unchanged then.
+    /// [`UsageError::NotAnObject`] if one of the two is not an object; the identity is unchanged then.
     ///
     /// # Example
     ///
@@ -380,11 +405,7 @@ impl<T: ClientTransport> Client<T> {
     /// Cancels a request. Its outcome is [`Failed::Cancelled`], unless it has ended already. The server is notified if
     /// the request was sent.
     pub fn cancel(&mut self, request: RequestKey, reason: Option<&str>, now: Instant) {
-        let mut params = Json::empty_object();
-        if let Some(reason) = reason {
-            params = params.with_member("reason", &Json::from(reason));
-        }
-        self.cancel_with(request, &params, now);
+        self.cancel_with(request, &cancellation::params(reason), now);
     }
 
     /// Cancels as [`Client::cancel`] does, with these parameters of `notifications/cancelled`, in which the client sets

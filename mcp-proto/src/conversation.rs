@@ -2,7 +2,10 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `call` | a request to be made |
+//! | `outcome` | how requests and connections end |
 //! | `outgoing` | this side's own requests: states, ids, progress, deadlines, late responses |
+//! | `given_up` | keys of those that were given up but may still be answered |
 //! | `incoming` | the peer's requests that are not answered |
 //! | `keys` | keys of sessions and requests, and the right to answer a request |
 //! | `cancellation` | `notifications/cancelled` |
@@ -11,9 +14,12 @@
 //! | `outbox` | the one queue of outputs |
 
 pub(crate) mod backoff;
+pub(crate) mod call;
 pub(crate) mod cancellation;
 pub(crate) mod deadlines;
+mod given_up;
 pub(crate) mod incoming;
 pub(crate) mod keys;
 pub(crate) mod outbox;
+pub(crate) mod outcome;
 pub(crate) mod outgoing;

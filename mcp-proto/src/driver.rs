@@ -9,25 +9,31 @@
 //! | `client_event` | sorts the events of a client by who receives them |
 //! | `change` | events of a subscription |
 //! | `observation` | events of a client that need no answer |
-//! | `notice` | what the handler of a client receives without answering it |
+//! | `progress` | progress notifications that callers have not received yet |
+//! | `not_read` | the error of a client that does not read |
+//! | `notice` | what handlers and services receive without answering it, and how much of it is queued |
 //! | `observer` | what a relay reports to the application |
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `state` | states that clients send back and cannot alter |
 //! | `accept` | errors of listening sockets |
 //! | `connections` | the connections of a listening server |
 //! | `connection_timeouts` | how long the client of a connection may take |
+//! | `client_limits` | the limits and times of clients that are the same in all drivers |
 
 mod accept;
 mod change;
 mod client_event;
+mod client_limits;
 mod connected;
 mod connection_timeouts;
 mod connections;
 mod error;
 mod incoming;
+mod not_read;
 mod notice;
 mod observation;
 mod observer;
+mod progress;
 mod start;
 #[cfg(feature = "seal")]
 mod state;
@@ -35,14 +41,20 @@ mod state;
 pub use accept::may_accept_later;
 pub use change::Change;
 pub use client_event::ClientEvent;
+pub use client_limits::{
+    CLOSED_INPUT_TIMEOUT, CONNECT_TIMEOUT, EXIT_TIMEOUT, LONGEST_TIMEOUT, MAX_CHANGE_BYTES, MAX_CHANGES,
+    PROXY_FLUSH_TIMEOUT, STREAM_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT,
+};
 pub use connected::{Connected, NotConnected};
 pub use connection_timeouts::ConnectionTimeouts;
 pub use connections::{Admitted, ConnectionSlot, SharedConnections};
 pub use error::Error;
 pub use incoming::IncomingRequest;
-pub use notice::Notice;
-pub use observation::Observation;
+pub use not_read::not_read;
+pub use notice::{NOTICE_BYTES, NOTICES, Notice, NoticeLoad};
+pub use observation::{Observation, Severity};
 pub use observer::{ObservedOutput, Observer, poll_observed};
+pub use progress::{ProgressBytes, ProgressQueue};
 pub use start::not_started;
 #[cfg(feature = "seal")]
 pub use state::StateKeys;

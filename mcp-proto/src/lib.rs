@@ -147,6 +147,7 @@
 // The relay names everything by its public path: another crate could contain it.
 extern crate self as mcp_proto;
 
+pub mod auth;
 pub mod client;
 mod codec;
 mod conversation;

@@ -6,6 +6,7 @@
 //! | [`Machine`] | has outputs and deadlines | all machines |
 //! | [`HandleBytes`] | reads and writes a byte stream | `Client<Stdio>`, `Server<Stdio>`, [`Relay`] |
 //! | [`HandleResponses`] | makes HTTP requests | `Client<Http>`, `Relay<Http>` |
+//! | [`HandleAuthorization`] | makes HTTP requests that may need authorization | `Client<Http>`, `Relay<Http>` |
 //! | [`HandleRequests`] | answers HTTP requests | `Server<Http>` |
 //!
 //! A machine may implement several of them: `Relay<Http>` reads the byte stream of its client and the responses of its
@@ -145,6 +146,20 @@ pub trait HandleResponses {
     fn wants_body(&self) -> bool;
 }
 
+/// A machine whose messages can wait until the server accepts its credentials
+/// ([`HttpConfig::managed_authorization`](client::HttpConfig::managed_authorization)).
+pub trait HandleAuthorization: Machine {
+    /// The demand of the server that an event reports; `None` if it is another event.
+    #[must_use]
+    fn challenged(event: &Self::Event) -> Option<&client::Challenged>;
+
+    /// Sends requests with these credentials from now on, and sends everything again that waits for authorization.
+    fn authorize(&mut self, credentials: client::Credentials, now: Instant);
+
+    /// There will be no authorization: everything that waits for it fails for this reason, which a person reads.
+    fn refuse_authorization(&mut self, reason: &str, now: Instant);
+}
+
 /// A machine that answers HTTP requests, with [`server::HttpAction`]s.
 pub trait HandleRequests {
     /// The head of a request has arrived. All later calls and actions for the request carry the returned key.
@@ -263,6 +278,28 @@ macro_rules! impl_handle_responses {
 
 impl_handle_responses!(Client<client::Http>, wants_input);
 impl_handle_responses!(Relay<client::Http>, wants_body);
+
+/// Implements [`HandleAuthorization`] by the methods of the same names.
+macro_rules! impl_handle_authorization {
+    ($machine:ty, $challenged:path) => {
+        impl HandleAuthorization for $machine {
+            fn challenged(event: &Self::Event) -> Option<&client::Challenged> {
+                if let $challenged(challenged) = event { Some(challenged) } else { None }
+            }
+
+            fn authorize(&mut self, credentials: client::Credentials, now: Instant) {
+                <$machine>::authorize(self, credentials, now);
+            }
+
+            fn refuse_authorization(&mut self, reason: &str, now: Instant) {
+                <$machine>::refuse_authorization(self, reason, now);
+            }
+        }
+    };
+}
+
+impl_handle_authorization!(Client<client::Http>, client::Event::Challenged);
+impl_handle_authorization!(Relay<client::Http>, relay::Event::Challenged);
 
 impl HandleRequests for Server<server::Http> {
     fn handle_request(&mut self, head: request::Parts, info: server::RequestInfo, now: Instant) -> server::ExchangeKey {

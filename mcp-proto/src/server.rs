@@ -38,6 +38,8 @@
 //! | `pass_through` | a server that reports every request and answers none by itself, for proxies |
 //! | `shared` | the limits of what clients make a server store, and the functions that sessions and stateless requests share |
 //! | `context` | the revision, client and settings that apply to one request |
+//! | `progress` | progress of requests of clients |
+//! | `scope` | what a message from the server relates to |
 //! | `principal` | the authenticated sender of a request |
 //! | `logging` | the levels of log messages |
 //! | `shares` | limits how much of a limited resource one client can hold |
@@ -56,7 +58,9 @@ mod input;
 mod logging;
 mod pass_through;
 mod principal;
+mod progress;
 mod request_state;
+mod scope;
 mod session;
 mod shared;
 mod shares;
@@ -70,9 +74,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
 use crate::Instant;
-use crate::client::{Call, CloseReason};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification, RequestId};
+use crate::conversation::cancellation;
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::conversation::outbox::{Outbox, Output};
@@ -100,12 +104,17 @@ pub use http::{
 pub use input::InputRequired;
 pub use logging::LoggingLevel;
 pub use principal::Principal;
+pub use progress::Progress;
 #[cfg(feature = "seal")]
 pub use request_state::HmacKey;
 pub use request_state::{StateBinding, StateKey, StateKeys};
+pub use scope::Scope;
 pub use shares::{Holder, PeerKey, Shares};
 pub use subscribed::SubscriptionChange;
 pub use transport::ServerTransport;
+
+pub use crate::conversation::call::Call;
+pub use crate::conversation::outcome::{CloseReason, Outcome};
 
 /// The server side of one connection on a byte stream, or of all connections over HTTP.
 ///
@@ -172,74 +181,6 @@ enum Timer {
 impl From<RequestKey> for Timer {
     fn from(request: RequestKey) -> Self {
         Self::Answer(request)
-    }
-}
-
-/// What a message from the server relates to: a session or one request of the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Scope {
-    /// A session, but none of its requests.
-    Session(SessionKey),
-    /// A request of the client: related messages are sent on its exchange (SH-S-13), and related requests to the client
-    /// are cancelled when it ends. After it has ended, related notifications are dropped and related requests fail with
-    /// [`Failed::Cancelled`].
-    Request(TicketKey),
-}
-
-impl Scope {
-    const fn session(self) -> Option<SessionKey> {
-        match self {
-            Self::Session(session) => Some(session),
-            Self::Request(ticket) => ticket.session(),
-        }
-    }
-
-    const fn ticket(self) -> Option<TicketKey> {
-        match self {
-            Self::Session(_) => None,
-            Self::Request(ticket) => Some(ticket),
-        }
-    }
-}
-
-impl From<SessionKey> for Scope {
-    fn from(session: SessionKey) -> Self {
-        Self::Session(session)
-    }
-}
-
-impl From<&Ticket> for Scope {
-    fn from(ticket: &Ticket) -> Self {
-        Self::Request(ticket.key())
-    }
-}
-
-/// The progress of a request.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
-    /// The progress so far; a finite number that must grow each time (PR-02).
-    pub progress: f64,
-    /// The value of `progress` at the end, if it is known.
-    pub total: Option<f64>,
-    /// A text about the current step.
-    pub message: Option<Box<str>>,
-}
-
-impl Progress {
-    fn to_params(&self, token: &RequestId) -> Json {
-        let mut params = Json::empty_object();
-        if let Some(message) = &self.message {
-            params = params.with_member("message", &Json::from(&**message));
-        }
-        for (name, value) in [("total", self.total), ("progress", Some(self.progress))] {
-            // JSON cannot represent NaN and infinity: `serde_json` would write null.
-            let value = value.filter(|value| value.is_finite());
-            if let Some(value) = value.and_then(|value| Json::from_serialize(&value).ok()) {
-                params = params.with_member(name, &value);
-            }
-        }
-        params.with_member("progressToken", &token.to_json())
     }
 }
 
@@ -468,11 +409,7 @@ impl<T: ServerTransport> Server<T> {
 
     /// Cancels a request to the client. Its outcome is [`Failed::Cancelled`], unless it has ended already.
     pub fn cancel(&mut self, request: RequestKey, reason: Option<&str>, now: Instant) {
-        let mut params = Json::empty_object();
-        if let Some(reason) = reason {
-            params = params.with_member("reason", &Json::from(reason));
-        }
-        self.cancel_with(request, &params, now);
+        self.cancel_with(request, &cancellation::params(reason), now);
     }
 
     /// Cancels as [`Server::cancel`] does, with these parameters of `notifications/cancelled`, in which the machine
@@ -583,10 +520,18 @@ impl<T: ServerTransport> Server<T> {
         self.sessions.get(&session).and_then(|session| session.version)
     }
 
-    /// The principal that opened a session, if the driver authenticated it; `None` on a byte stream.
+    /// The principal to which a session belongs, as its latest request states it, if the driver authenticated it; `None`
+    /// on a byte stream.
     #[must_use]
     pub fn principal(&self, session: SessionKey) -> Option<&Principal> {
         self.transport.principal(session)
+    }
+
+    /// The head of the HTTP request that contained this request of the client; `None` on a byte stream, and after the
+    /// response has begun as a stream.
+    #[must_use]
+    pub fn request_head(&self, ticket: &Ticket) -> Option<&::http::request::Parts> {
+        self.transport.request_head(self.reply_to(ticket.key())?)
     }
 
     /// The context of an unanswered request: its revision, and the identity and capabilities of its client.
@@ -594,7 +539,7 @@ impl<T: ServerTransport> Server<T> {
     pub fn context(&self, ticket: &Ticket) -> Option<Context> {
         let ticket = ticket.key();
         match ticket.session() {
-            Some(session) => self.sessions.get(&session)?.context(ticket, self.config(), &self.transport),
+            Some(session) => self.sessions.get(&session)?.context(ticket, self.config()),
             None => self.stateless.context(ticket),
         }
     }

@@ -1,4 +1,5 @@
-//! Tables of the specification: revisions, methods, error codes, and the names of headers and of `_meta` members.
+//! Tables of the specification: revisions, methods, error codes, classes of HTTP statuses, and the names of headers and of
+//! `_meta` members.
 //!
 //! All other modules use these tables; none of them compares revisions or lists methods itself.
 
@@ -9,6 +10,7 @@ pub mod meta;
 mod method;
 pub(crate) mod param_headers;
 mod revision;
+pub(crate) mod status;
 mod supported;
 
 pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};

@@ -1,5 +1,6 @@
-//! Requests of the application. In the modern era, each may need several JSON-RPC requests: to supply input, to use
-//! another revision, or to correct headers (RULES 8.5, 8.6, MD-P-12). Their states are in `conversation/outgoing`.
+//! Sends requests: those that the client makes for itself, and those of the application. In the modern era, one of the
+//! application may need several JSON-RPC requests: to supply input, to use another revision, or to correct headers
+//! (RULES 8.5, 8.6, MD-P-12). Their states are in `conversation/outgoing`.
 //!
 //! ```text
 //!          answer                     all answered
@@ -14,13 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::detection::supported_versions;
-use super::event::{Event, Outcome, Scope};
-use super::transport::ClientTransport;
+use super::event::{Event, Scope};
+use super::transport::{ClientTransport, Role};
 use super::{Call, Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, RequestId, Response};
+use crate::codec::jsonrpc::{ErrorObject, Message, RequestId, Response};
 use crate::conversation::keys::{RequestKey, TicketKey};
+use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::{Attempts, NewRequest, RequiredInput, Sending};
 use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
 use crate::limits::Limits;
@@ -38,6 +40,36 @@ impl<T: ClientTransport> Client<T> {
     pub(super) fn has_room_for(&self, asked: usize, kept: usize) -> bool {
         let is_small = kept == 0 && asked <= Limits::SMALL;
         is_small || self.config.limits.holds_beside(asked + kept, self.incoming.bytes() + self.outgoing.kept_bytes())
+    }
+
+    pub(super) fn new_request(&self, call: Call, purpose: Purpose) -> NewRequest<Purpose> {
+        let Call { method, params, timeout, progress, is_unchanged } = call;
+        NewRequest {
+            method,
+            params: if progress { self.outgoing.with_progress_token(params) } else { params },
+            purpose,
+            is_unchanged,
+            timeout: timeout.unwrap_or(self.config.request_timeout),
+            max_timeout: self.config.max_timeout,
+        }
+    }
+
+    /// Sends a request that the client makes for itself.
+    pub(super) fn send_internal(&mut self, call: Call, purpose: Purpose, now: Instant) -> RequestKey {
+        let request = self.new_request(call, purpose);
+        let sending = self.outgoing.send(request, false, &mut self.timers, now);
+        let request = sending.wire;
+        self.send_request(request, request, &sending.into_message(), now);
+        request
+    }
+
+    /// Sends the message of a request under its key on the wire, unless too many bytes wait already (K1).
+    pub(super) fn send_request(&mut self, request: RequestKey, on_wire: RequestKey, message: &Message, now: Instant) {
+        if self.takes(message.payload_len()) {
+            self.with_transport(now, |transport, output| transport.send(message, Role::Request(on_wire), now, output));
+        } else {
+            self.refuse_unwritten(request, now);
+        }
     }
 
     /// Sends a new request of the application.

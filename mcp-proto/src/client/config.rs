@@ -1,4 +1,4 @@
-//! The configuration of a client, and the calls that it makes.
+//! The configuration of a client.
 
 use std::time::Duration;
 
@@ -6,7 +6,6 @@ use super::detected_era::DetectedEra;
 use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;
-use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 
 /// The configuration of a client. The fields may be set one by one.
@@ -41,7 +40,7 @@ pub struct Config {
     pub known_era: Option<DetectedEra>,
     /// Limits on what the server can make this client hold.
     pub limits: Limits,
-    /// How long an answer may take if the [`Call`] sets no timeout (TO-01). Default 60 s.
+    /// How long an answer may take if the [`Call`](super::Call) sets no timeout (TO-01). Default 60 s.
     pub request_timeout: Duration,
     /// The maximum time for an answer, whatever progress is made (TO-03). Default 10 min.
     pub max_timeout: Duration,
@@ -122,104 +121,5 @@ impl Config {
 
     pub(super) fn newest(&self) -> Option<ProtocolVersion> {
         self.versions.iter().max().copied()
-    }
-}
-
-/// A request to be made with [`Client::request`](crate::Client::request), or by a server with
-/// [`Server::request`](crate::Server::request).
-///
-/// # Example
-///
-/// ```
-/// use std::time::Duration;
-/// use mcp_proto::Json;
-/// use mcp_proto::client::Call;
-///
-/// let call = Call::new("tools/call")
-///     .params(Json::parse(r#"{"name":"echo","arguments":{"text":"hi"}}"#)?)
-///     .timeout(Duration::from_secs(5))
-///     .with_progress();
-/// # Ok::<(), mcp_proto::JsonError>(())
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    pub(crate) method: Method,
-    pub(crate) params: Option<Json>,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) progress: bool,
-    pub(crate) is_unchanged: bool,
-}
-
-impl Call {
-    /// A request without parameters.
-    #[must_use]
-    pub fn new(method: impl Into<Method>) -> Self {
-        Self { method: method.into(), params: None, timeout: None, progress: false, is_unchanged: false }
-    }
-
-    /// The method of the request.
-    #[must_use]
-    pub const fn method(&self) -> &Method {
-        &self.method
-    }
-
-    /// Sets the parameters. The machine may add members to them, such as `_meta`, and sends all others unchanged.
-    #[must_use]
-    pub fn params(mut self, params: impl Into<Json>) -> Self {
-        self.params = Some(params.into());
-        self
-    }
-
-    /// Sets the timeout of this request, which replaces the configured one.
-    #[must_use]
-    pub const fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Requests progress: a token is added to the parameters, unless they have one already (PR-01).
-    #[must_use]
-    pub const fn with_progress(mut self) -> Self {
-        self.progress = true;
-        self
-    }
-
-    /// Passes the request through: a client sends the parameters as they are, and reports the answer as it was
-    /// received. This has no effect on a request of a server.
-    ///
-    /// The client adds no `_meta` to the parameters and does not check that they are an object. It does not interpret
-    /// the result or error: a modern `input_required` result and an error about an unsupported revision are outcomes of
-    /// the request. On a connection of the modern era, `subscriptions/listen` is a request like any other in this case.
-    /// This is for an application that forwards the requests of another client, which supplies all this and reads the
-    /// answers itself.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use mcp_proto::client::{Call, Client, Config, Opening};
-    /// use mcp_proto::{Instant, Json, Output, ProtocolVersion, Stdio, StdioAction};
-    ///
-    /// let now = Instant::START;
-    /// let mut config = Config::new("my-gateway", "1.0.0");
-    /// config.versions = vec![ProtocolVersion::V2026_07_28];
-    /// let mut client = Client::new(Stdio::new(), config)?;
-    /// client.connect_with(Opening::Discover(Json::parse("{}").unwrap()), now)?;
-    /// client.poll_output();
-    /// client.handle_bytes(
-    ///     br#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"],"capabilities":{}}}"#,
-    ///     now,
-    /// );
-    /// client.handle_bytes(b"\n", now);
-    /// client.poll_output(); // `Event::Connected`
-    ///
-    /// client.request(Call::new("tools/list").params(Json::parse(r#"{"_meta":{"a":1}}"#).unwrap()).unchanged(), now)?;
-    /// let Some(Output::Action(StdioAction::Write(line))) = client.poll_output() else { panic!() };
-    /// assert_eq!(&line[..], b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\",\"params\":{\"_meta\":{\"a\":1}}}\n");
-    /// # Ok::<(), mcp_proto::UsageError>(())
-    /// ```
-    #[must_use]
-    pub const fn unchanged(mut self) -> Self {
-        self.is_unchanged = true;
-        self
     }
 }

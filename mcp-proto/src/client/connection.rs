@@ -27,7 +27,7 @@ pub(super) struct Connection {
 impl Connection {
     /// # Errors
     ///
-    /// [`UsageError::ParamsNotAnObject`] if the configured identity is not one of objects.
+    /// [`UsageError::NotAnObject`] if the configured identity is not one of objects.
     pub(super) fn new(config: &Config, silence_means_legacy: bool) -> Result<Self, UsageError> {
         Ok(Self {
             phase: Phase::Idle,

@@ -11,10 +11,12 @@
 use std::collections::BTreeSet;
 
 use super::detected_era::{DetectedBy, DetectedEra};
-use super::event::{Outcome, Unavailable};
+use super::event::Unavailable;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
+use crate::conversation::outcome::Outcome;
 use crate::error::{Failed, InvalidResponse};
+use crate::spec::status::is_inconclusive;
 use crate::spec::{Era, ProtocolVersion, SupportedVersions, code};
 
 /// The next step.
@@ -130,6 +132,7 @@ impl Detection {
                     | Failed::NotInRevision { .. }
                     | Failed::QueueFull { .. }
                     | Failed::NoRoom { .. }
+                    | Failed::NotAuthorized { .. }
                     | Failed::Closed => return Step::Fail(Unavailable::Failed(reason.clone())),
                 };
                 self.legacy(by, Unavailable::Failed(reason.clone()))
@@ -272,9 +275,4 @@ fn named_versions(names: Option<Json>) -> Option<Vec<ProtocolVersion>> {
 /// Whether a status shows what the server supports, and is not about credentials or load (ER-23, ER-26).
 fn shows_era(status: http::StatusCode) -> bool {
     status.is_client_error() && !is_inconclusive(status)
-}
-
-/// Whether a status is about credentials or load, and shows nothing about the protocol (ER-26, ER-29).
-pub(super) fn is_inconclusive(status: http::StatusCode) -> bool {
-    matches!(status.as_u16(), 401 | 403 | 407 | 408 | 425 | 429) || status.is_server_error()
 }

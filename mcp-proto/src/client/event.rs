@@ -2,11 +2,15 @@
 
 use std::time::Duration;
 
+use http::StatusCode;
+
 use super::detected_era::DetectedEra;
+use crate::auth::Challenge;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::keys::{RequestKey, Ticket, TicketKey};
 use crate::conversation::outbox::Weight;
+use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::error::{Failed, Fault, Quirk};
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
@@ -122,6 +126,11 @@ pub enum Event {
         /// The maximum number of requests in flight.
         limit: usize,
     },
+    /// The server demands authorization, and messages wait for it: see
+    /// [`HttpConfig::managed_authorization`](super::HttpConfig::managed_authorization). The application answers with
+    /// [`Client::authorize`](super::Client::authorize) or
+    /// [`Client::refuse_authorization`](super::Client::refuse_authorization). Until then, no other challenge is reported.
+    Challenged(Challenged),
     /// A fault, usually an invalid message of the server. The connection continues.
     Faulted(Fault),
     /// The server deviates from the protocol in a way that the client tolerates. Each quirk is reported once per
@@ -129,6 +138,20 @@ pub enum Event {
     QuirkObserved(Quirk),
     /// The connection has ended; no event follows.
     Closed(CloseReason),
+}
+
+/// A demand of the server for authorization (OA-T-02).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Challenged {
+    /// The status of the response: 401, or 403 if the credentials do not have enough scopes.
+    pub status: StatusCode,
+    /// The challenges of the response, in order; there may be none.
+    pub challenges: Vec<Challenge>,
+    /// The generation of the [`Credentials`](super::Credentials) that the request carried; `None` if it had none.
+    pub sent_with: Option<u64>,
+    /// Bytes of the fields with the challenges.
+    pub(super) bytes: usize,
 }
 
 /// Why there is no connection.
@@ -158,17 +181,6 @@ pub enum NotRestored {
     },
 }
 
-/// How a request of a client or of a server ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// With a result, as it was received.
-    Result(Json),
-    /// With an error that the peer sent.
-    Error(ErrorObject),
-    /// Without an answer, for this reason.
-    Failed(Failed),
-}
-
 /// Identifies one subscription. The key stays the same when a lost subscription is opened again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriptionKey(u64);
@@ -193,23 +205,11 @@ pub enum Scope {
     Connection,
 }
 
-/// Why a connection ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CloseReason {
-    /// The application closed it.
-    Local,
-    /// The peer closed it.
-    Peer,
-    /// The server and the client support no common revision (LC-06).
-    NoCommonVersion,
-    /// The peer sent too much input that is not a message (FR10).
-    Garbage,
-    /// The session was idle for too long, or was ended at a limit to make room for another one.
-    Expired,
-    /// A queue grew over the limits: the application did not drain the output (RP9), or the peer made requests without
-    /// accepting the answers (RP10).
-    Overflow,
+impl Weight for Challenged {
+    fn weight(&self) -> usize {
+        // A challenge is stored as names and values, each with its own buffer.
+        2 * self.bytes
+    }
 }
 
 impl Weight for Event {
@@ -226,6 +226,7 @@ impl Weight for Event {
             Self::Requested { params, .. } | Self::Notified { params, .. } | Self::NotRestored { params, .. } => {
                 params.as_ref().map_or(0, Json::len)
             }
+            Self::Challenged(challenged) => challenged.weight(),
             Self::Unavailable { .. }
             | Self::SessionLost
             | Self::RequestWaits { .. }

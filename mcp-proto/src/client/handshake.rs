@@ -4,17 +4,19 @@ use std::time::Duration;
 
 use super::detected_era::DetectedEra;
 use super::detection::Step;
-use super::event::{CloseReason, Event, Outcome, Unavailable};
+use super::event::{Event, Unavailable};
 use super::transport::{ClientTransport, Role};
 use super::{Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification};
 use crate::conversation::keys::RequestKey;
+use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::conversation::outgoing::NewRequest;
 use crate::error::{Failed, InvalidResponse};
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
+use crate::spec::status::is_temporary;
 
 /// How long early requests wait for the application to confirm the session.
 const CONFIRMATION_PAUSE: Duration = Duration::from_millis(100);
@@ -202,6 +204,21 @@ impl<T: ClientTransport> Client<T> {
         }
     }
 
+    /// The request that opens the connection waits for authorization, which may need a person: the transport limits how
+    /// long.
+    pub(super) fn on_opening_waits(&mut self, request: RequestKey) {
+        if self.connection.phase.opening() == Some(request) {
+            self.timers.clear(Timer::Answer(request));
+        }
+    }
+
+    /// The request that opens the connection is sent again, and has all of its time for the answer.
+    pub(super) fn on_opening_continues(&mut self, request: RequestKey, now: Instant) {
+        if self.connection.phase.opening() == Some(request) {
+            self.outgoing.restart(request, &mut self.timers, now);
+        }
+    }
+
     /// The server is a modern one: there is nothing to confirm.
     fn on_adopted(&mut self, version: ProtocolVersion, result: Json, now: Instant) {
         if self.connection.handshake.confirmed.is_some() {
@@ -333,16 +350,19 @@ impl<T: ClientTransport> Client<T> {
     /// The connection could not be opened. Everything that waited for it fails.
     pub(super) fn opening_failed(&mut self, reason: Unavailable, now: Instant) {
         self.connection.phase = Phase::Down;
-        let retry_in = match &reason {
-            Unavailable::Failed(failed) if self.config.reconnect && may_pass(failed) => {
+        if let Unavailable::Failed(failed) = &reason {
+            if self.config.reconnect && may_pass(failed) {
                 let asked = retry_after(failed);
-                Some(self.connection.backoff.next(asked, &self.config.limits, &mut self.connection.jitter, now))
+                let pause = self.connection.backoff.next(asked, &self.config.limits, &mut self.connection.jitter, now);
+                self.timers.set(Timer::Reconnect, now + pause);
             }
-            Unavailable::Failed(_) | Unavailable::Error(_) => None,
-        };
-        if let Some(pause) = retry_in {
-            self.timers.set(Timer::Reconnect, now + pause);
         }
+        self.fail_waiting(reason, now);
+    }
+
+    /// Fails everything that waits for a connection. The next attempt stays planned as it is.
+    fn fail_waiting(&mut self, reason: Unavailable, now: Instant) {
+        let retry_in = self.timers.get(Timer::Reconnect).map(|at| at.saturating_duration_since(now));
         let outcome = match &reason {
             Unavailable::Error(error) => Outcome::Error(error.clone()),
             Unavailable::Failed(failed) => Outcome::Failed(failed.clone()),
@@ -358,11 +378,11 @@ impl<T: ClientTransport> Client<T> {
     /// Opens the connection for a new request, unless there were too many attempts within a minute.
     pub(super) fn try_on_demand(&mut self, now: Instant) {
         if self.connection.phase == Phase::Down {
-            if self.connection.backoff.may_try_now(&self.config.limits, now) {
+            if self.connection.backoff.try_count_attempt(&self.config.limits, now) {
                 self.open(false, now);
             } else {
                 let reason = Failed::Unreachable { detail: "tried too often within a minute".into() };
-                self.opening_failed(Unavailable::Failed(reason), now);
+                self.fail_waiting(Unavailable::Failed(reason), now);
             }
         }
     }
@@ -375,7 +395,7 @@ impl<T: ClientTransport> Client<T> {
         match self.connection.phase {
             Phase::Unconfirmed | Phase::Confirming | Phase::Ready => {
                 self.out.report(Event::SessionLost);
-                if self.connection.backoff.may_try_now(&self.config.limits, now) {
+                if self.connection.backoff.try_count_attempt(&self.config.limits, now) {
                     self.open(false, now);
                 } else {
                     self.opening_failed(Unavailable::Failed(Failed::SessionLost), now);
@@ -397,9 +417,7 @@ pub(super) fn may_pass(failed: &Failed) -> bool {
         | Failed::NoEndpoint
         | Failed::QueueFull { .. }
         | Failed::NoRoom { .. } => true,
-        Failed::Refused(refusal) => {
-            refusal.status.is_server_error() || matches!(refusal.status.as_u16(), 408 | 425 | 429)
-        }
+        Failed::Refused(refusal) => is_temporary(refusal.status),
         Failed::Cancelled
         | Failed::NoAnswer { .. }
         | Failed::ContentType { .. }
@@ -414,6 +432,7 @@ pub(super) fn may_pass(failed: &Failed) -> bool {
         | Failed::NoInput { .. }
         | Failed::EndedByServer
         | Failed::NotInRevision { .. }
+        | Failed::NotAuthorized { .. }
         | Failed::Closed => false,
     }
 }

@@ -23,6 +23,8 @@
 //! | file | what it does |
 //! |---|---|
 //! | `config` | the configuration |
+//! | `credentials` | access tokens |
+//! | `authorization` | challenges of the server, and what waits until the client is authorized |
 //! | `endpoint` | the URL of the server: its validation, and references on the same origin |
 //! | `headers` | headers of requests, and fields from the headers of responses |
 //! | `delivery` | the messages on their way: the state of each, and their order |
@@ -40,11 +42,13 @@
 //! | `tools` | headers that repeat parts of messages, according to the received lists of tools |
 //! | `two_endpoint` | the transport of 2024-11-05, and the fallback to it |
 
+mod authorization;
 mod cancel;
 mod config;
+mod credentials;
 mod cursor;
 mod delivery;
-mod endpoint;
+pub(crate) mod endpoint;
 mod exchange;
 mod failure;
 mod headers;
@@ -58,6 +62,7 @@ mod stream;
 mod tools;
 mod two_endpoint;
 
+use std::fmt;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -65,6 +70,7 @@ use http::Request;
 
 use super::transport::{Backlog, ClientTransport, Role, TransportOutput};
 use crate::Instant;
+use crate::auth::ProofClaims;
 use crate::codec::jsonrpc::Message;
 use crate::conversation::backoff::Jitter;
 use crate::conversation::deadlines::Deadlines;
@@ -73,6 +79,7 @@ use crate::conversation::outbox::Weight;
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
 use crate::transport::{Transport, sealed};
+use authorization::Authorization;
 use delivery::{Deliveries, DueDelivery};
 use exchange::{ExchangeTimer, Exchanges};
 use session::HttpSession;
@@ -81,12 +88,12 @@ use tools::Tools;
 use two_endpoint::HttpMode;
 
 pub use config::{HttpConfig, HttpTransport};
+pub use credentials::Credentials;
 pub use endpoint::InvalidUrl;
 pub use exchange::ExchangeKey;
 pub use failure::Failure;
 
 /// An action that the driver of an HTTP client must carry out.
-#[derive(Debug)]
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "nearly every action is an `Open`")]
 pub enum HttpAction {
@@ -96,12 +103,30 @@ pub enum HttpAction {
         exchange: ExchangeKey,
         /// The request, with an absolute URL and all headers except those of the connection.
         request: Request<Bytes>,
+        /// The claims of the proof that the driver signs and adds as the header `DPoP`; `None` unless the client has
+        /// [`Credentials`] that need one (OA-X-06).
+        proof: Option<ProofClaims>,
     },
     /// Drop this exchange: close its connection, and pass nothing more of it to the client.
     Abort {
         /// The exchange to drop.
         exchange: ExchangeKey,
     },
+}
+
+/// Shows neither the URL nor headers nor the body, because they contain payloads, session ids and credentials.
+impl fmt::Debug for HttpAction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open { exchange, request, .. } => f
+                .debug_struct("Open")
+                .field("exchange", exchange)
+                .field("method", request.method())
+                .field("bytes", &request.body().len())
+                .finish_non_exhaustive(),
+            Self::Abort { exchange } => f.debug_struct("Abort").field("exchange", exchange).finish(),
+        }
+    }
 }
 
 impl Weight for HttpAction {
@@ -130,7 +155,6 @@ impl Weight for HttpAction {
 /// assert!(request.body().starts_with(br#"{"jsonrpc":"2.0","id":1,"method":"server/discover""#));
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
-#[derive(Debug)]
 pub struct Http {
     config: HttpConfig,
     limits: Limits,
@@ -140,8 +164,19 @@ pub struct Http {
     exchanges: Exchanges,
     deliveries: Deliveries,
     get_stream: GetStream,
+    authorization: Authorization,
     tools: Tools,
     timers: Deadlines<Timer>,
+}
+
+/// Shows only counts, because messages, session ids and headers are secret.
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("exchanges", &self.exchanges.len())
+            .field("waiting", &self.deliveries.load().0)
+            .finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,6 +197,7 @@ impl Http {
         Self {
             mode: HttpMode::new(&config),
             get_stream: GetStream::new(),
+            authorization: Authorization::new(&config),
             config,
             limits,
             jitter: Jitter::new(0),
@@ -211,6 +247,48 @@ impl super::Client<Http> {
     /// The body of an exchange is complete.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
         self.with_transport(now, |http, output| http.on_end(exchange, now, output));
+    }
+
+    /// Sends requests with these credentials from now on, and sends everything again that waits for authorization, in its
+    /// order and with the same ids (OA-T-03). Has no effect if the configuration has an `Authorization` header (OA-T-06).
+    ///
+    /// The credentials may be given at any time, also before the connection is opened, or when the current ones will
+    /// expire soon. A challenge to a request that carried earlier ones is not reported: the request is sent again
+    /// (OA-T-05).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::client::{Client, Config, Credentials, Event, Http, HttpAction, HttpConfig};
+    /// use mcp_proto::{Instant, Output};
+    ///
+    /// let now = Instant::START;
+    /// let mut http = HttpConfig::new("https://example.com/mcp")?;
+    /// http.managed_authorization = true;
+    /// let mut client = Client::new(Http::new(http), Config::new("my-app", "1.0.0"))?;
+    /// client.connect(now)?;
+    /// let Some(Output::Action(HttpAction::Open { exchange, request, .. })) = client.poll_output() else { panic!() };
+    /// assert!(!request.headers().contains_key("authorization"));
+    /// let (head, ()) = http::Response::builder().status(401).body(()).unwrap().into_parts();
+    /// client.handle_response(exchange, &head, now);
+    /// assert!(matches!(client.poll_output(), Some(Output::Event(Event::Challenged(_)))));
+    ///
+    /// client.authorize(Credentials::bearer("mF_9.B5f-4.1JqM", 1)?, now);
+    /// let Some(Output::Action(HttpAction::Open { request: again, .. })) = client.poll_output() else { panic!() };
+    /// assert_eq!(again.body(), request.body());
+    /// assert_eq!(again.headers()["authorization"], "Bearer mF_9.B5f-4.1JqM");
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    pub fn authorize(&mut self, credentials: Credentials, now: Instant) {
+        self.with_transport(now, |http, output| http.authorize(credentials, now, output));
+    }
+
+    /// There will be no authorization: everything that waits for it fails with
+    /// [`Failed::NotAuthorized`](crate::Failed::NotAuthorized). `reason` completes the text of that failure: why, and what
+    /// a person can do about it. The next message that the server refuses causes another
+    /// [`Event::Challenged`](super::Event::Challenged).
+    pub fn refuse_authorization(&mut self, reason: &str, now: Instant) {
+        self.with_transport(now, |http, output| http.refuse_authorization(reason, now, output));
     }
 
     /// An exchange has failed: it could not be started, or it broke off.
@@ -317,7 +395,8 @@ impl ClientTransport for Http {
                 Due::Exchange(ExchangeTimer::Linger(exchange)) => self.on_lingered(exchange, output),
                 Due::Exchange(ExchangeTimer::Accept(exchange)) => self.on_not_accepted(exchange, output),
                 Due::Delivery(DueDelivery::Retry(message)) => self.deliveries.enqueue(message),
-                Due::Delivery(DueDelivery::Resume(request)) => self.reopen(request, output),
+                Due::Delivery(DueDelivery::Resume(request)) => self.reopen(request, now, output),
+                Due::Delivery(DueDelivery::NoAuthorization(message)) => self.on_no_authorization(message, output),
                 Due::Other(Timer::GetStream) => self.open_get_stream(output),
                 Due::Other(Timer::Endpoint) => self.on_no_endpoint(output),
                 Due::Other(Timer::Close) => self.close_unended(output),

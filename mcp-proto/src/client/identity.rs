@@ -15,13 +15,14 @@ pub(super) struct Identity {
 impl Identity {
     /// # Errors
     ///
-    /// [`UsageError::ParamsNotAnObject`] if one of them is not an object.
+    /// [`UsageError::NotAnObject`] if one of them is not an object.
     pub(super) fn new(client_info: Json, capabilities: Json) -> Result<Self, UsageError> {
-        if client_info.is_object() && capabilities.is_object() {
-            Ok(Self { client_info, capabilities })
-        } else {
-            Err(UsageError::ParamsNotAnObject)
+        for (value, what) in [(&client_info, "client_info"), (&capabilities, "capabilities")] {
+            if !value.is_object() {
+                return Err(UsageError::NotAnObject { what });
+            }
         }
+        Ok(Self { client_info, capabilities })
     }
 
     pub(super) fn initialize_params(&self, version: ProtocolVersion) -> Json {

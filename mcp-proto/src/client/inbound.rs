@@ -1,6 +1,8 @@
 //! Requests, notifications and responses from the server.
 
-use super::event::{CloseReason, Event, Outcome, Scope};
+use std::collections::BTreeSet;
+
+use super::event::{Event, Scope};
 use super::handshake::Phase;
 use super::transport::{ClientTransport, Inbound};
 use super::{Asked, Client};
@@ -9,6 +11,7 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
+use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::conversation::outgoing::Match;
 use crate::error::{Fault, Quirk};
 use crate::spec::{Method, code};
@@ -41,6 +44,9 @@ impl<T: ClientTransport> Client<T> {
             Inbound::Confirmed => self.on_confirmed(now),
             Inbound::RequestWaits { limit } => self.out.report(Event::RequestWaits { limit }),
             Inbound::SessionLost => self.on_session_lost(now),
+            Inbound::Challenged(challenged) => self.out.report(Event::Challenged(challenged)),
+            Inbound::OpeningWaits(request) => self.on_opening_waits(request),
+            Inbound::OpeningContinues(request) => self.on_opening_continues(request, now),
             Inbound::Faulted(fault) => self.out.report(Event::Faulted(fault)),
             Inbound::QuirkObserved(quirk) => self.report_quirk(quirk),
             Inbound::Ended => self.on_ended(now),
@@ -153,6 +159,9 @@ impl<T: ClientTransport> Client<T> {
             self.out.report(Event::Faulted(Fault::UnknownProgressToken));
             return;
         };
+        if self.is_asked_about(request) {
+            self.outgoing.extend_to_latest(request, &mut self.timers);
+        }
         if !self.is_internal(request) {
             self.report_bounded(Event::Progressed { request, params }, now);
         }
@@ -166,18 +175,38 @@ impl<T: ClientTransport> Client<T> {
         }
     }
 
+    /// A request of this scope was answered or cancelled: the deadlines of the requests about which the server does not
+    /// wait for another answer are as usual again (TO-04).
     pub(super) fn resume_deadlines(&mut self, scope: Scope, now: Instant) {
+        let mut asked_about = BTreeSet::new();
+        for asked in self.incoming.values() {
+            match asked.request() {
+                Some(request) => asked_about.insert(request),
+                None => return,
+            };
+        }
         for request in self.requests_in(scope) {
-            self.outgoing.extend(request, &mut self.timers, now);
+            if !asked_about.contains(&request) {
+                self.outgoing.extend(request, &mut self.timers, now);
+            }
         }
     }
 
+    /// Whether the server waits for an answer that may be about this request.
+    fn is_asked_about(&self, request: RequestKey) -> bool {
+        let is_opening = self.connection.phase.opening() == Some(request);
+        !is_opening && self.incoming.values().any(|asked| asked.request().is_none_or(|asked| asked == request))
+    }
+
+    /// The requests about which the server may ask in this scope: if it names none, any pending one, but never the one
+    /// that opens the connection, for which no person has to answer.
     fn requests_in(&self, scope: Scope) -> Vec<RequestKey> {
-        match scope {
+        let mut requests = match scope {
             Scope::Request(request) => vec![request],
-            // Any pending request may be the reason.
             Scope::Connection | Scope::Subscription(_) => self.outgoing.keys(),
-        }
+        };
+        requests.retain(|request| Some(*request) != self.connection.phase.opening());
+        requests
     }
 
     fn on_response(&mut self, response: Response, now: Instant) {
@@ -194,10 +223,7 @@ impl<T: ClientTransport> Client<T> {
         if self.outgoing.attempts(request).is_some() {
             return self.on_call_answered(request, response, now);
         }
-        let outcome = match response {
-            Response::Result { result, .. } => Outcome::Result(result),
-            Response::Error { error, .. } => Outcome::Error(error),
-        };
+        let outcome = response.into();
         if self.connection.phase.opening() == Some(request) {
             return self.on_opening_outcome(outcome, now);
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::event::{Event, Outcome, Scope, SubscriptionKey};
+use super::event::{Event, Scope, SubscriptionKey};
 use super::handshake::{may_pass, retry_after};
 use super::transport::ClientTransport;
 use super::{Call, Client, Purpose, Timer};
@@ -13,6 +13,7 @@ use crate::codec::jsonrpc::{Notification, RequestId};
 use crate::conversation::backoff::Backoff;
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
+use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::Match;
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
@@ -57,7 +58,7 @@ impl<T: ClientTransport> Client<T> {
     pub fn listen(&mut self, filter: Json, now: Instant) -> Result<SubscriptionKey, UsageError> {
         self.check_open()?;
         if !filter.is_object() {
-            return Err(UsageError::ParamsNotAnObject);
+            return Err(UsageError::NotAnObject { what: "the filter" });
         }
         let is_session = self.connection.phase.takes_requests() && !self.connection.is_stateless();
         if let Some(version) = self.connection.version().filter(|_| is_session) {

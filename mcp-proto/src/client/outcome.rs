@@ -1,46 +1,15 @@
-//! The client's own requests: sending them, giving them up, and their outcomes. Each request ends exactly once.
+//! How the client's own requests end: with an answer, a timeout, or because they are given up. Each ends exactly once.
 
-use super::transport::{ClientTransport, Role};
-use super::{Call, Client, Event, Outcome, Purpose, Timer};
+use super::transport::ClientTransport;
+use super::{Client, Event, Outcome, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::Message;
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
-use crate::conversation::outgoing::{NewRequest, OwnRequest};
+use crate::conversation::outgoing::OwnRequest;
 use crate::error::Failed;
 
 impl<T: ClientTransport> Client<T> {
-    pub(super) fn new_request(&self, call: Call, purpose: Purpose) -> NewRequest<Purpose> {
-        let Call { method, params, timeout, progress, is_unchanged } = call;
-        NewRequest {
-            method,
-            params: if progress { self.outgoing.with_progress_token(params) } else { params },
-            purpose,
-            is_unchanged,
-            timeout: timeout.unwrap_or(self.config.request_timeout),
-            max_timeout: self.config.max_timeout,
-        }
-    }
-
-    /// Sends a request that the client makes for itself.
-    pub(super) fn send_internal(&mut self, call: Call, purpose: Purpose, now: Instant) -> RequestKey {
-        let request = self.new_request(call, purpose);
-        let sending = self.outgoing.send(request, false, &mut self.timers, now);
-        let request = sending.wire;
-        self.send_request(request, request, &sending.into_message(), now);
-        request
-    }
-
-    /// Sends the message of a request under its key on the wire, unless too many bytes wait already (K1).
-    pub(super) fn send_request(&mut self, request: RequestKey, on_wire: RequestKey, message: &Message, now: Instant) {
-        if self.takes(message.payload_len()) {
-            self.with_transport(now, |transport, output| transport.send(message, Role::Request(on_wire), now, output));
-        } else {
-            self.refuse_unwritten(request, now);
-        }
-    }
-
     pub(super) fn on_answer_timeout(&mut self, request: RequestKey, now: Instant) {
         let Some(waiting) = self.outgoing.get(request) else { return };
         let reason = Failed::TimedOut { after: waiting.timeout };
@@ -51,7 +20,7 @@ impl<T: ClientTransport> Client<T> {
             return;
         }
         // A request that has timed out is cancelled (TO-02).
-        let params = Json::empty_object().with_member("reason", &Json::from("timed out"));
+        let params = cancellation::params(Some("timed out"));
         self.give_up(request, reason, &params, now);
     }
 

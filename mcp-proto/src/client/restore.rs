@@ -8,12 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
-use super::event::{Event, NotRestored, Outcome};
+use super::event::{Event, NotRestored};
 use super::transport::ClientTransport;
 use super::{Call, Client, Purpose};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::conversation::keys::RequestKey;
+use crate::conversation::outcome::Outcome;
 use crate::error::Failed;
 use crate::spec::{Method, SettingChange};
 

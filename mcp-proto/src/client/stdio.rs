@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::Client;
-use super::event::CloseReason;
 use super::transport::{Backlog, ClientTransport, Inbound, Role, TransportOutput};
 use crate::Instant;
 use crate::codec::jsonrpc::{Message, ParseError, Subject};
 use crate::conversation::keys::RequestKey;
+use crate::conversation::outcome::CloseReason;
 use crate::error::{Failed, Fault, InvalidResponse};
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::event::Event;
+use super::event::{Challenged, Event};
 use crate::Instant;
 use crate::codec::jsonrpc::{Message, ParseError, RequestId};
 use crate::conversation::keys::RequestKey;
@@ -64,6 +64,14 @@ pub enum Role {
 }
 
 impl Role {
+    /// The request that opens the connection.
+    pub(crate) const fn opening(self) -> Option<RequestKey> {
+        match self {
+            Self::Initialize(key) | Self::Discover(key, _) => Some(key),
+            Self::Request(_) | Self::Confirmation | Self::Answer | Self::Cancellation | Self::Notification => None,
+        }
+    }
+
     pub(crate) const fn request(self) -> Option<RequestKey> {
         match self {
             Self::Initialize(key) | Self::Discover(key, _) | Self::Request(key) => Some(key),
@@ -98,6 +106,12 @@ pub(crate) enum Inbound {
     SessionLost,
     /// A request waits for a free exchange; `limit` requests have one.
     RequestWaits { limit: usize },
+    /// The server demands authorization.
+    Challenged(Challenged),
+    /// The request that opens the connection waits for authorization; the transport ends that wait.
+    OpeningWaits(RequestKey),
+    /// The request that opens the connection waits no longer.
+    OpeningContinues(RequestKey),
     /// The peer violated the protocol.
     Faulted(Fault),
     /// The peer deviated from the protocol in a way that the client tolerates.

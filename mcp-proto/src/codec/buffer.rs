@@ -1,5 +1,6 @@
 //! Bytes that are borrowed where possible, and buffers that grow no further than their limit.
 
+use std::fmt;
 use std::ops::Deref;
 
 use bytes::Bytes;
@@ -7,7 +8,7 @@ use bytes::Bytes;
 /// Bytes that are borrowed from the input if they are contiguous there, and owned if they had to be joined.
 ///
 /// Most lines and events arrive in one piece; these are framed without a copy or an allocation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum CowBytes<'i> {
     /// A part of the input.
     Borrowed(&'i [u8]),
@@ -23,6 +24,13 @@ impl CowBytes<'_> {
             Self::Borrowed(bytes) => Bytes::copy_from_slice(bytes),
             Self::Owned(bytes) => bytes,
         }
+    }
+}
+
+/// Shows the number of bytes only, because they may be a payload.
+impl fmt::Debug for CowBytes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CowBytes({} bytes)", self.len())
     }
 }
 

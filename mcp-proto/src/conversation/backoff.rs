@@ -40,13 +40,15 @@ impl Jitter {
 pub(crate) struct Backoff {
     /// Attempts since the last successful one.
     failures: u32,
-    /// Attempts of the last minute and planned ones, in order of time.
+    /// The attempts of the last minute, in order of time.
     attempts: VecDeque<Instant>,
+    /// The next attempt. Another one that is made or planned before it replaces it.
+    planned: Option<Instant>,
 }
 
 impl Backoff {
     pub(crate) const fn new() -> Self {
-        Self { failures: 0, attempts: VecDeque::new() }
+        Self { failures: 0, attempts: VecDeque::new(), planned: None }
     }
 
     pub(crate) const fn failures(&self) -> u32 {
@@ -58,8 +60,8 @@ impl Backoff {
         self.failures = 0;
     }
 
-    /// Counts an attempt, and returns how long to wait before it. The server may ask for a longer pause than the usual
-    /// one.
+    /// Plans the next attempt, and returns how long to wait before it. The server may ask for a longer pause than the
+    /// usual one.
     pub(crate) fn next(
         &mut self,
         asked: Option<Duration>,
@@ -77,39 +79,38 @@ impl Backoff {
         let pause = pause.clamp(limits.min_retry, limits.max_retry);
         self.failures = self.failures.saturating_add(1);
         let mut at = now + (pause + jitter.on(pause));
-        self.forget_before(now);
-        while let Some(first) = self.oldest_blocking_attempt(at, limits) {
-            at = first + MINUTE;
+        self.count_until(now);
+        if let Some(first) = self.oldest_of_full_minute(at, limits) {
+            at = at.max(first + MINUTE);
         }
-        self.count(at);
+        self.planned = Some(at);
         at.saturating_duration_since(now)
     }
 
-    /// Whether an attempt may be made at once; if so, it is counted.
-    pub(crate) fn may_try_now(&mut self, limits: &Limits, now: Instant) -> bool {
-        self.forget_before(now);
-        let may = self.oldest_blocking_attempt(now, limits).is_none();
+    /// Counts an attempt that is made at once, instead of the planned one. Returns `false`, and counts nothing, if there
+    /// were too many within a minute.
+    pub(crate) fn try_count_attempt(&mut self, limits: &Limits, now: Instant) -> bool {
+        self.count_until(now);
+        let may = self.oldest_of_full_minute(now, limits).is_none();
         if may {
-            self.count(now);
+            self.planned = None;
+            self.attempts.push_back(now);
         }
         may
     }
 
-    /// SS7: if an attempt at `at` would exceed the budget of some minute, the first of the attempts in its way.
-    fn oldest_blocking_attempt(&self, at: Instant, limits: &Limits) -> Option<Instant> {
-        let is_near = |attempt: &&Instant| **attempt + MINUTE > at && **attempt < at + MINUTE;
-        let mut near = self.attempts.iter().filter(is_near);
-        let first = near.next().copied();
+    /// SS7: the oldest attempt of the minute before `at`, if that minute has room for no more attempts.
+    fn oldest_of_full_minute(&self, at: Instant, limits: &Limits) -> Option<Instant> {
         let most = usize::try_from(limits.reconnects.max(1)).unwrap_or(usize::MAX);
-        first.filter(|_| 1 + near.count() >= most)
+        let oldest = *self.attempts.get(self.attempts.len().checked_sub(most)?)?;
+        Some(oldest).filter(|oldest| *oldest + MINUTE > at)
     }
 
-    fn count(&mut self, at: Instant) {
-        let place = self.attempts.partition_point(|attempt| *attempt <= at);
-        self.attempts.insert(place, at);
-    }
-
-    fn forget_before(&mut self, now: Instant) {
+    /// Counts the planned attempt, if its time has come, and forgets those of earlier minutes.
+    fn count_until(&mut self, now: Instant) {
+        if let Some(planned) = self.planned.take_if(|planned| *planned <= now) {
+            self.attempts.push_back(planned);
+        }
         while self.attempts.front().is_some_and(|attempt| *attempt + MINUTE <= now) {
             self.attempts.pop_front();
         }
@@ -140,13 +141,13 @@ mod tests {
     fn attempts_of_earlier_minutes_are_not_kept() {
         let (limits, mut backoff, start) = (Limits::default(), Backoff::new(), Instant::START);
         for minute in 0..100 {
-            assert!(backoff.may_try_now(&limits, start + minute * MINUTE));
+            assert!(backoff.try_count_attempt(&limits, start + minute * MINUTE));
             assert_eq!(backoff.attempts.len(), 1);
         }
         let (mut backoff, mut jitter) = (Backoff::new(), Jitter::new(7));
         for hour in 0..100 {
             backoff.next(None, &limits, &mut jitter, start + hour * 60 * MINUTE);
-            assert_eq!(backoff.attempts.len(), 1);
+            assert_eq!(backoff.attempts.len(), 0);
         }
     }
 
@@ -154,13 +155,24 @@ mod tests {
     fn attempts_that_are_a_minute_apart_are_not_of_one_minute() {
         let limits = Limits { reconnects: 1, ..Limits::default() };
         let start = Instant::START;
-        for (apart, is_in_the_way) in [(MINUTE, false), (Duration::from_nanos(59_999_999_999), true)] {
+        for (apart, may) in [(MINUTE, true), (Duration::from_nanos(59_999_999_999), false)] {
             let mut backoff = Backoff::new();
-            backoff.count(start + apart);
-            for at in [start, start + 2 * apart] {
-                assert_eq!(backoff.oldest_blocking_attempt(at, &limits).is_some(), is_in_the_way, "{apart:?}");
-            }
+            assert!(backoff.try_count_attempt(&limits, start));
+            assert_eq!(backoff.try_count_attempt(&limits, start + apart), may, "{apart:?}");
         }
+    }
+
+    #[test]
+    fn an_attempt_that_replaces_the_planned_one_counts_once_and_one_that_is_refused_not_at_all() {
+        let (limits, start) = (Limits { reconnects: 2, ..Limits::default() }, Instant::START);
+        let (mut backoff, mut jitter) = (Backoff::new(), Jitter::new(7));
+        let planned = start + backoff.next(None, &limits, &mut jitter, start);
+        assert!(backoff.try_count_attempt(&limits, start) && backoff.try_count_attempt(&limits, start));
+        assert!((0..100).all(|_| !backoff.try_count_attempt(&limits, planned)));
+        let again = planned + backoff.next(None, &limits, &mut jitter, planned);
+        assert_eq!(again, start + MINUTE);
+        assert!((0..100).all(|_| !backoff.try_count_attempt(&limits, again - Duration::from_nanos(1))));
+        assert!(backoff.try_count_attempt(&limits, again));
     }
 
     #[test]
@@ -174,14 +186,16 @@ mod tests {
                 backoff.reset();
                 let asked = if on_demand { 5 * FIRST } else { Duration::ZERO };
                 let planned = now + backoff.next(Some(asked), &limits, &mut jitter, now);
-                // Also tries every second, until the planned attempt is due.
-                while on_demand && now + FIRST < planned {
+                // Also tries every second, until an attempt is made instead of the planned one or that is due.
+                now = loop {
                     now += FIRST;
-                    if backoff.may_try_now(&limits, now) {
-                        attempts.push(now);
+                    if !on_demand || now >= planned {
+                        break planned;
                     }
-                }
-                now = planned;
+                    if backoff.try_count_attempt(&limits, now) {
+                        break now;
+                    }
+                };
                 attempts.push(now);
             }
             for window in attempts.windows(most + 1) {

@@ -63,6 +63,12 @@ impl<K: Ord + Copy> Deadlines<K> {
         self.by_key.contains_key(&key)
     }
 
+    /// The deadline of a timer; `None` if it is not set.
+    #[must_use]
+    pub fn get(&self, key: K) -> Option<Instant> {
+        self.by_key.get(&key).copied()
+    }
+
     /// Removes all timers.
     pub fn clear_all(&mut self) {
         self.by_time.clear();

@@ -105,6 +105,11 @@ impl<T> Incoming<T> {
         self.open.get_mut(&key).map(|asked| &mut asked.about)
     }
 
+    /// What is stored for each request.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.open.values().map(|asked| &asked.about)
+    }
+
     pub(crate) fn keys(&self) -> Vec<TicketKey> {
         self.open.keys().copied().collect()
     }

@@ -13,7 +13,7 @@
 //! (RP16). The table updates its indices and sums itself. The deadline of each request is in the caller's set of timers,
 //! in which a [`RequestKey`] becomes a key of the caller.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::ops::Bound;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Request, RequestId};
 use crate::conversation::deadlines::Deadlines;
+use crate::conversation::given_up::GivenUp;
 use crate::conversation::keys::{RequestKey, SessionKey, TicketKey};
 use crate::error::UsageError;
 use crate::spec::meta::stamp;
@@ -345,6 +346,18 @@ impl<P> Outgoing<P> {
         }
     }
 
+    /// Sets the deadline of a request as if it were made now: the time before does not count.
+    pub(crate) fn restart<K: From<RequestKey> + Ord + Copy>(
+        &self,
+        key: RequestKey,
+        deadlines: &mut Deadlines<K>,
+        now: Instant,
+    ) {
+        if let Some(request) = self.requests.get(&key) {
+            deadlines.set(key.into(), now + request.timeout);
+        }
+    }
+
     /// Sets the deadline of a request to the maximum while the peer waits for an answer, which a person may have to give
     /// (TO-04).
     pub(crate) fn extend_to_latest<K: From<RequestKey> + Ord + Copy>(
@@ -427,7 +440,7 @@ impl<P> Outgoing<P> {
         let Some(wire) = RequestKey::from_wire(id, self.session) else { return Match::Unknown };
         match self.owner(wire) {
             Some(request) => Match::Open(request),
-            None if self.given_up.keys.contains(&wire) => Match::Late,
+            None if self.given_up.contains(&wire) => Match::Late,
             None => Match::Unknown,
         }
     }
@@ -604,30 +617,6 @@ impl Indices {
     }
 }
 
-/// The latest keys of requests that were given up but may still be answered.
-#[derive(Debug)]
-struct GivenUp {
-    keys: BTreeSet<RequestKey>,
-    order: VecDeque<RequestKey>,
-    limit: usize,
-}
-
-impl GivenUp {
-    const fn new(limit: usize) -> Self {
-        Self { keys: BTreeSet::new(), order: VecDeque::new(), limit }
-    }
-
-    fn insert(&mut self, key: RequestKey) {
-        self.keys.insert(key);
-        self.order.push_back(key);
-        if self.order.len() > self.limit {
-            if let Some(oldest) = self.order.pop_front() {
-                self.keys.remove(&oldest);
-            }
-        }
-    }
-}
-
 /// How an incoming response is classified by its id.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Match {
@@ -647,7 +636,11 @@ pub(crate) fn progress_token(params: Option<&Json>) -> Option<RequestId> {
 
 /// Parameters must be an object (JR-12).
 pub(crate) fn check_params(params: Option<&Json>) -> Result<(), UsageError> {
-    if params.is_some_and(|params| !params.is_object()) { Err(UsageError::ParamsNotAnObject) } else { Ok(()) }
+    if params.is_some_and(|params| !params.is_object()) {
+        Err(UsageError::NotAnObject { what: "the value of params" })
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Sorts the events of a client by who receives them.
 
 use super::{Change, Error, Observation};
-use crate::client::{CloseReason, DetectedEra, Event, Outcome, Scope, SubscriptionKey, Unavailable};
+use crate::client::{Challenged, CloseReason, DetectedEra, Event, Outcome, Scope, SubscriptionKey, Unavailable};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::Notification;
 use crate::conversation::keys::{RequestKey, Ticket, TicketKey};
@@ -24,6 +24,8 @@ pub enum ClientEvent {
     Refused(Unavailable),
     /// For a log: the session was lost, and is being opened again.
     SessionLost,
+    /// For the driver: the server demands authorization, and messages wait for it.
+    Challenged(Challenged),
     /// For the driver: the connection has ended.
     Closed(CloseReason),
     /// For the caller of a request: its outcome.
@@ -111,6 +113,7 @@ impl ClientEvent {
                 changed(subscription, Change::Ended(Error::result_of(outcome, server)))
             }
             Event::RequestWaits { limit } => Self::Observed(Observation::RequestWaits { limit }),
+            Event::Challenged(challenged) => Self::Challenged(challenged),
             Event::Faulted(fault) => Self::Observed(Observation::Faulted(fault)),
             Event::QuirkObserved(quirk) => Self::Observed(Observation::QuirkObserved(quirk)),
             Event::Closed(reason) => Self::Closed(reason),

@@ -95,7 +95,7 @@ impl IncomingRequest {
         self.context.client_info.as_ref()
     }
 
-    /// The principal that sent the request or opened its session, if the driver authenticated it.
+    /// The principal that sent the request, with the scopes of this request, if the driver authenticated it.
     #[must_use]
     pub const fn principal(&self) -> Option<&Principal> {
         self.context.principal.as_ref()

@@ -1,12 +1,29 @@
 //! Events of a client that need no answer.
 
+use std::fmt;
+
 use crate::client::{NotRestored, Unavailable};
 use crate::codec::json::Json;
 use crate::error::{Fault, Quirk};
 use crate::spec::Method;
 
 /// An event of a client that needs no answer: the connection was lost or made again, or the server deviated from the
-/// protocol.
+/// protocol. Its text is for a log: it contains no payload.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::client::Unavailable;
+/// use mcp_proto::driver::{Observation, Severity};
+/// use mcp_proto::{ErrorObject, Quirk};
+///
+/// let quirk = Observation::QuirkObserved(Quirk::ByteOrderMark);
+/// assert_eq!(quirk.to_string(), "the server begins a body with a byte order mark");
+/// assert_eq!(quirk.severity(), Severity::Debug);
+/// let error = Observation::Unavailable(Unavailable::Error(ErrorObject::new(-32603, "a secret")));
+/// assert_eq!(error.to_string(), "there is no connection now: the server answered with error -32603");
+/// assert_eq!(error.severity(), Severity::Warning);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observation {
@@ -37,7 +54,53 @@ pub enum Observation {
     QuirkObserved(Quirk),
 }
 
+/// How important an observation is for the operator of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// For the diagnosis of a server.
+    Debug,
+    /// The client has handled it.
+    Info,
+    /// Requests may fail or wait because of it, or settings have no effect.
+    Warning,
+}
+
+impl fmt::Display for Observation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Reconnected => f.write_str("the session was opened again"),
+            Self::NotRestored { method, reason, .. } => {
+                write!(f, "{method} is not in effect in the new session: {reason}")
+            }
+            Self::RequestWaits { limit } => {
+                write!(
+                    f,
+                    "a request waits: {limit} are with the server, which is as many as `Limits::exchanges` allows"
+                )
+            }
+            Self::Unavailable(Unavailable::Error(error)) => {
+                write!(f, "there is no connection now: the server answered with error {}", error.code())
+            }
+            Self::Unavailable(Unavailable::Failed(reason)) => {
+                write!(f, "there is no connection now: {}", reason.describe("the server"))
+            }
+            Self::Faulted(fault) => write!(f, "fault: {fault}"),
+            Self::QuirkObserved(quirk) => write!(f, "the server {quirk}"),
+        }
+    }
+}
+
 impl Observation {
+    /// How important it is for the operator of the client.
+    #[must_use]
+    pub const fn severity(&self) -> Severity {
+        match self {
+            Self::NotRestored { .. } | Self::RequestWaits { .. } | Self::Unavailable(_) => Severity::Warning,
+            Self::Reconnected | Self::Faulted(_) => Severity::Info,
+            Self::QuirkObserved(_) => Severity::Debug,
+        }
+    }
+
     /// The size of its parameters in bytes, for a queue with a limit.
     #[must_use]
     pub fn weight(&self) -> usize {
@@ -48,6 +111,39 @@ impl Observation {
             | Self::Unavailable(_)
             | Self::Faulted(_)
             | Self::QuirkObserved(_) => 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Failed;
+
+    #[test]
+    fn observations_have_a_text_and_a_severity() {
+        let (method, params) = (Method::from("logging/setLevel"), Some(Json::from("a secret")));
+        let reason = NotRestored::NotKept { limit: 7 };
+        for (observation, text, severity) in [
+            (Observation::Reconnected, "the session was opened again", Severity::Info),
+            (
+                Observation::NotRestored { method, params, reason },
+                "logging/setLevel is not in effect in the new session: only 7 bytes of such settings are kept",
+                Severity::Warning,
+            ),
+            (
+                Observation::RequestWaits { limit: 3 },
+                "a request waits: 3 are with the server, which is as many as `Limits::exchanges` allows",
+                Severity::Warning,
+            ),
+            (
+                Observation::Unavailable(Unavailable::Failed(Failed::Closed)),
+                "there is no connection now: the connection to the server was closed",
+                Severity::Warning,
+            ),
+            (Observation::Faulted(Fault::UnknownEvent), "fault: an event of an unknown type", Severity::Info),
+        ] {
+            assert_eq!((&*observation.to_string(), observation.severity()), (text, severity));
         }
     }
 }

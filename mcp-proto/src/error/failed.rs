@@ -122,6 +122,13 @@ pub enum Failed {
         /// `Limits::held`, in bytes.
         limit: usize,
     },
+    /// The server demands authorization, which the message has waited for in vain. It was not processed.
+    NotAuthorized {
+        /// The answer with the demand, which another message may have received.
+        refusal: Refusal,
+        /// Why there is no authorization, and what to do about it. It may contain a URL to open.
+        reason: Box<str>,
+    },
     /// The connection was closed before the response arrived.
     Closed,
 }
@@ -172,6 +179,9 @@ impl Failed {
                 "{peer} sends more than {limit} bytes of answers at one time; make fewer requests at one time, or \
                  allow for more bytes"
             ),
+            Self::NotAuthorized { refusal, reason } => {
+                format!("{peer} requires authorization, as its answer {} states: {reason}", refusal.status)
+            }
             Self::Closed => format!("the connection to {peer} was closed"),
         }
     }
@@ -209,6 +219,7 @@ impl Failed {
             Self::NotInRevision { .. } => "not_in_revision",
             Self::QueueFull { .. } => "queue_full",
             Self::NoRoom { .. } => "no_room",
+            Self::NotAuthorized { .. } => "not_authorized",
             Self::Closed => "closed",
         }
     }
@@ -217,7 +228,7 @@ impl Failed {
     #[must_use]
     pub const fn status(&self) -> Option<StatusCode> {
         match self {
-            Self::Refused(refusal) => Some(refusal.status),
+            Self::Refused(refusal) | Self::NotAuthorized { refusal, .. } => Some(refusal.status),
             Self::NoAnswer { status } => Some(*status),
             Self::TimedOut { .. }
             | Self::Cancelled

@@ -1,5 +1,7 @@
 //! Mistakes of the application.
 
+use std::io::{Error, ErrorKind};
+
 use crate::client::InvalidUrl;
 use crate::spec::{Method, ProtocolVersion};
 
@@ -18,6 +20,21 @@ pub enum UsageError {
     /// The URL of the server cannot be used.
     #[error("the URL of the server {0}")]
     Endpoint(InvalidUrl),
+    /// The id of a client cannot be this URL (OA-R-02).
+    #[error("the URL of the client's metadata must begin with https:// and have a path without '.' and '..'")]
+    ClientMetadataUrl,
+    /// A parameter of authorization requests is one that the flow sets itself (OA-Q-06).
+    #[error("this parameter of authorization requests is set by the sign-in itself, or has no name")]
+    AuthorizationParameter,
+    /// The issuer of an authorization server is not a URL that a client may use.
+    #[error("the URL of the authorization server {0}")]
+    AuthorizationServer(InvalidUrl),
+    /// The metadata of a protected resource name no authorization server.
+    #[error("a protected resource must name at least one authorization server")]
+    NoAuthorizationServer,
+    /// A scope has characters that no scope may have, or is `offline_access` (OA-Z-01).
+    #[error("a scope must be visible ASCII text without quotes and backslashes, and not 'offline_access'")]
+    Scope,
     /// The name of a header is empty or has invalid characters.
     #[error("a header name may hold only ASCII letters, digits and the characters !#$%&'*+-.^_`|~")]
     HeaderName,
@@ -36,6 +53,15 @@ pub enum UsageError {
         /// Its name.
         name: Box<str>,
     },
+    /// The access token is empty, too long, or has characters that a header with credentials cannot have.
+    #[error("the access token cannot be sent: it must consist of 1 to {limit} visible ASCII characters")]
+    AccessToken {
+        /// The most characters of a token.
+        limit: usize,
+    },
+    /// The value that stands for the access token in proofs is not a SHA-256 value in Base64url (RFC 9449, section 4.2).
+    #[error("the hash of the access token must be a SHA-256 value: 43 characters of Base64url")]
+    AccessTokenHash,
     /// `connect` was not called yet, or the session is not open yet. For a server: the client cannot receive requests
     /// now, for example because it has not sent `notifications/initialized` (LC-10).
     #[error("not connected; connect first")]
@@ -72,8 +98,11 @@ pub enum UsageError {
     },
     /// Parameters, a subscription filter, capabilities, or the information about a client or server are not a JSON
     /// object (JR-12).
-    #[error("parameters must be a JSON object")]
-    ParamsNotAnObject,
+    #[error("{what} must be a JSON object")]
+    NotAnObject {
+        /// What is not an object.
+        what: &'static str,
+    },
     /// The code is reserved for the protocol in this revision (RP15).
     #[error("the error code {code} is reserved for the protocol; choose one outside -32768 to -32000")]
     ReservedErrorCode {
@@ -103,4 +132,11 @@ pub enum UsageError {
         /// The revision in use.
         version: ProtocolVersion,
     },
+}
+
+/// For the functions of drivers that do I/O: the kind is [`ErrorKind::InvalidInput`].
+impl From<UsageError> for Error {
+    fn from(error: UsageError) -> Self {
+        Self::new(ErrorKind::InvalidInput, error)
+    }
 }

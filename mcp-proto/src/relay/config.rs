@@ -35,7 +35,7 @@ pub struct Config {
     /// How long requests in flight may still be answered after the client has closed its stream (FR15). Default 5 s.
     pub drain_timeout: Duration,
     /// How long the relay tries again to deliver a message that was certainly not delivered, before the client receives
-    /// an error. Default 2 s.
+    /// an error. It replaces [`HttpConfig::redelivery`](mcp_proto::client::HttpConfig::redelivery). Default 2 s.
     pub redelivery: Duration,
     /// How long a call stays open at a legacy server while the relay waits for the modern client's retry with the
     /// required input (BR-M-03). Default 10 min.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_proto::Json;
 use mcp_proto::Method;
 use mcp_proto::StdioAction;
-use mcp_proto::client::{CloseReason, NotRestored, Unavailable};
+use mcp_proto::client::{Challenged, CloseReason, NotRestored, Unavailable};
 use mcp_proto::machine::Weight;
 use mcp_proto::spec::{Era, ProtocolVersion};
 use mcp_proto::{Failed, Fault, Quirk, UsageError};
@@ -20,7 +20,8 @@ pub enum Action<A> {
     Server(A),
 }
 
-/// What a relay reports to the application, for example for logging. No event requires a reaction.
+/// What a relay reports to the application, for example for logging. No event requires a reaction, except
+/// [`Event::Challenged`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -50,9 +51,11 @@ pub enum Event {
     /// The session was lost and is being opened again.
     SessionLost,
     /// A resource subscription or log level that the client has set is not in effect at the server: it could not be
-    /// restored after the session was lost, or could not be set at all where the relay joins two eras.
+    /// restored after the session was lost, or could not be set at all where the relay joins two eras. Or the
+    /// subscription to changes that the relay opens for a legacy client has ended.
     NotInEffect {
-        /// The method of the request that sets it: `resources/subscribe` or `logging/setLevel`.
+        /// The method of the request that sets it: `resources/subscribe`, `logging/setLevel` or
+        /// `subscriptions/listen`.
         method: Method,
         /// The reason.
         reason: NotRestored,
@@ -63,6 +66,10 @@ pub enum Event {
         /// The maximum number of requests that can be open at the server at one time.
         limit: usize,
     },
+    /// The server demands authorization, and messages wait for it. This is the only event that requires a reaction:
+    /// [`Relay::authorize`](super::Relay::authorize) or
+    /// [`Relay::refuse_authorization`](super::Relay::refuse_authorization).
+    Challenged(Challenged),
     /// A request got no answer; the client received an error instead.
     Failed(Failed),
     /// A notification could not be forwarded.
@@ -107,6 +114,7 @@ impl<A: Weight> Weight for Action<A> {
 
 impl Weight for Event {
     fn weight(&self) -> usize {
-        size_of::<Self>()
+        let challenges = if let Self::Challenged(challenged) = self { challenged.weight() } else { 0 };
+        size_of::<Self>() + challenges
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::Event;
 use super::convert;
 use super::in_flight::{ToClient, ToServer};
 use super::sides::Sides;
@@ -11,7 +12,7 @@ use mcp_proto::Failed;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::ProtocolVersion;
-use mcp_proto::client::{self, ClientTransport, Outcome, SubscriptionKey};
+use mcp_proto::client::{self, ClientTransport, NotRestored, Outcome, SubscriptionKey};
 use mcp_proto::spec::meta::{LOG_LEVEL, RequestMeta, stamp};
 use mcp_proto::spec::{List, Method, SettingChange, code};
 use mcp_proto::{ErrorObject, Notification};
@@ -20,12 +21,14 @@ use mcp_proto::{RequestKey, Ticket, TicketKey};
 /// What the relay stores for the client (BR-L-02).
 #[derive(Debug)]
 pub(super) struct LegacyClient {
-    /// Whether the server announces changes of each of the lists.
-    lists: [bool; 3],
+    /// The lists of which the server announces changes.
+    lists: Vec<List>,
     /// The resources that the client has subscribed to.
     uris: Watched,
     /// The subscription that is in effect at the server.
     subscription: Option<SubscriptionKey>,
+    /// The server has ended the subscription. It is opened again with the client's next request.
+    is_lost: bool,
     /// Its replacement, until that is acknowledged; `waiting` holds the client's requests until then (BR-L-04).
     next: Option<SubscriptionKey>,
     waiting: Vec<(Ticket, Arc<str>)>,
@@ -38,8 +41,8 @@ impl LegacyClient {
             let flag = capabilities.first_member(name).and_then(|capability| capability.first_member("listChanged"));
             flag.is_some_and(|flag| flag.as_bytes() == b"true")
         };
-        let lists = List::ALL.map(|list| changes(list.capability()));
-        Self { lists, uris: Watched::default(), subscription: None, next: None, waiting: Vec::new() }
+        let lists = List::ALL.iter().copied().filter(|list| changes(list.capability())).collect();
+        Self { lists, uris: Watched::default(), subscription: None, is_lost: false, next: None, waiting: Vec::new() }
     }
 
     /// The filter of `subscriptions/listen`; `None` if there is nothing to subscribe to.
@@ -48,7 +51,7 @@ impl LegacyClient {
         if let Some(uris) = self.uris.to_json() {
             filter = filter.with_member("resourceSubscriptions", &uris);
         }
-        for (list, _) in List::ALL.into_iter().zip(self.lists).filter(|(_, changes)| *changes) {
+        for list in &self.lists {
             filter = filter.with_member(list.filter_member(), &Json::from(true));
         }
         (filter != Json::empty_object()).then_some(filter)
@@ -73,6 +76,9 @@ impl LegacyClient {
         if RequestMeta::read(params.as_ref()).is_claimed {
             let text = "the client has begun with initialize, and its session has one revision";
             return sides.respond(ticket, Err(ErrorObject::new(code::INVALID_REQUEST, text)), now);
+        }
+        if self.is_lost && self.next.is_none() {
+            self.listen_anew(sides, now);
         }
         let setting = method.facts().changes_setting;
         if let Some(SettingChange::Subscribe | SettingChange::Unsubscribe) = setting {
@@ -141,6 +147,9 @@ impl LegacyClient {
         if let Some(old) = self.subscription.replace(subscription) {
             sides.client.unlisten(old, now);
         }
+        if std::mem::take(&mut self.is_lost) {
+            self.report_gap(sides, now);
+        }
         let honoured = filter.first_member("resourceSubscriptions").unwrap_or(Json::empty_object());
         // A server may list resources that were not requested.
         let asked: BTreeSet<&str> = waiting.iter().map(|(_, uri)| &**uri).collect();
@@ -167,11 +176,21 @@ impl LegacyClient {
     ) {
         if self.subscription == Some(subscription) {
             self.subscription = None;
+            self.is_lost = true;
+            report_not_in_effect(sides, outcome);
         }
         if self.next != Some(subscription) {
             return;
         }
         self.next = None;
+        if let Outcome::Error(_) = outcome {
+            // The server would refuse it again.
+            self.is_lost = false;
+        }
+        // Otherwise, the error that the client receives states it, or the earlier subscription stays in effect.
+        if self.subscription.is_none() && self.waiting.is_empty() {
+            report_not_in_effect(sides, outcome);
+        }
         let error = match outcome {
             Outcome::Error(error) => convert::error_to_legacy(&Method::RESOURCES_SUBSCRIBE, error, version(sides)),
             Outcome::Failed(reason) => sides.error_for(reason),
@@ -188,8 +207,7 @@ impl LegacyClient {
     }
 
     fn report_gap<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
-        let lists = List::ALL.into_iter().zip(self.lists).filter(|(_, changes)| *changes);
-        let lists = lists.map(|(list, _)| Notification::new(list.notification()));
+        let lists = self.lists.iter().map(|list| Notification::new(list.notification()));
         let resources = self.uris.iter().map(|uri| {
             let params = Json::empty_object().with_member("uri", &Json::from(&**uri));
             Notification::with_params(Method::RESOURCES_UPDATED, params)
@@ -203,6 +221,17 @@ impl LegacyClient {
     pub(super) fn on_cancelled(&mut self, ticket: TicketKey) {
         self.waiting.retain(|(waiting, _)| waiting.key() != ticket);
     }
+}
+
+/// Reports that the subscription has ended with this outcome, unless the whole connection has ended.
+fn report_not_in_effect<T: ClientTransport>(sides: &mut Sides<T>, outcome: &Outcome) {
+    let reason = match outcome {
+        Outcome::Failed(Failed::Closed) => return,
+        Outcome::Error(error) => NotRestored::Error(error.clone()),
+        Outcome::Failed(reason) => NotRestored::Failed(reason.clone()),
+        Outcome::Result(_) => NotRestored::Failed(Failed::EndedByServer),
+    };
+    sides.out.report(Event::NotInEffect { method: Method::SUBSCRIPTIONS_LISTEN, reason });
 }
 
 /// Answers the client with the outcome of its request.

@@ -217,18 +217,15 @@ impl ModernClient {
             Continuation::Open(request) => {
                 let token = params.first_member("_meta").and_then(|meta| meta.first_member("progressToken"));
                 let token = token.map(|token| token.detached_from(params.len()));
-                sides
-                    .in_flight
-                    .insert_to_server(request, ToServer { bytes, name, token, ..ToServer::new(ticket, method) });
+                let params = convert::request_to_legacy(params);
+                let bytes = bytes.max(params.len());
+                let forwarded = ToServer { bytes, params: Some(params), name, token, ..ToServer::new(ticket, method) };
+                sides.in_flight.insert_to_server(request, forwarded);
             }
             Continuation::Answered(answer) => sides.respond(ticket, answer, now),
             Continuation::Again(params) => {
-                sides.send_to_server(
-                    ToServer { name, ..ToServer::new(ticket, method) },
-                    params,
-                    || self.parked.held(),
-                    now,
-                );
+                let forwarded = ToServer { params: params.clone(), name, ..ToServer::new(ticket, method) };
+                sides.send_to_server(forwarded, params, || self.parked.held(), now);
             }
         }
     }

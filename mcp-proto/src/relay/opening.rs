@@ -169,8 +169,7 @@ impl<T: ClientTransport> Relay<T> {
             } else if is_last_request {
                 self.on_initialize(ticket, params.unwrap_or(Json::empty_object()), now);
             } else if initialize.is_some() || method == Method::INITIALIZE {
-                let error =
-                    ErrorObject::new(code::INVALID_REQUEST, "the connection was begun in another way meanwhile");
+                let error = ErrorObject::new(code::INVALID_REQUEST, "the client has restarted the handshake");
                 self.sides.respond(ticket, Err(error), now);
             } else if !is_stateless {
                 self.sides.server.handle_again(ticket, method, params, now);

@@ -182,7 +182,7 @@ impl ParkedCalls {
             sides.client.answer(ticket, Err(error), now);
         }
         if let Continuation::Open(request) = parked.continuation {
-            sides.client.cancel(request, Some("its client did not come back with what was asked for"), now);
+            sides.client.cancel(request, Some("the client did not retry with the required input"), now);
         }
     }
 }

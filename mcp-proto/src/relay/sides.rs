@@ -1,7 +1,5 @@
 //! The two sides of a relay, and what every way of joining them does: answer, ask, notify and report.
 
-use std::fmt;
-
 use super::in_flight::InFlight;
 use super::{Action, Event};
 use mcp_proto::Excerpt;
@@ -26,13 +24,6 @@ pub(super) struct Sides<T: ClientTransport> {
     pub(super) in_flight: InFlight,
     pub(super) limits: Limits,
     pub(super) out: Outbox<Action<T::Action>, Event>,
-}
-
-/// Shows only counts, because the state contains payloads.
-impl<T: ClientTransport> fmt::Debug for Sides<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Sides").field("in_flight", &self.server.requests_in_flight()).finish_non_exhaustive()
-    }
 }
 
 impl<T: ClientTransport> Sides<T> {
@@ -100,7 +91,7 @@ impl<T: ClientTransport> Sides<T> {
         if let Some(status) = reason.status() {
             data = data.with_member("status", &Json::from(i64::from(status.as_u16())));
         }
-        if let Failed::Refused(refusal) = reason {
+        if let Failed::Refused(refusal) | Failed::NotAuthorized { refusal, .. } = reason {
             let shown: Vec<_> = refusal.challenges().collect();
             let shown: Vec<_> = shown.iter().map(Excerpt::as_str).collect();
             if !shown.is_empty() {

@@ -4,10 +4,11 @@ use super::Event;
 use super::session::{InboundRequest, Phase, Purpose, Session};
 use super::shared::Shared;
 use super::transport::{Kind, ReplyTo, ServerTransport};
-use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
+use crate::conversation::call::Call;
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
+use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::{self, NewRequest};
 use crate::error::{Failed, UsageError};
 use crate::spec::Method;
@@ -74,7 +75,7 @@ impl Session {
     pub(super) fn on_answer_timeout<T: ServerTransport>(&mut self, request: RequestKey, shared: &mut Shared<'_, T>) {
         let Some(waiting) = self.outgoing.get(request) else { return };
         let reason = Failed::TimedOut { after: waiting.timeout };
-        let params = Json::empty_object().with_member("reason", &Json::from("timed out"));
+        let params = cancellation::params(Some("timed out"));
         self.give_up(request, reason, &params, shared);
     }
 
@@ -85,24 +86,34 @@ impl Session {
         params: &Json,
         shared: &mut Shared<'_, T>,
     ) {
-        let Some(waiting) = self.outgoing.give_up(request, shared.timers) else { return };
-        let asking = waiting.purpose.ticket().and_then(|ticket| self.incoming.get_mut(ticket));
+        let ticket = self.outgoing.get(request).and_then(|waiting| waiting.purpose.ticket());
+        let asking = ticket.and_then(|ticket| self.incoming.get_mut(ticket));
         let reply_to = asking.map_or(ReplyTo::Stream, |asking| {
             asking.asked.remove(&request);
             asking.source.reply_to
         });
-        shared.write(&cancellation::notice(request, params), self.route(reply_to, Kind::Message));
-        self.on_outcome(request, waiting.purpose, Outcome::Failed(reason), shared);
+        self.cancel_own(request, reply_to, reason, params, shared);
     }
 
     /// Cancels all requests to the client that relate to a request that has ended.
     pub(super) fn give_up_asked<T: ServerTransport>(&mut self, ended: &InboundRequest, shared: &mut Shared<'_, T>) {
         for request in &ended.asked {
-            let Some(waiting) = self.outgoing.give_up(*request, shared.timers) else { continue };
-            let route = self.route(ended.source.reply_to, Kind::Message);
-            shared.write(&cancellation::notice(*request, &Json::empty_object()), route);
-            self.on_outcome(*request, waiting.purpose, Outcome::Failed(Failed::Cancelled), shared);
+            self.cancel_own(*request, ended.source.reply_to, Failed::Cancelled, &Json::empty_object(), shared);
         }
+    }
+
+    /// Cancels a request to the client that was sent on `reply_to`, and ends it.
+    fn cancel_own<T: ServerTransport>(
+        &mut self,
+        request: RequestKey,
+        reply_to: ReplyTo,
+        reason: Failed,
+        params: &Json,
+        shared: &mut Shared<'_, T>,
+    ) {
+        let Some(waiting) = self.outgoing.give_up(request, shared.timers) else { return };
+        shared.write(&cancellation::notice(request, params), self.route(reply_to, Kind::Message));
+        self.on_outcome(request, waiting.purpose, Outcome::Failed(reason), shared);
     }
 
     pub(super) fn finish<T: ServerTransport>(

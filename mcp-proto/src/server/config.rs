@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;
-use crate::spec::{ProtocolVersion, SupportedVersions};
+use crate::spec::ProtocolVersion;
 
 /// The configuration of a server. The fields may be set one by one.
 ///
@@ -93,27 +93,29 @@ impl Config {
     }
 
     pub(crate) fn check(&self) -> Result<(), UsageError> {
-        if !self.server_info.is_object() || !self.capabilities.is_object() {
-            return Err(UsageError::ParamsNotAnObject);
+        for (value, what) in [(&self.server_info, "server_info"), (&self.capabilities, "capabilities")] {
+            if !value.is_object() {
+                return Err(UsageError::NotAnObject { what });
+            }
         }
         self.limits.check()
     }
 
     /// The revisions that are served. If `versions` is empty, this is the newest one that has sessions.
-    pub(crate) fn supported(&self) -> SupportedVersions {
+    pub(crate) fn supported(&self) -> &[ProtocolVersion] {
         match &*self.versions {
-            [] => SupportedVersions::new(&[ProtocolVersion::LATEST_LEGACY]),
-            versions => SupportedVersions::new(versions),
+            [] => &[ProtocolVersion::LATEST_LEGACY],
+            versions => versions,
         }
     }
 
     /// Whether sessions are served, which begin with `initialize`.
     pub(crate) fn serves_sessions(&self) -> bool {
-        self.versions.is_empty() || !self.versions.iter().all(|version| version.is_stateless())
+        !self.supported().iter().all(|version| version.is_stateless())
     }
 
     pub(crate) fn serves_stateless(&self) -> bool {
-        self.versions.iter().any(|version| version.is_stateless())
+        self.supported().iter().any(|version| version.is_stateless())
     }
 
     pub(crate) fn declares(&self, capability: &str) -> bool {
@@ -129,7 +131,7 @@ impl Config {
     /// The requested revision if it is served (LC-04), else the newest served one (LC-05), never one of the modern era
     /// (ER-46).
     pub(crate) fn negotiate(&self, asked: &str) -> ProtocolVersion {
-        let sessions = || self.versions.iter().copied().filter(|version| !version.is_stateless());
+        let sessions = || self.supported().iter().copied().filter(|version| !version.is_stateless());
         let asked = ProtocolVersion::from_text(asked).filter(|asked| sessions().any(|version| version == *asked));
         let newest = sessions().max().unwrap_or(ProtocolVersion::LATEST_LEGACY);
         asked.unwrap_or(newest)
@@ -158,6 +160,12 @@ pub(super) enum Handling {
 
 impl Handling {
     pub(super) const fn config(&self) -> &Config {
+        match self {
+            Self::PassThrough(config) | Self::Serving(config) => config,
+        }
+    }
+
+    pub(super) const fn config_mut(&mut self) -> &mut Config {
         match self {
             Self::PassThrough(config) | Self::Serving(config) => config,
         }
@@ -208,7 +216,7 @@ mod tests {
             let mut config = Config::new("s", "1");
             assert_eq!(config.check(), Ok(()));
             change(&mut config, text());
-            assert_eq!(config.check(), Err(UsageError::ParamsNotAnObject));
+            assert!(matches!(config.check(), Err(UsageError::NotAnObject { .. })));
         }
     }
 }

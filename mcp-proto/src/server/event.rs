@@ -1,9 +1,9 @@
 //! Events for the application of a server.
 
-use crate::client::{CloseReason, Outcome};
 use crate::codec::json::Json;
 use crate::conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
 use crate::conversation::outbox::Weight;
+use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::error::Fault;
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;

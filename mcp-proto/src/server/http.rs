@@ -19,6 +19,7 @@
 //! | `config` | the configuration |
 //! | `access` | hosts and origins |
 //! | `admission` | the checks of a request's head, in order |
+//! | `metadata` | serves the metadata of the protected resource |
 //! | `request_info` | what the driver states about a request besides its head |
 //! | `post` | messages that clients post |
 //! | `stateless` | stateless requests |
@@ -42,6 +43,7 @@ mod config;
 mod exchange;
 mod get;
 mod header_check;
+mod metadata;
 mod post;
 mod refusal;
 mod replay;
@@ -58,17 +60,17 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
 
+use super::Server;
 use super::shares::Holder;
-use super::transport::{Inbound, ServerTransport, TransportOutput};
-use super::{Server, Ticket};
+use super::transport::{Inbound, TransportOutput};
 use crate::Instant;
-use crate::client::CloseReason;
 use crate::codec::jsonrpc::{Frame, Request};
 use crate::codec::sse::encode_comment;
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::keys::SessionKey;
+use crate::conversation::outcome::CloseReason;
 use crate::limits::Limits;
-use crate::spec::SupportedVersions;
+use crate::spec::{SupportedVersions, UnreadableId};
 use crate::transport::{Transport, sealed};
 use admission::Plan;
 use annotated::AnnotatedTools;
@@ -199,8 +201,8 @@ impl Server<Http> {
         let held = self.usage.held;
         self.with_transport(now, |http, output| {
             if let Err(refusal) = http.exchanges.append(exchange, chunk, held, &http.limits) {
-                http.close_exchange(exchange, now);
-                http.refuse(exchange, refusal, output);
+                let unreadable_id = http.close_exchange(exchange, now).map(|closed| closed.unreadable_id());
+                http.refuse(exchange, refusal, unreadable_id.unwrap_or(UnreadableId::Null), output);
             }
         });
     }
@@ -235,23 +237,32 @@ impl Server<Http> {
         self.end_session(session, CloseReason::Local, now);
     }
 
+    /// Keeps connections free for requests (M4), at a driver that accepts at most this many connections: streams that
+    /// clients opened by GET take at most half of them, whatever [`HttpConfig::max_streams`] is, and subscriptions at
+    /// most a quarter, whatever [`Limits::subscriptions`](crate::Limits::subscriptions) is. A later call with more
+    /// connections has no effect.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::server::{Config, Http, HttpConfig, Server};
+    ///
+    /// let mut server = Server::new(Http::new(HttpConfig::new()), Config::new("my-tools", "1.0.0"))?;
+    /// server.limit_to_connections(100);
+    /// assert_eq!(server.config().limits.subscriptions, 25);
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    pub fn limit_to_connections(&mut self, connections: usize) {
+        let streams = &mut self.transport.config.max_streams;
+        *streams = connections.div_ceil(2).min(*streams);
+        let subscriptions = &mut self.handling.config_mut().limits.subscriptions;
+        *subscriptions = connections.div_ceil(4).min(*subscriptions);
+    }
+
     /// The number of open sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.transport.sessions.len()
-    }
-}
-
-impl<T: ServerTransport> Server<T> {
-    /// The head of the HTTP request that contained this request of the client; `None` on a byte stream, and after the
-    /// response has begun as a stream.
-    #[must_use]
-    pub fn request_head(&self, ticket: &Ticket) -> Option<&Parts> {
-        let http = self.transport.as_http()?;
-        match http.exchanges.get(ExchangeKey::from_reply(self.reply_to(ticket.key())?)?)? {
-            Exchange::Waiting { head, .. } => Some(head),
-            Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
-        }
     }
 }
 
@@ -262,7 +273,7 @@ impl Http {
         let plan = match planned {
             Ok(plan) => plan,
             Err(refusal) => {
-                self.refuse(key, refusal, output);
+                self.refuse(key, refusal, header_check::unreadable_id(&head.headers), output);
                 return key;
             }
         };
@@ -277,6 +288,13 @@ impl Http {
                     output.out.act(HttpAction::Continue { exchange: key });
                 }
             }
+            Plan::Metadata => {
+                if let Some(resource) = self.metadata_at(head.uri.path()) {
+                    let response = metadata::document(resource);
+                    self.act_response(key, response, output);
+                }
+            }
+            Plan::Preflight => self.act_response(key, metadata::preflight(), output),
             Plan::Get { session } => self.make_room_for_get_stream(key, session, info.holder(), output),
             Plan::Resume { session, after } => self.make_room_to_resume(key, session, after, info.holder(), output),
             Plan::OpenStream => self.make_room_for_two_endpoint_stream(key, info, output),
@@ -293,8 +311,13 @@ impl Http {
         let frame = Frame::parse(&body, &self.limits);
         match plan {
             Plan::Post { session } => self.on_post(exchange, session, frame, head, info, output),
-            Plan::PostMessage { session } => self.on_post_message(exchange, session, frame, output),
-            Plan::Get { .. } | Plan::Resume { .. } | Plan::OpenStream | Plan::Delete { .. } => {}
+            Plan::PostMessage { session } => self.on_post_message(exchange, session, frame, &info, output),
+            Plan::Get { .. }
+            | Plan::Resume { .. }
+            | Plan::OpenStream
+            | Plan::Delete { .. }
+            | Plan::Metadata
+            | Plan::Preflight => {}
         }
     }
 
@@ -315,9 +338,9 @@ impl Http {
     fn on_timer(&mut self, timer: Timer, output: &mut TransportOutput<'_, HttpAction>) {
         match timer {
             Timer::Body(exchange) => {
-                self.close_exchange(exchange, output.now);
+                let Some(closed) = self.close_exchange(exchange, output.now) else { return };
                 let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "the message did not come in time");
-                self.refuse(exchange, refusal, output);
+                self.refuse(exchange, refusal, closed.unreadable_id(), output);
             }
             Timer::KeepAlive(exchange) => {
                 let mut comment = Vec::new();

@@ -6,9 +6,9 @@ use super::shared::Shared;
 use super::subscriptions::uri_of;
 use super::transport::{Kind, ServerTransport};
 use super::{Config, Event, LoggingLevel};
-use crate::client::Outcome;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification, ParseError, Request, RequestId, Response, Subject};
+use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::Match;
 use crate::error::{Failed, Fault, InvalidResponse};
 use crate::spec::meta::RequestMeta;
@@ -115,7 +115,7 @@ impl Session {
     fn report_request<T: ServerTransport>(
         &mut self,
         id: RequestId,
-        request: InboundRequest,
+        mut request: InboundRequest,
         params: Option<Json>,
         is_duplicate: bool,
         shared: &mut Shared<'_, T>,
@@ -134,6 +134,7 @@ impl Session {
         if let Some(batch) = source.batch {
             self.batches.expect_one_more(batch);
         }
+        request.principal = shared.transport.principal(self.key).cloned();
         let ticket = self.begin_request(id, request, bytes, shared);
         shared.report(Event::Requested { ticket, method, params });
     }
@@ -303,11 +304,7 @@ impl Session {
                 }
             },
         };
-        let outcome = match response {
-            Response::Result { result, .. } => Outcome::Result(result),
-            Response::Error { error, .. } => Outcome::Error(error),
-        };
-        self.finish(request, outcome, shared);
+        self.finish(request, response.into(), shared);
     }
 
     /// Handles a frame that is not a message. A request with a readable id is answered, an open request to the client

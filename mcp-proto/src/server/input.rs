@@ -12,10 +12,11 @@ use super::session::{Purpose, Session};
 use super::shared::Shared;
 use super::transport::ServerTransport;
 use super::{Event, Timer};
-use crate::client::{Call, Outcome};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
+use crate::conversation::call::Call;
 use crate::conversation::keys::TicketKey;
+use crate::conversation::outcome::Outcome;
 use crate::error::UsageError;
 use crate::spec::capability::needed;
 use crate::spec::{Method, code};
@@ -80,12 +81,12 @@ impl InputRequired {
 
     /// The result in the form of 2026-07-28.
     pub(super) fn to_result(&self) -> Json {
-        let mut requests = Json::empty_object();
-        for (key, (method, params)) in self.requests.iter().rev() {
-            let request =
-                Json::empty_object().with_members(&[("method", &Json::from(method.as_str())), ("params", params)]);
-            requests = requests.with_member(key, &request);
-        }
+        let request = |(method, params): &(Method, Json)| {
+            Json::empty_object().with_members(&[("method", &Json::from(method.as_str())), ("params", params)])
+        };
+        let requests: Vec<_> = self.requests.iter().map(|(key, asked)| (&**key, request(asked))).collect();
+        let requests: Vec<_> = requests.iter().map(|(key, request)| (*key, request)).collect();
+        let requests = Json::empty_object().with_members(&requests);
         let mut result = Json::empty_object();
         if let Some(state) = &self.state {
             result = result.with_member("requestState", &Json::from(&**state));
@@ -151,10 +152,8 @@ impl Parked {
 
     /// The parameters of the retry that a client of the modern era would send (MD-I-08).
     fn params_of_retry(&self) -> Json {
-        let mut answers = Json::empty_object();
-        for (key, answer) in self.answers.iter().rev() {
-            answers = answers.with_member(key, answer);
-        }
+        let answers: Vec<_> = self.answers.iter().map(|(key, answer)| (&**key, answer)).collect();
+        let answers = Json::empty_object().with_members(&answers);
         let params = self.params.clone().unwrap_or(Json::empty_object()).with_member("inputResponses", &answers);
         match &self.state {
             Some(state) => params.with_member("requestState", &Json::from(&**state)),
@@ -170,7 +169,7 @@ impl Session {
         required: &InputRequired,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
-        let Some(context) = self.context(ticket, shared.config(), shared.transport) else { return Ok(()) };
+        let Some(context) = self.context(ticket, shared.config()) else { return Ok(()) };
         let Some(request) = self.incoming.get(ticket) else { return Ok(()) };
         if let Err(error) = required.check(&request.method, &context) {
             let internal = ErrorObject::internal();

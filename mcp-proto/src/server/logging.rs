@@ -33,7 +33,7 @@ pub enum LoggingLevel {
 
 impl LoggingLevel {
     /// All levels, the least severe first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: &'static [Self] = &[
         Self::Debug,
         Self::Info,
         Self::Notice,
@@ -62,6 +62,6 @@ impl LoggingLevel {
     /// The level with this name, in lower case; `None` for any other text.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|level| level.as_str() == text)
+        Self::ALL.iter().copied().find(|level| level.as_str() == text)
     }
 }

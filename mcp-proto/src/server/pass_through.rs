@@ -101,18 +101,25 @@ impl Server<Stdio> {
         let key = SessionKey::FIRST;
         let (session, stateless, shared) = &mut self.split_at(key, now);
         let Some(session) = session else { return };
-        let ended = match ticket.key().session() {
-            Some(_) => session.end_request(ticket.key(), shared).map(|(id, request)| (id, request.opens_session)),
-            None => stateless.end_request(ticket.key(), shared).map(|(id, _)| (id, false)),
+        let (id, source) = if ticket.key().session().is_some() {
+            let Some((id, request)) = session.end_request(ticket.key(), shared) else { return };
+            session.give_up_asked(&request, shared);
+            if request.opens_session && session.phase == Phase::Opening {
+                session.phase = Phase::Awaiting;
+            }
+            (id, request.source)
+        } else {
+            let Some((id, _)) = stateless.end_request(ticket.key(), shared) else { return };
+            (id, Source::default())
         };
-        let Some((id, opens_session)) = ended else { return };
-        if opens_session && session.phase == Phase::Opening {
-            session.phase = Phase::Awaiting;
-        }
-        self.on_message(key, Message::Request(Request { id, method, params }), Source::default(), now);
+        self.on_message(key, Message::Request(Request { id, method, params }), source, now);
         let (session, _, shared) = &mut self.split_at(key, now);
         if let Some(session) = session {
             session.take_early_confirmation(shared);
+            if let Some(batch) = source.batch {
+                // The batch waits for the answer to the new request instead.
+                session.settle_batch(batch, None, source.reply_to, shared);
+            }
         }
     }
 

@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 
 use super::batch::{BatchKey, Batches};
 use super::input::{InputRequired, Parked};
-use super::shared::{ProgressToken, Shared};
+use super::principal::Principal;
+use super::progress::ProgressToken;
+use super::shared::Shared;
 use super::subscribed::Names;
 use super::transport::{Kind, ReplyTo, Route, ServerTransport};
 use super::{Config, Context, Event, LoggingLevel, Progress, Timer};
-use crate::client::Outcome;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::conversation::incoming::Incoming;
 use crate::conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
+use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::Outgoing;
 use crate::error::{Failed, UsageError};
 use crate::limits::Limits;
@@ -90,6 +92,8 @@ pub(super) struct InboundRequest {
     pub(super) source: Source,
     pub(super) method: Method,
     pub(super) opens_session: bool,
+    /// Its sender, which may have other scopes than those of later requests of the session.
+    pub(super) principal: Option<Principal>,
     /// The input, if its method may require it.
     pub(super) parked: Option<Parked>,
     /// The resource, if this request subscribes or unsubscribes.
@@ -105,6 +109,7 @@ impl InboundRequest {
             source,
             opens_session: method == Method::INITIALIZE,
             method,
+            principal: None,
             parked: None,
             uri: None,
             progress: ProgressToken::read(params),
@@ -310,13 +315,8 @@ impl Session {
     }
 
     /// The context of an unanswered request.
-    pub(super) fn context<T: ServerTransport>(
-        &self,
-        ticket: TicketKey,
-        config: &Config,
-        transport: &T,
-    ) -> Option<Context> {
-        self.incoming.get(ticket)?;
+    pub(super) fn context(&self, ticket: TicketKey, config: &Config) -> Option<Context> {
+        let request = self.incoming.get(ticket)?;
         let of_client = |name: &str| {
             let member = self.settings.client.as_ref().and_then(|client| client.first_member(name));
             member.filter(Json::is_object)
@@ -328,7 +328,7 @@ impl Session {
             logging_level: config
                 .declares("logging")
                 .then_some(self.settings.logging_level.unwrap_or(LoggingLevel::Debug)),
-            principal: transport.principal(self.key).cloned(),
+            principal: request.principal.clone(),
         })
     }
 

@@ -1,15 +1,15 @@
 //! What all clients of a server share: the limits of what they make it store, and the transport.
 
+use super::Timer;
 use super::config::{Config, Handling};
 use super::event::Event;
 use super::subscribed::SubscribedResources;
 use super::transport::{Kind, Route, ServerTransport, TransportOutput};
-use super::{Progress, Timer};
 use crate::codec::json::{Json, check_unique_keys};
 use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::keys::{SessionKey, TicketKey};
-use crate::conversation::outgoing::{self, progress_token};
+use crate::conversation::outgoing;
 use crate::error::{Fault, UsageError};
 use crate::limits::Limits;
 use crate::spec::{Method, ProtocolVersion, code};
@@ -185,30 +185,5 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
     /// Refuses a message.
     pub(super) fn refuse(&mut self, id: Option<RequestId>, error: ErrorObject, route: Route) {
         self.write(&Message::Response(Response::Error { id, error }), Route { kind: Kind::Refusal, ..route });
-    }
-}
-
-/// The progress of one request of a client.
-#[derive(Debug)]
-pub(super) struct ProgressToken {
-    token: Option<RequestId>,
-    /// The last progress that was sent (PR-02).
-    last: f64,
-}
-
-impl ProgressToken {
-    /// Reads the token of the parameters of a request.
-    pub(super) fn read(params: Option<&Json>) -> Self {
-        Self { token: progress_token(params), last: f64::NEG_INFINITY }
-    }
-
-    /// The notification of this progress; `None` if the client has requested none, or if the progress does not grow.
-    pub(super) fn advance(&mut self, progress: &Progress) -> Option<Notification> {
-        let token = self.token.as_ref()?;
-        if !progress.progress.is_finite() || progress.progress <= self.last {
-            return None;
-        }
-        self.last = progress.progress;
-        Some(Notification::with_params(Method::PROGRESS, progress.to_params(token)))
     }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::input::InputRequired;
+use super::progress::ProgressToken;
 use super::session::{Session, closed_before_answer};
-use super::shared::{ProgressToken, Shared};
+use super::shared::Shared;
 use super::subscriptions::Listen;
 use super::transport::{Envelope, Kind, ReplyTo, Route, ServerTransport};
 use super::{Config, Context, Event, LoggingLevel, Progress};
@@ -287,7 +288,7 @@ fn admit(config: &Config, request: &Request, meta: RequestMeta, envelope: Envelo
     let (Some(asked), Some(client_capabilities)) = (meta.version, meta.client_capabilities) else {
         return Err(if !meta.is_claimed && *method == Method::INITIALIZE {
             // `initialize` without `_meta` contradicts an envelope that names the modern era (ER-44).
-            ErrorObject::new(code::HEADER_MISMATCH, "MCP-Protocol-Version does not fit to initialize")
+            ErrorObject::new(code::HEADER_MISMATCH, "MCP-Protocol-Version names a revision without initialize")
         } else {
             // A required key is missing (MD-M-02) or has the wrong type (MD-M-03).
             missing_meta()

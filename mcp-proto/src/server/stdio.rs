@@ -1,14 +1,13 @@
 //! The server on a byte stream, which has one session.
 
-use super::http::Http;
 use super::principal::Principal;
 use super::transport::{Inbound, ReplyTo, Route, ServerTransport, TransportOutput};
 use super::{Config, Event, Server, Timer};
 use crate::Instant;
-use crate::client::CloseReason;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, ParseError};
 use crate::conversation::keys::SessionKey;
+use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::spec::ProtocolVersion;
@@ -152,7 +151,7 @@ impl ServerTransport for Stdio {
         None
     }
 
-    fn as_http(&self) -> Option<&Http> {
+    fn request_head(&self, _reply_to: ReplyTo) -> Option<&http::request::Parts> {
         None
     }
 }

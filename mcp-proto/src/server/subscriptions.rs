@@ -25,8 +25,8 @@ pub(super) struct Listen {
 /// The changes of which a client wants to be notified.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Filter {
-    /// For each of [`List::ALL`], whether its changes are wanted.
-    lists: [bool; List::ALL.len()],
+    /// For each of [`List::EACH`], whether its changes are wanted.
+    lists: [bool; List::EACH.len()],
     uris: Names,
     task_ids: Names,
 }
@@ -38,7 +38,7 @@ impl Filter {
         let [uris, task_ids] = wanted.first_members(["resourceSubscriptions", "taskIds"]);
         let is_true = |flag: Option<Json>| flag.is_some_and(|flag| flag.as_bytes() == b"true");
         Some(Self {
-            lists: wanted.first_members(List::ALL.map(List::filter_member)).map(is_true),
+            lists: wanted.first_members(List::EACH.map(List::filter_member)).map(is_true),
             uris: Names::read(uris.as_ref())?,
             task_ids: Names::read(task_ids.as_ref())?,
         })
@@ -54,7 +54,7 @@ impl Filter {
         let serves_tasks = has_tasks(&config.capabilities) && has_tasks(&context.client_capabilities);
         let (resources, subscribe) = Change::Resource.capability();
         let mut lists = self.lists;
-        for (list, wanted) in List::ALL.into_iter().zip(&mut lists) {
+        for (list, wanted) in List::EACH.into_iter().zip(&mut lists) {
             let (capability, flag) = Change::List(list).capability();
             *wanted &= declares(capability, flag);
         }
@@ -72,7 +72,7 @@ impl Filter {
                 filter = filter.with_member(name, &names);
             }
         }
-        for (list, _) in List::ALL.into_iter().zip(self.lists).rev().filter(|(_, wanted)| *wanted) {
+        for (list, _) in List::EACH.into_iter().zip(self.lists).rev().filter(|(_, wanted)| *wanted) {
             filter = filter.with_member(list.filter_member(), &Json::from(true));
         }
         filter
@@ -80,7 +80,7 @@ impl Filter {
 
     fn wants(&self, publication: &Publication<'_>) -> bool {
         match publication.change {
-            Change::List(list) => List::ALL.into_iter().zip(self.lists).any(|(of, wanted)| of == list && wanted),
+            Change::List(list) => List::EACH.into_iter().zip(self.lists).any(|(of, wanted)| of == list && wanted),
             Change::Resource => self.uris.contains(publication.name),
             Change::Task => self.task_ids.contains(publication.name),
         }
@@ -116,6 +116,18 @@ impl<'n> Publication<'n> {
     }
 }
 
+impl Config {
+    /// Checks a change notification as [`Server::publish`](super::Server::publish) does, for a server that does not run
+    /// yet.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Server::publish`](super::Server::publish).
+    pub fn check_change(&self, notification: &Notification) -> Result<(), UsageError> {
+        Publication::of(&notification.method, name_of(notification).as_deref())?.check(self)
+    }
+}
+
 /// The name of the changed resource or task, from the parameters of a change notification.
 pub(super) fn name_of(notification: &Notification) -> Option<String> {
     let member = notification.method.facts().change?.named_by()?;
@@ -134,7 +146,7 @@ impl Stateless {
         shared: &mut Shared<'_, T>,
     ) {
         let Some(filter) = Filter::read(params) else {
-            let text = "invalid params: notifications must be a filter, and not name too much";
+            let text = "invalid params: notifications is not a valid filter, or names too many resources or tasks";
             let error = ErrorObject::new(code::INVALID_PARAMS, text);
             return shared.refuse(Some(id), error, route(reply_to, Kind::Refusal));
         };
@@ -177,6 +189,7 @@ impl Stateless {
     ) {
         for key in self.listens.keys() {
             let listen = self.listens.get(key);
+            let listen = listen.filter(|listen| !listen.is_acknowledged);
             if listen.is_some_and(|listen| !listen.filter.uris.iter().any(|uri| is_pending(uri))) {
                 self.acknowledge(key, shared);
             }

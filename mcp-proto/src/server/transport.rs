@@ -6,11 +6,11 @@ use super::config::Config;
 use super::event::Event;
 use super::principal::Principal;
 use crate::Instant;
-use crate::client::CloseReason;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Request, Subject};
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outbox::{Outbox, Weight};
+use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::spec::ProtocolVersion;
@@ -169,10 +169,10 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// How much the transport stores.
     #[doc(hidden)]
     fn load(&self) -> Load;
-    /// The principal that opened a session.
+    /// The principal to which a session belongs, as its latest request states it.
     #[doc(hidden)]
     fn principal(&self, session: SessionKey) -> Option<&Principal>;
-    /// This transport, if it is HTTP.
+    /// The head of the HTTP request that is answered there and whose response has not begun.
     #[doc(hidden)]
-    fn as_http(&self) -> Option<&super::Http>;
+    fn request_head(&self, reply_to: ReplyTo) -> Option<&http::request::Parts>;
 }

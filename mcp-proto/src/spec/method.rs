@@ -43,6 +43,7 @@ pub struct MethodFacts {
 
 /// A setting that a server stores for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SettingChange {
     /// The lowest level of log messages.
     LogLevel,
@@ -54,6 +55,7 @@ pub enum SettingChange {
 
 /// What a client can subscribe to (RULES 8.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Change {
     /// One of the lists.
     List(List),
@@ -90,6 +92,7 @@ pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// A list of a server that may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum List {
     /// The tools.
     Tools,
@@ -101,7 +104,10 @@ pub enum List {
 
 impl List {
     /// All lists.
-    pub const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+    pub const ALL: &'static [Self] = &Self::EACH;
+
+    /// [`List::ALL`] as an array.
+    pub(crate) const EACH: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
 
     /// The capability that a server declares if it has the list.
     #[must_use]
@@ -389,7 +395,7 @@ mod tests {
 
     #[test]
     fn lists_and_their_notifications_name_each_other() {
-        for list in List::ALL {
+        for list in List::EACH {
             let method = list.notification();
             assert_eq!(method.facts().change, Some(Change::List(list)));
             assert_eq!(method.as_str(), format!("notifications/{}/list_changed", list.capability()));

@@ -44,6 +44,10 @@ impl ProtocolVersion {
     /// The newest revision that begins with `initialize` (LC-03).
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
 
+    /// The only revision with authorization whose servers publish no metadata of their resource (OA-L-01).
+    #[cfg(feature = "auth")]
+    pub(crate) const WITHOUT_RESOURCE_METADATA: Self = Self::V2025_03_26;
+
     /// The revision with this name, if there is one.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {

@@ -63,6 +63,14 @@ pub struct HttpConfig {
     /// How long the client tries again to deliver a message that was certainly not delivered, before it fails. Default
     /// zero: it fails at once.
     pub redelivery: Duration,
+    /// Whether messages wait for authorization, instead of failing, if the server answers with a challenge: 401, or 403
+    /// because of an insufficient scope (OA-T-02). [`Event::Challenged`](super::super::Event::Challenged) is reported
+    /// then, and the application answers it with [`Client::authorize`](super::super::Client::authorize) or
+    /// [`Client::refuse_authorization`](super::super::Client::refuse_authorization). Meanwhile no message is sent. It has
+    /// no effect if the configuration has an `Authorization` header (OA-T-06). Default `false`.
+    pub managed_authorization: bool,
+    /// How long a message waits for authorization before it fails. The timeout of a call is not extended. Default 6 min.
+    pub authorization_timeout: Duration,
 }
 
 impl HttpConfig {
@@ -83,6 +91,8 @@ impl HttpConfig {
             linger: Duration::from_secs(5),
             close_timeout: Duration::from_secs(3),
             redelivery: Duration::ZERO,
+            managed_authorization: false,
+            authorization_timeout: Duration::from_secs(360),
         })
     }
 

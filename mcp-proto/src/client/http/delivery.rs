@@ -6,18 +6,23 @@
 //!  ▲  ▲                           │ │ │                  ▲                           │
 //!  │  └───────── Retrying ◀───────┘ │ └▶ Accepted        └── GET with Last-Event-ID ─┘
 //!  │          (not delivered)       │    (two endpoints)
-//!  └────── WaitingForSession ◀──────┘
-//!         (404 for the session)
+//!  ├────── WaitingForSession ◀──────┤                  (GET: 401 or 403) Reading ──▶ WaitingToResume
+//!  │      (404 for the session)     │                                      ▲               │
+//!  └─── WaitingForAuthorization ◀───┘                                      └───────────────┘
+//!        (401 or 403)                                                         credentials
 //! ```
 //!
+//! While authorization is awaited, queued messages are moved to `WaitingForAuthorization` as well. They keep their order.
+//!
 //! A request stays in the table until it has its outcome, any other message until the server has accepted it.
+
+mod index;
+mod post;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::HeaderMap;
-
+use super::authorization::Resent;
 use super::cursor::Cursor;
 use super::endpoint::Endpoint;
 use super::exchange::ExchangeKey;
@@ -25,7 +30,9 @@ use crate::Instant;
 use crate::client::transport::{Backlog, Role};
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::keys::RequestKey;
-use crate::spec::ProtocolVersion;
+use index::{Index, Line, Timer};
+
+pub(super) use post::{Post, Queue};
 
 /// The first pause before a message that did not reach the server is tried again; it doubles.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
@@ -47,27 +54,6 @@ pub(super) enum DeliveryKey {
     Request(RequestKey),
     /// A message that is not a request.
     Message(u64),
-}
-
-/// An outgoing message.
-#[derive(Debug)]
-pub(super) struct Post {
-    pub(super) role: Role,
-    /// It is the request `ping`.
-    pub(super) is_ping: bool,
-    pub(super) body: Bytes,
-    /// The revision of the message, if it may differ from the one in force (RULES 8.2).
-    pub(super) version: Option<ProtocolVersion>,
-    /// Headers that repeat parts of the body.
-    pub(super) mirrored: Option<Box<HeaderMap>>,
-    /// The target of a redirect, which replaces the endpoint.
-    pub(super) to: Option<Endpoint>,
-    pub(super) redirects: usize,
-    /// When an attempt first failed without reaching the server.
-    first_tried: Option<Instant>,
-    attempts: u32,
-    /// It was refused once because its session was lost, and is sent a second and last time.
-    is_second_session: bool,
 }
 
 /// How far a request has come.
@@ -98,6 +84,8 @@ pub(super) enum DueDelivery {
     Retry(DeliveryKey),
     /// The stream of a request is opened again.
     Resume(RequestKey),
+    /// A message, or the stream of a request, has waited for authorization for too long.
+    NoAuthorization(DeliveryKey),
 }
 
 impl Deliveries {
@@ -121,8 +109,9 @@ impl Deliveries {
     pub(super) fn add(&mut self, post: Post, lists_tools: bool) {
         self.last_message += 1;
         let key = post.role.request().map_or(DeliveryKey::Message(self.last_message), DeliveryKey::Request);
-        let delivery =
-            Delivery { role: post.role, lists_tools, state: State::Queued { position: self.next_position(), post } };
+        let role = post.role;
+        let state = State::queued(self.next_position(), post);
+        let delivery = Delivery { role, lists_tools, resent: Resent::default(), state };
         self.index.enter(key, &delivery.state);
         if let Some(earlier) = self.table.insert(key, delivery) {
             self.index.leave(key, &earlier.state);
@@ -132,7 +121,12 @@ impl Deliveries {
     /// Queues a message after all others of its kind.
     pub(super) fn enqueue(&mut self, key: DeliveryKey) {
         let position = self.next_position();
-        self.change_post(key, |post| State::Queued { position, post });
+        self.change_post(key, |post| State::queued(position, post));
+    }
+
+    /// Queues a message where it was queued before.
+    pub(super) fn enqueue_in_place(&mut self, key: DeliveryKey) {
+        self.change_post(key, |post| State::queued(post.position, post));
     }
 
     /// Schedules another attempt for a message that did not reach the server. Returns `false`, and does nothing, if it
@@ -156,6 +150,68 @@ impl Deliveries {
         self.change_post(key, |post| State::WaitingForSession { position, post });
     }
 
+    /// The server demands authorization for a message, which waits for that until `until`.
+    pub(super) fn wait_for_authorization(&mut self, key: DeliveryKey, until: Instant) {
+        self.change_post(key, |post| State::WaitingForAuthorization { position: post.position, until, post });
+    }
+
+    /// Authorization is awaited: all queued messages wait for it until `until`. Returns the request among them that opens
+    /// the connection.
+    pub(super) fn hold_queued(&mut self, until: Instant) -> Option<RequestKey> {
+        let queued = [Line::Requests, Line::Pings, Line::Others].map(|line| self.waiting_in(line));
+        let mut opening = None;
+        for key in queued.into_iter().flatten() {
+            self.wait_for_authorization(key, until);
+            opening = opening.or(self.opening(key));
+        }
+        opening
+    }
+
+    /// Queues the messages that waited for authorization, in the order in which they were queued first. Returns the
+    /// request among them that opens the connection.
+    pub(super) fn release_authorized(&mut self) -> Option<RequestKey> {
+        let mut opening = None;
+        for key in self.waiting_for_authorization() {
+            self.enqueue_in_place(key);
+            opening = opening.or(self.opening(key));
+        }
+        opening
+    }
+
+    /// The messages that wait for authorization, in order.
+    pub(super) fn waiting_for_authorization(&self) -> Vec<DeliveryKey> {
+        self.waiting_in(Line::Authorization)
+    }
+
+    /// The server demands authorization before it resumes the stream of a request, which waits for that until `until`.
+    pub(super) fn wait_to_resume(&mut self, request: RequestKey, until: Instant) {
+        self.change(DeliveryKey::Request(request), |state| match state {
+            State::Reading { cursor, .. } | State::Resuming { cursor, .. } => State::WaitingToResume { until, cursor },
+            state @ (State::Queued { .. }
+            | State::Retrying { .. }
+            | State::WaitingForSession { .. }
+            | State::WaitingForAuthorization { .. }
+            | State::Sending { .. }
+            | State::Accepted
+            | State::WaitingToResume { .. }) => state,
+        });
+    }
+
+    /// The requests whose streams wait for authorization.
+    pub(super) fn waiting_to_resume(&self) -> Vec<RequestKey> {
+        let waits = |(_, delivery): &(RequestKey, &Delivery)| matches!(delivery.state, State::WaitingToResume { .. });
+        self.requests().filter(waits).map(|(request, _)| request).collect()
+    }
+
+    /// How often a message was sent again because of challenges.
+    pub(super) fn resent_mut(&mut self, key: DeliveryKey) -> Option<&mut Resent> {
+        self.table.get_mut(&key).map(|delivery| &mut delivery.resent)
+    }
+
+    fn opening(&self, key: DeliveryKey) -> Option<RequestKey> {
+        self.table.get(&key)?.role.opening()
+    }
+
     /// A message was refused because its session is lost. Returns whether it may be sent once more.
     pub(super) fn may_try_second_session(&mut self, key: DeliveryKey) -> bool {
         let Some(post) = self.post_mut(key) else { return false };
@@ -165,7 +221,7 @@ impl Deliveries {
     /// The session is lost: messages that were not delivered wait for the next one, except those that are of use in
     /// this session only, which are dropped (SH-C-08).
     pub(super) fn keep_undelivered_for_next_session(&mut self) {
-        for line in [Line::Requests, Line::Pings, Line::Others, Line::Retrying] {
+        for line in [Line::Requests, Line::Pings, Line::Others, Line::Retrying, Line::Authorization] {
             for key in self.waiting_in(line) {
                 match self.table.get(&key).map(|delivery| delivery.role) {
                     Some(Role::Request(_) | Role::Notification) => self.wait_for_session(key),
@@ -216,10 +272,13 @@ impl Deliveries {
     pub(super) fn read_on(&mut self, request: RequestKey, exchange: ExchangeKey) {
         self.change(DeliveryKey::Request(request), |state| match state {
             State::Sending { .. } => State::Reading { exchange, cursor: Cursor::new() },
-            State::Reading { cursor, .. } | State::Resuming { cursor, .. } => State::Reading { exchange, cursor },
+            State::Reading { cursor, .. } | State::Resuming { cursor, .. } | State::WaitingToResume { cursor, .. } => {
+                State::Reading { exchange, cursor }
+            }
             state @ (State::Queued { .. }
             | State::Retrying { .. }
             | State::WaitingForSession { .. }
+            | State::WaitingForAuthorization { .. }
             | State::Accepted) => state,
         });
     }
@@ -231,9 +290,11 @@ impl Deliveries {
             state @ (State::Queued { .. }
             | State::Retrying { .. }
             | State::WaitingForSession { .. }
+            | State::WaitingForAuthorization { .. }
             | State::Reading { .. }
             | State::Accepted
-            | State::Resuming { .. }) => state,
+            | State::Resuming { .. }
+            | State::WaitingToResume { .. }) => state,
         });
     }
 
@@ -244,15 +305,17 @@ impl Deliveries {
             state @ (State::Queued { .. }
             | State::Retrying { .. }
             | State::WaitingForSession { .. }
+            | State::WaitingForAuthorization { .. }
             | State::Sending { .. }
             | State::Accepted
-            | State::Resuming { .. }) => state,
+            | State::Resuming { .. }
+            | State::WaitingToResume { .. }) => state,
         });
     }
 
     /// Removes a message: it has its outcome, or is not needed any more. An exchange that it is on stays open.
     pub(super) fn remove(&mut self, key: DeliveryKey) -> Option<Removed> {
-        let Delivery { role, lists_tools, state } = self.table.remove(&key)?;
+        let Delivery { role, lists_tools, state, .. } = self.table.remove(&key)?;
         self.index.leave(key, &state);
         Some(Removed { role, lists_tools, exchange: state.exchange() })
     }
@@ -279,6 +342,7 @@ impl Deliveries {
         match self.index.timers.pop_due(now)? {
             Timer::Retry { key, .. } => Some(DueDelivery::Retry(key)),
             Timer::Resume(key) => key.request().map(DueDelivery::Resume),
+            Timer::Authorization { key, .. } => Some(DueDelivery::NoAuthorization(key)),
         }
     }
 
@@ -289,10 +353,13 @@ impl Deliveries {
     /// Where the stream with the answer to a request is resumed.
     pub(super) fn cursor_mut(&mut self, request: RequestKey) -> Option<&mut Cursor> {
         match &mut self.table.get_mut(&DeliveryKey::Request(request))?.state {
-            State::Reading { cursor, .. } | State::Resuming { cursor, .. } => Some(cursor),
+            State::Reading { cursor, .. } | State::Resuming { cursor, .. } | State::WaitingToResume { cursor, .. } => {
+                Some(cursor)
+            }
             State::Queued { .. }
             | State::Retrying { .. }
             | State::WaitingForSession { .. }
+            | State::WaitingForAuthorization { .. }
             | State::Sending { .. }
             | State::Accepted => None,
         }
@@ -300,10 +367,13 @@ impl Deliveries {
 
     pub(super) fn cursor(&self, request: RequestKey) -> Option<&Cursor> {
         match &self.table.get(&DeliveryKey::Request(request))?.state {
-            State::Reading { cursor, .. } | State::Resuming { cursor, .. } => Some(cursor),
+            State::Reading { cursor, .. } | State::Resuming { cursor, .. } | State::WaitingToResume { cursor, .. } => {
+                Some(cursor)
+            }
             State::Queued { .. }
             | State::Retrying { .. }
             | State::WaitingForSession { .. }
+            | State::WaitingForAuthorization { .. }
             | State::Sending { .. }
             | State::Accepted => None,
         }
@@ -326,9 +396,12 @@ impl Deliveries {
     pub(super) fn progress(&self, request: RequestKey) -> Option<Progress> {
         let state = &self.table.get(&DeliveryKey::Request(request))?.state;
         Some(match state {
-            State::Queued { .. } | State::Retrying { .. } | State::WaitingForSession { .. } => Progress::Unsent,
+            State::Queued { .. }
+            | State::Retrying { .. }
+            | State::WaitingForSession { .. }
+            | State::WaitingForAuthorization { .. } => Progress::Unsent,
             State::Sending { exchange, .. } | State::Reading { exchange, .. } => Progress::On(*exchange),
-            State::Accepted | State::Resuming { .. } => Progress::Delivered,
+            State::Accepted | State::Resuming { .. } | State::WaitingToResume { .. } => Progress::Delivered,
         })
     }
 
@@ -339,7 +412,9 @@ impl Deliveries {
             State::Queued { .. }
             | State::Retrying { .. }
             | State::WaitingForSession { .. }
-            | State::Resuming { .. } => false,
+            | State::WaitingForAuthorization { .. }
+            | State::Resuming { .. }
+            | State::WaitingToResume { .. } => false,
         })
     }
 
@@ -367,7 +442,7 @@ impl Deliveries {
         self.index.order.is_empty()
     }
 
-    /// The number of requests whose streams are opened again after a pause.
+    /// The number of requests whose streams are opened again after a pause, or after authorization.
     pub(super) const fn resuming(&self) -> usize {
         self.index.resuming
     }
@@ -412,8 +487,12 @@ impl Deliveries {
             State::Queued { post, .. }
             | State::Retrying { post, .. }
             | State::WaitingForSession { post, .. }
+            | State::WaitingForAuthorization { post, .. }
             | State::Sending { post, .. } => next(post),
-            state @ (State::Reading { .. } | State::Accepted | State::Resuming { .. }) => state,
+            state @ (State::Reading { .. }
+            | State::Accepted
+            | State::Resuming { .. }
+            | State::WaitingToResume { .. }) => state,
         });
     }
 
@@ -423,8 +502,9 @@ impl Deliveries {
             State::Queued { post, .. }
             | State::Retrying { post, .. }
             | State::WaitingForSession { post, .. }
+            | State::WaitingForAuthorization { post, .. }
             | State::Sending { post, .. } => Some(post),
-            State::Reading { .. } | State::Accepted | State::Resuming { .. } => None,
+            State::Reading { .. } | State::Accepted | State::Resuming { .. } | State::WaitingToResume { .. } => None,
         }
     }
 
@@ -446,71 +526,14 @@ impl DeliveryKey {
     }
 }
 
-impl Post {
-    pub(super) const fn new(role: Role, body: Bytes) -> Self {
-        Self {
-            role,
-            is_ping: false,
-            body,
-            version: None,
-            mirrored: None,
-            to: None,
-            redirects: 0,
-            first_tried: None,
-            attempts: 0,
-            is_second_session: false,
-        }
-    }
-
-    fn weight(&self) -> Backlog {
-        let bytes = self.body.len() + size_of::<Self>();
-        match self.role.request() {
-            Some(_) => Backlog { bytes, ..Backlog::default() },
-            None => Backlog { messages: 1, message_bytes: bytes, bytes },
-        }
-    }
-
-    /// Its bytes, unless it is a request.
-    fn message_bytes(&self) -> usize {
-        if self.role.request().is_none() { self.body.len() } else { 0 }
-    }
-
-    /// The queue in which it waits for an exchange.
-    const fn queue(&self) -> Queue {
-        match (self.role.request(), self.is_ping) {
-            (None, _) => Queue::Others,
-            (Some(_), true) => Queue::Pings,
-            (Some(_), false) => Queue::Requests,
-        }
-    }
-}
-
-/// Messages that wait for an exchange, in queues that may overtake each other. If calls that wait for answers of this
-/// client occupy all exchanges of requests, those answers must still be sent, and `ping` must still be able to check the
-/// server. Some exchanges are reserved for both; pings may use half of these, so that they do not block the answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Queue {
-    Requests,
-    Pings,
-    Others,
-}
-
-impl Queue {
-    const fn line(self) -> Line {
-        match self {
-            Self::Requests => Line::Requests,
-            Self::Pings => Line::Pings,
-            Self::Others => Line::Others,
-        }
-    }
-}
-
 /// A message on its way.
 #[derive(Debug)]
 struct Delivery {
     role: Role,
     /// Its result lists tools, whose schemas define headers.
     lists_tools: bool,
+    /// How often it was sent again because of challenges.
+    resent: Resent,
     state: State,
 }
 
@@ -523,6 +546,8 @@ enum State {
     Retrying { position: u64, at: Instant, post: Post },
     /// It waits for the next session.
     WaitingForSession { position: u64, post: Post },
+    /// It waits for authorization until this time.
+    WaitingForAuthorization { position: u64, until: Instant, post: Post },
     /// It is on this exchange, whose response has not begun, or is an HTTP error.
     Sending { exchange: ExchangeKey, post: Post },
     /// The answer to it is read from this exchange, or the stream with the answer is being resumed there.
@@ -531,17 +556,25 @@ enum State {
     Accepted,
     /// The stream with the answer broke and is opened again at this time.
     Resuming { at: Instant, cursor: Cursor },
+    /// The stream with the answer is not opened again before the client is authorized, for which it waits until this time.
+    WaitingToResume { until: Instant, cursor: Cursor },
 }
 
 impl State {
+    const fn queued(position: u64, mut post: Post) -> Self {
+        post.position = position;
+        Self::Queued { position, post }
+    }
+
     /// The message, if it may still be sent.
     const fn post(&self) -> Option<&Post> {
         match self {
             Self::Queued { post, .. }
             | Self::Retrying { post, .. }
             | Self::WaitingForSession { post, .. }
+            | Self::WaitingForAuthorization { post, .. }
             | Self::Sending { post, .. } => Some(post),
-            Self::Reading { .. } | Self::Accepted | Self::Resuming { .. } => None,
+            Self::Reading { .. } | Self::Accepted | Self::Resuming { .. } | Self::WaitingToResume { .. } => None,
         }
     }
 
@@ -551,8 +584,10 @@ impl State {
             Self::Queued { .. }
             | Self::Retrying { .. }
             | Self::WaitingForSession { .. }
+            | Self::WaitingForAuthorization { .. }
             | Self::Accepted
-            | Self::Resuming { .. } => None,
+            | Self::Resuming { .. }
+            | Self::WaitingToResume { .. } => None,
         }
     }
 
@@ -562,76 +597,13 @@ impl State {
             Self::Queued { position, post } => Some((post.queue().line(), *position, post)),
             Self::Retrying { position, post, .. } => Some((Line::Retrying, *position, post)),
             Self::WaitingForSession { position, post } => Some((Line::NextSession, *position, post)),
-            Self::Sending { .. } | Self::Reading { .. } | Self::Accepted | Self::Resuming { .. } => None,
+            Self::WaitingForAuthorization { position, post, .. } => Some((Line::Authorization, *position, post)),
+            Self::Sending { .. }
+            | Self::Reading { .. }
+            | Self::Accepted
+            | Self::Resuming { .. }
+            | Self::WaitingToResume { .. } => None,
         }
-    }
-}
-
-/// What follows from the states of all messages.
-#[derive(Debug)]
-struct Index {
-    /// The messages that wait to be sent, in order.
-    order: BTreeMap<(Line, u64), DeliveryKey>,
-    /// The sums of these messages.
-    backlog: Backlog,
-    /// Bytes of messages that are not requests and are on exchanges.
-    being_sent: usize,
-    resuming: usize,
-    timers: Deadlines<Timer>,
-}
-
-/// What a waiting message waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Line {
-    Requests,
-    Pings,
-    Others,
-    Retrying,
-    NextSession,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    Retry { position: u64, key: DeliveryKey },
-    Resume(DeliveryKey),
-}
-
-impl Index {
-    fn enter(&mut self, key: DeliveryKey, state: &State) {
-        if let Some((line, position, post)) = state.waiting() {
-            self.order.insert((line, position), key);
-            self.backlog = self.backlog.plus(post.weight());
-        }
-        match state {
-            State::Retrying { position, at, .. } => self.timers.set(Timer::Retry { position: *position, key }, *at),
-            State::Sending { post, .. } => self.being_sent += post.message_bytes(),
-            State::Resuming { at, .. } => {
-                self.resuming += 1;
-                self.timers.set(Timer::Resume(key), *at);
-            }
-            State::Queued { .. } | State::WaitingForSession { .. } | State::Reading { .. } | State::Accepted => {}
-        }
-    }
-
-    fn leave(&mut self, key: DeliveryKey, state: &State) {
-        if let Some((line, position, post)) = state.waiting() {
-            self.order.remove(&(line, position));
-            self.backlog = self.backlog.minus(post.weight());
-        }
-        match state {
-            State::Retrying { position, .. } => self.timers.clear(Timer::Retry { position: *position, key }),
-            State::Sending { post, .. } => self.being_sent -= post.message_bytes(),
-            State::Resuming { .. } => {
-                self.resuming -= 1;
-                self.timers.clear(Timer::Resume(key));
-            }
-            State::Queued { .. } | State::WaitingForSession { .. } | State::Reading { .. } | State::Accepted => {}
-        }
-    }
-
-    /// The messages of a line, in order.
-    fn waiting_in(&self, line: Line) -> impl Iterator<Item = DeliveryKey> {
-        self.order.range((line, 0)..=(line, u64::MAX)).map(|(_, key)| *key)
     }
 }
 
@@ -685,8 +657,10 @@ mod tests {
                 }
             }
             match &delivery.state {
-                State::Retrying { .. } => timers += 1,
-                State::Resuming { .. } => (timers, resuming) = (timers + 1, resuming + 1),
+                State::Retrying { .. } | State::WaitingForAuthorization { .. } => timers += 1,
+                State::Resuming { .. } | State::WaitingToResume { .. } => {
+                    (timers, resuming) = (timers + 1, resuming + 1);
+                }
                 State::Sending { post, .. } if key.request().is_none() => being_sent += post.body.len(),
                 State::Queued { .. }
                 | State::WaitingForSession { .. }
@@ -705,7 +679,7 @@ mod tests {
     }
 
     /// Every transition, for one message.
-    const STEPS: [fn(&mut Deliveries, DeliveryKey); 12] = [
+    const STEPS: [fn(&mut Deliveries, DeliveryKey); 17] = [
         Deliveries::enqueue,
         |deliveries, key| {
             deliveries.retry_later(key, WITHIN, Instant::START);
@@ -722,6 +696,15 @@ mod tests {
         |deliveries, _| deliveries.keep_undelivered_for_next_session(),
         |deliveries, _| deliveries.enqueue_for_session(),
         |deliveries, _| deliveries.keep_messages_of_session(),
+        |deliveries, key| deliveries.wait_for_authorization(key, Instant::START + WITHIN),
+        |deliveries, key| of_request(key, |request| deliveries.wait_to_resume(request, Instant::START + WITHIN)),
+        |deliveries, _| {
+            deliveries.hold_queued(Instant::START + WITHIN);
+        },
+        |deliveries, _| {
+            deliveries.release_authorized();
+        },
+        Deliveries::enqueue_in_place,
     ];
 
     fn of_request(key: DeliveryKey, act: impl FnOnce(RequestKey)) {
@@ -733,9 +716,18 @@ mod tests {
     #[test]
     fn sums_and_order_follow_from_the_states_whatever_the_sequence_of_transitions() {
         // The positions in `STEPS` of the transitions that lead into each state.
-        let (retry, wait, send, read, accept, resume) = (1, 2, 3, 4, 5, 6);
-        let into_each_state: [&[usize]; 7] =
-            [&[], &[retry], &[wait], &[send], &[send, read], &[send, accept], &[send, read, resume]];
+        let (retry, wait, send, read, accept, resume, challenge, wait_to_resume) = (1, 2, 3, 4, 5, 6, 12, 13);
+        let into_each_state: [&[usize]; 9] = [
+            &[],
+            &[retry],
+            &[wait],
+            &[send],
+            &[send, read],
+            &[send, accept],
+            &[send, read, resume],
+            &[send, challenge],
+            &[send, read, wait_to_resume],
+        ];
         for (kind, into_state) in (0..5).flat_map(|kind| into_each_state.map(|steps| (kind, steps))) {
             for sequence in 0..STEPS.len().pow(2) {
                 let (mut deliveries, keys) = five();
@@ -776,6 +768,72 @@ mod tests {
         deliveries.enqueue_for_session();
         assert_eq!(lines(&deliveries), [vec![one, two], vec![ping], vec![notification], vec![], vec![]]);
         check(&deliveries);
+    }
+
+    #[test]
+    fn messages_that_wait_for_authorization_keep_their_order_and_wait_for_a_limited_time() {
+        let (mut deliveries, [one, two, ping, notification, answer]) = five();
+        let opening = request(9);
+        deliveries.add(post(Role::Initialize(opening), false, 1), false);
+        let [first_until, until] = [WITHIN, WITHIN * 2].map(|within| Instant::START + within);
+        for key in [two, one] {
+            deliveries.sent_on(key, ExchangeKey::FIRST);
+            deliveries.wait_for_authorization(key, first_until);
+        }
+        assert_eq!(deliveries.hold_queued(until), Some(opening));
+        assert_eq!(deliveries.hold_queued(until + WITHIN), None, "they wait already");
+        let all = [one, two, ping, notification, answer, DeliveryKey::Request(opening)];
+        assert_eq!(deliveries.waiting_for_authorization(), all);
+        assert_eq!(lines(&deliveries), [const { vec![] }; 5]);
+        assert_eq!(
+            (deliveries.progress(request(1)), deliveries.may_be_answered(request(1))),
+            (Some(Progress::Unsent), false)
+        );
+        assert!(deliveries.post(one).is_some() && deliveries.delivered().next().is_none());
+        check(&deliveries);
+        let due = |deliveries: &mut Deliveries, now| std::iter::from_fn(|| deliveries.pop_due(now)).collect::<Vec<_>>();
+        assert_eq!(due(&mut deliveries, first_until), [one, two].map(DueDelivery::NoAuthorization));
+        assert_eq!(deliveries.poll_timeout(), Some(until));
+        deliveries.remove(two);
+        // What is queued meanwhile comes after what waits.
+        deliveries.add(post(Role::Request(request(10)), false, 1), false);
+        assert_eq!(deliveries.release_authorized(), Some(opening));
+        let requests = [one, DeliveryKey::Request(opening), DeliveryKey::Request(request(10))];
+        assert_eq!(lines(&deliveries), [requests.to_vec(), vec![ping], vec![notification, answer], vec![], vec![]]);
+        assert_eq!((deliveries.timers(), deliveries.release_authorized()), (0, None));
+        // The session is lost while messages wait.
+        deliveries.hold_queued(until);
+        deliveries.keep_undelivered_for_next_session();
+        assert_eq!(deliveries.waiting_for_authorization(), []);
+        let kept = vec![one, ping, notification, DeliveryKey::Request(request(10))];
+        assert_eq!(deliveries.waiting_in(Line::NextSession), kept);
+        check(&deliveries);
+    }
+
+    #[test]
+    fn a_stream_that_waits_for_authorization_keeps_its_cursor_and_its_exchange() {
+        for is_paused in [false, true] {
+            let (mut deliveries, [one, ..]) = five();
+            let (key, until) = (request(1), Instant::START + WITHIN);
+            deliveries.wait_to_resume(key, until);
+            assert!(deliveries.waiting_to_resume().is_empty(), "it was not sent yet");
+            deliveries.sent_on(one, ExchangeKey::FIRST);
+            deliveries.read_on(key, ExchangeKey::FIRST);
+            deliveries.cursor_mut(key).expect("a stream is read").asked_to_wait(WITHIN);
+            if is_paused {
+                deliveries.resume_later(key, Instant::START);
+            }
+            deliveries.wait_to_resume(key, until);
+            check(&deliveries);
+            assert_eq!((deliveries.waiting_to_resume(), deliveries.resuming()), (vec![key], 1));
+            assert_eq!((deliveries.progress(key), deliveries.may_be_answered(key)), (Some(Progress::Delivered), false));
+            assert_eq!(deliveries.pop_due(until), Some(DueDelivery::NoAuthorization(one)));
+            deliveries.wait_to_resume(key, until);
+            deliveries.read_on(key, ExchangeKey::SECOND);
+            assert_eq!((deliveries.progress(key), deliveries.resuming()), (Some(Progress::On(ExchangeKey::SECOND)), 0));
+            assert!(format!("{:?}", deliveries.cursor(key)).contains("retry: Some(10s)"));
+            check(&deliveries);
+        }
     }
 
     #[test]

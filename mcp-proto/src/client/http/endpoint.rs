@@ -26,8 +26,36 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn parse(text: &str) -> Result<Self, UsageError> {
-        let (scheme, authority, path) = parse(text).map_err(UsageError::Endpoint)?;
+        Self::check(text).map_err(UsageError::Endpoint)
+    }
+
+    pub(crate) fn check(text: &str) -> Result<Self, InvalidUrl> {
+        let (scheme, authority, path) = parse(text)?;
         Ok(Self { scheme, authority, path })
+    }
+
+    /// Scheme and authority, such as `https://mcp.example.com:8443`.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme, self.authority)
+    }
+
+    #[cfg(feature = "auth")]
+    pub(crate) fn host(&self) -> &str {
+        self.authority.host()
+    }
+
+    #[cfg(feature = "auth")]
+    pub(crate) fn port(&self) -> Option<u16> {
+        self.authority.port_u16()
+    }
+
+    /// The path, which begins with a slash, without the query.
+    pub(crate) fn path(&self) -> &str {
+        self.path.path()
+    }
+
+    pub(crate) fn query(&self) -> Option<&str> {
+        self.path.query()
     }
 
     pub(crate) fn is_https(&self) -> bool {

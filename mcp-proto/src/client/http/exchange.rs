@@ -8,6 +8,7 @@ use http::Request;
 use super::HttpAction;
 use super::delivery::DeliveryKey;
 use crate::Instant;
+use crate::auth::ProofClaims;
 use crate::client::transport::{Role, TransportOutput};
 use crate::codec::buffer::extend_within;
 use crate::codec::sse::{Decoder, EventId};
@@ -57,13 +58,19 @@ impl Exchanges {
         &mut self,
         exchange: Exchange,
         request: Request<Bytes>,
+        proof: Option<ProofClaims>,
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> ExchangeKey {
-        let key = ExchangeKey(self.next_key);
+        let key = self.next_key();
         self.next_key += 1;
         self.open.insert(key, exchange);
-        output.act(HttpAction::Open { exchange: key, request });
+        output.act(HttpAction::Open { exchange: key, request, proof });
         key
+    }
+
+    /// The key of the next exchange. It is greater than those of all earlier ones.
+    pub(super) const fn next_key(&self) -> ExchangeKey {
+        ExchangeKey(self.next_key)
     }
 
     pub(super) fn get_mut(&mut self, key: ExchangeKey) -> Option<&mut Exchange> {
@@ -262,13 +269,15 @@ pub(super) fn append(body: &mut Vec<u8>, chunk: &[u8], limit: usize) -> Result<(
     Ok(())
 }
 
-/// The session in which an exchange was opened.
+/// The session and the credentials with which an exchange was opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OpenedIn {
     /// The number of the session.
     pub(super) generation: u64,
     /// The server may have forgotten the session.
     pub(super) in_session: bool,
+    /// The generation of the credentials that its request carries.
+    pub(super) credentials: Option<u64>,
 }
 
 /// An open exchange.

@@ -15,6 +15,8 @@ use crate::error::Failed;
 ///
 /// let refused = Failure::connecting(&Error::from(ErrorKind::ConnectionRefused));
 /// assert!(matches!(refused, Failure::Unreachable { detail } if &*detail == "nothing listens there (connection refused)"));
+/// assert_eq!(Failure::closed(), Failure::exchanging(&Error::from(ErrorKind::UnexpectedEof)));
+/// assert!(matches!(Failure::closed().before_sending(), Failure::Unreachable { .. }));
 /// // Once something was sent, the request may have been served, whatever happened to the connection.
 /// for kind in [ErrorKind::ConnectionReset, ErrorKind::HostUnreachable] {
 ///     assert!(matches!(Failure::exchanging(&Error::from(kind)), Failure::Broken { .. }));
@@ -70,6 +72,73 @@ impl Failure {
         Self::Hopeless { detail }
     }
 
+    /// The failure for a server whose name has no address.
+    #[must_use]
+    pub fn unknown_host() -> Self {
+        Self::Unreachable { detail: UNKNOWN_HOST.into() }
+    }
+
+    /// The failure for a name that could not be resolved in time.
+    #[must_use]
+    pub fn lookup_timed_out() -> Self {
+        Self::Unreachable { detail: "its name could not be looked up in time".into() }
+    }
+
+    /// The failure for a connection that could not be made in time.
+    #[must_use]
+    pub fn connect_timed_out() -> Self {
+        Self::Unreachable { detail: "it did not accept the connection in time".into() }
+    }
+
+    /// The failure for a request that the HTTP library does not send.
+    #[must_use]
+    pub fn not_sendable() -> Self {
+        Self::Hopeless { detail: "the request cannot be sent".into() }
+    }
+
+    /// The failure for a response whose headers exceed the limit of the HTTP library; `limit` is in bytes, if it is
+    /// known.
+    #[must_use]
+    pub fn large_head(limit: Option<usize>) -> Self {
+        let detail = match limit {
+            Some(limit) => format!("its headers are larger than {limit} bytes"),
+            None => "its headers are larger than is accepted".to_owned(),
+        };
+        Self::Broken { detail: detail.into() }
+    }
+
+    /// The failure for something that is no HTTP response.
+    #[must_use]
+    pub fn not_http(is_https: bool) -> Self {
+        let detail = if is_https {
+            "it does not speak HTTP/1.1"
+        } else {
+            "it does not speak HTTP/1.1; if it is a TLS server, its URL begins with https://"
+        };
+        Self::Broken { detail: detail.into() }
+    }
+
+    /// The failure for a connection that the server closed before its response was complete.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self::exchanging(&ErrorKind::UnexpectedEof.into())
+    }
+
+    /// The failure for a server that sent nothing for too long.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self::exchanging(&ErrorKind::TimedOut.into())
+    }
+
+    /// The same failure of a request of which certainly no part was sent.
+    #[must_use]
+    pub fn before_sending(self) -> Self {
+        match self {
+            Self::Broken { detail } => Self::Unreachable { detail },
+            other @ (Self::Unreachable { .. } | Self::Hopeless { .. }) => other,
+        }
+    }
+
     pub(super) fn into_failed(self) -> Failed {
         match self {
             Self::Unreachable { detail } | Self::Hopeless { detail } => Failed::Unreachable { detail },
@@ -77,6 +146,8 @@ impl Failure {
         }
     }
 }
+
+const UNKNOWN_HOST: &str = "its name cannot be looked up; is it spelled right?";
 
 /// Parts of the TLS library's messages for common failures, each with an explanation for people.
 const TLS_REASONS: &[(&str, &str)] = &[
@@ -117,7 +188,7 @@ fn in_words(error: &Error) -> String {
             let text = error.to_string();
             // The standard library has no `ErrorKind` for this error.
             if text.starts_with("failed to lookup address information") {
-                return "its name cannot be looked up; is it spelled right?".to_owned();
+                return UNKNOWN_HOST.to_owned();
             }
             text
         }

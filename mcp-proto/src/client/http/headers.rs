@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER,
+    WWW_AUTHENTICATE,
 };
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
+use super::credentials::Credentials;
 use super::endpoint::Endpoint;
 use crate::codec::sse::EventId;
 use crate::error::{Failed, Refusal};
@@ -31,6 +33,7 @@ impl fmt::Debug for SessionId {
 #[derive(Debug)]
 pub(crate) struct Common<'c> {
     pub(crate) user: &'c HeaderMap,
+    pub(crate) credentials: Option<&'c Credentials>,
     pub(crate) session: Option<&'c SessionId>,
     pub(crate) version: Option<ProtocolVersion>,
 }
@@ -71,6 +74,10 @@ impl Common<'_> {
         // The user's headers, which include credentials, are sent with every request, and only to this origin
         // (SH-C-18).
         headers.extend(self.user.iter().map(|(name, value)| (name.clone(), value.clone())));
+        // As the user's headers, an access token is sent with every request, and only to this origin (OA-U-01).
+        if let Some(credentials) = self.credentials {
+            headers.insert(AUTHORIZATION, credentials.header().clone());
+        }
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // Every request in a session carries its id (SH-C-06).
         if let Some(SessionId(id)) = self.session {
@@ -183,11 +190,6 @@ pub(super) fn not_a_stream(head: &Parts, limits: &Limits) -> Failed {
         return Failed::ContentEncoding;
     }
     Failed::ContentType { body: body_kind(&head.headers) }
-}
-
-/// Statuses that may be temporary: the same request may succeed at another time.
-pub(super) fn is_temporary(status: StatusCode) -> bool {
-    status.is_server_error() || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
 }
 
 #[cfg(test)]

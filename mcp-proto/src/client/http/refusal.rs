@@ -5,13 +5,13 @@ use http::StatusCode;
 use super::exchange::{OpenedIn, Purpose};
 use super::{Http, HttpAction};
 use crate::Instant;
-use crate::client::detection::is_inconclusive;
 use crate::client::transport::{Role, TransportOutput};
 use crate::codec::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
 use crate::conversation::keys::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal};
 use crate::limits::Limits;
 use crate::spec::code;
+use crate::spec::status::is_inconclusive;
 
 impl Http {
     /// The server refused a message with an HTTP error, whose body may be a JSON-RPC error.

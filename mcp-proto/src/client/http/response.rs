@@ -36,6 +36,7 @@ impl Http {
         self.on_sent(key, now, output);
         let Some(mut exchange) = self.exchanges.take(key) else { return };
         self.exchanges.responded(key);
+        self.authorization.learn_nonce(&head.headers);
         let next = if matches!(exchange.reading, Reading::Head) {
             self.head(key, &mut exchange, head, now, output)
         } else {
@@ -143,6 +144,11 @@ impl Http {
             self.redirected(exchange, head.status, target, now, output);
             return Next::Read;
         }
+        // The body is not waited for: of such a response, the challenge is all that matters (AU-14).
+        if self.is_challenged(key, exchange, head, now, output) {
+            exchange.discard_rest(&self.limits);
+            return Next::Read;
+        }
         match exchange.purpose {
             Purpose::Post(_) if !head.status.is_success() => {
                 let refusal = refusal(head.status, &head.headers, &self.limits);
@@ -161,6 +167,7 @@ impl Http {
             Purpose::GetStream { .. } => {
                 if is_stream(head) {
                     self.get_stream.opened();
+                    self.authorization.get_stream.reset();
                     exchange.reading = Reading::events(&self.limits, self.get_stream.cursor.resume_after().cloned());
                 } else {
                     exchange.discard_rest(&self.limits);

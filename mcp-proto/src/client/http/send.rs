@@ -47,6 +47,7 @@ impl Http {
 
     /// Sends waiting messages while exchanges are free.
     pub(super) fn pump(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+        self.hold_queued(now, output);
         while let Some(message) = self.next_to_send() {
             self.post(message, now, output);
         }
@@ -88,9 +89,8 @@ impl Http {
         let Some(post) = self.deliveries.post(message) else { return };
         let opens_session = matches!(post.role, Role::Initialize(_));
         let to = post.to.as_ref().unwrap_or(self.mode.post_to(&self.config.endpoint));
-        let user = &self.config.headers;
-        let common =
-            if opens_session { Common { user, session: None, version: None } } else { self.session.common(user) };
+        let common = self.common();
+        let common = if opens_session { Common { session: None, version: None, ..common } } else { common };
         let common = Common { version: post.version.or(common.version), ..common };
         let request = common.post(to, post.body.clone(), post.mirrored.as_deref());
         let posted = Posted { message, role: post.role, redirects: post.redirects };
@@ -113,7 +113,7 @@ impl Http {
             Purpose::Resume { request, .. } => self.deliveries.cursor(*request).and_then(Cursor::resume_after),
             Purpose::Post(_) | Purpose::TwoEndpointStream { .. } | Purpose::Delete | Purpose::Drain => None,
         };
-        let request = self.session.common(&self.config.headers).get(from.unwrap_or(&self.config.endpoint), cursor);
+        let request = self.common().get(from.unwrap_or(&self.config.endpoint), cursor);
         self.open(request, purpose, output)
     }
 
@@ -125,8 +125,15 @@ impl Http {
     ) -> ExchangeKey {
         let opens_session = matches!(&purpose, Purpose::Post(Posted { role: Role::Initialize(_), .. }));
         // The session of a two-endpoint server is in the URL that it named (HS-08).
-        let opened_in = self.session.opened_in(!self.mode.is_streamable(), opens_session);
-        self.exchanges.open(Exchange::new(purpose, opened_in), request, output)
+        let credentials = self.authorization.generation();
+        let opened_in = self.session.opened_in(!self.mode.is_streamable(), opens_session, credentials);
+        let proof = self.authorization.proof(&request);
+        self.exchanges.open(Exchange::new(purpose, opened_in), request, proof, output)
+    }
+
+    /// The headers that all requests have in common.
+    pub(super) fn common(&self) -> Common<'_> {
+        self.session.common(&self.config.headers, self.authorization.credentials())
     }
 
     /// The request will get no answer.

@@ -4,6 +4,7 @@ use http::HeaderMap;
 use http::StatusCode;
 use http::response::Parts;
 
+use super::credentials::Credentials;
 use super::delivery::{Deliveries, DeliveryKey, Queue};
 use super::exchange::{OpenedIn, Purpose};
 use super::headers::{Common, SessionId, refusal};
@@ -119,13 +120,17 @@ impl HttpSession {
 
     /// The session of an exchange that is opened now. `is_session` is whether the transport has a session even without
     /// an id.
-    pub(super) fn opened_in(&self, is_session: bool, opens_session: bool) -> OpenedIn {
-        OpenedIn { generation: self.generation, in_session: (self.id.is_some() || is_session) && !opens_session }
+    pub(super) fn opened_in(&self, is_session: bool, opens_session: bool, credentials: Option<u64>) -> OpenedIn {
+        OpenedIn {
+            generation: self.generation,
+            in_session: (self.id.is_some() || is_session) && !opens_session,
+            credentials,
+        }
     }
 
     /// The headers of a request in this session.
-    pub(super) fn common<'a>(&'a self, user: &'a HeaderMap) -> Common<'a> {
-        Common { user, session: self.id.as_ref(), version: self.version }
+    pub(super) fn common<'a>(&'a self, user: &'a HeaderMap, credentials: Option<&'a Credentials>) -> Common<'a> {
+        Common { user, credentials, session: self.id.as_ref(), version: self.version }
     }
 }
 
@@ -220,6 +225,8 @@ impl Http {
         self.timers.clear(Timer::GetStream);
         self.timers.clear(Timer::Endpoint);
         self.exchanges.abort_where(Purpose::is_stream, output);
+        self.authorization.get_stream.reset();
+        self.authorization.two_endpoint_stream.reset();
     }
 
     pub(super) fn begin_closing(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
@@ -227,6 +234,7 @@ impl Http {
             return;
         }
         self.session.phase = Phase::Flushing;
+        self.stop_awaiting_authorization(output);
         self.deliveries.keep_messages_of_session();
         self.exchanges.abort_where(|purpose| purpose.request().is_some(), output);
         self.exchanges.clear_timers();
@@ -253,7 +261,7 @@ impl Http {
     }
 
     fn delete(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        let request = self.session.common(&self.config.headers).delete(&self.config.endpoint);
+        let request = self.common().delete(&self.config.endpoint);
         self.open(request, Purpose::Delete, output);
     }
 

@@ -8,15 +8,19 @@ use http::response::Parts;
 
 use super::cursor::Cursor;
 use super::exchange::{OpenedIn, Purpose};
-use super::headers::{is_temporary, not_a_stream, refusal};
+use super::headers::{not_a_stream, refusal};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::transport::TransportOutput;
 use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault, Quirk};
+use crate::spec::status::is_temporary;
 
 /// The number of resumptions without an event after which a stream's request fails.
 pub(super) const MAX_RESUMPTIONS_WITHOUT_EVENT: u32 = 3;
+
+/// The number of temporary refusals in a row after which the stream for messages that belong to no request is given up.
+const MAX_TEMPORARY_REFUSALS: u32 = 10;
 
 /// The stream for messages that belong to no request.
 #[derive(Debug)]
@@ -67,7 +71,11 @@ impl Http {
     }
 
     /// The pause before a stream is opened again is over.
-    pub(super) fn reopen(&mut self, request: RequestKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn reopen(&mut self, request: RequestKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+        if self.authorization.is_awaited() {
+            let until = self.authorization_deadline(now);
+            return self.deliveries.wait_to_resume(request, until);
+        }
         let exchange = self.get(None, Purpose::Resume { request, redirects: 0 }, output);
         self.deliveries.read_on(request, exchange);
     }
@@ -93,7 +101,12 @@ impl Http {
     pub(super) fn open_get_stream(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         let has_one = self.exchanges.any(|purpose| matches!(purpose, Purpose::GetStream { .. }));
         // With a single exchange, the stream would leave none for requests.
-        if !has_one && !self.session.is_closing() && self.limits.exchanges > 1 {
+        if has_one || self.session.is_closing() || self.limits.exchanges <= 1 {
+            return;
+        }
+        if self.authorization.is_awaited() {
+            self.authorization.get_stream.wait();
+        } else {
             self.get(None, Purpose::GetStream { redirects: 0 }, output);
         }
     }
@@ -117,7 +130,7 @@ impl Http {
             }
             // The next message shows whether the session still exists.
             StatusCode::NOT_FOUND => output.quirk(Quirk::GetNotFound),
-            status if is_temporary(status) && self.get_stream.cursor.failures() < 10 => {
+            status if is_temporary(status) && self.get_stream.cursor.failures() < MAX_TEMPORARY_REFUSALS => {
                 let after = refusal(status, &head.headers, &self.limits).retry_after;
                 self.reopen_get_stream(after, now);
             }

@@ -1,7 +1,7 @@
 //! Headers that repeat parts of a message's body (RULES 8.2); those for the arguments of tools are learned from results
 //! of `tools/list` (RULES 8.3).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderValue};
 
@@ -18,10 +18,18 @@ const MAX_NAME: usize = 128;
 /// The annotations of tools by name, as they were last listed (MD-P-06). Tools without annotations are not stored.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    known: BTreeMap<Box<str>, Annotations>,
-    /// The names in the order in which they were learned, the oldest first.
-    order: VecDeque<Box<str>>,
+    known: BTreeMap<Box<str>, Known>,
+    /// The names by the time at which they were learned, the oldest first.
+    order: BTreeMap<u64, Box<str>>,
+    last_learned: u64,
     weight: usize,
+}
+
+/// What is stored for a tool.
+#[derive(Debug)]
+struct Known {
+    annotations: Annotations,
+    learned: u64,
 }
 
 impl Tools {
@@ -44,7 +52,7 @@ impl Tools {
         let Some(name) = name.as_string() else { return headers };
         headers.insert(NAME, encode(&name));
         if *method == Method::TOOLS_CALL {
-            if let Some(annotations) = self.known.get(&*name) {
+            if let Some(Known { annotations, .. }) = self.known.get(&*name) {
                 let arguments = member("arguments");
                 for (header, value) in annotations.values(arguments.as_ref()) {
                     // A value that is absent or null has no header (MD-P-06).
@@ -94,21 +102,19 @@ impl Tools {
             return;
         }
         self.weight += weight(name, &annotations);
-        self.known.insert(name.into(), annotations);
-        self.order.push_back(name.into());
+        self.last_learned += 1;
+        self.known.insert(name.into(), Known { annotations, learned: self.last_learned });
+        self.order.insert(self.last_learned, name.into());
         while self.weight > limit {
-            let Some(oldest) = self.order.front().cloned() else { break };
+            let Some((_, oldest)) = self.order.pop_first() else { break };
             self.forget(&oldest);
         }
     }
 
     fn forget(&mut self, name: &str) {
-        if let Some(annotations) = self.known.remove(name) {
+        if let Some(Known { annotations, learned }) = self.known.remove(name) {
             self.weight -= weight(name, &annotations);
-            // Servers list tools in the same order each time, so the name is near the front.
-            if let Some(at) = self.order.iter().position(|known| &**known == name) {
-                self.order.remove(at);
-            }
+            self.order.remove(&learned);
         }
     }
 }
@@ -160,7 +166,7 @@ mod tests {
         assert_eq!(weight_of("abcd") - weight_of("abc"), 2);
         let mut tools = Tools::default();
         tools.learn(&listed("abc"), 10_000);
-        let annotations = tools.known.get("abc").expect("the tool is known").weight();
+        let annotations = tools.known["abc"].annotations.weight();
         assert_eq!(tools.weight, annotations + 2 * (3 + size_of::<Box<str>>()));
         // A limit that is reached and not passed keeps the tool.
         for (limit, is_kept) in [(tools.weight, true), (tools.weight - 1, false)] {

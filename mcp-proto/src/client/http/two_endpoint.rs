@@ -7,10 +7,10 @@ use super::endpoint::Endpoint;
 use super::exchange::{Next, Purpose};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
-use crate::client::detection::is_inconclusive;
 use crate::client::transport::{Role, TransportOutput};
 use crate::codec::sse::{Event, EventName};
 use crate::error::{Failed, Fault, Refusal};
+use crate::spec::status::is_inconclusive;
 use crate::spec::{FallbackOn, ProtocolVersion};
 
 /// How messages are sent and answered.
@@ -91,6 +91,15 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         self.mode = HttpMode::Opening { instead_of };
+        if self.authorization.is_awaited() {
+            self.authorization.two_endpoint_stream.wait();
+        } else {
+            self.get_endpoint(now, output);
+        }
+    }
+
+    /// Opens the stream, on which the endpoint must be named in time.
+    pub(super) fn get_endpoint(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         self.get(None, Purpose::TwoEndpointStream { redirects: 0 }, output);
         self.timers.set(Timer::Endpoint, now + self.config.endpoint_timeout);
     }
@@ -151,7 +160,7 @@ impl Http {
         }
     }
 
-    fn opening_failed(&mut self, reason: Failed, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn opening_failed(&mut self, reason: Failed, output: &mut TransportOutput<'_, HttpAction>) {
         self.timers.clear(Timer::Endpoint);
         let mode = HttpMode::new(&self.config);
         let HttpMode::Opening { instead_of } = std::mem::replace(&mut self.mode, mode) else { return };

@@ -48,7 +48,7 @@ impl ErrorObject {
     /// The answer to a request that is refused because of overload (RP10).
     #[must_use]
     pub fn overloaded() -> Self {
-        Self::new(code::INTERNAL_ERROR, "too much is being done at this time; try again later")
+        Self::new(code::INTERNAL_ERROR, "the server is overloaded; try again later")
     }
 
     /// The answer to a subscription that is refused because the limit is reached (MD-L-14).

@@ -1,6 +1,7 @@
 //! Bytes to events.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::time::Duration;
 
 use super::block::Block;
@@ -73,7 +74,6 @@ impl Event<'_> {
 /// assert_eq!((name, &data[..], id.as_str()), (&EventName::MESSAGE, &b"{\"a\":1}"[..], "7"));
 /// # Ok::<(), mcp_proto::sse::TooLarge>(())
 /// ```
-#[derive(Debug)]
 pub struct Decoder {
     limit: usize,
     field_limit: usize,
@@ -82,6 +82,17 @@ pub struct Decoder {
     partial: Vec<u8>,
     block: Block,
     cursor: Option<EventId>,
+}
+
+/// Shows the number of stored bytes only, because they may be a payload.
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder")
+            .field("limit", &self.limit)
+            .field("partial", &self.partial.len())
+            .field("held", &self.block.held())
+            .finish_non_exhaustive()
+    }
 }
 
 /// The position of the next byte in the stream.

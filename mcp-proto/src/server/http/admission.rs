@@ -7,6 +7,7 @@ use http::{HeaderMap, Method, StatusCode};
 use super::access::{is_host_allowed, is_origin_allowed};
 use super::refusal::Refusal;
 use super::{Http, RequestInfo, header_check};
+use crate::auth::Challenge;
 use crate::conversation::keys::SessionKey;
 use crate::error::BodyKind;
 use crate::server::principal::Principal;
@@ -26,31 +27,41 @@ pub(super) enum Plan {
     Resume { session: SessionKey, after: Box<str> },
     /// Open a two-endpoint session.
     OpenStream,
+    /// Send the metadata of the protected resource.
+    Metadata,
+    /// Tell a browser that it may request them.
+    Preflight,
     /// End a session.
     Delete { session: SessionKey },
 }
 
 impl Http {
     pub(super) fn plan(&self, head: &Parts, info: &RequestInfo) -> Result<Plan, Refusal> {
-        let principal = info.principal.as_ref();
         let access = &self.config.access;
         if !is_host_allowed(access, head) {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
         }
+        let path = head.uri.path();
+        if self.metadata_at(path).is_some() {
+            return Self::plan_metadata(&head.method);
+        }
         if !is_origin_allowed(access, head) {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "this Origin is not allowed"));
         }
-        let path = head.uri.path();
-        if let Some(two) = &self.config.two_endpoints {
-            if path == &*two.stream && self.config.path.as_deref() != Some(path) {
-                return Self::plan_stream(head);
-            }
-            if path == &*two.messages {
-                return self.plan_message(head, principal);
-            }
-        }
-        if !info.is_routed && self.config.path.as_deref().is_some_and(|own| own != path) {
+        let own = self.config.path.as_deref();
+        let two = self.config.two_endpoints.as_ref();
+        let is_stream = two.is_some_and(|two| path == &*two.stream && own != Some(path));
+        let is_messages = two.is_some_and(|two| path == &*two.messages);
+        if !is_stream && !is_messages && !info.is_routed && own.is_some_and(|own| own != path) {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "no endpoint has this path"));
+        }
+        // Before any session is looked up, so that an unauthenticated sender learns of none (SE-02, OA-Z-02).
+        let principal = info.authentication.as_ref().map_err(|challenge| self.challenged(challenge))?.as_ref();
+        if is_stream {
+            return Self::plan_stream(head);
+        }
+        if is_messages {
+            return self.plan_message(head, principal);
         }
         let is_stateless = self.versions.has_stateless() && header_check::names_stateless(&head.headers);
         let has_streams = self.versions.has_sessions() && !is_stateless;
@@ -69,6 +80,15 @@ impl Http {
                 (false, true) => "POST, DELETE",
                 (false, false) => "POST",
             })),
+        }
+    }
+
+    /// The refusal with a challenge, which names the metadata of this server (OA-Z-02).
+    fn challenged(&self, challenge: &Challenge) -> Refusal {
+        let resource = self.config.protected_resource.as_ref();
+        match resource.filter(|_| challenge.resource_metadata().is_none()) {
+            Some(resource) => Refusal::challenge(&challenge.clone().with("resource_metadata", resource.metadata_url())),
+            None => Refusal::challenge(challenge),
         }
     }
 
@@ -209,7 +229,7 @@ pub(super) const fn too_many_streams() -> Refusal {
 
 /// For requests beyond the common limit of stored bytes (M3).
 pub(super) const fn overloaded() -> Refusal {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "too much is being done at this time; try again later")
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is overloaded; try again later")
 }
 
 pub(super) const fn stopped() -> Refusal {

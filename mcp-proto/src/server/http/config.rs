@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::auth::ProtectedResource;
 use crate::error::UsageError;
 
 /// Which hosts and origins may access a server. This protects it against web pages in a browser (SH-S-03, SH-S-05).
@@ -56,6 +57,10 @@ pub struct HttpConfig {
     pub two_endpoints: Option<TwoEndpoints>,
     /// Which hosts and origins may access the server. Default [`Access::Loopback`].
     pub access: Access,
+    /// The metadata with which clients find out where they get a token for this server (OA-Z-01). They are served at
+    /// [`ProtectedResource::path`], also for requests that a router has matched, and every challenge names them. The
+    /// driver's `authenticate` checks the tokens. Default `None`.
+    pub protected_resource: Option<ProtectedResource>,
     /// Whether a client may open a stream by GET for messages that relate to no request (SH-S-46). Default `true`.
     pub get_stream: bool,
     /// Whether a client may end its session by DELETE (SH-S-44). Default `true`.
@@ -65,14 +70,14 @@ pub struct HttpConfig {
     pub max_sessions: usize,
     /// The maximum number of streams at one time that clients opened by GET (SE6). At the limit, the one unused for
     /// longest is ended as specified by [`HttpConfig::evict_after`]; if there is none, the GET is answered with 503.
-    /// Default 768.
+    /// [`Server::limit_to_connections`](super::super::Server::limit_to_connections) may lower it. Default 768.
     pub max_streams: usize,
     /// How long a session without an open exchange, or a stream without an event, must be unused before it is ended for
     /// a new one of any client. For a new client that would still hold fewer than the client that holds the most, this
     /// time does not apply: the session or stream of the latter that is unused for longest is ended at once. Clients
-    /// are distinguished by [`RequestInfo::principal`], or without that by [`RequestInfo::peer`]. Default 60 s.
+    /// are distinguished by [`RequestInfo::authentication`], or without that by [`RequestInfo::peer`]. Default 60 s.
     ///
-    /// [`RequestInfo::principal`]: super::super::RequestInfo::principal
+    /// [`RequestInfo::authentication`]: super::super::RequestInfo::authentication
     /// [`RequestInfo::peer`]: super::super::RequestInfo::peer
     pub evict_after: Duration,
     /// How long a session is kept without a request or an open stream (SE6). Default 30 min.
@@ -103,6 +108,7 @@ impl HttpConfig {
             path: Some("/mcp".into()),
             two_endpoints: None,
             access: Access::Loopback,
+            protected_resource: None,
             get_stream: true,
             delete: true,
             max_sessions: 10_000,
@@ -139,7 +145,7 @@ impl HttpConfig {
                 return Err(UsageError::Limit { field, largest: LARGEST });
             }
         }
-        Ok(())
+        self.protected_resource.as_ref().map_or(Ok(()), ProtectedResource::check)
     }
 }
 

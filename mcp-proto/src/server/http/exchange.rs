@@ -7,13 +7,14 @@ use http::request::Parts;
 
 use super::admission::{self, Plan};
 use super::refusal::Refusal;
-use super::{Http, RequestInfo, Timer};
+use super::{Http, RequestInfo, Timer, header_check};
 use crate::Instant;
 use crate::codec::buffer::{extend_within, into_bytes};
 use crate::conversation::keys::SessionKey;
 use crate::limits::Limits;
 use crate::server::shares::Shares;
 use crate::server::transport::ReplyTo;
+use crate::spec::UnreadableId;
 
 /// Identifies one HTTP exchange: a request that the server received, and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +56,14 @@ impl Exchange {
         match self {
             Self::Receiving { .. } => None,
             Self::Waiting { session, .. } | Self::Streaming { session, .. } => *session,
+        }
+    }
+
+    /// How an error without a readable id is written for the client, if its request has not arrived in full (A28).
+    pub(super) fn unreadable_id(&self) -> UnreadableId {
+        match self {
+            Self::Receiving { head, .. } => header_check::unreadable_id(&head.headers),
+            Self::Waiting { .. } | Self::Streaming { .. } => UnreadableId::Null,
         }
     }
 

@@ -9,11 +9,12 @@ use super::refusal::Refusal;
 use super::session::Session;
 use super::{CANDIDATES, ExchangeKey, Http, HttpAction, RequestInfo, Step, admission};
 use crate::Instant;
-use crate::client::CloseReason;
 use crate::codec::sse::{EventName, encode_event};
 use crate::conversation::keys::SessionKey;
+use crate::conversation::outcome::CloseReason;
 use crate::server::shares::Holder;
 use crate::server::transport::{Inbound, TransportOutput};
+use crate::spec::UnreadableId;
 
 impl Http {
     /// A client opens the GET stream of a session. A second one at the same time is refused (row 32).
@@ -27,11 +28,11 @@ impl Http {
         let has_stream = |session: &Session| session.get_stream.exchange.is_some();
         if self.sessions.get(session).is_some_and(has_stream) {
             let refusal = Refusal::new(StatusCode::CONFLICT, "this session has its stream already");
-            return self.refuse(exchange, refusal, output);
+            return self.refuse(exchange, refusal, self.unreadable_id(session), output);
         }
         match self.make_room_for_stream(&holder, output) {
             Ok(()) => self.deferred = Some(Step::OpenGetStream { exchange, session, holder }),
-            Err(refusal) => self.refuse(exchange, refusal, output),
+            Err(refusal) => self.refuse(exchange, refusal, self.unreadable_id(session), output),
         }
     }
 
@@ -65,11 +66,11 @@ impl Http {
             session.streams.values().chain([&session.get_stream]).any(|stream| stream.number_of(&after).is_some())
         };
         if !self.sessions.get(session).is_some_and(has_event) {
-            return self.refuse(exchange, admission::unknown_event(), output);
+            return self.refuse(exchange, admission::unknown_event(), self.unreadable_id(session), output);
         }
         match self.make_room_for_stream(&holder, output) {
             Ok(()) => self.deferred = Some(Step::Resume { exchange, session, after, holder }),
-            Err(refusal) => self.refuse(exchange, refusal, output),
+            Err(refusal) => self.refuse(exchange, refusal, self.unreadable_id(session), output),
         }
     }
 
@@ -88,7 +89,9 @@ impl Http {
             let number = stream.number_of(after)?;
             stream.after(number)
         });
-        let Some(missed) = missed else { return self.refuse(exchange, admission::unknown_event(), output) };
+        let Some(missed) = missed else {
+            return self.refuse(exchange, admission::unknown_event(), self.unreadable_id(session), output);
+        };
         let Some(stream) = found.stream_mut(of_request) else { return };
         // A client that resumes has lost the old connection, even if the server has not detected that.
         let old = stream.exchange.replace(exchange);
@@ -118,7 +121,7 @@ impl Http {
     ) {
         match self.make_room_for_stream(&info.holder(), output) {
             Ok(()) => self.deferred = Some(Step::MakeRoomForTwoEndpointSession { exchange, info }),
-            Err(refusal) => self.refuse(exchange, refusal, output),
+            Err(refusal) => self.refuse(exchange, refusal, UnreadableId::Null, output),
         }
     }
 
@@ -130,7 +133,7 @@ impl Http {
     ) {
         match self.make_room_for_session(&info.holder(), output) {
             Ok(()) => self.deferred = Some(Step::OpenTwoEndpointSession { exchange, info }),
-            Err(refusal) => self.refuse(exchange, refusal, output),
+            Err(refusal) => self.refuse(exchange, refusal, UnreadableId::Null, output),
         }
     }
 
@@ -143,7 +146,7 @@ impl Http {
     ) {
         let session = match self.open_session(info, true, output.now) {
             Ok(session) => session,
-            Err(refusal) => return self.refuse(exchange, refusal, output),
+            Err(refusal) => return self.refuse(exchange, refusal, UnreadableId::Null, output),
         };
         output.inbound.push_back(Inbound::Opened { session, request: None });
         let (Some(found), Some(two)) = (self.sessions.get_mut(session), &self.config.two_endpoints) else { return };

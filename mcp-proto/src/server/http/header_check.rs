@@ -11,12 +11,21 @@ use crate::server::transport::Envelope;
 use crate::spec;
 use crate::spec::header::{METHOD, NAME, PROTOCOL_VERSION};
 use crate::spec::param_headers;
-use crate::spec::{Method, code};
+use crate::spec::{Method, ProtocolVersion, UnreadableId, code};
 
 /// Whether `MCP-Protocol-Version` names a stateless revision.
 pub(super) fn names_stateless(headers: &HeaderMap) -> bool {
     let value = headers.get(&PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
     value.is_some_and(|value| spec::names_stateless(value.trim()))
+}
+
+/// How an error without a readable id is written, according to the revision that the headers name (A28).
+pub(super) fn unreadable_id(headers: &HeaderMap) -> UnreadableId {
+    if names_stateless(headers) {
+        return UnreadableId::Omitted;
+    }
+    let version = headers.get(&PROTOCOL_VERSION).and_then(|value| ProtocolVersion::from_text(value.to_str().ok()?));
+    version.map_or(UnreadableId::Null, |version| version.rules().unreadable_id)
 }
 
 /// What the headers of a stateless request state, compared with its body.

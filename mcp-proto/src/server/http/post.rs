@@ -6,11 +6,11 @@ use http::{Response, StatusCode};
 
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty};
-use super::{ExchangeKey, Http, HttpAction, RequestInfo, Step, admission};
+use super::{ExchangeKey, Http, HttpAction, RequestInfo, Step, admission, header_check};
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Request};
 use crate::conversation::keys::SessionKey;
 use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
-use crate::spec::Method;
+use crate::spec::{Method, UnreadableId};
 
 impl Http {
     pub(super) fn on_post(
@@ -25,6 +25,7 @@ impl Http {
         if self.is_stateless(&frame, &head) {
             return self.on_stateless(exchange, frame, head, &info, output);
         }
+        let unreadable_id = header_check::unreadable_id(&head.headers);
         let Some(session) = session else {
             return match frame {
                 // The server chooses the session id; an id that the client proposes is ignored (SE5).
@@ -32,15 +33,16 @@ impl Http {
                     self.make_room_for_opening(exchange, request, head, info, output);
                 }
                 // Not JSON, or not JSON-RPC (rows 6 and 7).
-                Err(error) => self.refuse(exchange, Refusal::frame(&error), output),
-                Ok(_) => self.refuse(exchange, admission::no_session(), output),
+                Err(error) => self.refuse(exchange, Refusal::frame(&error), unreadable_id, output),
+                Ok(_) => self.refuse(exchange, admission::no_session(), unreadable_id, output),
             };
         };
         // A notification or response has no open exchange that keeps the session alive.
         self.sessions.touch(session, output.now);
         if self.sessions.get(session).is_none() {
-            return self.refuse(exchange, admission::unknown_session(), output);
+            return self.refuse(exchange, admission::unknown_session(), unreadable_id, output);
         }
+        self.sessions.authenticated(session, &info);
         let tag = info.tag(16);
         let waiting = Exchange::Waiting { session: Some(session), head, opens: false, tag };
         let reply_to = exchange.to_reply();
@@ -77,7 +79,7 @@ impl Http {
     ) {
         match self.make_room_for_session(&info.holder(), output) {
             Ok(()) => self.deferred = Some(Step::OpenSession { exchange, request, head, info }),
-            Err(refusal) => self.refuse(exchange, refusal, output),
+            Err(refusal) => self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output),
         }
     }
 
@@ -91,7 +93,9 @@ impl Http {
     ) {
         let session = match self.open_session(info, false, output.now) {
             Ok(session) => session,
-            Err(refusal) => return self.refuse(exchange, refusal, output),
+            Err(refusal) => {
+                return self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output);
+            }
         };
         let tag = info.tag(16);
         self.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens: true, tag });
@@ -105,11 +109,13 @@ impl Http {
         exchange: ExchangeKey,
         session: SessionKey,
         frame: Result<Frame, ParseError>,
+        info: &RequestInfo,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if self.sessions.get(session).is_none() {
-            return self.refuse(exchange, admission::unknown_session(), output);
+            return self.refuse(exchange, admission::unknown_session(), self.unreadable_id(session), output);
         }
+        self.sessions.authenticated(session, info);
         let reply_to = ReplyTo::Stream;
         let inbound = match frame {
             Ok(Frame::Single(message)) => {
@@ -121,7 +127,7 @@ impl Http {
                 Inbound::Batch { session, items, reply_to }
             }
             Err(error) => {
-                self.refuse(exchange, Refusal::frame(&error), output);
+                self.refuse(exchange, Refusal::frame(&error), self.unreadable_id(session), output);
                 Inbound::Invalid { session, error, reply_to }
             }
         };
@@ -132,9 +138,10 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         refusal: Refusal,
+        unreadable_id: UnreadableId,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let response: Response<Bytes> = refusal.into_response();
+        let response: Response<Bytes> = refusal.into_response(unreadable_id);
         self.act_response(exchange, response, output);
     }
 }

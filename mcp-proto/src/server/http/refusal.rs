@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, Response, StatusCode};
 
 use super::admission;
+use crate::auth::Challenge;
 use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Response as Answer};
 use crate::spec::{UnreadableId, code};
 
@@ -21,23 +22,33 @@ pub(super) struct Refusal {
     text: Cow<'static, str>,
     /// The allowed HTTP methods, for `Allow`.
     allow: Option<&'static str>,
-    unreadable_id: UnreadableId,
+    /// What the sender must present, for `WWW-Authenticate`.
+    challenge: Option<HeaderValue>,
 }
 
 impl Refusal {
     pub(super) const fn new(status: StatusCode, text: &'static str) -> Self {
-        Self {
-            status,
-            code: code::INVALID_REQUEST,
-            text: Cow::Borrowed(text),
-            allow: None,
-            unreadable_id: UnreadableId::Null,
-        }
+        Self { status, code: code::INVALID_REQUEST, text: Cow::Borrowed(text), allow: None, challenge: None }
     }
 
     pub(super) fn method(allow: &'static str) -> Self {
         let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here");
         Self { allow: Some(allow), ..refusal }
+    }
+
+    /// For a request that is refused with a challenge. The status follows from its error (RFC 6750, section 3.1).
+    pub(super) fn challenge(challenge: &Challenge) -> Self {
+        let (status, text) = match challenge.error() {
+            Some("insufficient_scope") => {
+                (StatusCode::FORBIDDEN, "the token lacks scopes that this request needs; WWW-Authenticate names them")
+            }
+            Some("invalid_request") => (StatusCode::BAD_REQUEST, "the credentials of the request are malformed"),
+            Some("invalid_token") => (StatusCode::UNAUTHORIZED, "the token is not valid here; get another one"),
+            Some(_) | None => {
+                (StatusCode::UNAUTHORIZED, "this server demands a token; WWW-Authenticate names its kind")
+            }
+        };
+        Self { challenge: Some(challenge.to_header_value()), ..Self::new(status, text) }
     }
 
     /// For a body that is not a valid message (RULES 5.2, rows 6 and 7).
@@ -49,21 +60,20 @@ impl Refusal {
     /// For a notification whose headers differ from its body.
     pub(super) fn error(error: &ErrorObject) -> Self {
         let text = Cow::Owned(error.message());
-        Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }.without_id()
+        Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }
     }
 
-    /// Omits the id instead of sending null, for clients of revisions in which the id of an error is optional (A28).
-    pub(super) fn without_id(self) -> Self {
-        Self { unreadable_id: UnreadableId::Omitted, ..self }
-    }
-
-    /// The HTTP response; its body is a JSON-RPC error without a request's id (SH-S-04, SH-S-08).
-    pub(super) fn into_response(self) -> Response<Bytes> {
+    /// The HTTP response; its body is a JSON-RPC error without a request's id (SH-S-04, SH-S-08), which the client's
+    /// revision writes as `unreadable_id` (A28).
+    pub(super) fn into_response(self, unreadable_id: UnreadableId) -> Response<Bytes> {
         let error = ErrorObject::new(self.code, &self.text);
-        let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(self.unreadable_id);
+        let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(unreadable_id);
         let mut response = json(self.status, body);
         if let Some(allow) = self.allow {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        if let Some(challenge) = self.challenge {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         response
     }
@@ -73,13 +83,13 @@ impl Refusal {
 #[must_use]
 pub fn too_many_connections() -> Response<Bytes> {
     let text = "there are too many connections at this time";
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response()
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text).into_response(UnreadableId::Null)
 }
 
 /// The response to a request that a driver cannot pass to its server, because the server has ended: 503.
 #[must_use]
 pub fn server_stopped() -> Response<Bytes> {
-    admission::stopped().into_response()
+    admission::stopped().into_response(UnreadableId::Null)
 }
 
 /// The status for a request that the machine refused itself: 503 if the server is overloaded, else 400.
@@ -116,8 +126,8 @@ mod tests {
     use crate::codec::jsonrpc::Frame;
     use crate::limits::Limits;
 
-    fn text(refusal: Refusal) -> (u16, String) {
-        let response = refusal.into_response();
+    fn text(refusal: Refusal, unreadable_id: UnreadableId) -> (u16, String) {
+        let response = refusal.into_response(unreadable_id);
         (response.status().as_u16(), String::from_utf8(response.body().to_vec()).unwrap())
     }
 
@@ -125,17 +135,20 @@ mod tests {
     fn a_refusal_explains_in_its_body_what_is_wrong() {
         let error = Frame::parse(&Bytes::from_static(b"{"), &Limits::default()).unwrap_err();
         let body = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32700,"message":"{error}"}}}}"#);
-        assert_eq!(text(Refusal::frame(&error)), (400, body));
+        assert_eq!(text(Refusal::frame(&error), UnreadableId::Null), (400, body));
         let said = r#"{"jsonrpc":"2.0","error":{"code":-32020,"message":"not the same"}}"#;
-        assert_eq!(text(Refusal::error(&ErrorObject::new(-32020, "not the same"))), (400, said.to_owned()));
+        assert_eq!(
+            text(Refusal::error(&ErrorObject::new(-32020, "not the same")), UnreadableId::Omitted),
+            (400, said.to_owned())
+        );
         let refusal = Refusal::new(StatusCode::NOT_FOUND, "not here");
         let said = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"not here"}}"#;
-        assert_eq!(text(refusal), (404, said.to_owned()));
+        assert_eq!(text(refusal, UnreadableId::Null), (404, said.to_owned()));
     }
 
     #[test]
     fn or_14_who_may_try_again_is_told_when_and_what_would_do() {
-        let response = Refusal::method("GET, POST").into_response();
+        let response = Refusal::method("GET, POST").into_response(UnreadableId::Null);
         assert_eq!((response.status().as_u16(), response.headers()[ALLOW].as_bytes()), (405, &b"GET, POST"[..]));
         assert!(!response.headers().contains_key(RETRY_AFTER));
         for response in [too_many_connections(), server_stopped()] {

@@ -7,14 +7,33 @@ use http::Version;
 use http::header::EXPECT;
 use http::request::Parts;
 
+use crate::auth::Challenge;
 use crate::server::principal::Principal;
 use crate::server::shares::{Holder, PeerKey};
 
 /// What the driver states about a request besides its head.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::auth::Challenge;
+/// use mcp_proto::server::{PeerKey, Principal, RequestInfo};
+///
+/// # let nonce = [7; 32];
+/// let mut info = RequestInfo::new(nonce);
+/// assert_eq!(info.authentication, Ok(None));
+/// info.authentication = Ok(Some(Principal::new("ada")));
+/// info.peer = Some(PeerKey::new(&[127, 0, 0, 1]));
+///
+/// let mut refused = RequestInfo::new(nonce);
+/// refused.authentication = Err(Challenge::bearer().with("error", "invalid_token"));
+/// ```
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct RequestInfo {
-    /// The sender, if it was authenticated.
-    pub principal: Option<Principal>,
+    /// The sender, or `None` if the server demands no authentication, or the challenge with which the request is
+    /// refused (OA-Z-02). Default `Ok(None)`.
+    pub authentication: Result<Option<Principal>, Challenge>,
     /// Where the request comes from, such as the client's address. All clients without a principal and with the same
     /// key share the limits of one client.
     pub peer: Option<PeerKey>,
@@ -29,9 +48,20 @@ pub struct RequestInfo {
 }
 
 impl RequestInfo {
+    /// A request with these random bytes, of which nothing else is known.
+    #[must_use]
+    pub const fn new(nonce: [u8; 32]) -> Self {
+        Self { authentication: Ok(None), peer: None, is_routed: false, nonce }
+    }
+
+    /// The sender of a request that was not refused.
+    pub(super) fn principal(&self) -> Option<&Principal> {
+        self.authentication.as_ref().ok()?.as_ref()
+    }
+
     /// The holder of the sessions and streams that this request opens.
     pub(super) fn holder(&self) -> Holder {
-        Holder::new(self.principal.as_ref(), self.peer.as_ref())
+        Holder::new(self.principal(), self.peer.as_ref())
     }
 
     pub(super) fn session_id(&self) -> Box<str> {
@@ -61,7 +91,7 @@ pub fn expects_continue(head: &Parts) -> bool {
 /// Does not show the random bytes, because session ids are built from them.
 impl fmt::Debug for RequestInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RequestInfo").field("principal", &self.principal).finish_non_exhaustive()
+        f.debug_struct("RequestInfo").field("authentication", &self.authentication).finish_non_exhaustive()
     }
 }
 
@@ -75,7 +105,7 @@ mod tests {
     #[test]
     fn ids_and_tags_are_made_of_the_random_bytes() {
         let nonce = std::array::from_fn(|at| u8::try_from(at).unwrap() + 0xe0);
-        let info = RequestInfo { principal: None, peer: None, is_routed: false, nonce };
+        let info = RequestInfo::new(nonce);
         assert_eq!(&*info.session_id(), "e0e1e2e3e4e5e6e7e8e9eaebecedeeef");
         assert_eq!((info.tag(16), info.tag(24)), (0xf0f1_f2f3_f4f5_f6f7, 0xf8f9_fafb_fcfd_feff));
     }

@@ -75,7 +75,7 @@ impl Sessions {
         self.by_id.insert(id.clone(), key);
         let session = Session {
             id,
-            principal: info.principal.clone(),
+            principal: info.principal().cloned(),
             version: None,
             last_active: now,
             is_serving: false,
@@ -102,6 +102,14 @@ impl Sessions {
         session.last_active = now;
         if session.exchanges == 0 {
             self.shares.set_unused(key, now);
+        }
+    }
+
+    /// A request of the session's principal has arrived: from now on, the session has what this request states about its
+    /// sender, such as the scopes of its token.
+    pub(super) fn authenticated(&mut self, key: SessionKey, info: &RequestInfo) {
+        if let Some(session) = self.by_key.get_mut(&key) {
+            session.principal = info.principal().cloned();
         }
     }
 
@@ -185,7 +193,8 @@ mod tests {
     }
 
     fn info(first: u8, principal: Option<&str>) -> RequestInfo {
-        RequestInfo { principal: principal.map(Principal::new), peer: None, is_routed: false, nonce: [first; 32] }
+        let authentication = Ok(principal.map(Principal::new));
+        RequestInfo { authentication, ..RequestInfo::new([first; 32]) }
     }
 
     fn evictable(sessions: &Sessions, now: Instant) -> Vec<SessionKey> {

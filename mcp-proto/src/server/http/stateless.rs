@@ -11,7 +11,7 @@ use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::server::transport::{Inbound, Kind, Route, TransportOutput};
 use crate::spec::meta::RequestMeta;
-use crate::spec::{Method, code};
+use crate::spec::{Method, UnreadableId, code};
 
 impl Http {
     /// Whether a message is stateless (ER-43): if its body or its `MCP-Protocol-Version` header names a
@@ -34,7 +34,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if self.is_closed {
-            return self.refuse(exchange, admission::stopped(), output);
+            return self.refuse(exchange, admission::stopped(), UnreadableId::Omitted, output);
         }
         let request = match frame {
             Ok(Frame::Single(Message::Request(request))) => request,
@@ -43,23 +43,24 @@ impl Http {
             Ok(Frame::Single(Message::Notification(notification))) => {
                 let response = match header_check::notification(&head.headers, &notification.method) {
                     Ok(()) => empty(StatusCode::ACCEPTED),
-                    Err(error) => Refusal::error(&error).into_response(),
+                    Err(error) => Refusal::error(&error).into_response(UnreadableId::Omitted),
                 };
                 return self.act_response(exchange, response, output);
             }
             // Clients of this revision post neither responses (row 4) nor batches (JR-37).
             Ok(Frame::Single(Message::Response(_)) | Frame::Batch(_)) => {
                 let text = "a POST of this revision holds one request or notification";
-                return self.refuse(exchange, Refusal::new(StatusCode::BAD_REQUEST, text).without_id(), output);
+                let refusal = Refusal::new(StatusCode::BAD_REQUEST, text);
+                return self.refuse(exchange, refusal, UnreadableId::Omitted, output);
             }
-            Err(error) => return self.refuse(exchange, Refusal::frame(&error).without_id(), output),
+            Err(error) => return self.refuse(exchange, Refusal::frame(&error), UnreadableId::Omitted, output),
         };
         let meta = RequestMeta::read(request.params.as_ref());
         let envelope = header_check::envelope(
             &head.headers,
             &request,
             meta.version.as_deref(),
-            info.principal.clone(),
+            info.principal().cloned(),
             &self.tools,
         );
         let tag = info.tag(16);

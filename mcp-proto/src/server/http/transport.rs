@@ -1,6 +1,7 @@
 //! How each message of the server is sent: in a response, or as an event of a stream.
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
 
 use super::exchange::Exchange;
@@ -16,7 +17,7 @@ use crate::server::Config;
 use crate::server::principal::Principal;
 use crate::server::transport::{Kind, ReplyTo, Route, ServerTransport, TransportOutput};
 use crate::spec::header::SESSION_ID;
-use crate::spec::{ProtocolVersion, UnreadableId};
+use crate::spec::{ProtocolVersion, SupportedVersions, UnreadableId};
 
 /// Bytes of an event and a message in addition to the payload and the ids.
 const ENVELOPE: usize = 256;
@@ -27,7 +28,7 @@ impl ServerTransport for Http {
     fn configure(&mut self, config: &Config) -> Result<(), UsageError> {
         self.config.check()?;
         self.limits = config.limits.clone();
-        self.versions = config.supported();
+        self.versions = SupportedVersions::new(config.supported());
         Ok(())
     }
 
@@ -116,7 +117,8 @@ impl ServerTransport for Http {
     fn reject(&mut self, error: &ParseError, route: Route, output: &mut TransportOutput<'_, HttpAction>) {
         // No message answers an invalid response, so that the HTTP status must.
         if let Some(key) = ExchangeKey::from_reply(route.reply_to) {
-            self.respond(key, Refusal::frame(error).into_response(), output);
+            let unreadable_id = route.session.map_or(UnreadableId::Omitted, |session| self.unreadable_id(session));
+            self.respond(key, Refusal::frame(error).into_response(unreadable_id), output);
         }
     }
 
@@ -176,8 +178,11 @@ impl ServerTransport for Http {
         evicted.map(ExchangeKey::to_reply)
     }
 
-    fn as_http(&self) -> Option<&Http> {
-        Some(self)
+    fn request_head(&self, reply_to: ReplyTo) -> Option<&Parts> {
+        match self.exchanges.get(ExchangeKey::from_reply(reply_to)?)? {
+            Exchange::Waiting { head, .. } => Some(head),
+            Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
+        }
     }
 
     fn principal(&self, session: SessionKey) -> Option<&Principal> {
@@ -242,7 +247,7 @@ impl Http {
         }
     }
 
-    fn unreadable_id(&self, session: SessionKey) -> UnreadableId {
+    pub(super) fn unreadable_id(&self, session: SessionKey) -> UnreadableId {
         let version = self.sessions.get(session).and_then(|session| session.version);
         version.map_or(UnreadableId::Null, |version| version.rules().unreadable_id)
     }

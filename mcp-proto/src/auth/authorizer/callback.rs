@@ -1,0 +1,101 @@
+//! Requests to the port to which the browser returns (OA-B-01).
+
+use bytes::Bytes;
+use http::header::{
+    CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, REFERRER_POLICY,
+};
+use http::{HeaderName, HeaderValue, Method, Response, StatusCode, request};
+
+use super::Authorizer;
+use super::sign_in::CALLBACK_PATH;
+use crate::Instant;
+
+impl Authorizer {
+    /// A request has arrived at the port that the driver was asked to listen on. Returns the response, which the driver
+    /// sends before it closes the connection.
+    ///
+    /// Anything but the redirect of the current sign-in has no effect: browsers also ask for icons, and other programs
+    /// of this machine, or pages in its browser, may send requests of their own.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::Instant;
+    /// use mcp_proto::auth::{Authorizer, Config};
+    ///
+    /// let mut authorizer = Authorizer::new(Config::new("https://mcp.example/mcp", "my-app")?);
+    /// let (head, ()) = http::Request::get("/favicon.ico").header("Host", "127.0.0.1:4000").body(()).unwrap().into_parts();
+    /// assert_eq!(authorizer.handle_callback(&head, Instant::START).status(), 404);
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    pub fn handle_callback(&mut self, head: &request::Parts, now: Instant) -> Response<Bytes> {
+        let is_local = head.headers.get(HOST).and_then(|host| host.to_str().ok()).is_some_and(is_loopback_host);
+        if head.method != Method::GET || head.uri.path() != CALLBACK_PATH || !is_local {
+            return page(StatusCode::NOT_FOUND, "Not found", "There is nothing here.");
+        }
+        let query = head.uri.query().unwrap_or_default();
+        if self.handle_redirect(query, now) {
+            page(StatusCode::OK, "Signed in", "The response was received. You can close this window.")
+        } else {
+            let text = "This response belongs to no sign-in that is in progress. Begin again in your application.";
+            page(StatusCode::BAD_REQUEST, "Not expected", text)
+        }
+    }
+}
+
+/// Whether the `Host` of a request is this machine: a name that another site had pointed here is not (DNS rebinding).
+fn is_loopback_host(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some(_) | None => host,
+    };
+    matches!(name, "127.0.0.1" | "localhost" | "[::1]")
+}
+
+/// A page for the person at the browser. It contains nothing of the request.
+fn page(status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
+    let body = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
+         <body><h1>{title}</h1><p>{text}</p></body></html>\n"
+    );
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    let length = HeaderValue::from(response.body().len());
+    let headers = response.headers_mut();
+    let fields: [(HeaderName, &'static str); 5] = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        // The URL contains the code.
+        (CACHE_CONTROL, "no-store"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (CONNECTION, "close"),
+    ];
+    for (name, value) in fields {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    headers.insert(CONTENT_LENGTH, length);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oa_b_01_only_names_of_this_machine_are_its_host() {
+        for (host, expected) in [
+            ("127.0.0.1:4000", true),
+            ("127.0.0.1", true),
+            ("localhost:4000", true),
+            ("[::1]:4000", true),
+            ("[::1]", true),
+            ("evil.example:4000", false),
+            ("127.0.0.1.evil.example:4000", false),
+            ("localhost.evil.example", false),
+            ("127.0.0.1:4000:5000", false),
+            ("", false),
+        ] {
+            assert_eq!(is_loopback_host(host), expected, "{host}");
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! A person signs in: the client is registered, the browser is opened, and the redirect comes back (OA-R-01 to OA-B-04).
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use super::exchange::{TokenRequest, post};
+use super::{Authorizer, Flow, Need, Step};
+use crate::Instant;
+use crate::auth::action::{self, Action, Event, Lock, SignInError, Waiting};
+use crate::auth::authorization::{Attempt, RedirectError};
+use crate::auth::client::{ClientIdentity, Registration};
+use crate::auth::metadata::IssuerMetadata;
+use crate::auth::record::union;
+use crate::codec::text::Excerpt;
+use crate::spec::status::is_temporary;
+
+/// The path of the redirect URI.
+pub(crate) const CALLBACK_PATH: &str = "/callback";
+
+/// The largest response to a registration, in bytes.
+const MAX_RESPONSE: usize = 64 * 1024;
+
+/// An authorization request that waits for its redirect.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    attempt: Attempt,
+    issuer: IssuerMetadata,
+    client: ClientIdentity,
+}
+
+impl Authorizer {
+    /// Begins a sign-in. Both locks are held.
+    pub(super) fn sign_in(&mut self, flow: Flow, now: Instant) {
+        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata) };
+        let issuer = found.issuer.clone();
+        if let Err(reason) = issuer.check_pkce(self.config.exceptions.unlisted_pkce) {
+            let url = issuer.issuer().to_owned();
+            return self.fail(flow, SignInError::Metadata { url, reason });
+        }
+        match self.registered_client(&issuer) {
+            Ok(_) => {}
+            Err(error) => return self.fail(flow, error),
+        }
+        // The port of the registered redirect URI, because many servers compare it exactly (OA-G-06).
+        let unix = self.clock.unix(now);
+        let registered = self.record.client(issuer.issuer(), unix).and_then(|(_, uri)| port_of(uri));
+        let port = self.config.callback_port.or(registered);
+        self.listen(flow, port, now);
+    }
+
+    /// The port is opened when a sign-in begins, and not before (OA-G-04).
+    fn listen(&mut self, mut flow: Flow, port: Option<u16>, now: Instant) {
+        if flow.is_listening {
+            self.outbox.act(Action::Unlisten);
+            flow.is_listening = false;
+        }
+        self.timers.set(super::Timer::Step, now + self.config.request_timeout);
+        self.outbox.act(Action::Listen { port });
+        flow.asked_port = port;
+        flow.step = Step::Listening;
+        self.flow = Some(flow);
+    }
+
+    pub(super) fn on_listening(&mut self, mut flow: Flow, port: Option<u16>, now: Instant) {
+        self.timers.clear(super::Timer::Step);
+        let Some(port) = port else {
+            return match (flow.asked_port, self.config.callback_port) {
+                (_, Some(port)) => self.fail(flow, SignInError::PortTaken { port }),
+                // Another program has the registered port: another one is registered.
+                (Some(_), None) => self.listen(flow, None, now),
+                (None, None) => self.fail(flow, SignInError::NotListening),
+            };
+        };
+        flow.is_listening = true;
+        let redirect_uri = format!("http://127.0.0.1:{port}{CALLBACK_PATH}");
+        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata) };
+        let issuer = found.issuer.clone();
+        match self.registered_client(&issuer) {
+            Ok(Some(client)) => return self.authorize(flow, client, &redirect_uri, now),
+            Ok(None) => {}
+            Err(error) => return self.fail(flow, error),
+        }
+        let unix = self.clock.unix(now);
+        let registered = self.record.client(issuer.issuer(), unix).filter(|(_, uri)| *uri == redirect_uri);
+        match registered.map(|(client, _)| client.clone()).filter(|_| !flow.must_register) {
+            Some(client) => self.authorize(flow, client, &redirect_uri, now),
+            None => self.register(flow, &issuer, redirect_uri, now),
+        }
+    }
+
+    /// The client that needs no registration: one that was registered beforehand, or the URL of its metadata (OA-R-01).
+    pub(super) fn registered_client(&self, issuer: &IssuerMetadata) -> Result<Option<ClientIdentity>, SignInError> {
+        if let Some(client) = &self.config.registered {
+            return match &self.config.registered_at {
+                // It is of no use at another issuer, and its secret must not go there (OA-M-02).
+                Some(own) if own != issuer.issuer() => {
+                    Err(SignInError::OtherIssuer { registered_at: own.clone(), issuer: issuer.issuer().to_owned() })
+                }
+                Some(_) | None => Ok(Some(client.clone())),
+            };
+        }
+        let url = self.config.client_metadata_url.as_deref().filter(|_| issuer.supports_client_id_metadata());
+        Ok(url.map(ClientIdentity::new))
+    }
+
+    fn register(&mut self, mut flow: Flow, issuer: &IssuerMetadata, redirect_uri: String, now: Instant) {
+        let Some(endpoint) = issuer.registration_endpoint() else {
+            let issuer = issuer.issuer().to_owned();
+            return self.fail(flow, SignInError::NoClientId { issuer });
+        };
+        let method = ["none", "client_secret_basic", "client_secret_post"]
+            .into_iter()
+            .find(|method| issuer.lists_client_authentication() && issuer.supports_client_authentication(method))
+            .unwrap_or("none");
+        let scope = self.scope(&flow);
+        let registration = Registration {
+            client_name: &self.config.client_name,
+            redirect_uris: &[&redirect_uri],
+            grant_types: &["authorization_code", "refresh_token"],
+            response_types: &["code"],
+            token_endpoint_auth_method: method,
+            application_type: "native",
+            scope: scope.as_deref(),
+        };
+        // Texts only, which can always be written.
+        let body = serde_json::to_vec(&registration).unwrap_or_default();
+        let fetch = self.fetch(post(endpoint, body.into(), "application/json"), MAX_RESPONSE, now);
+        flow.step = Step::Registering { fetch, url: endpoint.to_owned(), redirect_uri };
+        self.flow = Some(flow);
+    }
+
+    /// The registration endpoint has answered.
+    pub(super) fn on_registered(&mut self, mut flow: Flow, status: StatusCode, body: &[u8], now: Instant) {
+        let Step::Registering { url, redirect_uri, .. } = std::mem::replace(&mut flow.step, Step::Ready) else {
+            return self.flow = Some(flow);
+        };
+        if is_temporary(status) {
+            return self.fail(flow, SignInError::Temporary { url, status });
+        }
+        if !matches!(status, StatusCode::OK | StatusCode::CREATED) {
+            return self.fail(flow, SignInError::NotRegistered(refusal_text(status, body)));
+        }
+        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata) };
+        let issuer = found.issuer.issuer().to_owned();
+        match ClientIdentity::parse_registered(body) {
+            Ok(client) => {
+                // Before it is used, so that the next sign-in needs no other registration (OA-R-06).
+                self.record.add_client(&issuer, &redirect_uri, client.clone());
+                self.store();
+                self.outbox.report(Event::Step(action::Step::Registered { issuer }));
+                flow.must_register = false;
+                self.authorize(flow, client, &redirect_uri, now);
+            }
+            Err(reason) => self.fail(flow, SignInError::Registration(reason)),
+        }
+    }
+
+    /// Sends the person to the authorization server. Other processes may use the record meanwhile.
+    fn authorize(&mut self, mut flow: Flow, client: ClientIdentity, redirect_uri: &str, now: Instant) {
+        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata) };
+        let issuer = found.issuer.clone();
+        let mut attempt =
+            Attempt::new(issuer.issuer(), issuer.names_issuer_in_responses(), redirect_uri, &mut self.nonces);
+        attempt.resource.clone_from(&found.resource.parameter);
+        attempt.scope = self.scope(&flow);
+        let mut additional = self.config.authorization_parameters.clone();
+        // Refresh tokens are issued with this scope only where the server knows it (OA-Q-07).
+        if attempt.scope.is_some() && issuer.supports_scope("offline_access") {
+            attempt.scope = union([attempt.scope.as_deref(), Some("offline_access")]);
+            if !additional.iter().any(|(name, _)| name == "prompt") {
+                additional.push(("prompt".to_owned(), "consent".to_owned()));
+            }
+        }
+        let Some(endpoint) = issuer.authorization_endpoint() else {
+            let reason = crate::auth::InvalidMetadata::Lacks { member: "authorization_endpoint" };
+            let url = issuer.issuer().to_owned();
+            return self.fail(flow, SignInError::Metadata { url, reason });
+        };
+        match attempt.url(endpoint, client.id(), &additional) {
+            Ok(url) => {
+                self.unlock(&mut flow, Lock::Record);
+                self.timers.set(super::Timer::Step, now + self.config.user_timeout);
+                self.outbox.report(Event::Waiting(Waiting::Browser { url: url.clone() }));
+                self.outbox.act(Action::OpenBrowser { url });
+                flow.step = Step::AwaitingRedirect(Awaited { attempt, issuer, client });
+                self.flow = Some(flow);
+            }
+            Err(reason) => self.fail(flow, SignInError::Authorization(reason)),
+        }
+    }
+
+    /// The scopes to request (OA-Q-04, OA-S-02).
+    pub(super) fn scope(&self, flow: &Flow) -> Option<String> {
+        if flow.repeated.is_without_scope {
+            return None;
+        }
+        if let Some(scope) = &self.config.scope {
+            return union([Some(scope.as_str())]);
+        }
+        let Need::New { scope, is_step_up, .. } = &flow.need else { return None };
+        if *is_step_up {
+            let tokens = self.record.tokens.as_ref();
+            let requested = tokens.and_then(|tokens| tokens.requested.as_deref());
+            let granted = tokens.and_then(|tokens| tokens.granted.as_deref());
+            return union([requested, granted, scope.as_deref()]);
+        }
+        let listed = flow.found.as_ref().and_then(|found| found.resource.scope.as_deref());
+        union([scope.as_deref().or(listed)])
+    }
+
+    /// A redirect has come back.
+    pub(super) fn on_redirect(&mut self, mut flow: Flow, url: &str, now: Instant) -> bool {
+        let Step::AwaitingRedirect(awaited) = std::mem::replace(&mut flow.step, Step::Ready) else {
+            self.flow = Some(flow);
+            return false;
+        };
+        match awaited.attempt.code(url) {
+            Ok(None) => {
+                flow.step = Step::AwaitingRedirect(awaited);
+                self.flow = Some(flow);
+                return false;
+            }
+            Ok(Some(code)) => {
+                self.outbox.act(Action::Unlisten);
+                flow.is_listening = false;
+                let Awaited { attempt, issuer, client } = awaited;
+                self.request_token(flow, TokenRequest::code(issuer, client, attempt, code), now);
+            }
+            Err(reason) => self.fail(flow, SignInError::Redirect(reason)),
+        }
+        true
+    }
+}
+
+impl From<RedirectError> for SignInError {
+    fn from(reason: RedirectError) -> Self {
+        Self::Redirect(reason)
+    }
+}
+
+/// The port of a loopback redirect URI.
+fn port_of(redirect_uri: &str) -> Option<u16> {
+    let rest = redirect_uri.strip_prefix("http://127.0.0.1:")?;
+    rest.split('/').next()?.parse().ok()
+}
+
+/// What a registration endpoint says about its refusal.
+fn refusal_text(status: StatusCode, body: &[u8]) -> Excerpt {
+    #[derive(Deserialize)]
+    struct Refusal {
+        error: String,
+        error_description: Option<String>,
+    }
+    let text = match serde_json::from_slice(body) {
+        Ok(Refusal { error, error_description: Some(description) }) => format!("{error}: {description}"),
+        Ok(Refusal { error, error_description: None }) => error,
+        Err(_) => format!("status {}", status.as_u16()),
+    };
+    Excerpt::new(&text, 300)
+}

@@ -1,0 +1,213 @@
+//! The configuration of a sign-in.
+
+use std::fmt;
+use std::fmt::Write;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::authorization::may_be_added;
+use super::client::{ClientIdentity, is_client_id_metadata_url};
+use super::url::Origin;
+use crate::client::http::endpoint::Endpoint;
+use crate::error::UsageError;
+
+/// How tokens are obtained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Grant {
+    /// A person signs in with a browser on this machine (authorization code with PKCE).
+    #[default]
+    AuthorizationCode,
+    /// The client signs in as itself, with its id and secret (OA-X-01, OA-X-02).
+    ClientCredentials,
+}
+
+impl Grant {
+    /// Whether a person takes part.
+    pub(super) const fn is_interactive(self) -> bool {
+        match self {
+            Self::AuthorizationCode => true,
+            Self::ClientCredentials => false,
+        }
+    }
+}
+
+/// The parameter `resource` of requests to the authorization server (OA-Q-05, OA-Q-06).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ResourceParameter {
+    /// What the server publishes, or its URL.
+    #[default]
+    Published,
+    /// Omitted, for authorization servers that refuse it.
+    Omitted,
+    /// This value, for authorization servers that know the server by another name.
+    Fixed(String),
+}
+
+/// What a sign-in accepts although the rules forbid it, because some authorization servers demand it. All are `false` by
+/// default.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Exceptions {
+    /// A metadata document may have another issuer than the resource names (OA-A-03).
+    pub other_issuer: bool,
+    /// An authorization server need not list its methods of PKCE (OA-A-04).
+    pub unlisted_pkce: bool,
+    /// A server may name authorization servers with private addresses, although its own URL is not private (OA-N-02).
+    pub private_addresses: bool,
+}
+
+/// What a sign-in needs to know.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::auth::{ClientIdentity, Config};
+///
+/// let mut config = Config::new("https://mcp.example/mcp", "my-app")?;
+/// config.registered = Some(ClientIdentity::new("my-client-id"));
+/// config.scope = Some("files:read".into());
+/// config.authorization_parameter("access_type", "offline")?;
+/// assert!(config.authorization_parameter("state", "x").is_err());
+/// # Ok::<(), mcp_proto::UsageError>(())
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// As it was configured: `resource` may be derived from it.
+    pub(super) server: String,
+    pub(super) endpoint: Endpoint,
+    /// How tokens are obtained. Default [`Grant::AuthorizationCode`].
+    pub grant: Grant,
+    /// The name that people see when they sign in.
+    pub client_name: String,
+    /// A client that was registered beforehand (OA-R-01).
+    pub registered: Option<ClientIdentity>,
+    /// The issuer at which `registered` was registered; `None` binds it to the first one that the server names (OA-M-02).
+    pub registered_at: Option<String>,
+    pub(super) client_metadata_url: Option<String>,
+    /// The scopes to request, separated by spaces; `None` requests what the server names (OA-Q-04).
+    pub scope: Option<String>,
+    /// The parameter `resource`. Default [`ResourceParameter::Published`].
+    pub resource: ResourceParameter,
+    pub(super) authorization_parameters: Vec<(String, String)>,
+    /// The port of the redirect URI; `None` takes the registered one, or any that is free (OA-G-06).
+    pub callback_port: Option<u16>,
+    /// Separates the tokens of several accounts at one server (OA-M-03).
+    pub profile: String,
+    /// Whether a person may be asked to sign in (OA-G-05). Default `true`.
+    pub may_ask_user: bool,
+    /// What is accepted although the rules forbid it.
+    pub exceptions: Exceptions,
+    /// The time for one request to an authorization server. Default 30 seconds (OA-N-03).
+    pub request_timeout: Duration,
+    /// The time for a person to sign in. Default 5 minutes (OA-N-03).
+    pub user_timeout: Duration,
+}
+
+impl Config {
+    /// The configuration for the server with this URL.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::Endpoint`]: the URL is not one that a client may use.
+    pub fn new(server: &str, client_name: &str) -> Result<Self, UsageError> {
+        Ok(Self {
+            server: server.to_owned(),
+            endpoint: Endpoint::parse(server)?,
+            grant: Grant::default(),
+            client_name: client_name.to_owned(),
+            registered: None,
+            registered_at: None,
+            client_metadata_url: None,
+            scope: None,
+            resource: ResourceParameter::default(),
+            authorization_parameters: Vec::new(),
+            callback_port: None,
+            profile: String::new(),
+            may_ask_user: true,
+            exceptions: Exceptions::default(),
+            request_timeout: Duration::from_secs(30),
+            user_timeout: Duration::from_secs(5 * 60),
+        })
+    }
+
+    /// Sets the URL of the client's own metadata, which is its id at authorization servers that support this (OA-R-02).
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::ClientMetadataUrl`]: the URL is not `https`, or has no path.
+    pub fn client_metadata_url(&mut self, url: &str) -> Result<(), UsageError> {
+        if !is_client_id_metadata_url(url) {
+            return Err(UsageError::ClientMetadataUrl);
+        }
+        self.client_metadata_url = Some(url.to_owned());
+        Ok(())
+    }
+
+    /// Adds a parameter to authorization requests, such as `login_hint` or `audience` (OA-Q-06).
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::AuthorizationParameter`]: the flow sets this parameter itself.
+    pub fn authorization_parameter(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
+        if !may_be_added(name) {
+            return Err(UsageError::AuthorizationParameter);
+        }
+        self.authorization_parameters.push((name.to_owned(), value.to_owned()));
+        Ok(())
+    }
+
+    /// The name under which tokens of this configuration are stored: 64 hexadecimal digits. Configurations that could
+    /// get different tokens have different names (OA-M-03).
+    #[must_use]
+    pub fn store_key(&self) -> String {
+        let resource = match &self.resource {
+            ResourceParameter::Published => "published",
+            ResourceParameter::Omitted => "omitted",
+            ResourceParameter::Fixed(value) => value,
+        };
+        let origin = Origin::of(&self.endpoint).to_string();
+        let grant = format!("{:?}", self.grant);
+        let mut hash = Sha256::new();
+        let mut add = |part: &str| {
+            hash.update(part.len().to_be_bytes());
+            hash.update(part);
+        };
+        for part in [&origin, self.endpoint.path(), self.endpoint.query().unwrap_or_default(), &self.profile, resource]
+        {
+            add(part);
+        }
+        for part in [
+            self.registered.as_ref().map_or("", |client| client.id.as_str()),
+            self.client_metadata_url.as_deref().unwrap_or_default(),
+            self.scope.as_deref().unwrap_or_default(),
+            &grant,
+        ] {
+            add(part);
+        }
+        for (name, value) in &self.authorization_parameters {
+            add(name);
+            add(value);
+        }
+        let mut key = String::new();
+        for byte in hash.finalize() {
+            // Writing to a `String` cannot fail.
+            let _ = write!(key, "{byte:02x}");
+        }
+        key
+    }
+}
+
+/// Shows neither the query of the server's URL nor the values of parameters.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("server", &self.endpoint)
+            .field("grant", &self.grant)
+            .field("registered", &self.registered)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,142 @@
+//! What a sign-in stores: registrations and tokens, each bound to its issuer (OA-M-01).
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::client::ClientIdentity;
+use super::metadata::IssuerMetadata;
+use super::secret::Secret;
+use super::token::TokenScheme;
+
+/// The form of records that this version writes and reads.
+const FORMAT: u32 = 1;
+
+/// The number of registrations that are kept; the oldest is dropped.
+const MAX_CLIENTS: usize = 8;
+
+/// All that is stored for one server and one account.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    format: u32,
+    /// Counts the tokens that were stored: a process sees by it that another one has stored newer tokens.
+    pub(super) serial: u64,
+    #[serde(default)]
+    clients: Vec<RegisteredClient>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) tokens: Option<Tokens>,
+}
+
+/// A client that was registered by the flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct RegisteredClient {
+    issuer: String,
+    redirect_uri: String,
+    client: ClientIdentity,
+}
+
+/// Tokens, and what is needed to refresh them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Tokens {
+    /// The metadata of the issuer: the token endpoint is never guessed (OA-F-01).
+    pub(super) issuer: IssuerMetadata,
+    pub(super) client: ClientIdentity,
+    pub(super) access_token: Secret,
+    pub(super) scheme: TokenScheme,
+    /// Seconds since 1970.
+    pub(super) issued_at: u64,
+    /// Seconds since 1970, absolute (OA-K-03).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires_at: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) refresh_token: Option<Secret>,
+    /// The parameter `resource` for which they were issued.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) resource: Option<String>,
+    /// The requested scopes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) requested: Option<String>,
+    /// The granted scopes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) granted: Option<String>,
+}
+
+impl Record {
+    pub(super) const fn new() -> Self {
+        Self { format: FORMAT, serial: 0, clients: Vec::new(), tokens: None }
+    }
+
+    /// Reads a stored record. One that cannot be read counts as none, and is replaced.
+    pub(super) fn parse(stored: &[u8]) -> Option<Self> {
+        serde_json::from_slice(stored).ok().filter(|record: &Self| record.format == FORMAT)
+    }
+
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        // Texts and numbers only, which can always be written.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    /// The client that is registered at an issuer, and its redirect URI.
+    pub(super) fn client(&self, issuer: &str, unix: u64) -> Option<(&ClientIdentity, &str)> {
+        let own = self.clients.iter().rev().find(|own| own.issuer == issuer && !own.client.is_expired(unix))?;
+        Some((&own.client, &own.redirect_uri))
+    }
+
+    /// Whether tokens or a client of an issuer are stored.
+    pub(super) fn knows(&self, issuer: &str) -> bool {
+        let has_tokens = self.tokens.as_ref().is_some_and(|tokens| tokens.issuer.issuer() == issuer);
+        has_tokens || self.clients.iter().any(|own| own.issuer == issuer)
+    }
+
+    pub(super) fn add_client(&mut self, issuer: &str, redirect_uri: &str, client: ClientIdentity) {
+        self.remove_client(issuer);
+        if self.clients.len() >= MAX_CLIENTS {
+            self.clients.remove(0);
+        }
+        self.clients.push(RegisteredClient {
+            issuer: issuer.to_owned(),
+            redirect_uri: redirect_uri.to_owned(),
+            client,
+        });
+    }
+
+    pub(super) fn remove_client(&mut self, issuer: &str) {
+        self.clients.retain(|own| own.issuer != issuer);
+    }
+
+    /// Replaces the tokens.
+    pub(super) fn set_tokens(&mut self, tokens: Tokens) {
+        self.serial += 1;
+        self.tokens = Some(tokens);
+    }
+}
+
+impl Tokens {
+    /// Whether the access token can still be sent.
+    pub(super) fn is_valid(&self, unix: u64) -> bool {
+        self.expires_at.is_none_or(|expiry| expiry > unix)
+    }
+
+    /// When the tokens should be refreshed: a minute before they expire, or a tenth of their lifetime if that is more
+    /// (OA-F-02). `None` if they are not refreshed ahead of time.
+    pub(super) fn refresh_at(&self) -> Option<u64> {
+        let expiry = self.expires_at?;
+        let lifetime = expiry.saturating_sub(self.issued_at);
+        self.refresh_token.as_ref()?;
+        (lifetime > 120).then(|| expiry - (lifetime / 10).max(60))
+    }
+
+    /// Whether all of these scopes, separated by spaces, were granted.
+    pub(super) fn covers(&self, scope: &str) -> bool {
+        let granted: BTreeSet<_> = self.granted.as_deref().unwrap_or_default().split_whitespace().collect();
+        scope.split_whitespace().all(|scope| granted.contains(scope))
+    }
+}
+
+/// The scopes of several lists, each once, in their order (OA-S-02).
+pub(super) fn union<'s>(lists: impl IntoIterator<Item = Option<&'s str>>) -> Option<String> {
+    let mut seen = BTreeSet::new();
+    let scopes = lists.into_iter().flatten().flat_map(str::split_whitespace);
+    let scopes: Vec<_> = scopes.filter(|scope| seen.insert(*scope)).collect();
+    (!scopes.is_empty()).then(|| scopes.join(" "))
+}

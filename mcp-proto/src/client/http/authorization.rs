@@ -1,0 +1,383 @@
+//! Authorization: the credentials that requests carry, and what waits for others.
+//!
+//! ```text
+//!              a challenge, reported once (OA-T-05)
+//! not awaited ──────────────────────────────────────▶ awaited: everything waits
+//!      ▲                                                  │          │
+//!      ├──────── authorize: all of it is sent again ──────┘          │
+//!      └──────── refuse_authorization: all of it fails ──────────────┘
+//! ```
+
+use http::header::WWW_AUTHENTICATE;
+use http::response::Parts;
+use http::{HeaderMap, StatusCode};
+
+use super::credentials::Credentials;
+use super::delivery::DeliveryKey;
+use super::exchange::{Exchange, ExchangeKey, Purpose};
+use super::headers::refusal;
+use super::{Http, HttpAction, HttpConfig, Timer};
+use crate::Instant;
+use crate::auth::{Challenge, ProofClaims};
+use crate::client::Challenged;
+use crate::client::transport::{Inbound, TransportOutput};
+use crate::error::{Failed, Fault, Refusal};
+use crate::spec::header::DPOP_NONCE;
+
+/// The most characters of a nonce.
+const MAX_NONCE: usize = 1024;
+
+/// The credentials of the client, and the streams that wait for others. The messages that wait are in `delivery`.
+#[derive(Debug)]
+pub(super) struct Authorization {
+    /// Messages wait for authorization instead of being refused.
+    is_managed: bool,
+    /// The application has its own `Authorization` header (OA-T-06).
+    is_fixed: bool,
+    credentials: Option<Credentials>,
+    /// The newest nonce for proofs (OA-X-07).
+    nonce: Option<Box<str>>,
+    /// The challenge that was reported, and that the application has not answered.
+    awaited: Option<Refusal>,
+    refused: Option<Refused>,
+    pub(super) get_stream: WaitingStream,
+    pub(super) two_endpoint_stream: WaitingStream,
+}
+
+/// Authorization that was refused, or not given in time.
+#[derive(Debug)]
+struct Refused {
+    /// Exchanges with smaller keys were open then.
+    before: ExchangeKey,
+    reason: Box<str>,
+}
+
+/// A stream that belongs to no request.
+#[derive(Debug, Default)]
+pub(super) struct WaitingStream {
+    /// It waits for authorization.
+    waits: bool,
+    resent: Resent,
+}
+
+/// How often something was sent again because of challenges.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Resent {
+    credentials: u8,
+    scope: u8,
+    nonce: u8,
+}
+
+/// What a server demands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Demand {
+    /// Credentials, or other ones.
+    Credentials,
+    /// Credentials for more scopes.
+    Scope,
+    /// A proof with the nonce in this response.
+    Nonce,
+}
+
+impl Resent {
+    /// Counts one more time, unless the limit is reached (OA-T-04, OA-X-07).
+    pub(super) const fn try_count(&mut self, demand: Demand) -> bool {
+        let (count, limit) = match demand {
+            Demand::Credentials => (&mut self.credentials, 1),
+            Demand::Scope => (&mut self.scope, 2),
+            Demand::Nonce => (&mut self.nonce, 2),
+        };
+        let is_allowed = *count < limit;
+        if is_allowed {
+            *count += 1;
+        }
+        is_allowed
+    }
+}
+
+impl WaitingStream {
+    /// The server has opened it, or it is not needed any more.
+    pub(super) fn reset(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) const fn wait(&mut self) {
+        self.waits = true;
+    }
+
+    /// Returns whether it waited, and ends that.
+    const fn take(&mut self) -> bool {
+        std::mem::replace(&mut self.waits, false)
+    }
+}
+
+impl Authorization {
+    pub(super) fn new(config: &HttpConfig) -> Self {
+        let is_fixed = config.headers.contains_key(http::header::AUTHORIZATION);
+        Self {
+            is_managed: config.managed_authorization && !is_fixed,
+            is_fixed,
+            credentials: None,
+            nonce: None,
+            awaited: None,
+            refused: None,
+            get_stream: WaitingStream::default(),
+            two_endpoint_stream: WaitingStream::default(),
+        }
+    }
+
+    /// The credentials that requests carry.
+    pub(super) const fn credentials(&self) -> Option<&Credentials> {
+        self.credentials.as_ref()
+    }
+
+    pub(super) const fn is_awaited(&self) -> bool {
+        self.awaited.is_some()
+    }
+
+    /// The generation of the credentials.
+    pub(super) fn generation(&self) -> Option<u64> {
+        self.credentials.as_ref().map(Credentials::generation)
+    }
+
+    /// The claims of the proof that a request needs.
+    pub(super) fn proof<B>(&self, request: &http::Request<B>) -> Option<ProofClaims> {
+        let hash = self.credentials.as_ref()?.proven_hash()?;
+        Some(ProofClaims::new(request.method(), request.uri(), hash, self.nonce.as_deref()))
+    }
+
+    /// Keeps the nonce that a response has; a newer one replaces it (OA-X-07).
+    pub(super) fn learn_nonce(&mut self, headers: &HeaderMap) {
+        if let Some(nonce) = nonce(headers) {
+            self.nonce = Some(nonce.into());
+        }
+    }
+
+    /// What a response demands that another request may fulfil; `None` if it demands nothing of the kind (OA-T-02,
+    /// OA-T-07).
+    fn demand(&self, head: &Parts) -> Option<(Demand, Vec<Challenge>)> {
+        let is_candidate = matches!(head.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+        if !is_candidate {
+            return None;
+        }
+        let challenges = Challenge::parse(head.headers.get_all(WWW_AUTHENTICATE));
+        let error = Challenge::for_token(&challenges).and_then(Challenge::error);
+        let wants_nonce =
+            challenges.iter().any(|challenge| challenge.is_dpop() && challenge.error() == Some("use_dpop_nonce"));
+        let has_proof = self.credentials.as_ref().is_some_and(|credentials| credentials.proven_hash().is_some());
+        let demand = match head.status {
+            StatusCode::UNAUTHORIZED if wants_nonce && has_proof && nonce(&head.headers).is_some() => Demand::Nonce,
+            StatusCode::UNAUTHORIZED if self.is_managed => Demand::Credentials,
+            StatusCode::FORBIDDEN if self.is_managed && error == Some("insufficient_scope") => Demand::Scope,
+            _ => return None,
+        };
+        Some((demand, challenges))
+    }
+
+    /// Why something fails that waited for authorization.
+    fn failure(&self, reason: Box<str>) -> Option<Failed> {
+        self.awaited.clone().map(|refusal| Failed::NotAuthorized { refusal, reason })
+    }
+}
+
+impl Http {
+    /// Uses these credentials from now on, and sends everything again that waited for them.
+    pub(super) fn authorize(
+        &mut self,
+        credentials: Credentials,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        if self.authorization.is_fixed {
+            return;
+        }
+        self.authorization.credentials = Some(credentials);
+        if self.authorization.awaited.take().is_none() {
+            return;
+        }
+        if let Some(opening) = self.deliveries.release_authorized() {
+            output.pass(Inbound::OpeningContinues(opening));
+        }
+        if self.authorization.two_endpoint_stream.take() {
+            self.get_endpoint(now, output);
+        }
+        for request in self.deliveries.waiting_to_resume() {
+            self.reopen(request, now, output);
+        }
+        if self.authorization.get_stream.take() {
+            self.open_get_stream(output);
+        }
+        self.pump(now, output);
+    }
+
+    /// Fails everything that waits for authorization.
+    pub(super) fn refuse_authorization(
+        &mut self,
+        reason: &str,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(failed) = self.authorization.failure(reason.into()) else { return };
+        self.authorization.awaited = None;
+        // Messages on their way may still meet the challenge that is answered here (OA-T-05).
+        self.authorization.refused = Some(Refused { before: self.exchanges.next_key(), reason: reason.into() });
+        self.fail_unauthorized(&failed, output);
+        self.pump(now, output);
+    }
+
+    /// Fails everything that waits for authorization, for this reason.
+    fn fail_unauthorized(&mut self, failed: &Failed, output: &mut TransportOutput<'_, HttpAction>) {
+        for message in self.deliveries.waiting_for_authorization() {
+            self.undelivered(message, failed.clone(), output);
+        }
+        for request in self.deliveries.waiting_to_resume() {
+            self.unanswered(request, failed.clone(), output);
+        }
+        if self.authorization.get_stream.take() {
+            output.fault(Fault::NoServerStream { reason: failed.clone() });
+        }
+        if self.authorization.two_endpoint_stream.take() {
+            self.opening_failed(failed.clone(), output);
+        }
+    }
+
+    /// The connection ends: nothing is worth waiting for any more.
+    pub(super) fn stop_awaiting_authorization(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+        self.authorization.awaited = None;
+        self.fail_unauthorized(&Failed::Closed, output);
+    }
+
+    /// A message, or the stream of a request, has waited for authorization for too long.
+    pub(super) fn on_no_authorization(&mut self, message: DeliveryKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let reason =
+            format!("nobody signed in within {:?}; sign in, then try again", self.config.authorization_timeout);
+        let failed = self.authorization.failure(reason.into()).unwrap_or(Failed::Closed);
+        // Without the stream of a two-endpoint server, nothing can be sent.
+        if self.authorization.two_endpoint_stream.take() {
+            self.opening_failed(failed.clone(), output);
+        }
+        self.undelivered(message, failed, output);
+    }
+
+    /// Until when something waits that waits for authorization from now on.
+    pub(super) fn authorization_deadline(&self, now: Instant) -> Instant {
+        now + self.config.authorization_timeout
+    }
+
+    /// Lets the queued messages wait, because they would only meet the same challenge.
+    pub(super) fn hold_queued(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+        if self.authorization.is_awaited() && !self.session.is_closing() {
+            let until = self.authorization_deadline(now);
+            if let Some(opening) = self.deliveries.hold_queued(until) {
+                output.pass(Inbound::OpeningWaits(opening));
+            }
+        }
+    }
+
+    /// Handles a response that demands authorization. Returns whether its request is sent again, now or later; the body
+    /// is not needed then.
+    pub(super) fn is_challenged(
+        &mut self,
+        key: ExchangeKey,
+        exchange: &Exchange,
+        head: &Parts,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) -> bool {
+        if self.session.is_closing() {
+            return false;
+        }
+        let Some((demand, challenges)) = self.authorization.demand(head) else { return false };
+        let purpose = exchange.purpose;
+        // The credentials that the request was sent with are not those that it would be sent with now (OA-T-05).
+        let is_stale = exchange.opened_in.credentials != self.authorization.generation();
+        let Some(resent) = self.resent_mut(purpose) else { return false };
+        if !is_stale && !resent.try_count(demand) {
+            return false;
+        }
+        if !self.authorization.is_awaited() {
+            if is_stale || demand == Demand::Nonce {
+                self.send_again(purpose, now, output);
+                return true;
+            }
+            let refusal = refusal(head.status, &head.headers, &self.limits);
+            if let Some(refused) = self.authorization.refused.as_ref().filter(|refused| key < refused.before) {
+                let reason = refused.reason.clone();
+                self.not_authorized(purpose, Failed::NotAuthorized { refusal, reason }, now, output);
+                return true;
+            }
+            self.authorization.awaited = Some(refusal);
+            let bytes = head.headers.get_all(WWW_AUTHENTICATE).iter().map(http::HeaderValue::len).sum();
+            let sent_with = exchange.opened_in.credentials;
+            output.pass(Inbound::Challenged(Challenged { status: head.status, challenges, sent_with, bytes }));
+        }
+        self.wait_for_authorization(purpose, now, output);
+        true
+    }
+
+    /// How often what an exchange is for was sent again; `None` if that is not needed any more, or never sent again.
+    fn resent_mut(&mut self, purpose: Purpose) -> Option<&mut Resent> {
+        match purpose {
+            Purpose::Post(posted) => self.deliveries.resent_mut(posted.message),
+            Purpose::Resume { request, .. } => self.deliveries.resent_mut(DeliveryKey::Request(request)),
+            Purpose::GetStream { .. } => Some(&mut self.authorization.get_stream.resent),
+            Purpose::TwoEndpointStream { .. } => Some(&mut self.authorization.two_endpoint_stream.resent),
+            // The session ends without anybody signing in (OA-G-05).
+            Purpose::Delete | Purpose::Drain => None,
+        }
+    }
+
+    fn send_again(&mut self, purpose: Purpose, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+        match purpose {
+            Purpose::Post(posted) => self.deliveries.enqueue_in_place(posted.message),
+            Purpose::Resume { request, .. } => self.reopen(request, now, output),
+            Purpose::GetStream { .. } => {
+                self.get(None, Purpose::GetStream { redirects: 0 }, output);
+            }
+            Purpose::TwoEndpointStream { .. } => self.get_endpoint(now, output),
+            Purpose::Delete | Purpose::Drain => {}
+        }
+    }
+
+    fn wait_for_authorization(&mut self, purpose: Purpose, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
+        let until = self.authorization_deadline(now);
+        match purpose {
+            Purpose::Post(posted) => {
+                self.deliveries.wait_for_authorization(posted.message, until);
+                if let Some(opening) = posted.role.opening() {
+                    output.pass(Inbound::OpeningWaits(opening));
+                }
+            }
+            Purpose::Resume { request, .. } => self.deliveries.wait_to_resume(request, until),
+            Purpose::GetStream { .. } => self.authorization.get_stream.wait(),
+            Purpose::TwoEndpointStream { .. } => {
+                self.timers.clear(Timer::Endpoint);
+                self.authorization.two_endpoint_stream.wait();
+            }
+            Purpose::Delete | Purpose::Drain => {}
+        }
+    }
+
+    fn not_authorized(
+        &mut self,
+        purpose: Purpose,
+        failed: Failed,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        match purpose {
+            Purpose::Post(posted) => self.undelivered(posted.message, failed, output),
+            Purpose::Resume { request, .. } => self.unanswered(request, failed, output),
+            Purpose::GetStream { .. } => output.fault(Fault::NoServerStream { reason: failed }),
+            Purpose::TwoEndpointStream { .. } => self.two_endpoint_stream_failed(failed, now, output),
+            Purpose::Delete | Purpose::Drain => {}
+        }
+    }
+}
+
+/// The nonce in the headers of a response (RFC 9449, section 8.1).
+fn nonce(headers: &HeaderMap) -> Option<&str> {
+    let nonce = headers.get(DPOP_NONCE)?.to_str().ok()?;
+    let is_valid = |byte: u8| matches!(byte, b'!'..=b'~') && !matches!(byte, b'"' | b'\\');
+    (!nonce.is_empty() && nonce.len() <= MAX_NONCE && nonce.bytes().all(is_valid)).then_some(nonce)
+}

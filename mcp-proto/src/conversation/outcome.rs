@@ -1,0 +1,44 @@
+//! How requests and connections end, for both roles.
+
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Response};
+use crate::error::Failed;
+
+/// How a request of a client or of a server ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// With a result, as it was received.
+    Result(Json),
+    /// With an error that the peer sent.
+    Error(ErrorObject),
+    /// Without an answer, for this reason.
+    Failed(Failed),
+}
+
+impl From<Response> for Outcome {
+    fn from(response: Response) -> Self {
+        match response {
+            Response::Result { result, .. } => Self::Result(result),
+            Response::Error { error, .. } => Self::Error(error),
+        }
+    }
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// The application closed it.
+    Local,
+    /// The peer closed it.
+    Peer,
+    /// The server and the client support no common revision (LC-06).
+    NoCommonVersion,
+    /// The peer sent too much input that is not a message (FR10).
+    Garbage,
+    /// The session was idle for too long, or was ended at a limit to make room for another one.
+    Expired,
+    /// A queue grew over the limits: the application did not drain the output (RP9), or the peer made requests without
+    /// accepting the answers (RP10).
+    Overflow,
+}

@@ -1,0 +1,59 @@
+//! Progress of requests of clients.
+
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Notification, RequestId};
+use crate::conversation::outgoing::progress_token;
+use crate::spec::Method;
+
+/// The progress of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// The progress so far; a finite number that must grow each time (PR-02).
+    pub progress: f64,
+    /// The value of `progress` at the end, if it is known.
+    pub total: Option<f64>,
+    /// A text about the current step.
+    pub message: Option<Box<str>>,
+}
+
+impl Progress {
+    fn to_params(&self, token: &RequestId) -> Json {
+        let mut params = Json::empty_object();
+        if let Some(message) = &self.message {
+            params = params.with_member("message", &Json::from(&**message));
+        }
+        for (name, value) in [("total", self.total), ("progress", Some(self.progress))] {
+            // JSON cannot represent NaN and infinity: `serde_json` would write null.
+            let value = value.filter(|value| value.is_finite());
+            if let Some(value) = value.and_then(|value| Json::from_serialize(&value).ok()) {
+                params = params.with_member(name, &value);
+            }
+        }
+        params.with_member("progressToken", &token.to_json())
+    }
+}
+
+/// The progress of one request of a client.
+#[derive(Debug)]
+pub(super) struct ProgressToken {
+    token: Option<RequestId>,
+    /// The last progress that was sent (PR-02).
+    last: f64,
+}
+
+impl ProgressToken {
+    /// Reads the token of the parameters of a request.
+    pub(super) fn read(params: Option<&Json>) -> Self {
+        Self { token: progress_token(params), last: f64::NEG_INFINITY }
+    }
+
+    /// The notification of this progress; `None` if the client has requested none, or if the progress does not grow.
+    pub(super) fn advance(&mut self, progress: &Progress) -> Option<Notification> {
+        let token = self.token.as_ref()?;
+        if !progress.progress.is_finite() || progress.progress <= self.last {
+            return None;
+        }
+        self.last = progress.progress;
+        Some(Notification::with_params(Method::PROGRESS, progress.to_params(token)))
+    }
+}

@@ -1,0 +1,18 @@
+//! Classes of HTTP statuses.
+
+use http::StatusCode;
+
+/// Whether the same request may succeed at another time.
+pub(crate) fn is_temporary(status: StatusCode) -> bool {
+    status.is_server_error()
+        || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS)
+}
+
+/// Whether a status is about credentials or load, and shows nothing about the protocol (ER-26, ER-29).
+pub(crate) fn is_inconclusive(status: StatusCode) -> bool {
+    is_temporary(status)
+        || matches!(
+            status,
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED
+        )
+}
