@@ -1,10 +1,12 @@
 //! A server with one tool, on this machine: `cargo run -p mcp-blocking --example server -- 127.0.0.1:3000`
 
+use std::net::TcpListener;
+
 use mcp_blocking::{Incoming, Server};
 use mcp_proto::model::{
     CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
 };
-use mcp_proto::server::Config;
+use mcp_proto::server::{Config, HttpConfig};
 use mcp_proto::{ErrorObject, Json};
 
 fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
@@ -18,8 +20,9 @@ fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     }
 }
 
-fn main() -> std::io::Result<()> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
     let config = Config::new("my-tools", "1.0.0").with_capabilities(capabilities);
-    Server::bind(std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:3000"), config)?.run(serve)
+    let listener = TcpListener::bind(std::env::args().nth(1).as_deref().unwrap_or("127.0.0.1:3000"))?;
+    Ok(Server::new(config, serve).http(HttpConfig::new())?.serve(listener)?)
 }

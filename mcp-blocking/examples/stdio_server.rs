@@ -1,58 +1,27 @@
-//! The tests' tools over stdio, without a driver crate: a loop around the machine is enough for one thing at a time.
-//!
-//! Usage: `stdio_server [--ends-when-probed] REVISION…`. Calls that wait and calls that are cancelled are reported on
-//! stderr.
+//! A server with one tool on stdin and stdout, for an editor that starts it:
+//! `cargo run -p mcp-blocking --example stdio_server`
 
-use std::io::{self, Read, Write};
+use mcp_blocking::{Incoming, Server};
+use mcp_proto::model::{
+    CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
+};
+use mcp_proto::server::Config;
+use mcp_proto::{ErrorObject, Json};
 
-use mcp_proto::server::{Event, Server};
-use mcp_proto::{Instant, Output, ProtocolVersion, Stdio, StdioAction};
-use tests::tools::{self, Served};
-
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let ends_when_probed = arguments.iter().any(|argument| argument == "--ends-when-probed");
-    let versions: Vec<_> = arguments.iter().filter_map(|name| ProtocolVersion::from_text(name)).collect();
-    let mut server = Server::new(Stdio::new(), tools::config(&versions))?;
-    let (mut input, mut buffer) = (io::stdin().lock(), vec![0; 64 * 1024]);
-    loop {
-        let length = input.read(&mut buffer)?;
-        let bytes = buffer.get(..length).unwrap_or_default();
-        if bytes.is_empty() {
-            return Ok(());
+fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
+    match incoming.method().as_str() {
+        "tools/list" => Ok(ListToolsResult::new([Tool::without_arguments("hello").description("Says hello.")]).into()),
+        "tools/call" if CallToolRequest::params(incoming.params())?.name == "hello" => {
+            Ok(CallToolResult::text("Hello!").into())
         }
-        if ends_when_probed && bytes.windows(15).any(|text| text == b"server/discover") {
-            return Err("what is server/discover?".into());
-        }
-        server.handle_bytes(bytes, Instant::START);
-        act(&mut server)?;
+        "tools/call" => Err(ErrorObject::invalid_params("unknown tool")),
+        _ => Err(ErrorObject::method_not_found(incoming.method())),
     }
 }
 
-fn act(server: &mut Server<Stdio>) -> Result<(), Box<dyn std::error::Error>> {
-    let mut output = io::stdout().lock();
-    while let Some(next) = server.poll_output() {
-        match next {
-            Output::Action(StdioAction::Write(bytes)) => {
-                output.write_all(&bytes)?;
-                server.handle_written(bytes.len(), Instant::START);
-            }
-            Output::Event(Event::Requested { ticket, method, params }) => {
-                let now = Instant::START;
-                match tools::serve(&method, params.as_ref()) {
-                    Served::Answered(answer) => server.respond(ticket, answer, now)?,
-                    Served::Counted(result) => {
-                        for step in 1..=tools::STEPS {
-                            server.progress(&ticket, &tools::step(step), now);
-                        }
-                        server.respond(ticket, Ok(result), now)?;
-                    }
-                    Served::Waits => writeln!(io::stderr(), "a call waits")?,
-                }
-            }
-            Output::Event(Event::Cancelled { .. }) => writeln!(io::stderr(), "a call was cancelled")?,
-            Output::Action(_) | Output::Event(_) => {}
-        }
-    }
-    Ok(output.flush()?)
+fn main() -> std::io::Result<()> {
+    let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
+    let config = Config::new("my-tools", "1.0.0").with_capabilities(capabilities);
+    Server::new(config, serve).serve_stdio()?;
+    Ok(())
 }

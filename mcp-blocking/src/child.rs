@@ -17,6 +17,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_proto::driver::{CLOSED_INPUT_TIMEOUT, STREAM_FLUSH_TIMEOUT};
 use mcp_proto::machine::{HandleBytes, ServerStream};
 use mcp_proto::{Instant, StdioAction};
 
@@ -24,18 +25,13 @@ use crate::backpressure::Backpressure;
 use crate::clock;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
-use crate::stdio::{Happened, Output, Pipe, Unknown, Writer, spawn_reader};
+use crate::stdio::{Happened, MayBlock, Output, Pipe, Writer, spawn_reader};
 
 pub(crate) use process::Process;
 
 /// Inputs queued for the driver.
 pub(crate) const INBOX: usize = 64;
-/// How long a server that has closed its stdin may go on writing before it is killed.
-const CLOSED_INPUT_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// How long a server that is no child of this process may take to read the last lines.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
-/// How often to check whether it has.
+/// How often to check whether the last lines are written.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// What happened to one of the processes; a restarted server has another `incarnation`.
@@ -62,7 +58,7 @@ pub(crate) struct Child<I> {
     /// Restarting it has failed, and the machine has not been notified yet.
     has_failed: bool,
     /// Its stdout ended before its stdin was closed.
-    has_left: bool,
+    exited_first: bool,
 }
 
 impl<I: From<FromChild> + Send + 'static> Child<I> {
@@ -85,7 +81,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         backpressure: Arc<Backpressure>,
     ) -> io::Result<Self> {
         let mut child = Self::new(None, Process::default(), inbox, backpressure);
-        child.connect(read, Unknown(write))?;
+        child.connect(read, MayBlock(write))?;
         Ok(child)
     }
 
@@ -104,7 +100,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
             backpressure,
             kill_at: None,
             has_failed: false,
-            has_left: false,
+            exited_first: false,
         }
     }
 
@@ -133,7 +129,7 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
     fn flush(&self, pause: &mut dyn FnMut(Duration) -> bool) {
         let Some(writer) = &self.writer else { return };
         writer.close();
-        let until = clock::now() + FLUSH_TIMEOUT;
+        let until = clock::now() + STREAM_FLUSH_TIMEOUT;
         while !writer.is_done() && clock::now() < until {
             pause(CHECK_INTERVAL);
         }
@@ -180,7 +176,7 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
         self.close_write();
         // A server that blocks on writing cannot end, so its output is still read, and discarded.
         self.backpressure.set(true);
-        self.process.end(pause).filter(|_| self.has_left)
+        self.process.end(pause).filter(|_| self.exited_first)
     }
 }
 
@@ -207,7 +203,7 @@ impl<M: HandleBytes<ServerStream>, I: From<FromChild> + Send + 'static> Feed<M> 
         match happened {
             Happened::Read(bytes) => machine.handle_bytes(ServerStream, &bytes, now),
             Happened::InputEnded => {
-                self.has_left = self.writer.is_some();
+                self.exited_first = self.writer.is_some();
                 self.kill_at = None;
                 machine.handle_eof(ServerStream, now);
             }

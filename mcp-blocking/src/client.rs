@@ -7,36 +7,33 @@
 //! |---|---|
 //! | `builder` | the client's configuration, and how it connects |
 //! | `driver` | the thread that owns the machine |
+//! | `in_flight` | a request that waits for its outcome |
 //! | `subscription` | changes that the application has subscribed to |
 //! | `handler` | the application's handler for the server's notifications and requests |
 
 mod builder;
 mod driver;
 mod handler;
+mod in_flight;
 mod subscription;
 
-use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use mcp_proto::client::{Call, DetectedEra, HttpTransport, Outcome};
-use mcp_proto::driver::{Connected, Error};
+use mcp_proto::client::{Call, DetectedEra, HttpTransport};
+use mcp_proto::driver::{Connected, Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes};
 use mcp_proto::model::{Payload, Request};
-use mcp_proto::{Json, Method, Notification, ProtocolVersion, RequestKey, UsageError};
+use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
 
 use crate::bounded::bounded;
-use crate::response_slot::{ResponseSlot, ResponseUpdate};
+use crate::response_slot::ResponseSlot;
 use driver::{Commands, Input};
 
-pub use builder::{Builder, ChildServer, HttpServer, StreamServer};
+pub use builder::{Builder, ChildServer, HttpServer, ServerProcess, StreamServer};
 pub use handler::Handler;
+pub use in_flight::InFlight;
 pub use subscription::Subscription;
-
-/// Changes queued for the application; more are dropped and counted.
-const CHANGES: usize = 256;
-/// The same in bytes.
-const CHANGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// A client of one server.
 ///
@@ -65,8 +62,7 @@ struct Shared {
     /// The server's name for errors.
     server: Arc<str>,
     connected: Connected,
-    /// Bytes of progress queued for callers.
-    progress: Arc<AtomicUsize>,
+    progress: ProgressBytes,
 }
 
 impl Client {
@@ -114,18 +110,11 @@ impl Client {
     ///
     /// [`Error::Usage`] if the request cannot be sent.
     pub fn call(&self, call: Call) -> Result<InFlight, Error> {
-        let (responder, slot) = ResponseSlot::new(Arc::clone(&self.shared.progress));
+        let (responder, slot) = ResponseSlot::new(self.shared.progress.queue());
         let (accept, accepted) = sync_channel(1);
         self.send(Input::Request { call, responder, accept })?;
         let request = accepted.recv().map_err(|_| UsageError::Closed)??;
-        Ok(InFlight {
-            request,
-            slot,
-            commands: self.shared.commands.clone(),
-            server: Arc::clone(&self.shared.server),
-            outcome: None,
-            has_ended: false,
-        })
+        Ok(InFlight::new(request, slot, self.shared.commands.clone(), Arc::clone(&self.shared.server)))
     }
 
     /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` in the
@@ -137,7 +126,7 @@ impl Client {
     /// lists of such a server reach [`Handler::notified`] without a subscription, and changes of a resource after the
     /// request `resources/subscribe`.
     pub fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
-        let (listener, changes) = bounded(CHANGES, CHANGE_BYTES);
+        let (listener, changes) = bounded(MAX_CHANGES, MAX_CHANGE_BYTES);
         let (accept, accepted) = sync_channel(1);
         self.send(Input::Listen { filter: filter.into(), listener, accept })?;
         let key = accepted.recv().map_err(|_| UsageError::Closed)??;
@@ -196,7 +185,7 @@ impl Client {
 
 impl Shared {
     fn new(commands: Commands, driver: JoinHandle<()>, server: Arc<str>, connected: Connected) -> Self {
-        Self { commands, driver: Mutex::new(Some(driver)), server, connected, progress: Arc::default() }
+        Self { commands, driver: Mutex::new(Some(driver)), server, connected, progress: ProgressBytes::default() }
     }
 
     fn close(&self) {
@@ -212,74 +201,5 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-/// A request that has no outcome yet. Dropping it cancels the request.
-#[derive(Debug)]
-#[must_use = "dropping a request cancels it"]
-pub struct InFlight {
-    request: RequestKey,
-    slot: ResponseSlot,
-    commands: Commands,
-    server: Arc<str>,
-    /// Received, but not returned to the caller yet.
-    outcome: Option<Outcome>,
-    has_ended: bool,
-}
-
-impl InFlight {
-    /// Waits for the outcome.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer.
-    pub fn wait(self) -> Result<Json, Error> {
-        self.wait_with(|_| {})
-    }
-
-    /// Waits for the outcome, and passes the parameters of each progress notification to `progressed` until then.
-    ///
-    /// # Errors
-    ///
-    /// As for [`InFlight::wait`].
-    pub fn wait_with(mut self, mut progressed: impl FnMut(&Json)) -> Result<Json, Error> {
-        while let Some(params) = self.progress() {
-            progressed(&params);
-        }
-        match self.outcome.take() {
-            Some(outcome) => Error::result_of(outcome, &self.server),
-            None => Err(UsageError::Closed.into()),
-        }
-    }
-
-    /// Waits for the next progress notification, and returns its parameters; `None` once the request has ended. At most
-    /// 64 notifications are queued; further ones replace the oldest.
-    pub fn progress(&mut self) -> Option<Json> {
-        if self.has_ended {
-            return None;
-        }
-        match self.slot.wait() {
-            ResponseUpdate::Progress(params) => Some(params),
-            ResponseUpdate::Outcome(outcome) => {
-                self.has_ended = true;
-                self.outcome = Some(outcome);
-                None
-            }
-        }
-    }
-
-    /// Cancels the request. Its outcome is then [`Failed::Cancelled`](mcp_proto::Failed::Cancelled), unless it has
-    /// already ended.
-    pub fn cancel(&self) {
-        let _ = self.commands.send(Input::Cancel(self.request));
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        if !self.has_ended {
-            self.cancel();
-        }
     }
 }

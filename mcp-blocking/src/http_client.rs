@@ -8,12 +8,14 @@
 //! |---|---|
 //! | `options` | certificates, proxies, timeouts: the configuration of an agent |
 //! | `chunk` | the buffers for bodies |
-//! | `names` | a cache of server addresses |
+//! | `address_cache` | a cache of server addresses |
 //! | `socket` | connections |
 //! | `worker` | a thread that performs one exchange at a time |
 
+mod address_cache;
 mod chunk;
-mod names;
+pub(crate) mod fetch;
+
 mod options;
 mod socket;
 #[cfg(test)]
@@ -36,8 +38,8 @@ use mcp_proto::machine::HandleResponses;
 use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
+use address_cache::AddressCache;
 use chunk::Chunk;
-use names::Names;
 use worker::{Job, Worker};
 
 pub use options::{HttpOptions, InvalidProxy, OptionsError};
@@ -62,7 +64,9 @@ pub(crate) enum Received {
 #[derive(Debug)]
 pub(crate) struct Pool<I> {
     options: Arc<HttpOptions>,
-    names: Names,
+    /// The most threads: `Limits::exchanges`, because each performs one exchange at a time.
+    max_workers: usize,
+    addresses: AddressCache,
     /// Where workers send what they receive.
     inbox: Arc<dyn Inbox<I>>,
     /// Closed while no more bodies should be read.
@@ -86,10 +90,16 @@ struct Busy {
 }
 
 impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
-    pub(crate) fn new(options: HttpOptions, inbox: Arc<dyn Inbox<I>>, backpressure: Arc<Backpressure>) -> Self {
+    pub(crate) fn new(
+        options: HttpOptions,
+        max_workers: usize,
+        inbox: Arc<dyn Inbox<I>>,
+        backpressure: Arc<Backpressure>,
+    ) -> Self {
         Self {
             options: Arc::new(options),
-            names: Names::default(),
+            max_workers,
+            addresses: AddressCache::default(),
             inbox,
             backpressure,
             idle: Vec::new(),
@@ -102,7 +112,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
     fn open(&mut self, exchange: ExchangeKey, request: Request<Bytes>) {
         let worker = match self.idle.pop() {
             Some(worker) => Some(worker),
-            None if self.workers < self.options.max_workers => self.spawn(),
+            None if self.workers < self.max_workers => self.spawn(),
             None => None,
         };
         let Some(worker) = worker else {
@@ -124,12 +134,13 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
             busy.is_aborted = true;
             // The flag comes first: a worker that has not begun sees it, or still uses the agent that is closed next.
             self.backpressure.abort(&busy.aborted);
-            busy.worker.abort(&self.options, &self.names);
+            busy.worker.abort(&self.options, &self.addresses);
         }
     }
 
     fn spawn(&mut self) -> Option<Worker> {
-        let worker = Worker::spawn(&self.options, &self.names, Arc::clone(&self.inbox), Arc::clone(&self.backpressure));
+        let worker =
+            Worker::spawn(&self.options, &self.addresses, Arc::clone(&self.inbox), Arc::clone(&self.backpressure));
         match worker {
             Ok(worker) => {
                 self.workers += 1;
@@ -150,7 +161,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
 
     fn act(&mut self, action: HttpAction) {
         match action {
-            HttpAction::Open { exchange, request } => self.open(exchange, request),
+            HttpAction::Open { exchange, request, .. } => self.open(exchange, request),
             HttpAction::Abort { exchange } => self.abort(exchange),
             _ => {}
         }

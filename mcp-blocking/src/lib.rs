@@ -42,26 +42,26 @@
 //! # A server
 //!
 //! A [`Service`] handles requests; a function is enough. [`Incoming`] is a request as its handler receives it; the
-//! handler also sends progress, log messages and requests to the client through it. [`Service::subscribed`] receives
-//! the resources whose changes clients have subscribed to.
+//! handler also sends progress, log messages and requests to the client through it, and waits while the client has much
+//! to read. [`Service::subscribed`] receives the resources whose changes clients have subscribed to.
 //!
 //! | I want to serve | I call |
 //! |---|---|
-//! | the process that started this one | [`StdioServer::run`] |
-//! | one client on a pair of byte streams | [`StdioServer::run_on`] |
-//! | clients over HTTP | [`Server::bind`], then [`Server::run`] |
+//! | the process that started this one | [`Server::serve_stdio`] |
+//! | one client on a pair of byte streams | [`Server::serve_stream`] |
+//! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
 //!
-//! Requests from web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows
-//! them.
+//! [`StreamService`] and [`HttpService`] have options, and handles that stop the server and publish changes. Requests from
+//! web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows them.
 //!
-//! When a [`StdioServer`] is stopped, or its client no longer reads, the thread that reads stdin stays blocked until
-//! stdin ends, because a blocking read cannot be interrupted. The process can exit nevertheless.
+//! When a server on stdin and stdout is stopped, or its client no longer reads, the thread that reads stdin stays blocked
+//! until stdin ends, because a blocking read cannot be interrupted. The process can exit nevertheless.
 //!
 //! # Threads and memory
 //!
 //! ```text
 //!   callers ──┐                       ┌──▶ worker: one exchange at a time, connections kept alive
-//!   workers ──┴─ bounded channel ─▶ driver ─▶ worker …           (HttpOptions::max_workers)
+//!   workers ──┴─ bounded channel ─▶ driver ─▶ worker …           (Limits::exchanges)
 //! ```
 //!
 //! One driver thread runs a client's machine, so there is no lock around it. Workers are started on demand and reused.
@@ -80,8 +80,11 @@
 //!
 //! # What is logged
 //!
-//! Events are logged with the crate `log`: failures of the operating system, panics of handlers, faults of clients, and
-//! notifications that were dropped. Payloads and header values are never logged.
+//! Events are logged with the crate `log`: failures of the operating system, panics of handlers, faults of clients and
+//! servers, lost sessions, and notifications that were dropped. This crate never logs payloads and header values, but a
+//! line may show a short text of the peer, such as the challenge of a server. The crate `ureq`, which it uses for HTTP,
+//! logs everything that is sent and received at the level `trace`; a filter for the target `mcp_blocking` leaves that
+//! out.
 //!
 //! # Features
 //!
@@ -98,6 +101,7 @@
 //! | `child` | servers in child processes: starting them, writing to them and ending them |
 //! | `stdio` | a reader and a writer of byte streams |
 //! | `server` | the server: connections, its driver, the threads that handle requests |
+//! | `sign_in` | signing in: its thread, the store, the port to which the browser returns |
 //! | `inbox` | the queue to which readers and workers send their input |
 //! | `backpressure` | stops the readers while the machine accepts no input |
 //! | `bounded` | a queue with a bound in bytes |
@@ -113,12 +117,15 @@ mod link;
 mod proxy;
 mod response_slot;
 mod server;
+pub mod sign_in;
 mod stdio;
 #[cfg(test)]
 mod stdio_tests;
 
-pub use client::{Builder, ChildServer, Client, Handler, HttpServer, InFlight, StreamServer, Subscription};
+pub use client::{
+    Builder, ChildServer, Client, Handler, HttpServer, InFlight, ServerProcess, StreamServer, Subscription,
+};
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
 pub use proxy::{Proxy, Stopper};
-pub use server::{Incoming, Server, ServerPublisher, ServerStopper, Service, StdioServer, StdioServerStopper};
+pub use server::{HttpService, Incoming, Server, ServerPublisher, ServerStopper, Service, StreamService};

@@ -20,7 +20,7 @@ use mcp_proto::{Stdio, UsageError};
 
 use crate::child::{Child, FromChild, Process};
 use crate::http_client::{HttpOptions, Pool, Received};
-use crate::stdio::{Output, Unknown};
+use crate::stdio::{MayBlock, Output};
 use proxy_loop::{Input, ProxyLoop};
 
 /// A proxy between a client on a pair of byte streams and a server over HTTP or in a child process. The two sides may
@@ -29,29 +29,23 @@ use proxy_loop::{Input, ProxyLoop};
 /// # Example: a proxy on this process's stdin and stdout
 ///
 /// ```no_run
-/// use mcp_blocking::{HttpOptions, Observer, Proxy};
+/// use mcp_blocking::{HttpOptions, Proxy};
 /// use mcp_proto::client::HttpConfig;
-/// use mcp_proto::relay::{Config, Event};
-///
-/// struct Silent;
-///
-/// impl Observer for Silent {
-///     fn event(&mut self, _: &Event) {}
-/// }
+/// use mcp_proto::relay::Config;
 ///
 /// let http = HttpConfig::new("https://example.com/mcp").unwrap();
 /// let proxy = Proxy::http(http, HttpOptions::new(), Config::default()).unwrap();
-/// proxy.run_on_stdio(Silent).unwrap();
+/// proxy.run_on_stdio(()).unwrap();
 /// ```
-#[derive(Debug)]
 pub struct Proxy(Upstream);
 
 /// The server's side of a proxy that is not running yet.
-#[derive(Debug)]
 enum Upstream {
     Http {
         relay: Box<Relay<Http>>,
+        http: Box<HttpConfig>,
         options: HttpOptions,
+        exchanges: usize,
         proxy_loop: ProxyLoop<Http, Pool<Input<(ExchangeKey, Received)>>>,
     },
     Child {
@@ -68,11 +62,10 @@ impl Proxy {
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid.
-    pub fn http(http: HttpConfig, options: HttpOptions, mut config: Config) -> Result<Self, UsageError> {
-        // One thread performs one exchange at a time.
-        config.limits.exchanges = options.max_workers;
-        let relay = Box::new(Relay::new(Http::new(http), config)?);
-        Ok(Self(Upstream::Http { relay, options, proxy_loop: ProxyLoop::new() }))
+    pub fn http(http: HttpConfig, options: HttpOptions, config: Config) -> Result<Self, UsageError> {
+        let exchanges = config.limits.exchanges;
+        let relay = Box::new(Relay::new(Http::new(http.clone()), config)?);
+        Ok(Self(Upstream::Http { relay, http: Box::new(http), options, exchanges, proxy_loop: ProxyLoop::new() }))
     }
 
     /// Creates a proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. The child
@@ -98,17 +91,11 @@ impl Proxy {
     ///
     /// ```
     /// use std::process::Command;
-    /// use mcp_blocking::{Observer, Proxy};
-    /// use mcp_proto::relay::{Config, Event};
-    ///
-    /// struct Silent;
-    ///
-    /// impl Observer for Silent {
-    ///     fn event(&mut self, _: &Event) {}
-    /// }
+    /// use mcp_blocking::Proxy;
+    /// use mcp_proto::relay::Config;
     ///
     /// let proxy = Proxy::child(Command::new("/no/such/server"), Config::default()).unwrap();
-    /// let error = proxy.run(std::io::empty(), std::io::sink(), Silent).unwrap_err();
+    /// let error = proxy.run(std::io::empty(), std::io::sink(), ()).unwrap_err();
     /// assert!(error.to_string().starts_with("cannot start `/no/such/server`: "));
     /// ```
     pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
@@ -138,15 +125,15 @@ impl Proxy {
     ///
     /// # Errors
     ///
-    /// If the server or a thread could not be started. [`io::ErrorKind::TimedOut`] if the client did not read all of
-    /// `output` in time.
+    /// If the server or a thread could not be started, or the environment sets an HTTP proxy that cannot be used.
+    /// [`io::ErrorKind::TimedOut`] if the client did not read all of `output` in time.
     pub fn run(
         self,
         input: impl Read + Send + 'static,
         output: impl Write + Send + 'static,
         observer: impl Observer + Send + 'static,
     ) -> io::Result<CloseReason> {
-        self.join(input, Unknown(output), observer)
+        self.join(input, MayBlock(output), observer)
     }
 
     /// Like [`Proxy::run`], on this process's stdin and stdout.
@@ -165,8 +152,9 @@ impl Proxy {
         observer: impl Observer + Send + 'static,
     ) -> io::Result<CloseReason> {
         match self.0 {
-            Upstream::Http { relay, options, proxy_loop } => {
-                let start = |inbox, backpressure| Ok(Pool::new(options, inbox, backpressure));
+            Upstream::Http { relay, http, mut options, exchanges, proxy_loop } => {
+                options.read_env(&http).map_err(io::Error::other)?;
+                let start = |inbox, backpressure| Ok(Pool::new(options, exchanges, inbox, backpressure));
                 proxy_loop.run(*relay, start, input, output, observer)
             }
             Upstream::Child { relay, command, process, proxy_loop } => {
@@ -174,6 +162,17 @@ impl Proxy {
                 proxy_loop.run(*relay, start, input, output, observer)
             }
         }
+    }
+}
+
+/// Omits everything else: the command's arguments and environment may contain credentials.
+impl fmt::Debug for Proxy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.0 {
+            Upstream::Http { .. } => "http",
+            Upstream::Child { .. } => "child",
+        };
+        f.debug_struct("Proxy").field("upstream", &kind).finish_non_exhaustive()
     }
 }
 
@@ -194,7 +193,7 @@ impl Stopper {
     /// Kills the server's process and the processes that it has started, if there are any, for a program that exits
     /// immediately afterwards.
     pub fn kill(&self) {
-        self.process.kill();
+        self.process.kill_finally();
     }
 }
 

@@ -1,16 +1,10 @@
 //! The slot in which a caller waits for its outcome, and for progress before it.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use mcp_proto::client::Outcome;
+use mcp_proto::driver::ProgressQueue;
 use mcp_proto::{Failed, Json};
-
-/// Progress notifications queued for one caller; beyond this, the oldest are dropped.
-const PROGRESS: usize = 64;
-/// Bytes of progress queued for all callers of a client.
-const PROGRESS_BYTES: usize = 4 * 1024 * 1024;
 
 /// The caller's end.
 #[derive(Debug)]
@@ -31,13 +25,11 @@ pub(crate) enum ResponseUpdate {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// Bytes of progress queued for all callers of the client.
-    total: Arc<AtomicUsize>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
-    progress: VecDeque<Json>,
+    progress: ProgressQueue,
     outcome: Option<Outcome>,
 }
 
@@ -45,25 +37,13 @@ impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn pop(&self, state: &mut State) -> Option<Json> {
-        let params = state.progress.pop_front()?;
-        self.total.fetch_sub(params.len(), Ordering::Relaxed);
-        Some(params)
-    }
-}
-
-impl Drop for Shared {
-    fn drop(&mut self) {
-        let left = self.state().progress.iter().map(Json::len).sum();
-        self.total.fetch_sub(left, Ordering::Relaxed);
-    }
 }
 
 impl ResponseSlot {
-    /// `total` counts the bytes of progress queued for all callers of a client.
-    pub(crate) fn new(total: Arc<AtomicUsize>) -> (ResponseSender, Self) {
-        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), total });
+    /// Creates both ends; `progress` is the queue of this caller.
+    pub(crate) fn new(progress: ProgressQueue) -> (ResponseSender, Self) {
+        let state = Mutex::new(State { progress, outcome: None });
+        let shared = Arc::new(Shared { state, changed: Condvar::new() });
         (ResponseSender(Arc::clone(&shared)), Self(shared))
     }
 
@@ -71,7 +51,7 @@ impl ResponseSlot {
     pub(crate) fn wait(&self) -> ResponseUpdate {
         let mut state = self.0.state();
         loop {
-            if let Some(params) = self.0.pop(&mut state) {
+            if let Some(params) = state.progress.pop() {
                 return ResponseUpdate::Progress(params);
             }
             if let Some(outcome) = state.outcome.take() {
@@ -85,14 +65,7 @@ impl ResponseSlot {
 impl ResponseSender {
     /// Queues progress for the caller. If there is no room, older progress of this caller is dropped.
     pub(crate) fn progress(&self, params: Json) {
-        let mut state = self.0.state();
-        let is_full = || self.0.total.load(Ordering::Relaxed).saturating_add(params.len()) > PROGRESS_BYTES;
-        while state.progress.len() >= PROGRESS || is_full() {
-            // This caller has no older progress to drop, so it misses this one.
-            let Some(_dropped) = self.0.pop(&mut state) else { return };
-        }
-        self.0.total.fetch_add(params.len(), Ordering::Relaxed);
-        state.progress.push_back(params);
+        self.0.state().progress.push(params);
         self.0.changed.notify_all();
     }
 
@@ -110,66 +83,13 @@ impl Drop for ResponseSender {
 
 #[cfg(test)]
 mod tests {
+    use mcp_proto::driver::ProgressBytes;
+
     use super::*;
-
-    fn large(text: &str) -> Json {
-        Json::from(text.repeat(PROGRESS_BYTES / 4).as_str())
-    }
-
-    #[test]
-    fn progress_that_waits_is_bounded_over_all_callers_and_the_newest_of_a_caller_stays() {
-        let total = Arc::new(AtomicUsize::new(0));
-        let (first, first_caller) = ResponseSlot::new(Arc::clone(&total));
-        let (second, second_caller) = ResponseSlot::new(Arc::clone(&total));
-        for text in ["a", "b", "c", "d", "e", "f"] {
-            first.progress(large(text));
-        }
-        second.progress(large("z"));
-        assert!(total.load(Ordering::Relaxed) <= PROGRESS_BYTES);
-        for text in ["d", "e", "f"] {
-            assert!(matches!(first_caller.wait(), ResponseUpdate::Progress(params) if params == large(text)));
-        }
-        second.progress(large("y"));
-        drop((first, second));
-        assert!(matches!(second_caller.wait(), ResponseUpdate::Progress(params) if params == large("y")));
-        assert!(matches!(second_caller.wait(), ResponseUpdate::Outcome(_)));
-        drop((first_caller, second_caller));
-        assert_eq!(total.load(Ordering::Relaxed), 0);
-    }
-
-    #[test]
-    fn a_caller_that_is_behind_gets_the_newest_progress() {
-        let (responder, caller) = ResponseSlot::new(Arc::default());
-        (0..100).for_each(|step| responder.progress(Json::from(step)));
-        drop(responder);
-        let taken = std::iter::from_fn(|| match caller.wait() {
-            ResponseUpdate::Progress(params) => Some(params),
-            ResponseUpdate::Outcome(_) => None,
-        });
-        assert_eq!(taken.collect::<Vec<_>>(), (36..100).map(Json::from).collect::<Vec<_>>());
-    }
-    #[test]
-    fn progress_takes_all_the_room_there_is_and_gives_it_back() {
-        let total = Arc::new(AtomicUsize::new(0));
-        let (responder, caller) = ResponseSlot::new(Arc::clone(&total));
-        let (other, _other_caller) = ResponseSlot::new(Arc::clone(&total));
-        // With its quotes, this is exactly half of the room.
-        let half = || Json::from("x".repeat(PROGRESS_BYTES / 2 - 2).as_str());
-        responder.progress(half());
-        responder.progress(half());
-        assert_eq!(total.load(Ordering::Relaxed), PROGRESS_BYTES);
-        other.progress(Json::from(1));
-        assert!(other.0.state().progress.is_empty(), "there is no room, and nothing of its own to drop");
-        assert!(matches!(caller.wait(), ResponseUpdate::Progress(_)));
-        assert_eq!(total.load(Ordering::Relaxed), PROGRESS_BYTES / 2);
-        // Dropping the caller also frees the room of progress that was not taken.
-        drop((responder, caller));
-        assert_eq!(total.load(Ordering::Relaxed), 0);
-    }
 
     #[test]
     fn a_caller_that_waits_is_woken_by_progress_and_by_the_end() {
-        let (responder, caller) = ResponseSlot::new(Arc::default());
+        let (responder, caller) = ResponseSlot::new(ProgressBytes::default().queue());
         let (taken, results) = std::sync::mpsc::channel();
         let waiting = std::thread::spawn(move || {
             loop {
@@ -190,7 +110,7 @@ mod tests {
         drop(responder);
         assert!(matches!(results.recv(), Ok(ResponseUpdate::Outcome(Outcome::Failed(Failed::Closed)))));
         waiting.join().unwrap();
-        let (responder, caller) = ResponseSlot::new(Arc::default());
+        let (responder, caller) = ResponseSlot::new(ProgressBytes::default().queue());
         responder.outcome(Outcome::Result(Json::from(1)));
         assert!(matches!(caller.wait(), ResponseUpdate::Outcome(Outcome::Result(_))));
     }

@@ -6,89 +6,167 @@
 //! | file | what it does |
 //! |---|---|
 //! | `commands` | commands of handlers and of the application to the driver |
+//! | `authenticate` | the application's check of credentials |
+//! | `listener` | accepts connections |
 //! | `http1` | parses and writes HTTP/1.1 |
 //! | `connection` | requests and responses of one connection |
+//! | `response_channel` | passes one response from the driver to a connection |
 //! | `driver` | the thread that owns the machine |
 //! | `http_exchanges` | passes the requests of connections to the machine, and its responses to the connections |
-//! | `stdio` | a server on a byte stream |
+//! | `stream` | a server on a byte stream |
 //! | `handlers` | the threads on which requests are handled |
 //! | `subscriptions` | a queue of subscription changes for the service |
 //! | `service` | the application's service, which handles requests |
 //! | `incoming` | a request as its handler receives it |
 
+mod authenticate;
 mod commands;
 mod connection;
 mod driver;
 mod handlers;
-mod http1;
+pub(crate) mod http1;
 mod http_exchanges;
 mod incoming;
+mod listener;
+mod response_channel;
 mod service;
-mod stdio;
+mod stream;
 mod subscriptions;
 
 use std::fmt;
-use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use http::request::Parts;
 use mcp_proto::UsageError;
-use mcp_proto::driver::{Admitted, ConnectionTimeouts, SharedConnections, may_accept_later};
-use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
+use mcp_proto::auth::Challenge;
+use mcp_proto::client::CloseReason;
+use mcp_proto::driver::{Admitted, ConnectionTimeouts, SharedConnections};
+use mcp_proto::server::{Config, Http, HttpConfig, PeerKey, Principal};
 
+use authenticate::Authenticate;
 use commands::{Command, Commands, Input};
 use connection::{Connection, close, refuse_at_once};
 use driver::Driver;
 use handlers::Handlers;
 use http_exchanges::{Arrived, HttpExchanges};
+use listener::Listener;
 
 use crate::clock;
 
 pub use incoming::{Incoming, ServerPublisher};
 pub use service::Service;
-pub use stdio::{StdioServer, StdioServerStopper};
+pub use stream::StreamService;
 
 /// How long the last responses may take to be written when a server is stopped.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections beyond the limit that get a thread which answers them with 503.
 const MAX_REFUSED: usize = 32;
-/// Stack size of a connection's thread, in bytes.
-const STACK: usize = 256 * 1024;
+/// The capacity of the channel to the driver. A thread that finds it full waits.
+const INPUTS: usize = 256;
+/// The default of the maximum number of threads on which requests are handled.
+const MAX_HANDLERS: usize = 32;
 
-/// A server over HTTP, with a listening socket that is bound already.
+/// A server: a [`Service`] with its configuration, for any number of clients over any transport.
 ///
 /// # Example: a tool, served to clients on this machine
 ///
 /// ```no_run
+/// use std::net::TcpListener;
+///
 /// use mcp_blocking::{Incoming, Server};
-/// use mcp_proto::server::Config;
-/// use mcp_proto::{ErrorObject, Json, code};
+/// use mcp_proto::server::{Config, HttpConfig};
+/// use mcp_proto::{ErrorObject, Json};
 ///
 /// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
 ///     let text = match incoming.method().as_str() {
 ///         "tools/list" => r#"{"tools":[{"name":"hello","inputSchema":{"type":"object"}}]}"#,
 ///         "tools/call" => r#"{"content":[{"type":"text","text":"Hello!"}]}"#,
-///         _ => return Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
+///         _ => return Err(ErrorObject::method_not_found(incoming.method())),
 ///     };
 ///     Ok(Json::parse(text).expect("JSON"))
 /// }
 ///
-/// let mut config = Config::new("my-tools", "1.0.0");
-/// config.capabilities = Json::parse(r#"{"tools":{}}"#)?;
-/// let server = Server::bind("127.0.0.1:3000", config)?;
-/// println!("http://{}/mcp", server.address());
-/// server.run(serve)?;
+/// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
+/// let listener = TcpListener::bind("127.0.0.1:3000")?;
+/// println!("http://{}/mcp", listener.local_addr()?);
+/// Server::new(config, serve).http(HttpConfig::new())?.serve(listener)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
     config: Config,
+    service: Arc<dyn Service>,
+}
+
+impl Server {
+    /// Creates a server with this configuration.
+    #[must_use]
+    pub fn new(config: Config, service: impl Service) -> Self {
+        Self { config, service: Arc::new(service) }
+    }
+
+    /// Serves the process that started this one over stdin and stdout, until stdin is closed. Nothing else may be
+    /// written to stdout meanwhile (ST-04). See [`StreamService::serve_stdio`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`StreamService::serve`], and [`io::ErrorKind::InvalidInput`] if the configuration is invalid.
+    pub fn serve_stdio(&self) -> io::Result<CloseReason> {
+        self.stream()?.serve_stdio()
+    }
+
+    /// Serves one client on a pair of byte streams, until the client closes them. See [`StreamService::serve`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`StreamService::serve`], and [`io::ErrorKind::InvalidInput`] if the configuration is invalid.
+    pub fn serve_stream(
+        &self,
+        read: impl Read + Send + 'static,
+        write: impl Write + Send + 'static,
+    ) -> io::Result<CloseReason> {
+        self.stream()?.serve(read, write)
+    }
+
+    /// Creates the server of one client on a byte stream, which does not run yet.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    pub fn stream(&self) -> Result<StreamService, UsageError> {
+        StreamService::new(self.config.clone(), Arc::clone(&self.service))
+    }
+
+    /// Creates the server of clients over HTTP, which does not run yet.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    pub fn http(&self, http: HttpConfig) -> Result<HttpService, UsageError> {
+        HttpService::new(self.config.clone(), http, Arc::clone(&self.service))
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// A server over HTTP, made by [`Server::http`]. Requests from web pages of other origins and for other hosts are refused
+/// unless [`mcp_proto::server::Access`] allows them.
+pub struct HttpService {
+    /// Publishers check changes against it until the server runs.
+    config: Arc<Config>,
     http: HttpConfig,
+    service: Arc<dyn Service>,
+    authenticate: Authenticate,
     /// The maximum number of connections at one time. For one more, an idle connection is closed: of the address with
     /// the most connections, the one that has been idle for longest. If none is idle, the new connection is answered
     /// with 503. Streams that clients opened by GET take at most half of the connections, whatever
@@ -100,11 +178,137 @@ pub struct Server {
     pub head_timeout: Duration,
     /// How long a connection may be idle before it is closed. Default 60 s.
     pub idle_timeout: Duration,
-    /// The maximum number of threads on which requests are handled. Default 32.
+    /// The maximum number of threads on which requests are handled. A handler that waits until its client has read more
+    /// occupies one. Default 32.
     pub max_handlers: usize,
     inbox: SyncSender<Input<Arrived>>,
-    inputs: std::sync::mpsc::Receiver<Input<Arrived>>,
-    is_stopped: Arc<AtomicBool>,
+    inputs: Receiver<Input<Arrived>>,
+    stopper: ServerStopper,
+}
+
+impl HttpService {
+    fn new(config: Config, http: HttpConfig, service: Arc<dyn Service>) -> Result<Self, UsageError> {
+        // The machine itself depends on `max_connections`, which may change until the server runs.
+        mcp_proto::Server::new(Http::new(http.clone()), config.clone())?;
+        let (inbox, inputs) = sync_channel(INPUTS);
+        let (timeouts, stopper) = (ConnectionTimeouts::default(), ServerStopper::new(Commands::to(inbox.clone())));
+        Ok(Self {
+            config: Arc::new(config),
+            http,
+            service,
+            authenticate: Authenticate::default(),
+            max_connections: 256,
+            head_timeout: timeouts.head,
+            idle_timeout: timeouts.idle,
+            max_handlers: MAX_HANDLERS,
+            inbox,
+            inputs,
+            stopper,
+        })
+    }
+
+    /// Sets the function that decides who sent a request, from its head: it returns a [`Principal`], to which sessions
+    /// then belong (SE-02), or the challenge with which the request is refused (OA-Z-02). If it returns `None`, the
+    /// request is served for an unknown sender. Without this function, all requests are.
+    ///
+    /// The function checks that a token was issued for this server
+    /// ([`ProtectedResource::resource`](mcp_proto::auth::ProtectedResource::resource)) by its authorization server, and
+    /// has not expired, and it never passes the token on (OA-Z-03). It runs for each request, on the thread of the
+    /// connection, before the rest of the body is read. If it panics, the connection is closed without a response.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use http::header::AUTHORIZATION;
+    /// use mcp_blocking::{Incoming, Server};
+    /// use mcp_proto::auth::{Challenge, ProtectedResource};
+    /// use mcp_proto::server::{Config, HttpConfig, Principal};
+    /// use mcp_proto::Json;
+    ///
+    /// let mut http = HttpConfig::new();
+    /// let resource = ProtectedResource::new("http://127.0.0.1:3000/mcp")?;
+    /// http.protected_resource = Some(resource.authorization_server("https://auth.example.com")?);
+    /// let serve = |incoming: &Incoming| Ok(Json::from(incoming.principal().map_or("", Principal::as_str)));
+    /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(http)?.authenticate(|head| {
+    ///     match head.headers.get(AUTHORIZATION).map(|value| value.as_bytes()) {
+    ///         None => Err(Challenge::bearer().with("scope", "tools:call")),
+    ///         Some(b"Bearer the-token-of-ada") => Ok(Principal::new("ada").with_scopes("tools:call")),
+    ///         Some(_) => Err(Challenge::bearer().with("error", "invalid_token")),
+    ///     }
+    /// });
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    #[must_use]
+    pub fn authenticate<P>(mut self, check: impl Fn(&Parts) -> Result<P, Challenge> + Send + Sync + 'static) -> Self
+    where
+        P: Into<Option<Principal>>,
+    {
+        self.authenticate = Authenticate::new(check);
+        self
+    }
+
+    /// Returns a handle that stops the server.
+    #[must_use]
+    pub fn stopper(&self) -> ServerStopper {
+        self.stopper.clone()
+    }
+
+    /// Returns a handle that publishes changes to clients while the server runs.
+    #[must_use]
+    pub fn publisher(&self) -> ServerPublisher {
+        ServerPublisher::of_unserved(Commands::to(self.inbox.clone()), &self.config)
+    }
+
+    /// Serves the connections of this socket until [`ServerStopper::stop`] stops the server. The endpoint is
+    /// [`HttpConfig::path`], by default `/mcp`.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] if [`HttpService::max_handlers`] is 0. If a thread could not be started, if no
+    /// connections can be accepted any more, or if the thread that owns the machine has panicked, for example in the
+    /// logger of the application.
+    pub fn serve(self, listener: TcpListener) -> io::Result<()> {
+        let Self { config, http, service, authenticate, max_connections, max_handlers, inbox, inputs, .. } = self;
+        let config = Arc::unwrap_or_clone(config);
+        let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
+        let mut machine = mcp_proto::Server::new(Http::new(http), config)?;
+        machine.limit_to_connections(max_connections);
+        let driver = Driver::new(
+            machine,
+            HttpExchanges::default(),
+            Commands::to(inbox.clone()),
+            Handlers::new(max_handlers)?,
+            service,
+        );
+        let (listener, closer) = Listener::new(listener)?;
+        let driver = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || {
+            // Dropped last: then no connection waits for the driver any more.
+            let _closer = closer();
+            let inputs = inputs;
+            driver.run(&inputs);
+        })?;
+        let connections = SharedConnections::new(max_connections, MAX_REFUSED, clock::now);
+        let answering = Arc::new(AtomicUsize::new(0));
+        let outcome = listener.accept_all(|stream, peer| {
+            serve(Arc::new(stream), peer, &connections, timeouts, &authenticate, &inbox, &answering);
+        });
+        // After an error of the listener, the driver still runs.
+        let _ = inbox.send(Input::Command(Command::Stop));
+        let panicked = || Err(io::Error::other("the thread that owns the machine of the server has panicked"));
+        let outcome = driver.join().map_or_else(|_| panicked(), |()| outcome);
+        // The connections may still be writing the last responses, and the process may end when this returns.
+        let until = Instant::now() + FLUSH_TIMEOUT;
+        while answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(2));
+        }
+        outcome
+    }
+}
+
+impl fmt::Debug for HttpService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpService").field("config", &self.config).field("http", &self.http).finish_non_exhaustive()
+    }
 }
 
 /// Stops a server from another thread.
@@ -112,136 +316,20 @@ pub struct Server {
 pub struct ServerStopper {
     commands: Commands,
     is_stopped: Arc<AtomicBool>,
-    address: SocketAddr,
-}
-
-impl Server {
-    /// Listens on this address. The endpoint is `/mcp`. Only requests for hosts and from origins of this machine are
-    /// accepted; [`mcp_proto::server::Access`] allows others.
-    ///
-    /// # Errors
-    ///
-    /// The I/O error of binding a socket to the address.
-    pub fn bind(address: impl ToSocketAddrs, config: Config) -> io::Result<Self> {
-        Self::bind_with(address, config, HttpConfig::new())
-    }
-
-    /// Listens on this address, with `http` as the configuration of HTTP.
-    ///
-    /// # Errors
-    ///
-    /// The I/O error of binding a socket to the address.
-    pub fn bind_with(address: impl ToSocketAddrs, config: Config, http: HttpConfig) -> io::Result<Self> {
-        let listener = TcpListener::bind(address)?;
-        let address = listener.local_addr()?;
-        let (inbox, inputs) = sync_channel(256);
-        let timeouts = ConnectionTimeouts::default();
-        Ok(Self {
-            listener,
-            address,
-            config,
-            http,
-            max_connections: 256,
-            head_timeout: timeouts.head,
-            idle_timeout: timeouts.idle,
-            max_handlers: 32,
-            inbox,
-            inputs,
-            is_stopped: Arc::new(AtomicBool::new(false)),
-        })
-    }
-
-    /// The local address of the listening socket.
-    #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Returns a handle that stops the server.
-    #[must_use]
-    pub fn stopper(&self) -> ServerStopper {
-        ServerStopper {
-            commands: Commands::to(self.inbox.clone()),
-            is_stopped: Arc::clone(&self.is_stopped),
-            address: self.address,
-        }
-    }
-
-    /// Returns a handle that publishes changes to clients while the server runs.
-    #[must_use]
-    pub fn publisher(&self) -> ServerPublisher {
-        ServerPublisher { commands: Commands::to(self.inbox.clone()) }
-    }
-
-    /// Serves until the server is stopped. [`ServerStopper::stop`] stops it.
-    ///
-    /// # Errors
-    ///
-    /// If the configuration is invalid, if a thread could not be started, or if no connections can be accepted any
-    /// more.
-    pub fn run(self, service: impl Service) -> io::Result<()> {
-        let Self { listener, mut config, mut http, max_connections, max_handlers, inbox, inputs, is_stopped, .. } =
-            self;
-        let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
-        // Streams and subscriptions that clients hold open must leave connections free for requests (M4).
-        http.max_streams = http.max_streams.min(max_connections.div_ceil(2));
-        config.limits.subscriptions = config.limits.subscriptions.min(max_connections.div_ceil(4));
-        let machine = mcp_proto::Server::new(Http::new(http), config).map_err(unusable)?;
-        let driver = Driver::new(
-            machine,
-            HttpExchanges::default(),
-            Commands::to(inbox.clone()),
-            Handlers::new(max_handlers),
-            Arc::new(service),
-        );
-        let driver = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || driver.run(&inputs))?;
-        let connections = SharedConnections::new(max_connections, MAX_REFUSED, clock::now);
-        let answering = Arc::new(AtomicUsize::new(0));
-        loop {
-            let accepted = listener.accept();
-            if is_stopped.load(Ordering::Acquire) {
-                break;
-            }
-            match accepted {
-                Ok((stream, peer)) => serve(Arc::new(stream), peer.ip(), &connections, timeouts, &inbox, &answering),
-                Err(error) if may_accept_later(&error) => {
-                    log::warn!("a connection could not be accepted: {error}");
-                    // With no file descriptor left, the next attempt fails too until a connection ends.
-                    thread::sleep(Duration::from_millis(20));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let _ = driver.join();
-        // The connections may still be writing the last responses, and the process may end when this returns.
-        let until = Instant::now() + FLUSH_TIMEOUT;
-        while answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
-            thread::sleep(Duration::from_millis(2));
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
-    }
 }
 
 impl ServerStopper {
-    /// Stops the server: pending requests are answered with an error, later ones with 503; then [`Server::run`]
-    /// returns.
+    fn new(commands: Commands) -> Self {
+        Self { commands, is_stopped: Arc::default() }
+    }
+
+    /// Stops the server: pending requests are answered with an error, over HTTP later ones with 503; then
+    /// [`HttpService::serve`] or [`StreamService::serve`] returns. If the server does not run yet, it will end at once.
     pub fn stop(&self) {
         if !self.is_stopped.swap(true, Ordering::AcqRel) {
             let _ = self.commands.send(Command::Stop);
-            // The accept loop checks for the end only after an accepted connection, which this provides.
-            let _ = TcpStream::connect_timeout(&self.address, Duration::from_secs(1));
         }
     }
-}
-
-fn unusable(error: UsageError) -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, error)
 }
 
 fn serve(
@@ -249,6 +337,7 @@ fn serve(
     peer: IpAddr,
     connections: &SharedConnections<Arc<TcpStream>>,
     timeouts: ConnectionTimeouts,
+    authenticate: &Authenticate,
     inbox: &SyncSender<Input<Arrived>>,
     answering: &Arc<AtomicUsize>,
 ) {
@@ -270,14 +359,15 @@ fn serve(
     if !is_served {
         log::warn!("all connections are in use; another one was refused");
     }
-    let (inbox, answering) = (inbox.clone(), Arc::clone(answering));
-    let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(STACK).spawn(move || {
-        let connection = Connection::new(stream, slot, peer, timeouts, inbox, answering);
-        let run = if is_served { Connection::run } else { Connection::refuse_all };
-        if let Err(error) = connection.and_then(run) {
-            log::debug!("a connection ended: {error}");
-        }
-    });
+    let (authenticate, inbox, answering) = (authenticate.clone(), inbox.clone(), Arc::clone(answering));
+    let spawned =
+        thread::Builder::new().name("mcp-connection".to_owned()).stack_size(authenticate.stack()).spawn(move || {
+            let connection = Connection::new(stream, slot, peer, timeouts, authenticate, inbox, answering);
+            let run = if is_served { Connection::run } else { Connection::refuse_all };
+            if let Err(error) = connection.and_then(run) {
+                log::debug!("a connection ended: {error}");
+            }
+        });
     if let Err(error) = spawned {
         log::warn!("cannot start another thread: {error}");
     }
@@ -292,17 +382,46 @@ mod tests {
     /// A server that is stopped waits only for responses that are being written.
     #[test]
     fn a_server_without_requests_ends_at_once() {
-        let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-        let stopper = server.stopper();
-        let running = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())));
+        let serve = |_: &Incoming| Ok(Json::empty_object());
+        let service = Server::new(Config::new("s", "1"), serve).http(HttpConfig::new()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, stopper) = (listener.local_addr().unwrap(), service.stopper());
+        let running = thread::spawn(move || service.serve(listener));
         // This connection is served and closed.
-        let mut idle = TcpStream::connect(stopper.address).unwrap();
-        io::Write::write_all(&mut idle, b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
-        io::Read::read_to_end(&mut idle, &mut Vec::new()).unwrap();
+        let mut idle = TcpStream::connect(address).unwrap();
+        idle.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+        idle.read_to_end(&mut Vec::new()).unwrap();
         let began = Instant::now();
         stopper.stop();
         stopper.stop();
         running.join().unwrap().unwrap();
         assert!(began.elapsed() < FLUSH_TIMEOUT / 2, "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_server_without_threads_for_requests_is_refused() {
+        let server = Server::new(Config::new("s", "1"), |_: &Incoming| Ok(Json::empty_object()));
+        let (mut http, mut stream) = (server.http(HttpConfig::new()).unwrap(), server.stream().unwrap());
+        (http.max_handlers, stream.max_handlers) = (0, 0);
+        let refused = [
+            http.serve(TcpListener::bind("127.0.0.1:0").unwrap()).unwrap_err(),
+            stream.serve(io::empty(), io::sink()).unwrap_err(),
+        ];
+        assert_eq!(refused.map(|error| error.kind()), [io::ErrorKind::InvalidInput; 2]);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_server_that_can_accept_no_connections_ends_with_the_error() {
+        let serve = |_: &Incoming| Ok(Json::empty_object());
+        let service = Server::new(Config::new("s", "1"), serve).http(HttpConfig::new()).unwrap();
+        let (publisher, stopper) = (service.publisher(), service.stopper());
+        // This socket does not listen.
+        let socket = TcpStream::connect(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()).unwrap();
+        let error = service.serve(std::os::fd::OwnedFd::from(socket).into()).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
+        let change = mcp_proto::Notification::new("notifications/tools/list_changed");
+        assert_eq!(publisher.publish(change), Err(UsageError::Closed), "the driver has ended too");
+        stopper.stop();
     }
 }

@@ -75,9 +75,9 @@ pub(crate) trait Output: Write + Send {
 }
 
 /// An output that may block at any write.
-pub(crate) struct Unknown<W>(pub(crate) W);
+pub(crate) struct MayBlock<W>(pub(crate) W);
 
-impl<W: Write> Write for Unknown<W> {
+impl<W: Write> Write for MayBlock<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -87,7 +87,7 @@ impl<W: Write> Write for Unknown<W> {
     }
 }
 
-impl<W: Write + Send> Output for Unknown<W> {
+impl<W: Write + Send> Output for MayBlock<W> {
     fn write_now(&mut self, _: &[u8]) -> usize {
         0
     }
@@ -327,7 +327,7 @@ mod tests {
         let (inbox, inputs) = sync_channel(1);
         // The inbox is full for now; the thread must not wait for room.
         inbox.send(Happened::InputEnded).unwrap();
-        let writer = Writer::spawn(Unknown(Allowed(allowed)), Arc::new(inbox), |happened| happened).unwrap();
+        let writer = Writer::spawn(MayBlock(Allowed(allowed)), Arc::new(inbox), |happened| happened).unwrap();
         for _ in 0..100 {
             writer.push(Bytes::from(vec![0; CHUNK]));
         }
@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn a_closed_writer_ends_once_everything_is_written() {
         let (inbox, inputs) = sync_channel(1);
-        let writer = Writer::spawn(Unknown(Vec::new()), Arc::new(inbox), |happened| happened).unwrap();
+        let writer = Writer::spawn(MayBlock(Vec::new()), Arc::new(inbox), |happened| happened).unwrap();
         writer.push(Bytes::from_static(b"last"));
         writer.close();
         assert!(matches!(inputs.recv(), Ok(Happened::Written)));

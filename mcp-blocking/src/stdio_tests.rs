@@ -10,7 +10,7 @@ use ::mcp_testkit::waiting::{LONG, wait_until};
 use bytes::Bytes;
 
 use crate::backpressure::Backpressure;
-use crate::stdio::{CHUNK, Happened, Unknown, Writer, spawn_reader};
+use crate::stdio::{CHUNK, Happened, MayBlock, Writer, spawn_reader};
 
 /// An output that accepts a piece whenever the test allows, and records what was flushed.
 struct Gated {
@@ -44,7 +44,7 @@ fn writing() -> Writing {
     let flushed = Arc::default();
     let output = Gated { allowed, taken: Vec::new(), flushed: Arc::clone(&flushed) };
     Writing {
-        writer: Writer::spawn(Unknown(output), Arc::new(inbox), |happened| happened).unwrap(),
+        writer: Writer::spawn(MayBlock(output), Arc::new(inbox), |happened| happened).unwrap(),
         allow,
         flushed,
         inputs,
@@ -124,7 +124,7 @@ fn an_output_that_has_ended_is_known_to_have_ended_before_that_is_taken() {
     let ((allow, allowed), (inbox, inputs)) = (channel(), sync_channel(1));
     inbox.send(Happened::InputEnded).unwrap();
     let output = Gated { allowed, taken: Vec::new(), flushed: Arc::default() };
-    let writer = Writer::spawn(Unknown(output), Arc::new(inbox), |happened| happened).unwrap();
+    let writer = Writer::spawn(MayBlock(output), Arc::new(inbox), |happened| happened).unwrap();
     writer.push(Bytes::from_static(b"abc"));
     allow.send(Err(ErrorKind::BrokenPipe.into())).unwrap();
     wait_until(|| writer.is_done());

@@ -13,10 +13,12 @@ use std::time::{Duration, Instant};
 
 use mcp_blocking::{Builder, Change, Client, Error, Handler, HttpOptions, HttpServer, Observation};
 use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
-use mcp_proto::{Era, ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion, UsageError};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, echo_server, mcp_server, modern_server};
-use mcp_testkit::messages::{DISCOVERED, complete, error, event, initialize_result, request, result};
+use mcp_testkit::messages::{
+    DISCOVERED, complete, error, event, initialize_result, progress_notification, request, result,
+};
 use tests::bad_answers::BAD_ANSWERS;
 use tests::bad_handshakes::BAD_HANDSHAKES;
 use tests::bad_servers::BAD_SERVERS;
@@ -120,9 +122,7 @@ fn progress_arrives_while_waiting_and_a_cancelled_call_ends_at_once() {
             return connection.hang();
         }
         for step in 1..=3 {
-            let params = format!(r#"{{"progressToken":{},"progress":{step}}}"#, asked.id);
-            let progress = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
-            connection.chunk(event(&progress))?;
+            connection.chunk(event(&progress_notification(&asked.id, step)))?;
         }
         connection.chunk(event(&result(&asked.id, "{}")))?;
         connection.finish()
@@ -172,9 +172,7 @@ fn aborting_closes_the_connection_of_a_server_that_is_silent() {
 fn progress_is_returned_until_the_outcome_which_is_returned_afterwards() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         connection.begin_events()?;
-        let params = format!(r#"{{"progressToken":{},"progress":1}}"#, asked.id);
-        let progress = format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#);
-        connection.chunk(event(&progress))?;
+        connection.chunk(event(&progress_notification(&asked.id, 1)))?;
         connection.chunk(event(&result(&asked.id, "{}")))?;
         connection.finish()
     }));
@@ -192,7 +190,7 @@ fn a_client_on_a_byte_stream_uses_its_server_until_it_is_closed() {
     let server = thread::spawn(move || {
         let serve = |incoming: &mcp_blocking::Incoming| Ok(Json::from(incoming.method().as_str()));
         let config = mcp_proto::server::Config::new("s", "1");
-        mcp_blocking::StdioServer::new(config).run_on(theirs.try_clone().unwrap(), theirs, serve)
+        mcp_blocking::Server::new(config, serve).serve_stream(theirs.try_clone().unwrap(), theirs)
     });
     let socket = ours.try_clone().unwrap();
     let client = legacy_client().stream(ours.try_clone().unwrap(), ours).connect().unwrap();
@@ -554,9 +552,7 @@ fn calls_that_were_cancelled_before_their_exchange_are_not_made() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.params.contains("forever") { connection.hang() } else { connection.json(result(&asked.id, "{}")) }
     }));
-    let mut options = HttpOptions::new();
-    options.max_workers = 2;
-    let builder = legacy_client().http(&server.url()).unwrap().http_options(options);
+    let builder = legacy_client().configure(|config| config.limits.exchanges = 2).http(&server.url()).unwrap();
     let client = builder.connect().unwrap();
     let call = |text: &str| client.call(Call::new("tools/call").params(json(text))).unwrap();
     let forever: Vec<_> = (0..2).map(|_| call(r#"{"forever":1}"#)).collect();
@@ -717,7 +713,7 @@ fn a_server_of_2026_07_28_requires_input_and_reports_changes() {
 #[test]
 fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
-        let mut command = tests::examples::example("stdio_server");
+        let mut command = tests::examples::example("tools_over_stdio");
         command.args(ProtocolVersion::ALL.iter().map(|version| version.as_str())).stderr(std::process::Stdio::null());
         let client = legacy_client().child(command).versions([version]).handler(()).connect().unwrap();
         assert_eq!((client.version(), client.transport()), (version, None));
@@ -823,10 +819,21 @@ fn observing(builder: Builder<HttpServer>) -> (Client, Receiver<Observation>) {
 }
 
 #[test]
-fn defect_b3_requests_beyond_the_number_of_workers_wait_and_are_reported() {
+fn defect_b3_requests_beyond_the_limit_wait_and_are_reported_whatever_is_configured_first() {
+    type Configure = fn(Builder<HttpServer>) -> Builder<HttpServer>;
+    for configure in [
+        (|builder| builder.max_requests(3).http_options(HttpOptions::new())) as Configure,
+        |builder| builder.http_options(HttpOptions::new()).max_requests(3),
+        |builder| builder.configure(|config| config.limits.exchanges = Limits::exchanges_for(3)),
+    ] {
+        requests_beyond_three_wait(configure);
+    }
+}
+
+fn requests_beyond_three_wait(configure: impl FnOnce(Builder<HttpServer>) -> Builder<HttpServer>) {
     let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
     let builder = legacy_client().http(&server.url()).unwrap();
-    let (client, observed) = observing(builder.max_requests(3));
+    let (client, observed) = observing(configure(builder));
     let count = |server: &LoopbackServer| server.asked().iter().filter(|asked| asked.method == "tools/call").count();
     let mut calls: Vec<_> = (0..3).map(|_| client.call(Call::new("tools/call")).unwrap()).collect();
     assert!(server.wait(|server| (count(server) == 3).then_some(())).is_some());

@@ -1,11 +1,15 @@
 //! Tests that the `Debug` output of this crate's public types contains no payload, no header and no session id.
 
+use std::net::TcpListener;
+use std::process::Command;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
-use mcp_blocking::{Incoming, Server, StateKeys};
+use mcp_blocking::{Client, HttpOptions, Incoming, Proxy, Server, StateKeys};
 use mcp_proto::Json;
-use mcp_proto::server::Config;
+use mcp_proto::client;
+use mcp_proto::relay;
+use mcp_proto::server::{Config, HttpConfig};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::raw_client::RawClient;
 
@@ -14,18 +18,19 @@ const SECRET: &str = "hush-5f1e";
 #[test]
 fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
     let (sender, received) = sync_channel(4);
-    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-    let (remote, stopper) = (RawClient::new(&server.address().to_string()), server.stopper());
-    let mut shown = vec![format!("{server:?}"), format!("{stopper:?}"), format!("{:?}", server.publisher())];
+    let serve = move |incoming: &Incoming| {
+        assert_eq!(incoming.headers()["authorization"], SECRET, "the handler itself sees it");
+        sender.send(format!("{incoming:?}")).unwrap();
+        Ok(Json::empty_object())
+    };
+    let server = Server::new(Config::new("s", "1"), serve);
+    let service = server.http(HttpConfig::new()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (remote, stopper) = (RawClient::new(&listener.local_addr().unwrap().to_string()), service.stopper());
+    let mut shown = vec![format!("{server:?}"), format!("{service:?}"), format!("{:?}", server.stream())];
+    shown.extend([format!("{stopper:?}"), format!("{:?}", service.publisher())]);
     shown.push(format!("{:?}", StateKeys::new([171; 32])));
-    let serving = thread::spawn(move || {
-        let serve = move |incoming: &Incoming| {
-            assert_eq!(incoming.headers()["authorization"], SECRET, "the handler itself sees it");
-            sender.send(format!("{incoming:?}")).unwrap();
-            Ok(Json::empty_object())
-        };
-        server.run(serve).unwrap();
-    });
+    let serving = thread::spawn(move || service.serve(listener).unwrap());
     let session = remote.session("2025-06-18");
     let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"a":"{SECRET}"}}}}"#);
     let call = TestRequest::post(call).in_session(&session).with("authorization", SECRET).with("cookie", SECRET);
@@ -37,4 +42,32 @@ fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
     }
     stopper.stop();
     serving.join().unwrap();
+}
+
+#[test]
+fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
+    let command = || {
+        let mut command = Command::new("server");
+        command.arg(SECRET).env("KEY", SECRET);
+        command
+    };
+    let url = format!("http://127.0.0.1:1/mcp?key={SECRET}");
+    let mut http = client::HttpConfig::new(&url).unwrap();
+    http.header("Authorization", SECRET).unwrap();
+    let mut options = HttpOptions::new();
+    options.proxy(&format!("http://user:{SECRET}@127.0.0.1:1")).unwrap();
+    let to_http = Proxy::http(http, options.clone(), relay::Config::default()).unwrap();
+    let to_child = Proxy::child(command(), relay::Config::default()).unwrap();
+    let builder = Client::builder().http(&url).unwrap().bearer(SECRET).unwrap().http_options(options.clone());
+    for (name, shown) in [
+        ("Proxy", format!("{to_http:?} {to_http:#?}")),
+        ("Proxy", format!("{to_child:?} {to_child:#?}")),
+        ("Stopper", format!("{:?} {:?}", to_http.stopper(), to_child.stopper())),
+        ("HttpOptions", format!("{options:?}")),
+        ("Builder", format!("{builder:?}")),
+        ("Builder", format!("{:?}", Client::builder().child(command()))),
+        ("ServerProcess", format!("{:?}", Client::builder().child(command()).process())),
+    ] {
+        assert!(shown.starts_with(name) && !shown.contains(SECRET), "{shown}");
+    }
 }

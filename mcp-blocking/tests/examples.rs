@@ -1,8 +1,17 @@
 //! Tests the examples against each other.
 
-use tests::examples::Serving;
+use mcp_blocking::Client;
+use mcp_proto::model::{CallToolRequest, CallToolRequestParams};
+use tests::examples::{Serving, example};
 
 #[test]
 fn the_client_calls_the_servers_tool() {
     assert_eq!(Serving::start("server").called_by("client"), "revision 2026-07-28\nhello: Says hello.\nHello!\n");
+}
+
+#[test]
+fn a_client_starts_the_server_over_stdio_and_calls_its_tool() {
+    let client = Client::builder().child(example("stdio_server")).connect().unwrap();
+    let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello")).unwrap();
+    assert_eq!(called.content[0].as_text(), Some("Hello!"));
 }

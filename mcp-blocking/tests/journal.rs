@@ -1,28 +1,42 @@
 //! Tests of what is logged. They are in their own process, because a process has only one logger.
 
-use std::sync::{Mutex, PoisonError};
-use std::thread;
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
+
+use std::net::TcpListener;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use log::{LevelFilter, Log, Metadata, Record};
-use mcp_blocking::{Incoming, Server};
-use mcp_proto::Json;
-use mcp_proto::server::Config;
+use mcp_blocking::{Client, Handler, Incoming, Server, ServerStopper};
+use mcp_proto::server::{Config, HttpConfig};
+use mcp_proto::{Json, Notification};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::loopback_server::{LoopbackServer, PostedMessage, mcp_server};
+use mcp_testkit::messages::{event, result};
 use mcp_testkit::raw_client::RawClient;
 
-/// Everything that this process has logged.
+/// Everything that this crate has logged in this process. The HTTP library logs payloads at the level trace.
 struct Journal(Mutex<Vec<String>>);
+
+/// The log panics at this text.
+const FATAL: &str = "not JSON at byte 0";
 
 static JOURNAL: Journal = Journal(Mutex::new(Vec::new()));
 
 impl Log for Journal {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("mcp_blocking")
     }
 
     fn log(&self, record: &Record<'_>) {
+        if !self.enabled(record.metadata()) {
+            return;
+        }
         let line = format!("{} {}: {}", record.level(), record.target(), record.args());
+        assert!(!line.contains(FATAL), "a logger may fail");
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }
 
@@ -42,14 +56,82 @@ fn line(text: &str) -> String {
     }
 }
 
+fn begin() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        log::set_logger(&JOURNAL).expect("there is no other logger");
+        log::set_max_level(LevelFilter::Trace);
+    });
+}
+
+/// A handler that waits while the test holds the lock.
+struct Slow(Arc<Mutex<()>>);
+
+impl Handler for Slow {
+    fn notified(&self, _: Notification) {
+        drop(self.0.lock());
+    }
+}
+
+#[test]
+fn events_of_a_client_are_logged_without_payloads() {
+    begin();
+    let is_lost = AtomicBool::new(false);
+    let notification = event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"x":"hidden"}}"#);
+    let serve = mcp_server(move |asked, connection| {
+        connection.begin_events()?;
+        connection.chunk(event(r#"{"jsonrpc":"2.0","id":4711,"result":{"x":"hidden"}}"#))?;
+        for _ in 0..300 {
+            connection.chunk(&*notification)?;
+        }
+        connection.chunk(event(&result(&asked.id, "{}")))?;
+        connection.finish()
+    });
+    let server = LoopbackServer::start(move |request, connection| match PostedMessage::of(request) {
+        Some(asked) if asked.method == "lose" && !is_lost.swap(true, Ordering::SeqCst) => {
+            connection.reply("404 Not Found", &[], "")
+        }
+        _ => serve(request, connection),
+    });
+    let lock = Arc::new(Mutex::new(()));
+    let builder = Client::builder().versions(legacy_versions()).handler(Slow(Arc::clone(&lock)));
+    let client = builder.http(&server.url()).unwrap().connect().unwrap();
+    let held = lock.lock().unwrap();
+    client.request("tools/list", None).unwrap();
+    drop(held);
+    assert!(line("fault: a response to the unknown request 4711").starts_with("INFO mcp_blocking"));
+    assert!(line("notifications were dropped: the handler is too slow").starts_with("WARN mcp_blocking"));
+    client.request("lose", None).unwrap();
+    assert!(line("the session was lost; it is opened again").starts_with("INFO mcp_blocking"));
+    assert!(line("the session was opened again").starts_with("INFO mcp_blocking"));
+    client.close();
+    let lines = JOURNAL.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert!(lines.iter().all(|line| !line.contains("hidden")), "{lines:#?}");
+}
+
+/// Starts a server that logs to the journal, with its address and a handle that stops it.
+fn server() -> (RawClient, ServerStopper, JoinHandle<std::io::Result<()>>) {
+    begin();
+    let serve = |_: &Incoming| -> Result<Json, mcp_proto::ErrorObject> { panic!("a handler may fail") };
+    let service = Server::new(Config::new("s", "1"), serve).http(HttpConfig::new()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (remote, stopper) = (RawClient::new(&listener.local_addr().unwrap().to_string()), service.stopper());
+    (remote, stopper, thread::spawn(move || service.serve(listener)))
+}
+
+/// The driver logs what clients do, and an application's logger may panic.
+#[test]
+fn a_server_whose_driver_panics_ends_with_an_error() {
+    let (remote, _, running) = server();
+    let id = remote.session("2025-06-18");
+    assert_eq!(remote.answer(&TestRequest::post("?").in_session(&id)).code(), 503);
+    let error = running.join().unwrap().unwrap_err();
+    assert!(error.to_string().contains("has panicked"), "{error}");
+}
+
 #[test]
 fn faults_of_clients_and_panics_of_handlers_are_logged_without_payloads() {
-    log::set_logger(&JOURNAL).unwrap();
-    log::set_max_level(LevelFilter::Trace);
-    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-    let (remote, stopper) = (RawClient::new(&server.address().to_string()), server.stopper());
-    let serve = |_: &Incoming| -> Result<Json, mcp_proto::ErrorObject> { panic!("a handler may fail") };
-    let running = thread::spawn(move || server.run(serve).unwrap());
+    let (remote, stopper, running) = server();
     let id = remote.session("2025-06-18");
     assert_eq!(remote.answer(&TestRequest::post("{\"secret").in_session(&id)).code(), 400);
     assert!(line("a client caused a fault: not JSON at byte ").starts_with("INFO mcp_blocking"));
@@ -57,7 +139,7 @@ fn faults_of_clients_and_panics_of_handlers_are_logged_without_payloads() {
     assert!(remote.answer(&call).text().contains("-32603"));
     assert!(line("the handler of m panicked").starts_with("ERROR mcp_blocking"));
     stopper.stop();
-    running.join().unwrap();
+    running.join().unwrap().unwrap();
     let lines = JOURNAL.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert!(lines.iter().all(|line| !line.contains("secret") && !line.contains(&id)), "{lines:#?}");
 }

@@ -10,16 +10,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mcp_blocking::{Builder, Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Config, Progress, TwoEndpoints};
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, code};
+use mcp_proto::server::{Config, HttpConfig, Progress, TwoEndpoints};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, UsageError, code};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::raw_client::RawClient;
 use running::{Running, json};
+use tests::protected;
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {
@@ -92,6 +93,16 @@ fn a_whole_conversation_between_both_ends_of_this_crate() {
 }
 
 #[test]
+fn oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_nobody_without_one() {
+    let (mut http, mut config) = (HttpConfig::new(), Config::new("test", "1"));
+    protected::configure(&mut http, &mut config);
+    let whoami = |incoming: &Incoming| Ok(protected::whoami(incoming.principal()));
+    let service = Server::new(config, whoami).http(http).unwrap().authenticate(protected::authenticate);
+    let server = Running::of(service);
+    protected::its_clients_receive_challenges(&RawClient::new(&server.address));
+}
+
+#[test]
 fn slow_calls_delay_no_others_and_can_be_cancelled() {
     let server = Running::new();
     let client = server.client();
@@ -126,21 +137,18 @@ fn a_handler_whose_request_is_cancelled_waits_for_no_answer_of_the_client() {
         }
     }
     let (outcome, outcomes) = sync_channel(1);
-    let mut server = Server::bind("127.0.0.1:0", Config::new("test", "1")).unwrap();
-    server.max_handlers = 1;
-    let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
-    let serving = thread::spawn(move || {
-        let ask_twice = move |incoming: &Incoming| {
-            outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
-            outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
-            Ok(Json::empty_object())
-        };
-        server.run(ask_twice).unwrap();
-    });
+    let ask_twice = move |incoming: &Incoming| {
+        outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
+        outcome.send(incoming.ask(Call::new("elicitation/create"))).unwrap();
+        Ok(Json::empty_object())
+    };
+    let mut service = Server::new(Config::new("test", "1"), ask_twice).http(HttpConfig::new()).unwrap();
+    service.max_handlers = 1;
+    let server = Running::of(service);
     let (ask, asked) = sync_channel(8);
     let (end, ended) = sync_channel::<()>(0);
     let client = legacy_client()
-        .http(&url)
+        .http(&server.url)
         .unwrap()
         .capabilities(json(r#"{"elicitation":{}}"#))
         .handler(Silent(ask, Mutex::new(ended)))
@@ -153,8 +161,6 @@ fn a_handler_whose_request_is_cancelled_waits_for_no_answer_of_the_client() {
         assert_eq!(outcomes.recv().unwrap(), Ok(Outcome::Failed(Failed::Cancelled)), "{which}");
     }
     drop(end);
-    stopper.stop();
-    serving.join().unwrap();
 }
 
 #[test]
@@ -247,27 +253,23 @@ fn stopping_answers_pending_requests() {
     let calls = Arc::new(AtomicUsize::new(0));
     let (ready, begun) = (Arc::new(Barrier::new(2)), Arc::clone(&calls));
     let reached = Arc::clone(&ready);
-    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-    let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
-    let (done, is_done) = sync_channel(1);
-    thread::spawn(move || {
-        let outcome = server.run(move |incoming: &Incoming| {
-            begun.fetch_add(1, Ordering::Relaxed);
-            reached.wait();
-            while !incoming.is_cancelled() {
-                thread::sleep(Duration::from_millis(1));
-            }
-            Ok(Json::empty_object())
-        });
-        done.send(outcome.is_ok()).unwrap();
+    let server = Running::serving(Config::new("s", "1"), move |incoming: &Incoming| {
+        begun.fetch_add(1, Ordering::Relaxed);
+        reached.wait();
+        while !incoming.is_cancelled() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Json::empty_object())
     });
-    let client = legacy_client().http(&url).unwrap().connect().unwrap();
+    let client = server.client();
     let waiting = client.call(Call::new("wait")).unwrap();
     ready.wait();
-    stopper.stop();
+    server.stopper.stop();
     let Err(Error::Server(error)) = waiting.wait() else { panic!() };
     assert!(error.message().contains("closed"), "{}", error.message());
-    assert_eq!(is_done.recv_timeout(Duration::from_secs(5)), Ok(true));
+    let stopped = Instant::now();
+    drop(server);
+    assert!(stopped.elapsed() < Duration::from_secs(5));
     assert_eq!(calls.load(Ordering::Relaxed), 1);
 }
 
@@ -291,18 +293,13 @@ fn defect_b12_rp10_calls_that_wait_for_one_thread_are_all_served() {
     const CALLS: usize = 2500;
     let mut config = Config::new("test", "1");
     (config.limits.batch, config.limits.requests_in) = (CALLS, CALLS);
-    let mut server = Server::bind("127.0.0.1:0", config).unwrap();
-    server.max_handlers = 1;
-    let (address, stopper) = (server.address().to_string(), server.stopper());
-    let thread = thread::spawn(move || {
-        server
-            .run(|_: &Incoming| {
-                thread::sleep(Duration::from_micros(100));
-                Ok(Json::empty_object())
-            })
-            .unwrap();
-    });
-    let server = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
+    let serve = |_: &Incoming| {
+        thread::sleep(Duration::from_micros(100));
+        Ok(Json::empty_object())
+    };
+    let mut service = Server::new(config, serve).http(HttpConfig::new()).unwrap();
+    service.max_handlers = 1;
+    let server = Running::of(service);
     let session = RawClient::new(&server.address).session("2025-03-26");
     let calls: Vec<_> = (0..CALLS).map(|id| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"echo"}}"#)).collect();
     let batch = TestRequest::post(format!("[{}]", calls.join(","))).in_session(&session);
@@ -337,21 +334,14 @@ fn the_server_returns_when_the_last_answers_are_written() {
     for _ in 0..20 {
         let (ready, reached) = (Arc::new(Barrier::new(9)), Arc::new(AtomicUsize::new(0)));
         let (barrier, begun) = (Arc::clone(&ready), Arc::clone(&reached));
-        let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-        let (address, stopper) = (server.address().to_string(), server.stopper());
-        let thread = thread::spawn(move || {
-            server
-                .run(move |incoming: &Incoming| {
-                    begun.fetch_add(1, Ordering::Relaxed);
-                    barrier.wait();
-                    while !incoming.is_cancelled() {
-                        thread::sleep(Duration::from_millis(1));
-                    }
-                    Ok(Json::empty_object())
-                })
-                .unwrap();
+        let server = Running::serving(Config::new("s", "1"), move |incoming: &Incoming| {
+            begun.fetch_add(1, Ordering::Relaxed);
+            barrier.wait();
+            while !incoming.is_cancelled() {
+                thread::sleep(Duration::from_millis(1));
+            }
+            Ok(Json::empty_object())
         });
-        let server = Running { url: String::new(), address, stopper, thread: Some(thread) };
         let session = open_session(&server);
         let call = post(&format!("mcp-session-id: {session}\r\n"), r#"{"jsonrpc":"2.0","id":1,"method":"wait"}"#);
         let streams: Vec<_> = (0..8)
@@ -380,20 +370,16 @@ fn waiting(calls: usize) -> (Running, Arc<AtomicUsize>, Arc<AtomicBool>) {
     let (count, ends) = (Arc::clone(&begun), Arc::clone(&may_end));
     let mut config = Config::new("s", "1");
     config.limits.requests_in_total = calls;
-    let mut server = Server::bind("127.0.0.1:0", config).unwrap();
-    server.max_handlers = 1;
-    let (address, stopper) = (server.address().to_string(), server.stopper());
-    let thread = thread::spawn(move || {
-        let serve = move |_: &Incoming| {
-            count.fetch_add(1, Ordering::AcqRel);
-            while !ends.load(Ordering::Acquire) {
-                thread::sleep(Duration::from_millis(1));
-            }
-            Ok(Json::empty_object())
-        };
-        server.run(serve).unwrap();
-    });
-    (Running { url: String::new(), address, stopper, thread: Some(thread) }, begun, may_end)
+    let serve = move |_: &Incoming| {
+        count.fetch_add(1, Ordering::AcqRel);
+        while !ends.load(Ordering::Acquire) {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Json::empty_object())
+    };
+    let mut service = Server::new(config, serve).http(HttpConfig::new()).unwrap();
+    service.max_handlers = 1;
+    (Running::of(service), begun, may_end)
 }
 
 #[test]
@@ -427,26 +413,20 @@ fn defect_k6_calls_of_disconnected_clients_are_not_run() {
 fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
     let is_over = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&is_over);
-    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-    let (address, stopper) = (server.address().to_string(), server.stopper());
-    let thread = thread::spawn(move || {
-        let serve = move |incoming: &Incoming| {
-            let text = "x".repeat(100_000);
-            for step in 1..=1000 {
-                incoming.progress(Progress {
-                    progress: f64::from(step),
-                    total: None,
-                    message: Some(text.as_str().into()),
-                });
-            }
-            // Once this returns, all earlier inputs have reached the machine.
-            let _ = incoming.notify(Notification::new("notifications/message"));
-            ended.store(true, Ordering::Release);
-            Ok(Json::empty_object())
-        };
-        server.run(serve).unwrap();
-    });
-    let server = Running { url: String::new(), address, stopper, thread: Some(thread) };
+    let serve = move |incoming: &Incoming| {
+        let text = "x".repeat(100_000);
+        for step in 1..=1000 {
+            let message = Some(text.as_str().into());
+            incoming.progress(Progress { progress: f64::from(step), total: None, message });
+        }
+        // Once this returns, all earlier inputs have reached the machine.
+        let _ = incoming.notify(Notification::new("notifications/message"));
+        ended.store(true, Ordering::Release);
+        Ok(Json::empty_object())
+    };
+    let mut http = HttpConfig::new();
+    http.unread_timeout = Duration::from_secs(1);
+    let server = Running::of(Server::new(Config::new("s", "1"), serve).http(http).unwrap());
     let remote = RawClient::new(&server.address);
     let session = remote.session("2025-06-18");
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"flood","params":{"_meta":{"progressToken":1}}}"#;
@@ -484,12 +464,9 @@ impl Service for Watching {
 #[test]
 fn defect_b22_a_service_receives_the_resources_that_it_has_to_watch() {
     let config = Config::new("s", "1").with_capabilities(json(r#"{"resources":{"subscribe":true}}"#));
-    let server = Server::bind("127.0.0.1:0", config).unwrap();
-    let (address, stopper) = (server.address().to_string(), server.stopper());
     let (report, reported) = sync_channel(1000);
     let (turn, turns) = sync_channel(1000);
-    let thread = thread::spawn(move || server.run(Watching(report, Mutex::new(turns))).unwrap());
-    let server = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
+    let server = Running::serving(config, Watching(report, Mutex::new(turns)));
     let next = || reported.recv_timeout(Duration::from_secs(60)).unwrap();
     let subscribe = |client: &Client, verb: &str, uri: &str| {
         let params = Json::empty_object().with_member("uri", &Json::from(uri));
@@ -525,6 +502,34 @@ fn defect_b22_a_service_receives_the_resources_that_it_has_to_watch() {
 }
 
 #[test]
+fn a_change_that_is_published_while_no_server_runs_is_checked_at_once() {
+    let config = Config::new("s", "1").with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let server = Server::new(config, |_: &Incoming| Ok(Json::empty_object()));
+    let (http, stream) = (server.http(HttpConfig::new()).unwrap(), server.stream().unwrap());
+    let publishers = [http.publisher(), stream.publisher()];
+    let all = |method: &str| {
+        let publish = |publisher: &ServerPublisher| publisher.publish(Notification::new(method));
+        publishers.each_ref().map(publish)
+    };
+    assert_eq!(all("notifications/tools/list_changed"), [Ok(()), Ok(())]);
+    for outcome in all("notifications/prompts/list_changed") {
+        assert!(matches!(outcome, Err(UsageError::NotDeclared { .. })), "{outcome:?}");
+    }
+    for outcome in all("notifications/x") {
+        assert!(matches!(outcome, Err(UsageError::NoChange { .. })), "{outcome:?}");
+    }
+    let running = Running::of(http);
+    let client = Client::builder().http(&running.url).unwrap().connect().unwrap();
+    let mut changes = client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap();
+    assert!(matches!(changes.next(), Some(Change::Listening(_))));
+    publishers[0].publish(Notification::new("notifications/tools/list_changed")).unwrap();
+    assert!(matches!(changes.next(), Some(Change::Notified(_))));
+    drop((changes, client, running, stream));
+    let closed = UsageError::Closed;
+    assert_eq!(all("notifications/tools/list_changed"), [Err(closed.clone()), Err(closed)]);
+}
+
+#[test]
 fn defect_m4_a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
     let server = Running::new();
     let mut client = RawClient::new(&server.address).connect();
@@ -541,11 +546,10 @@ fn defect_m4_a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
 fn defect_m4_what_is_held_open_leaves_room_for_requests() {
     let capabilities = json(r#"{"tools":{"listChanged":true}}"#);
     let config = Config::new("s", "1").with_capabilities(capabilities);
-    let mut server = Server::bind("127.0.0.1:0", config).unwrap();
-    server.max_connections = 8;
-    let (address, stopper) = (server.address().to_string(), server.stopper());
-    let thread = thread::spawn(move || server.run(|_: &Incoming| Ok(Json::empty_object())).unwrap());
-    let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
+    let serve = |_: &Incoming| Ok(Json::empty_object());
+    let mut service = Server::new(config, serve).http(HttpConfig::new()).unwrap();
+    service.max_connections = 8;
+    let running = Running::of(service);
     let builder = legacy_client().http(&running.url).unwrap().versions([ProtocolVersion::V2026_07_28]);
     let client = builder.connect().unwrap();
     let mut listening: Vec<_> = (0..3).map(|_| client.listen(json(r#"{"toolsListChanged":true}"#)).unwrap()).collect();
@@ -563,31 +567,27 @@ fn defect_m4_what_is_held_open_leaves_room_for_requests() {
     assert_eq!(codes.iter().filter(|code| **code == 200).count(), 4, "half of the connections: {codes:?}");
 }
 
-/// Nothing is lost or cut off for a client that reads, however large the total is.
+/// Nothing is lost or cut off for a client that reads slowly, however large the total is.
 #[test]
 fn fr14_a_client_that_reads_is_sent_more_than_may_wait() {
     let mut config = Config::new("s", "1");
     config.limits.unwritten = 2 << 20;
-    let server = Server::bind("127.0.0.1:0", config).unwrap();
-    let (address, stopper) = (server.address().to_string(), server.stopper());
-    let thread = thread::spawn(move || {
-        let serve = |incoming: &Incoming| {
-            for _ in 0..100 {
-                let params = Json::empty_object().with_member("data", &Json::from("x".repeat(100_000).as_str()));
-                incoming.notify(Notification::with_params("notifications/message", params)).unwrap();
-                thread::sleep(Duration::from_millis(5));
-            }
-            Ok(Json::empty_object())
-        };
-        server.run(serve).unwrap();
+    let running = Running::serving(config, |incoming: &Incoming| {
+        let text = "x".repeat(100_000);
+        for step in 1..=640 {
+            let message = Some(text.as_str().into());
+            incoming.progress(Progress { progress: step.into(), total: None, message });
+        }
+        Ok(Json::empty_object())
     });
-    let running = Running { url: String::new(), address, stopper, thread: Some(thread) };
     let remote = RawClient::new(&running.address);
-    let mut flood = remote
-        .open(&TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).in_session(&remote.session("2025-06-18")));
-    let events = flood.until(|sent| sent.is_over).data();
-    assert_eq!(events.len(), 101, "one of them the answer");
-    assert!(events[100].contains(r#""id":1,"result":{}"#));
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"_meta":{"progressToken":1}}}"#;
+    let call = TestRequest::post(call).in_session(&remote.session("2025-06-18"));
+    let mut slow = remote.open(&call);
+    thread::sleep(Duration::from_millis(500));
+    let text = slow.rest_slowly();
+    assert_eq!(text.matches("notifications/progress").count(), 640);
+    assert!(text.contains(r#""id":1,"result":{}"#));
 }
 
 /// Reports notifications and the ends of sessions.
@@ -609,11 +609,8 @@ impl Service for Noting {
 
 #[test]
 fn a_service_receives_notifications_and_the_end_of_each_session() {
-    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-    let (address, stopper) = (server.address().to_string(), server.stopper());
     let (sender, events) = channel();
-    let thread = thread::spawn(move || server.run(Noting(sender)).unwrap());
-    let running = Running { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) };
+    let running = Running::serving(Config::new("s", "1"), Noting(sender));
     let client =
         legacy_client().http(&running.url).unwrap().versions([ProtocolVersion::V2025_06_18]).connect().unwrap();
     // The response shows that the server has received `notifications/initialized`, before which it ignores
@@ -632,17 +629,11 @@ fn a_service_receives_notifications_and_the_end_of_each_session() {
 fn a_call_that_is_released_holds_no_connection_open() {
     let (end, may_end) = channel::<()>();
     let may_end = Mutex::new(may_end);
-    let server = Server::bind("127.0.0.1:0", Config::new("s", "1")).unwrap();
-    let (address, stopper) = (server.address().to_string(), server.stopper());
-    let thread = thread::spawn(move || {
-        let serve = move |incoming: &Incoming| {
-            incoming.release();
-            let _ = may_end.lock().unwrap().recv_timeout(Duration::from_secs(20));
-            Ok(Json::empty_object())
-        };
-        server.run(serve).unwrap();
+    let running = Running::serving(Config::new("s", "1"), move |incoming: &Incoming| {
+        incoming.release();
+        let _ = may_end.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        Ok(Json::empty_object())
     });
-    let running = Running { url: String::new(), address, stopper, thread: Some(thread) };
     let remote = RawClient::new(&running.address);
     let call = TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#).in_session(&remote.session("2025-11-25"));
     let released = remote.open(&call).until(|sent| sent.is_over);

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::process::ExitStatus;
-use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use mcp_proto::StdioAction;
+use mcp_proto::driver::{CLOSED_INPUT_TIMEOUT, not_read};
 use mcp_proto::machine::HandleBytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 use tokio::time::{Instant, sleep_until, timeout};
@@ -15,11 +15,12 @@ use crate::child::Child;
 use crate::clock::now;
 use crate::lines::{FLUSH, Lines};
 use crate::link::{Feed, Link};
+use crate::stdio::Written;
 
-/// The maximum number of bytes per read.
+/// The number of bytes that are read, and passed to the machine, at once.
 const CHUNK: usize = 64 * 1024;
-/// How long reading continues after the peer has closed its input: the peer may still answer earlier requests.
-const AFTER_CLOSED: Duration = Duration::from_secs(2);
+/// The maximum number of bytes that [`ByteStream::reading_ahead`] reads: a pipe holds at most as much.
+const AHEAD: usize = 1 << 20;
 
 /// Both streams, and the child process at their other end, if there is one. `S` is the machine's name of them.
 pub(crate) struct ByteStream<S, R, W> {
@@ -27,6 +28,8 @@ pub(crate) struct ByteStream<S, R, W> {
     read: R,
     is_readable: bool,
     buffer: BytesMut,
+    /// The maximum number of bytes that are read while the machine accepts none.
+    ahead: usize,
     /// `None` after the peer has closed its input.
     lines: Option<Lines<W>>,
     /// When reading ends after the peer has closed its input.
@@ -64,6 +67,7 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
             read,
             is_readable: true,
             buffer,
+            ahead: 0,
             lines,
             closed_until: None,
             discarded: 0,
@@ -82,9 +86,15 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
         Ok(Self { child: Some(child), start: Some(Start(Box::new(start))), ..Self::new(stream, read, write) })
     }
 
+    /// Reads also while the machine accepts no input, up to a limit, so that the end of the stream is detected then.
+    pub(crate) fn reading_ahead(self) -> Self {
+        Self { ahead: AHEAD, ..self }
+    }
+
     fn respawn(&mut self) {
         tracing::info!("the server exited at `server/discover`; it is restarted");
         self.discard_lines();
+        self.buffer.clear();
         self.closed_until = None;
         if let Some(child) = self.child.take() {
             tokio::spawn(child.end().in_current_span());
@@ -102,13 +112,39 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
         }
     }
 
-    /// The bytes that were read, and not passed to the machine yet.
+    /// The bytes that are passed to the machine next.
     pub(crate) fn unread(&self) -> &[u8] {
-        &self.buffer
+        self.buffer.get(..CHUNK).unwrap_or(&self.buffer)
+    }
+
+    /// Whether more should be written.
+    pub(crate) fn has_room(&self) -> bool {
+        self.lines.as_ref().is_none_or(Lines::has_room)
+    }
+
+    /// Writes everything, and ends the stream. `written` reports what has left the process, if this is stdout.
+    ///
+    /// Returns an error once it is `too_late`.
+    pub(crate) async fn flush(mut self, mut written: Option<Written>, too_late: impl Future) -> io::Result<()> {
+        let writing = async {
+            self.finish().await;
+            if let Some(written) = &mut written {
+                written.ended().await;
+            }
+        };
+        tokio::select! {
+            () = writing => return Ok(()),
+            _ = too_late => {}
+        }
+        let unwritten = self.lines.as_ref().map_or(0, |lines| match &written {
+            Some(written) => lines.pushed().wrapping_sub(written.bytes()),
+            None => lines.waiting(),
+        });
+        Err(not_read(unwritten))
     }
 
     /// Writes everything, and ends the stream. Lines that the peer does not accept are dropped.
-    pub(crate) async fn finish(&mut self) {
+    async fn finish(&mut self) {
         if let Some(lines) = &mut self.lines {
             let _ = lines.finish().await;
         }
@@ -146,11 +182,20 @@ where
         if self.discarded > 0 {
             return Received::Written(std::mem::take(&mut self.discarded));
         }
+        if wants_input && !self.buffer.is_empty() {
+            return Received::Read;
+        }
+        self.buffer.reserve(CHUNK);
+        let reads = self.is_readable && (wants_input || self.buffer.len() < self.ahead);
         // Reading continues while a line is queued: a peer that does one thing at a time may be blocked on its output.
         tokio::select! {
-            length = self.read.read_buf(&mut self.buffer), if self.is_readable && wants_input => match length {
-                Ok(0) | Err(_) => Received::Ended,
+            length = self.read.read_buf(&mut self.buffer), if reads => match length {
+                Ok(0) => Received::Ended,
                 Ok(_) => Received::Read,
+                Err(error) => {
+                    tracing::warn!(%error, "reading from the peer failed");
+                    Received::Ended
+                }
             },
             written = write(&mut self.lines) => match written {
                 Ok(bytes) => Received::Written(bytes),
@@ -187,17 +232,24 @@ where
     fn feed(&mut self, machine: &mut M, received: Received) {
         match received {
             Received::Read => {
-                machine.handle_bytes(self.stream, &self.buffer, now());
-                self.buffer.clear();
+                if machine.wants_bytes(self.stream) {
+                    machine.handle_bytes(self.stream, self.unread(), now());
+                    let length = self.unread().len();
+                    self.buffer.advance(length);
+                }
             }
             Received::Written(0) => {}
             Received::Written(bytes) => machine.handle_written(self.stream, bytes, now()),
             Received::Closed => {
                 self.discard_lines();
-                self.closed_until = Some(Instant::now() + AFTER_CLOSED);
+                self.closed_until = Some(Instant::now() + CLOSED_INPUT_TIMEOUT);
             }
             Received::Ended => {
                 (self.is_readable, self.closed_until) = (false, None);
+                if !self.buffer.is_empty() {
+                    machine.handle_bytes(self.stream, &self.buffer, now());
+                    self.buffer.clear();
+                }
                 machine.handle_eof(self.stream, now());
             }
         }

@@ -5,10 +5,9 @@ mod group;
 
 use std::io;
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
 
 use bytes::BytesMut;
-use mcp_proto::driver::not_started;
+use mcp_proto::driver::{EXIT_TIMEOUT, not_started};
 use mcp_proto::line::{Decoder, TooLong};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStdin, ChildStdout, Command};
@@ -18,8 +17,6 @@ use tracing::Instrument;
 
 use group::Group;
 
-/// How long a server may take to exit after its stdin was closed, and (on Unix) again after SIGTERM.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How many bytes of a line of stderr are logged.
 const LOG_LINE: usize = 4096;
 

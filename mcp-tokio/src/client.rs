@@ -4,33 +4,37 @@
 //! |---|---|
 //! | `builder` | the configuration of a client |
 //! | `driver` | the task that owns the machine |
+//! | `in_flight` | a request that has no outcome yet |
+//! | `progress` | the progress of a call, from the task to the caller |
 //! | `subscription` | changes that the application has subscribed to |
 //! | `handler` | the application's handler for the server's notifications and requests |
 
 mod builder;
 mod driver;
 mod handler;
+mod in_flight;
+mod progress;
 mod subscription;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mcp_proto::client::{Call, DetectedEra, HttpTransport, Outcome};
-use mcp_proto::driver::{Connected, Error};
+use mcp_proto::client::{Call, DetectedEra, HttpTransport};
+use mcp_proto::driver::{Connected, Error, ProgressBytes};
 use mcp_proto::model::{Payload, Request};
-use mcp_proto::{Failed, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
 use driver::{CallNumber, Caller, Input};
+use in_flight::Waiting;
+use progress::{ProgressSender, progress};
 
 #[cfg(feature = "http-client")]
 pub use builder::HttpServer;
 pub use builder::{Builder, ChildServer, StreamServer};
 pub use handler::Handler;
+pub use in_flight::InFlight;
 pub use subscription::Subscription;
-
-/// The number of progress notifications of one call that are queued for the caller. More are dropped.
-const PROGRESS_CAPACITY: usize = 256;
 
 /// A client of one server.
 ///
@@ -58,6 +62,7 @@ pub struct Client {
     /// The server's description for error messages.
     server: Arc<str>,
     connected: Arc<Connected>,
+    progress: ProgressBytes,
 }
 
 impl Client {
@@ -108,10 +113,10 @@ impl Client {
     /// [`Error::Usage`] if the request cannot be sent.
     pub async fn call(&self, call: Call) -> Result<InFlight, Error> {
         let (accept, accepted) = oneshot::channel();
-        let (progress, received) = mpsc::channel(PROGRESS_CAPACITY);
-        let waiting = self.hand_in(call, Some(progress), Some(accept)).await?;
+        let (sender, progress) = progress(self.progress.queue());
+        let waiting = self.hand_in(call, Some(sender), Some(accept)).await?;
         match accepted.await {
-            Ok(()) => Ok(InFlight { waiting, progress: received }),
+            Ok(()) => Ok(InFlight { waiting, progress }),
             Err(_) => Err(waiting.refusal().await),
         }
     }
@@ -167,7 +172,8 @@ impl Client {
 
     /// Ends the connection for all clones, and waits until it has ended. A child process has exited by then.
     ///
-    /// Requests in flight fail at once with [`Failed::Closed`]. Each step has a time limit:
+    /// Requests in flight fail at once with [`Failed::Closed`](mcp_proto::Failed::Closed). Each step has a
+    /// time limit:
     ///
     /// | step | limit |
     /// |---|---|
@@ -188,7 +194,7 @@ impl Client {
     async fn hand_in(
         &self,
         call: Call,
-        progress: Option<mpsc::Sender<Json>>,
+        progress: Option<ProgressSender>,
         accept: Option<oneshot::Sender<()>>,
     ) -> Result<Waiting, Error> {
         let span = tracing::debug_span!(
@@ -208,91 +214,4 @@ impl Client {
     async fn send(&self, input: Input) -> Result<(), Error> {
         self.commands.send(input).await.map_err(|_| Error::Usage(UsageError::Closed))
     }
-}
-
-/// A request that has no outcome yet. Dropping it cancels the request.
-#[derive(Debug)]
-#[must_use = "dropping a request cancels it"]
-pub struct InFlight {
-    waiting: Waiting,
-    progress: mpsc::Receiver<Json>,
-}
-
-impl InFlight {
-    /// Waits for the outcome.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer.
-    pub async fn wait(self) -> Result<Json, Error> {
-        self.waiting.outcome().await
-    }
-
-    /// Waits for the outcome, and passes the parameters of each progress notification to `progressed` until then.
-    ///
-    /// # Errors
-    ///
-    /// As for [`InFlight::wait`].
-    pub async fn wait_with(mut self, mut progressed: impl FnMut(&Json)) -> Result<Json, Error> {
-        while let Some(params) = self.progress().await {
-            progressed(&params);
-        }
-        self.wait().await
-    }
-
-    /// Waits for the next progress notification, and returns its parameters; `None` once the request has ended. At most
-    /// 256 notifications are queued; further ones are dropped.
-    pub async fn progress(&mut self) -> Option<Json> {
-        self.progress.recv().await
-    }
-
-    /// Cancels the request. Its outcome is then [`Failed::Cancelled`], unless it has already ended.
-    pub fn cancel(&self) {
-        self.waiting.cancel();
-    }
-}
-
-/// The receiver of an outcome. The request is cancelled if this is dropped before the outcome.
-#[derive(Debug)]
-struct Waiting {
-    number: CallNumber,
-    server: Arc<str>,
-    outcome: Option<oneshot::Receiver<Result<Outcome, UsageError>>>,
-    cancel: mpsc::UnboundedSender<CallNumber>,
-}
-
-impl Waiting {
-    async fn outcome(mut self) -> Result<Json, Error> {
-        let outcome = ended(&mut self.outcome).await.unwrap_or(Ok(Outcome::Failed(Failed::Closed)));
-        Error::result_of(outcome.map_err(Error::Usage)?, &self.server)
-    }
-
-    /// Returns why the request was not accepted.
-    async fn refusal(mut self) -> Error {
-        match ended(&mut self.outcome).await {
-            Some(Err(refusal)) => Error::Usage(refusal),
-            Some(Ok(_)) | None => Error::Usage(UsageError::Closed),
-        }
-    }
-
-    fn cancel(&self) {
-        let _ = self.cancel.send(self.number);
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        if let Some(outcome) = &mut self.outcome {
-            // The order matters: a task that has not received the request yet detects that the receiver is closed.
-            outcome.close();
-            self.cancel();
-        }
-    }
-}
-
-/// Returns the outcome of a request; `None` if the task has ended before.
-async fn ended<T>(outcome: &mut Option<oneshot::Receiver<T>>) -> Option<T> {
-    let ended = outcome.as_mut()?.await.ok();
-    *outcome = None;
-    ended
 }

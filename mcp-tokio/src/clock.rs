@@ -5,12 +5,11 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use mcp_proto::Instant;
+use mcp_proto::driver::LONGEST_TIMEOUT;
 use tokio::time::{Sleep, sleep_until};
 
 /// A runtime whose time is paused may be behind that of the process, and no moment is before the start.
 const BEHIND: Duration = Duration::from_secs(3600);
-/// Longer than anything runs, and short enough to be added to any time of the runtime.
-const LONGEST: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 
 static START: LazyLock<std::time::Instant> = LazyLock::new(|| {
     let now = std::time::Instant::now();
@@ -29,7 +28,7 @@ pub(crate) fn unix_time() -> u64 {
 
 /// The time of the runtime at that moment.
 fn of_runtime(at: Instant) -> tokio::time::Instant {
-    (*START + at.since_start().min(LONGEST)).into()
+    (*START + at.since_start().min(LONGEST_TIMEOUT)).into()
 }
 
 /// A timer that wakes a task when its machine has a timeout.

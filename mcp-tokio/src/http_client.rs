@@ -22,6 +22,7 @@ use bytes::Bytes;
 use http::Request;
 use http::response::Parts;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction, HttpConfig};
+use mcp_proto::driver::CONNECT_TIMEOUT;
 use mcp_proto::machine::HandleResponses;
 use reqwest::redirect;
 use tokio::sync::{mpsc, oneshot};
@@ -37,11 +38,21 @@ use outgoing::Outgoing;
 const WAITING: usize = 32;
 /// The maximum bytes of a queued part of a body. The HTTP library may read more at a time, up to some 400 KiB.
 const PART: usize = 64 * 1024;
-/// How long connecting may take by default.
-const CONNECT: Duration = Duration::from_secs(10);
 
 /// Options of the HTTP client: how long connecting may take, and the client of `reqwest` with its certificates and
 /// proxies.
+///
+/// # Certificates
+///
+/// The certificate authorities of the operating system are trusted. (The client of `mcp-blocking` trusts those of
+/// Mozilla's list, which keeps `mcp-proxy` small.) A client with other authorities, for example by
+/// [`reqwest::ClientBuilder::tls_certs_only`], is passed to [`HttpOptions::client`].
+///
+/// # HTTP proxies
+///
+/// By default, the environment sets the proxy: `HTTPS_PROXY` for servers at `https` URLs, `HTTP_PROXY` for `http`,
+/// `ALL_PROXY` for both. The hosts listed in `NO_PROXY` are reached directly, and so are servers on this machine.
+/// [`HttpOptions::no_proxy`] sets none, [`HttpOptions::client`] another one.
 ///
 /// # Example
 ///
@@ -51,7 +62,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 ///
 /// let mut options = HttpOptions::new();
 /// options.connect_timeout = Duration::from_secs(3);
-/// let options = options.client(reqwest::Client::builder().no_proxy());
+/// let own = reqwest::Client::builder().proxy(reqwest::Proxy::all("http://127.0.0.1:3128").unwrap());
+/// let options = options.client(own);
 /// ```
 #[non_exhaustive]
 pub struct HttpOptions {
@@ -59,6 +71,7 @@ pub struct HttpOptions {
     pub connect_timeout: Duration,
     /// The header `User-Agent` of every request.
     pub user_agent: String,
+    is_direct: bool,
     /// `None` for one with the default configuration.
     client: Option<reqwest::ClientBuilder>,
 }
@@ -69,7 +82,12 @@ impl HttpOptions {
     #[must_use]
     pub fn new() -> Self {
         let user_agent = concat!("mcp-tokio/", env!("CARGO_PKG_VERSION")).to_owned();
-        Self { connect_timeout: CONNECT, user_agent, client: None }
+        Self { connect_timeout: CONNECT_TIMEOUT, user_agent, is_direct: false, client: None }
+    }
+
+    /// Reaches servers without an HTTP proxy, whatever the environment sets.
+    pub fn no_proxy(&mut self) {
+        self.is_direct = true;
     }
 
     /// Uses this HTTP client, for example for its certificates, proxies and name resolution. The other options are not
@@ -85,11 +103,11 @@ impl HttpOptions {
     }
 
     fn into_client(self, config: &HttpConfig) -> reqwest::ClientBuilder {
-        let Self { connect_timeout, user_agent, client } = self;
+        let Self { connect_timeout, user_agent, is_direct, client } = self;
         client.unwrap_or_else(|| {
             let client = reqwest::Client::builder().user_agent(user_agent).connect_timeout(connect_timeout);
             // Proxies from the environment are not used for servers on the same machine.
-            if config.is_loopback() { client.no_proxy() } else { client }
+            if is_direct || config.is_loopback() { client.no_proxy() } else { client }
         })
     }
 }
@@ -193,7 +211,7 @@ impl Link for Exchanges {
 
     fn act(&mut self, action: HttpAction) {
         match action {
-            HttpAction::Open { exchange, request } => self.open(exchange, request),
+            HttpAction::Open { exchange, request, .. } => self.open(exchange, request),
             HttpAction::Abort { exchange } => {
                 if let Some(task) = self.open.remove(&exchange) {
                     // This also closes the connection.
@@ -263,8 +281,7 @@ async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &H
     let (taken, mut is_taken) = oneshot::channel();
     let request = request
         .map(|body| if has_body { reqwest::Body::wrap(Outgoing::new(body, taken)) } else { reqwest::Body::default() });
-    let request = reqwest::Request::try_from(request)
-        .map_err(|_| Failure::Hopeless { detail: "its URL cannot be used".into() })?;
+    let request = reqwest::Request::try_from(request).map_err(|_| Failure::not_sendable())?;
     let mut response = pin!(client.execute(request));
     let mut is_begun = !has_body;
     let response = tokio::select! {

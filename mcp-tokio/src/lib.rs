@@ -120,6 +120,7 @@
 //! | `client` | the client: commands to its task, outcomes to its callers |
 //! | `client/builder` | the configuration of a client |
 //! | `client/driver` | the task that owns the machine |
+//! | `client/in_flight`, `client/progress` | a request that has no outcome yet, and its progress |
 //! | `client/subscription` | changes that the application has subscribed to |
 //! | `client/handler` | the application's handler for the server's notifications and requests |
 //! | `link` | the interface of a connection to the task that owns a machine |

@@ -10,7 +10,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 /// With this many bytes queued, nothing more should be pushed.
 const ROOM: usize = 64 * 1024;
 /// How long the last lines may take to be written after everything else has ended.
-pub(crate) const FLUSH: Duration = Duration::from_secs(1);
+pub(crate) const FLUSH: Duration = mcp_proto::driver::STREAM_FLUSH_TIMEOUT;
 /// The maximum number of lines that are written at once.
 const PIECES: usize = 32;
 
@@ -21,6 +21,8 @@ pub(crate) struct Lines<W> {
     write: Option<W>,
     waiting: VecDeque<Bytes>,
     length: usize,
+    /// The bytes of all lines that were ever pushed; this number wraps around.
+    pushed: usize,
     /// Bytes that were written, but not returned to the caller yet.
     unreported: usize,
     /// Something was written after the last flush.
@@ -35,6 +37,7 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
             write: Some(write),
             waiting: VecDeque::new(),
             length: 0,
+            pushed: 0,
             unreported: 0,
             is_unflushed: false,
             is_complete: false,
@@ -44,6 +47,7 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
     pub(crate) fn push(&mut self, line: Bytes) {
         if !line.is_empty() {
             self.length += line.len();
+            self.pushed = self.pushed.wrapping_add(line.len());
             self.waiting.push_back(line);
         }
     }
@@ -56,6 +60,16 @@ impl<W: AsyncWrite + Unpin> Lines<W> {
     /// The bytes that were pushed, but not reported as written.
     pub(crate) const fn unwritten(&self) -> usize {
         self.length + self.unreported
+    }
+
+    /// The bytes that were pushed, but not written.
+    pub(crate) const fn waiting(&self) -> usize {
+        self.length
+    }
+
+    /// The bytes of all lines that were ever pushed; this number wraps around.
+    pub(crate) const fn pushed(&self) -> usize {
+        self.pushed
     }
 
     /// Ends the stream after the queued lines: nothing may be pushed any more.

@@ -3,18 +3,17 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use mcp_proto::client::{ClientTransport, CloseReason};
 #[cfg(feature = "http-client")]
 use mcp_proto::client::{Http, HttpConfig};
-use mcp_proto::driver::{ObservedOutput, Observer, poll_observed};
+use mcp_proto::driver::{ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, poll_observed};
 use mcp_proto::machine::{ClientStream, ServerStream};
 use mcp_proto::relay::{Action, Config, Relay};
 use mcp_proto::{Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::Instrument;
 
@@ -24,12 +23,7 @@ use crate::clock::{Alarm, now};
 #[cfg(feature = "http-client")]
 use crate::http_client::{Exchanges, HttpOptions};
 use crate::link::{Feed, Link};
-use crate::stdio::Streams;
-
-/// How long the client may take to read the last lines.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same after the proxy was stopped.
-const URGENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+use crate::stdio::{Streams, Written};
 
 /// A proxy between a client on a pair of byte streams and a server over HTTP or in a child process. The two sides may
 /// use different protocol revisions.
@@ -143,12 +137,12 @@ impl Proxy {
         self.run_until_written(read, write, Some(written), observer).await
     }
 
-    /// Runs the proxy. `written` receives a value when everything has left the process that was written to `output`.
+    /// Runs the proxy. `written` reports what has left the process, if `output` is stdout.
     async fn run_until_written(
         self,
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
-        written: Option<oneshot::Receiver<()>>,
+        written: Option<Written>,
         observer: impl Observer + Send,
     ) -> io::Result<CloseReason> {
         let client = ByteStream::new(ClientStream, input, output);
@@ -217,7 +211,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
     O: Observer,
 {
-    async fn run(mut self, written: Option<oneshot::Receiver<()>>) -> io::Result<CloseReason> {
+    async fn run(mut self, written: Option<Written>) -> io::Result<CloseReason> {
         let (mut alarm, mut is_closing) = (Alarm::new(), false);
         let reason = loop {
             if let Some(reason) = self.drain() {
@@ -262,7 +256,7 @@ where
     }
 
     /// Ends the connection to the server. Meanwhile, the client may read the last lines.
-    async fn end(self, reason: CloseReason, written: Option<oneshot::Receiver<()>>) -> io::Result<CloseReason> {
+    async fn end(self, reason: CloseReason, written: Option<Written>) -> io::Result<CloseReason> {
         let Self { link, client, is_stopped, .. } = self;
         let (exited, flushed) = tokio::join!(link.end(), flush(client, written, is_stopped));
         if let (CloseReason::Peer, Some(status)) = (reason, exited) {
@@ -274,29 +268,16 @@ where
 
 /// Writes the last lines, unless the client does not read them in time.
 async fn flush(
-    mut client: ByteStream<ClientStream, impl Sized, impl AsyncWrite + Send + Unpin + 'static>,
-    written: Option<oneshot::Receiver<()>>,
+    client: ByteStream<ClientStream, impl Sized, impl AsyncWrite + Send + Unpin + 'static>,
+    written: Option<Written>,
     mut is_stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let closed = Instant::now();
-    let writing = async {
-        client.finish().await;
-        if let Some(written) = written {
-            // The sender is dropped without a value if stdout is closed: then nothing more can be written.
-            let _ = written.await;
-        }
-    };
     let too_late = async {
-        let _ = timeout_at(closed + FLUSH_TIMEOUT, until_stopped(&mut is_stopped)).await;
-        sleep_until(closed + URGENT_FLUSH_TIMEOUT).await;
+        let _ = timeout_at(closed + PROXY_FLUSH_TIMEOUT, until_stopped(&mut is_stopped)).await;
+        sleep_until(closed + URGENT_PROXY_FLUSH_TIMEOUT).await;
     };
-    tokio::select! {
-        () = writing => Ok(()),
-        () = too_late => {
-            let text = "the client does not read: not all of the last messages were written to it";
-            Err(io::Error::new(io::ErrorKind::TimedOut, text))
-        }
-    }
+    client.flush(written, too_late).await
 }
 
 async fn until_stopped(is_stopped: &mut watch::Receiver<bool>) {

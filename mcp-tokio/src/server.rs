@@ -9,8 +9,11 @@
 //! | `notices` | notifications and other events for a service |
 //! | `stream` | the task of a server on a byte stream |
 //! | `http` | the server as a service of HTTP requests |
+//! | `http/authenticate` | the application's check of credentials |
 //! | `http/driver` | the task that owns the machine of an HTTP server |
+//! | `http/request_body` | reads the bodies of requests |
 //! | `http/body` | bodies of responses |
+//! | `http/pieces` | the pieces of such a body, which the connection takes as its client reads them |
 //! | `http/listener` | accepts the connections of a server |
 //! | `http/connection` | one connection |
 
@@ -24,15 +27,17 @@ mod service;
 mod stream;
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use mcp_proto::client::CloseReason;
-use mcp_proto::server::Config;
+use mcp_proto::machine::ClientStream;
+use mcp_proto::server::{Config, ServerTransport};
 use mcp_proto::{Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::lines::FLUSH;
-use crate::stdio::Streams;
+use crate::byte_stream::ByteStream;
+use crate::stdio::{Streams, Written};
 use requests::Requests;
 use service::AnyService;
 
@@ -84,40 +89,47 @@ impl Server {
     /// written to stdout meanwhile (ST-04).
     ///
     /// Returns why the connection has ended. After the end of stdin, pending requests have [`Config::drain_timeout`] to
-    /// be answered, by default 5 s; then the client has 2 s to read the last messages.
+    /// be answered, by default 5 s; then the client has 5 s to read the last messages.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration is invalid.
-    pub async fn serve_stdio(&self) -> Result<CloseReason, UsageError> {
-        let streams = match Streams::open() {
-            Ok(streams) => streams,
-            Err(error) => {
-                tracing::error!(%error, "no thread for stdin and stdout could be started");
-                return Ok(CloseReason::Local);
-            }
-        };
-        let reason = self.serve_stream(streams.read, streams.write).await?;
-        let _ = tokio::time::timeout(FLUSH, streams.written).await;
-        Ok(reason)
+    /// [`io::ErrorKind::InvalidInput`] if the configuration is invalid, [`io::ErrorKind::TimedOut`] if the client does
+    /// not read the last messages in time, and the system's error if a thread could not be started.
+    pub async fn serve_stdio(&self) -> io::Result<CloseReason> {
+        let machine = self.machine(Stdio::new())?;
+        let Streams { read, write, written } = Streams::open()?;
+        self.serve_until_written(machine, read, write, Some(written)).await
     }
 
     /// Serves one client on a byte stream, until the client closes it. Dropping the future ends the connection, too.
     ///
     /// Returns why the connection has ended. After the end of the input, pending requests have
-    /// [`Config::drain_timeout`] to be answered, by default 5 s; then the client has 1 s to read the last messages.
+    /// [`Config::drain_timeout`] to be answered, by default 5 s; then the client has 5 s to read the last messages.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration is invalid.
+    /// [`io::ErrorKind::InvalidInput`] if the configuration is invalid, [`io::ErrorKind::TimedOut`] if the client does
+    /// not read the last messages in time.
     pub async fn serve_stream(
         &self,
-        read: impl AsyncRead + Unpin,
-        write: impl AsyncWrite + Unpin,
-    ) -> Result<CloseReason, UsageError> {
-        let machine = mcp_proto::Server::new(Stdio::new(), self.config.clone())?;
+        read: impl AsyncRead + Send + Unpin + 'static,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> io::Result<CloseReason> {
+        let machine = self.machine(Stdio::new())?;
+        self.serve_until_written(machine, read, write, None).await
+    }
+
+    async fn serve_until_written(
+        &self,
+        machine: mcp_proto::Server<Stdio>,
+        read: impl AsyncRead + Send + Unpin + 'static,
+        write: impl AsyncWrite + Send + Unpin + 'static,
+        written: Option<Written>,
+    ) -> io::Result<CloseReason> {
         let (requests, commands) = Requests::new(Arc::clone(&self.service));
-        Ok(stream::serve(machine, requests, commands, read, write).await)
+        // Without reading ahead, the end of the input of a client that reads nothing would not be detected.
+        let client = ByteStream::new(ClientStream, read, write).reading_ahead();
+        stream::serve(machine, requests, commands, client, written).await
     }
 
     /// Creates the service of HTTP requests, which can accept connections itself or be part of a router.
@@ -131,9 +143,13 @@ impl Server {
     /// Outside of a tokio runtime.
     #[cfg(feature = "http-server")]
     pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
-        let machine = mcp_proto::Server::new(mcp_proto::server::Http::new(http), self.config.clone())?;
+        let machine = self.machine(mcp_proto::server::Http::new(http))?;
         let (requests, commands) = Requests::new(Arc::clone(&self.service));
         Ok(HttpService::start(machine, requests, commands))
+    }
+
+    fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, UsageError> {
+        mcp_proto::Server::new(transport, self.config.clone())
     }
 }
 

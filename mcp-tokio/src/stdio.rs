@@ -2,6 +2,8 @@
 //! blocked by a client that does not read.
 
 use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
@@ -16,20 +18,41 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) struct Streams {
     pub(crate) read: DuplexStream,
     pub(crate) write: DuplexStream,
-    /// Receives a value when everything was written after `write` was closed.
-    pub(crate) written: oneshot::Receiver<()>,
+    pub(crate) written: Written,
+}
+
+/// What was written to stdout of the bytes that were written to [`Streams::write`].
+#[derive(Debug)]
+pub(crate) struct Written {
+    bytes: Arc<AtomicUsize>,
+    /// The sender is dropped when nothing more is written.
+    end: oneshot::Receiver<()>,
+}
+
+impl Written {
+    /// Waits until everything was written after [`Streams::write`] was closed, or until stdout is closed.
+    pub(crate) async fn ended(&mut self) {
+        let _ = (&mut self.end).await;
+    }
+
+    /// The number of bytes that were written; it wraps around.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Acquire)
+    }
 }
 
 impl Streams {
     pub(crate) fn open() -> io::Result<Self> {
         let ((read, fed), (write, taken)) = (duplex(CHUNK), duplex(CHUNK));
-        let (report, written) = oneshot::channel();
-        let (reader, writer) = (Handle::current(), Handle::current());
+        let (is_writing, end) = oneshot::channel();
+        let written = Written { bytes: Arc::default(), end };
+        let (reader, writer, bytes) = (Handle::current(), Handle::current(), Arc::clone(&written.bytes));
         thread::Builder::new().name("mcp-stdin".to_owned()).spawn(move || feed(&reader, fed))?;
         thread::Builder::new().name("mcp-stdout".to_owned()).spawn(move || {
-            if take(&writer, taken).is_ok() {
-                let _ = report.send(());
+            if let Err(error) = take(&writer, taken, &bytes) {
+                tracing::debug!(%error, "stdout is closed");
             }
+            drop(is_writing);
         })?;
         Ok(Self { read, write, written })
     }
@@ -46,12 +69,16 @@ fn feed(runtime: &Handle, mut fed: DuplexStream) {
                     return;
                 }
             }
-            Ok(0) | Err(_) => return,
+            Ok(0) => return,
+            Err(error) => {
+                tracing::warn!(%error, "reading stdin failed");
+                return;
+            }
         }
     }
 }
 
-fn take(runtime: &Handle, mut taken: DuplexStream) -> io::Result<()> {
+fn take(runtime: &Handle, mut taken: DuplexStream, written: &AtomicUsize) -> io::Result<()> {
     let mut buffer = vec![0; CHUNK];
     loop {
         let length = runtime.block_on(taken.read(&mut buffer))?;
@@ -61,5 +88,6 @@ fn take(runtime: &Handle, mut taken: DuplexStream) -> io::Result<()> {
         let mut out = io::stdout().lock();
         out.write_all(buffer.get(..length).unwrap_or_default())?;
         out.flush()?;
+        written.fetch_add(length, Ordering::AcqRel);
     }
 }

@@ -90,6 +90,21 @@ async fn an_answer_may_take_longer_than_the_head_of_its_request() {
 }
 
 #[tokio::test]
+async fn a_timeout_beyond_the_range_of_the_clock_is_no_limit() {
+    let longest = Duration::MAX;
+    let (_service, address, _serving) =
+        listen(|service| (service.head_timeout, service.idle_timeout) = (longest, longest)).await;
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let initialize = post("", &initialize("2025-06-18"));
+    for part in [&initialize.as_bytes()[..30], &initialize.as_bytes()[30..]] {
+        // The server waits for the first byte, and then for the rest of the head.
+        sleep(Duration::from_millis(10)).await;
+        client.write_all(part).await.unwrap();
+    }
+    until(&mut client, "\"result\"").await;
+}
+
+#[tokio::test]
 async fn m4_a_refused_connection_is_answered_once_and_after_its_request() {
     let (_service, address, _serving) = listen(|service| service.max_connections = 1).await;
     let mut busy = TcpStream::connect(address).await.unwrap();

@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use mcp_proto::auth::Challenge;
 use mcp_proto::client::Call;
 use mcp_proto::model::{ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
 use mcp_proto::server::{Config, HttpConfig, Principal};
@@ -103,7 +104,10 @@ async fn server_forms(forms: &mut Forms) {
     let server = Server::new(Config::new("n", SECRET).with_capabilities(capabilities), serve);
     forms.add("Server", &server);
     forms.add("StateKeys", &StateKeys::new(*b"marked-secretmarked-secret012345"));
-    let mut service = server.http(HttpConfig::new()).unwrap();
+    let mut service = server
+        .http(HttpConfig::new())
+        .unwrap()
+        .authenticate(|_| async { Ok::<_, Challenge>(Principal::new(SECRET).with_scopes(SECRET)) });
     forms.add("HttpService", &service);
     forms.add("ServerPublisher", &service.publisher());
 
@@ -120,8 +124,7 @@ async fn server_forms(forms: &mut Forms) {
         if let Some(session) = &session {
             request = request.header("mcp-session-id", session);
         }
-        let mut request = request.body(axum::body::Body::from(body)).unwrap();
-        request.extensions_mut().insert(Principal::new(SECRET));
+        let request = request.body(axum::body::Body::from(body)).unwrap();
         let answer = service.call(request).await.unwrap();
         session = answer.headers().get("mcp-session-id").cloned().or(session);
         forms.add("HttpBody", answer.body());

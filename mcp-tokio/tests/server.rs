@@ -3,20 +3,24 @@
 #![cfg(all(feature = "http-client", feature = "http-server"))]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use mcp_proto::auth::Challenge;
 use mcp_proto::client::{Call, CloseReason, Outcome};
+use mcp_proto::driver::{NOTICE_BYTES, NOTICES};
 use mcp_proto::server::{Config, HttpConfig, InputRequired, LoggingLevel, Principal, Progress};
-use mcp_proto::{ErrorObject, Json, Method, Notification, SessionKey, code};
+use mcp_proto::{ErrorObject, Json, Method, Notification, SessionKey, UsageError, code};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{self, INITIALIZED};
 use mcp_testkit::raw_client::RawClient;
 use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, ServerPublisher, Service, StateKeys};
 use tests::bad_lines::BAD_LINES;
+use tests::protected;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, duplex, split};
 use tokio::net::TcpListener;
 use tokio::runtime;
@@ -111,10 +115,7 @@ fn json(text: &str) -> Json {
 }
 
 /// A client in the same process, and the task of its server.
-async fn in_memory(
-    service: impl Service,
-    client: Builder,
-) -> (Client, JoinHandle<Result<CloseReason, mcp_proto::UsageError>>) {
+async fn in_memory(service: impl Service, client: Builder) -> (Client, JoinHandle<io::Result<CloseReason>>) {
     let (ours, theirs) = duplex(1024);
     let serving = tokio::spawn(async move {
         let (read, write) = split(theirs);
@@ -625,11 +626,34 @@ async fn closing_answers_all_requests_and_ends_the_listener() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_nobody_without_one() {
+    let (mut http, mut config) = (HttpConfig::new(), config());
+    protected::configure(&mut http, &mut config);
+    let whoami = async |incoming: Incoming| Ok::<_, ErrorObject>(protected::whoami(incoming.principal()));
+    let service = Server::new(config, whoami).http(http).unwrap().authenticate(|head| {
+        let head = head.clone();
+        async move {
+            // As if the authorization server were asked.
+            sleep(Duration::from_millis(1)).await;
+            protected::authenticate(&head)
+        }
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let remote = RawClient::new(&listener.local_addr().unwrap().to_string());
+    tokio::spawn(async move { service.serve(listener).await });
+    spawn_blocking(move || protected::its_clients_receive_challenges(&remote)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn se4_se_02_in_a_router_of_axum_sessions_belong_to_the_principal_of_the_router() {
     let whoami = async |incoming: Incoming| {
         Ok::<_, ErrorObject>(Json::from(incoming.principal().map_or("anonymous", Principal::as_str)))
     };
-    let service = Server::new(config(), whoami).http(HttpConfig::new()).unwrap();
+    let principal = |head: &http::request::Parts| {
+        let principal = head.extensions.get::<Principal>().cloned();
+        async { Ok::<_, Challenge>(principal) }
+    };
+    let service = Server::new(config(), whoami).http(HttpConfig::new()).unwrap().authenticate(principal);
     let name = async |mut request: axum::extract::Request, next: axum::middleware::Next| {
         if let Some(user) = request.headers().get("x-user").and_then(|user| user.to_str().ok()).map(Principal::new) {
             request.extensions_mut().insert(user);
@@ -703,10 +727,26 @@ async fn defect_k4_fr14_a_server_whose_answers_are_not_read_ends_after_its_input
         ours.write_all(&many_calls(calls)).await.unwrap();
         let ended = tokio::time::Instant::now();
         ours.shutdown().await.unwrap();
-        let reason = timeout(Duration::from_secs(3600), serving).await.expect("it ends").unwrap();
-        assert_eq!(reason.unwrap(), CloseReason::Peer);
-        // 5 s to answer, and 1 s to write.
-        assert!(ended.elapsed() <= Duration::from_secs(7), "{:?}", ended.elapsed());
+        let error = timeout(Duration::from_secs(3600), serving).await.expect("it ends").unwrap().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        let text = error.to_string();
+        let unwritten = text.strip_prefix("the client does not read: ").and_then(|text| text.split(' ').next());
+        assert!(unwritten.unwrap().parse::<usize>().unwrap() > 100_000, "{text}");
+        // 5 s to answer, and 5 s to write.
+        assert!(ended.elapsed() <= Duration::from_secs(11), "{:?}", ended.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_an_invalid_configuration_serves_no_byte_stream() {
+    let mut config = config();
+    config.limits.message = 0;
+    let server = Server::new(config, serve);
+    for served in [server.serve_stream(tokio::io::empty(), tokio::io::sink()).await, server.serve_stdio().await] {
+        let error = served.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
+        let usage = error.get_ref().and_then(|error| error.downcast_ref::<UsageError>());
+        assert!(matches!(usage, Some(UsageError::Limit { field: "message", .. })), "{error}");
     }
 }
 
@@ -975,25 +1015,28 @@ async fn rp9_every_notification_is_handed_over_unless_too_many_wait() {
             }
         }
     }
-    let (count, may_go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
-    let (client, _) = in_memory(Counting(Arc::clone(&count), Arc::clone(&may_go_on)), legacy_client()).await;
-    let notify = async |times: usize| {
-        for _ in 0..times {
-            client.notify(Notification::new("counted")).await.unwrap();
+    for (data, sent, queued, sent_again) in [("", 1000, NOTICES, 200), (&"x".repeat(NOTICE_BYTES / 5), 10, 4, 3)] {
+        let (count, may_go_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(Semaphore::new(0)));
+        let (client, _) = in_memory(Counting(Arc::clone(&count), Arc::clone(&may_go_on)), legacy_client()).await;
+        let params = Json::empty_object().with_member("data", &Json::from(data));
+        let notify = async |times: usize| {
+            for _ in 0..times {
+                client.notify(Notification::with_params("counted", params.clone())).await.unwrap();
+            }
+            // When this is answered, the server has received everything before it.
+            client.request("m", None).await.unwrap();
+        };
+        notify(sent).await;
+        may_go_on.add_permits(1_000_000);
+        let first = silence(&count).await;
+        // One is being handled while the others are queued.
+        assert!((queued..=queued + 1).contains(&first), "{first} of {sent} with {} bytes", data.len());
+        for _ in 0..4 {
+            notify(sent_again).await;
+            silence(&count).await;
         }
-        // When this is answered, the server has received everything before it.
-        client.request("m", None).await.unwrap();
-    };
-    notify(1000).await;
-    may_go_on.add_permits(1_000_000);
-    let first = silence(&count).await;
-    // One is being handled while the others are queued.
-    assert!((256..=257).contains(&first), "{first}");
-    for _ in 0..4 {
-        notify(200).await;
-        silence(&count).await;
+        assert_eq!(silence(&count).await, first + 4 * sent_again);
     }
-    assert_eq!(silence(&count).await, first + 800);
 }
 
 /// A request that arrived before the end of the input is handled exactly once.

@@ -5,32 +5,40 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp_proto::driver::not_started;
+use mcp_proto::driver::{EXIT_TIMEOUT, not_started};
 
 use super::group;
 
-/// How long a server may take to end once its stdin is closed, and again once it was asked to end.
-const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The same if the end is urgent, because the process that waits for this one has a timeout, too.
+/// The same as [`EXIT_TIMEOUT`] if the end is urgent, because the process that waits for this one has a timeout, too.
 const URGENT_EXIT_TIMEOUT: Duration = Duration::from_millis(700);
 /// How often to check whether a server has ended.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A server's process, if there is one now. Clones refer to the same process.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Process(Arc<Mutex<Option<Child>>>);
+pub(crate) struct Process(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    child: Option<Child>,
+    /// No further process may be started.
+    is_final: bool,
+}
 
 impl Process {
     /// Starts a server with piped stdin and stdout. A process that was started before is killed.
     pub(super) fn start(&self, command: &mut Command) -> io::Result<(ChildStdin, ChildStdout)> {
-        let mut running = self.running();
-        kill(running.take());
+        let mut state = self.state();
+        if state.is_final {
+            return Err(io::Error::other("the server is not started, because this program is about to exit"));
+        }
+        kill(state.child.take());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         group::lead(command);
         let child = command.spawn();
         let mut child = child.map_err(|error| not_started(&command.get_program().to_string_lossy(), &error))?;
         let streams = (child.stdin.take(), child.stdout.take());
-        *running = Some(child);
+        state.child = Some(child);
         match streams {
             (Some(input), Some(output)) => Ok((input, output)),
             _ => Err(io::ErrorKind::BrokenPipe.into()),
@@ -39,7 +47,14 @@ impl Process {
 
     /// Kills the server and the processes that it has started, if any are left.
     pub(crate) fn kill(&self) {
-        kill(self.running().take());
+        kill(self.state().child.take());
+    }
+
+    /// Like [`Process::kill`], and no process is started afterwards: for a program that exits.
+    pub(crate) fn kill_finally(&self) {
+        let mut state = self.state();
+        state.is_final = true;
+        kill(state.child.take());
     }
 
     /// Waits for the server to end after its stdin was closed, then asks it to end (SIGTERM on Unix), and finally kills
@@ -62,7 +77,7 @@ impl Process {
         }
         match status {
             Some(status) => log::debug!("the server has ended ({status})"),
-            None if self.running().is_some() => log::warn!("the server does not exit; it is killed"),
+            None if self.state().child.is_some() => log::warn!("the server does not exit; it is killed"),
             None => {}
         }
         self.kill();
@@ -72,7 +87,7 @@ impl Process {
     /// Waits for the process to end while `goes_on` returns true.
     fn wait(&self, mut goes_on: impl FnMut() -> bool) -> Option<ExitStatus> {
         loop {
-            match self.running().as_mut().map(Child::try_wait) {
+            match self.state().child.as_mut().map(Child::try_wait) {
                 Some(Ok(Some(status))) => return Some(status),
                 Some(Ok(None)) => {}
                 Some(Err(error)) => {
@@ -88,10 +103,10 @@ impl Process {
     }
 
     fn terminate(&self) -> bool {
-        self.running().as_ref().is_some_and(group::terminate)
+        self.state().child.as_ref().is_some_and(group::terminate)
     }
 
-    fn running(&self) -> MutexGuard<'_, Option<Child>> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

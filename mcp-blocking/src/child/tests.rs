@@ -263,3 +263,12 @@ fn fr14_a_stalled_machine_gets_the_count_of_written_bytes_without_a_wait() {
     running.catch_up(now);
     assert_eq!((running.received.written.clone(), running.max_wait(true, now)), (vec![1], Duration::MAX));
 }
+
+#[test]
+fn no_server_is_started_after_it_was_killed_for_the_last_time() {
+    let process = Process::default();
+    process.start(Command::new("sh").args(["-c", "sleep 1000"])).unwrap();
+    process.kill_finally();
+    let error = process.start(&mut Command::new("sh")).unwrap_err();
+    assert!(error.to_string().contains("about to exit"), "{error}");
+}

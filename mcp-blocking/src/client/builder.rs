@@ -8,17 +8,18 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport};
+use mcp_proto::client::{self as proto, ClientTransport, Config, Credentials, Http, HttpConfig, HttpTransport};
 use mcp_proto::driver::Error;
-use mcp_proto::{Json, Limits, ProtocolVersion, Stdio, UsageError};
+use mcp_proto::{Instant, Json, Limits, ProtocolVersion, Stdio, UsageError};
 
-use super::driver::{Commands, Driver, Mail, State, start_handler};
+use super::driver::{Commands, Driver, DriverInput, Input, State, start_handler};
 use super::{Client, Handler, Shared};
 use crate::backpressure::Backpressure;
 use crate::child::{Child, INBOX, Process};
 use crate::http_client::{HttpOptions, Pool};
 use crate::inbox::Inbox;
 use crate::link::Feed;
+use crate::sign_in::Authorization;
 
 /// Configures a [`Client`] and connects it.
 ///
@@ -51,17 +52,38 @@ pub struct Builder<S = ()> {
 pub struct HttpServer {
     http: HttpConfig,
     options: HttpOptions,
+    authorization: Option<Authorization>,
 }
 
 /// A server in a child process, as selected by [`Builder::child`].
 pub struct ChildServer {
     command: Command,
+    process: Process,
 }
 
 /// Omits the arguments and the environment, which may contain credentials.
 impl fmt::Debug for ChildServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ChildServer").field("program", &self.command.get_program()).finish()
+        f.debug_struct("ChildServer").field("program", &self.command.get_program()).finish_non_exhaustive()
+    }
+}
+
+/// Ends the process of a server, for a program that handles signals: the server has its own process group, so that
+/// Ctrl-C in a terminal does not reach it.
+#[derive(Clone)]
+pub struct ServerProcess(Process);
+
+impl ServerProcess {
+    /// Kills the server's process and the processes that it has started, if there are any, and prevents the client from
+    /// starting it again, for a program that exits immediately afterwards.
+    pub fn kill(&self) {
+        self.0.kill_finally();
+    }
+}
+
+impl fmt::Debug for ServerProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerProcess").finish_non_exhaustive()
     }
 }
 
@@ -127,8 +149,10 @@ impl<S> Builder<S> {
     fn connect_with<T, L>(
         self,
         machine: proto::Client<T>,
-        start: impl FnOnce(Arc<dyn Inbox<Mail<L::Received>>>, Arc<Backpressure>, S) -> io::Result<L>,
+        start: impl FnOnce(Arc<dyn Inbox<DriverInput<L::Received>>>, Arc<Backpressure>, S) -> io::Result<L>,
         http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
+        authorize: fn(&mut proto::Client<T>, Result<Credentials, String>, Instant),
+        authorization: Option<(Authorization, HttpOptions)>,
         server: &str,
     ) -> Result<Client, Error>
     where
@@ -140,9 +164,18 @@ impl<S> Builder<S> {
         let (connected, answer) = sync_channel(1);
         let (commands, backpressure) = (Commands::to(inbox.clone()), Arc::new(Backpressure::new()));
         let link = start(Arc::new(inbox), Arc::clone(&backpressure), self.server).map_err(Error::Start)?;
-        let (server, connected, state) = (Arc::<str>::from(server), Some(connected), State::default());
+        let (server, connected, mut state) = (Arc::<str>::from(server), Some(connected), State::default());
+        if let Some((authorization, options)) = authorization {
+            let commands = commands.clone();
+            let report = move |event| {
+                // The client may have ended.
+                let _ = commands.send(Input::SignIn(event));
+            };
+            state.sign_in = Some(authorization.start(options, report).map_err(no_thread)?);
+        }
+        let server_name = Arc::clone(&server);
         let driver =
-            Driver { machine, link, backpressure, connected, http_transport, server: Arc::clone(&server), state };
+            Driver { machine, link, backpressure, connected, http_transport, authorize, server: server_name, state };
         let events = start_handler(self.handler, commands.clone()).map_err(no_thread)?;
         let driver = thread::Builder::new()
             .name("mcp-client".to_owned())
@@ -170,7 +203,7 @@ impl Builder {
     /// [`Error::Usage`] if the URL cannot be used.
     pub fn http(mut self, url: &str) -> Result<Builder<HttpServer>, Error> {
         self.config.reconnect = true;
-        let server = HttpServer { http: HttpConfig::new(url)?, options: HttpOptions::new() };
+        let server = HttpServer { http: HttpConfig::new(url)?, options: HttpOptions::new(), authorization: None };
         Ok(self.with_server(server))
     }
 
@@ -194,7 +227,7 @@ impl Builder {
     /// ```
     pub fn child(mut self, command: Command) -> Builder<ChildServer> {
         self.config.respawn = true;
-        self.with_server(ChildServer { command })
+        self.with_server(ChildServer { command, process: Process::default() })
     }
 
     /// Selects a server at the other end of a pair of byte streams (ST-23): a socket, or, for a program that was
@@ -235,12 +268,33 @@ impl Builder<HttpServer> {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
+    /// Signs in when the server demands it, and sends the tokens with every request. Messages wait meanwhile.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_blocking::Client;
+    /// use mcp_blocking::sign_in::{Authorization, FileStore};
+    ///
+    /// let url = "https://example.com/mcp";
+    /// let authorization = Authorization::new(url, "my-app")?
+    ///     .store(FileStore::new(".tokens".as_ref()))
+    ///     .open_url(|url| eprintln!("Open {url} to sign in."));
+    /// let client = Client::builder().http(url)?.authorization(authorization).connect()?;
+    /// # Ok::<(), mcp_blocking::Error>(())
+    /// ```
+    pub fn authorization(mut self, authorization: Authorization) -> Self {
+        self.server.http.managed_authorization = true;
+        self.server.authorization = Some(authorization);
+        self
+    }
+
     /// Sets how many requests the server may have at one time. Default 48. A further request waits, within its timeout,
     /// and the handler receives [`Observation::RequestWaits`](crate::Observation::RequestWaits).
     ///
-    /// This sets [`HttpOptions::max_workers`].
+    /// This sets [`Limits::exchanges`]. Each exchange has a thread, a buffer and a connection of its own.
     pub fn max_requests(mut self, count: usize) -> Self {
-        self.server.options.max_workers = Limits::exchanges_for(count);
+        self.config.limits.exchanges = Limits::exchanges_for(count);
         self
     }
 
@@ -250,7 +304,7 @@ impl Builder<HttpServer> {
         self
     }
 
-    /// Sets the options of the HTTP client: timeouts, certificates, proxy and number of threads.
+    /// Sets the options of the HTTP client: timeouts, certificates and proxy.
     pub fn http_options(mut self, options: HttpOptions) -> Self {
         self.server.options = options;
         self
@@ -261,21 +315,37 @@ impl Builder<HttpServer> {
     /// # Errors
     ///
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
-    /// if the configuration is invalid, [`Error::SetUp`] if a thread could not be started.
+    /// if the configuration is invalid, [`Error::SetUp`] if a thread could not be started or the environment sets an
+    /// HTTP proxy that cannot be used.
     pub fn connect(mut self) -> Result<Client, Error> {
-        self.config.limits.exchanges = self.server.options.max_workers;
+        let authorization = self.server.authorization.take();
+        // The authorization server may be reached through another proxy, which the environment sets.
+        let authorization = authorization.map(|authorization| (authorization, self.server.options.clone()));
+        let exchanges = self.config.limits.exchanges;
+        self.server.options.read_env(&self.server.http).map_err(|error| Error::SetUp(error.into()))?;
         let server = format!("the server at {}", self.server.http.server());
         let machine = proto::Client::new(Http::new(self.server.http.clone()), self.config.clone())?;
         self.connect_with(
             machine,
-            |inbox, backpressure, server| Ok(Pool::new(server.options, inbox, backpressure)),
+            |inbox, backpressure, server| Ok(Pool::new(server.options, exchanges, inbox, backpressure)),
             |machine| Some(machine.http_transport()),
+            |machine, outcome, now| match outcome {
+                Ok(credentials) => machine.authorize(credentials, now),
+                Err(reason) => machine.refuse_authorization(&reason, now),
+            },
+            authorization,
             &server,
         )
     }
 }
 
 impl Builder<ChildServer> {
+    /// Returns a handle that kills the server, whether the client is connected or not.
+    #[must_use]
+    pub fn process(&self) -> ServerProcess {
+        ServerProcess(self.server.process.clone())
+    }
+
     /// Starts the server, and waits until it has answered.
     ///
     /// # Errors
@@ -287,8 +357,10 @@ impl Builder<ChildServer> {
         let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
         self.connect_with(
             machine,
-            |inbox, backpressure, server| Child::start(server.command, Process::default(), inbox, backpressure),
+            |inbox, backpressure, server| Child::start(server.command, server.process, inbox, backpressure),
             |_| None,
+            |_, _, _| {},
+            None,
             "the server",
         )
     }
@@ -307,6 +379,8 @@ impl Builder<StreamServer> {
             machine,
             |inbox, backpressure, server| Child::over(server.read, server.write, inbox, backpressure),
             |_| None,
+            |_, _, _| {},
+            None,
             "the server",
         )
     }

@@ -7,8 +7,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use mcp_proto::client::{self as proto, Call, ClientTransport, HttpTransport, SubscriptionKey, Unavailable};
-use mcp_proto::driver::{Change, ClientEvent, Connected, Error, NotConnected, Notice};
+use log::Level;
+use mcp_proto::auth::{self, Cause};
+use mcp_proto::client::{
+    self as proto, Call, Challenged, ClientTransport, Credentials, HttpTransport, SubscriptionKey, Unavailable,
+};
+use mcp_proto::driver::{
+    Change, ClientEvent, Connected, Error, NOTICE_BYTES, NOTICES, NotConnected, Notice, Observation, Severity,
+};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError};
 
 use super::Handler;
@@ -17,12 +23,7 @@ use crate::bounded::{self, Next, Sender, bounded};
 use crate::clock;
 use crate::link::{Feed, Link};
 use crate::response_slot::ResponseSender;
-
-/// Events queued for the handler. The driver never waits for the handler, because the handler may be waiting for the
-/// client. With more events than this, notifications are dropped and requests refused.
-const EVENTS: usize = 256;
-/// The same in bytes.
-const EVENT_BYTES: usize = 4 * 1024 * 1024;
+use crate::sign_in::SignIn;
 
 /// A command from a client to its driver.
 #[derive(Debug)]
@@ -33,12 +34,13 @@ pub(super) enum Input {
     Listen { filter: Json, listener: Sender<Change>, accept: SyncSender<Result<SubscriptionKey, UsageError>> },
     Unlisten(SubscriptionKey),
     Answer { ticket: Ticket, answer: Result<Json, ErrorObject> },
+    SignIn(auth::Event),
     Close,
 }
 
 /// What the driver receives.
 #[derive(Debug)]
-pub(super) enum Mail<R> {
+pub(super) enum DriverInput<R> {
     Server(R),
     Client(Input),
 }
@@ -63,6 +65,8 @@ pub(super) struct Driver<T: ClientTransport, L: Link> {
     pub(super) connected: Option<SyncSender<Result<Connected, NotConnected>>>,
     /// Returns the machine's HTTP transport; `None` for stdio.
     pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
+    /// Passes the outcome of a sign-in to the machine; does nothing for stdio.
+    pub(super) authorize: fn(&mut proto::Client<T>, Result<Credentials, String>, Instant),
     /// The server's name for errors.
     pub(super) server: Arc<str>,
     pub(super) state: State,
@@ -71,6 +75,7 @@ pub(super) struct Driver<T: ClientTransport, L: Link> {
 /// The state of a driver.
 #[derive(Default)]
 pub(super) struct State {
+    pub(super) sign_in: Option<SignIn>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, ResponseSender>,
     listeners: BTreeMap<SubscriptionKey, Sender<Change>>,
@@ -81,9 +86,12 @@ where
     T: ClientTransport,
     L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static>,
 {
-    pub(super) fn run(mut self, inputs: &Receiver<Mail<L::Received>>, events: &Sender<ForHandler>) {
-        let connecting = self.machine.connect(clock::now());
-        debug_assert!(connecting.is_ok(), "nothing was connected before");
+    pub(super) fn run(mut self, inputs: &Receiver<DriverInput<L::Received>>, events: &Sender<ForHandler>) {
+        match &self.state.sign_in {
+            // The first request is sent with the stored token, if there is one.
+            Some(sign_in) => sign_in.begin(Cause::Start),
+            None => self.connect(),
+        }
         while !self.drain(events) {
             self.wait(inputs);
         }
@@ -95,6 +103,11 @@ where
         if let (Some(connected), Some(reason)) = (self.connected, self.state.refused) {
             let _ = connected.send(Err(NotConnected { reason, exited }));
         }
+    }
+
+    fn connect(&mut self) {
+        // It has no effect if a connection was begun before.
+        let _ = self.machine.connect(clock::now());
     }
 
     /// Carries out all outputs of the machine. Returns whether the machine has closed.
@@ -114,7 +127,7 @@ where
         false
     }
 
-    fn wait(&mut self, inputs: &Receiver<Mail<L::Received>>) {
+    fn wait(&mut self, inputs: &Receiver<DriverInput<L::Received>>) {
         let (is_stalled, now) = (!self.machine.wants_input(), clock::now());
         self.backpressure.set(!is_stalled);
         let due = self.machine.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
@@ -122,8 +135,8 @@ where
         let now = clock::now();
         self.link.catch_up(&mut self.machine, now);
         match input {
-            Ok(Mail::Server(received)) => self.link.feed(&mut self.machine, received, now),
-            Ok(Mail::Client(input)) => self.on_input(input, now),
+            Ok(DriverInput::Server(received)) => self.link.feed(&mut self.machine, received, now),
+            Ok(DriverInput::Client(input)) => self.on_input(input, now),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
@@ -154,7 +167,26 @@ where
             }
             Input::Unlisten(subscription) => self.machine.unlisten(subscription, now),
             Input::Answer { ticket, answer } => self.machine.answer(ticket, answer, now),
+            Input::SignIn(event) => self.on_sign_in(event, now),
             Input::Close => self.machine.close(now),
+        }
+    }
+
+    fn on_sign_in(&mut self, event: auth::Event, now: Instant) {
+        match event {
+            auth::Event::Authorized(authorized) => {
+                (self.authorize)(&mut self.machine, Ok(authorized.credentials), now);
+                self.connect();
+            }
+            auth::Event::Refused(error) => {
+                log::warn!("{} could not be signed in to: {error}", self.server);
+                (self.authorize)(&mut self.machine, Err(error.to_string()), now);
+                self.connect();
+            }
+            auth::Event::NoToken => self.connect(),
+            auth::Event::Waiting(waiting) => log::info!("signing in to {}: {waiting}", self.server),
+            auth::Event::Step(step) => log::debug!("signing in to {}: {step}", self.server),
+            _ => {}
         }
     }
 
@@ -194,10 +226,19 @@ where
                 self.deliver(ForHandler::Notice(Notice::Notified(notification)), events);
             }
             ClientEvent::Observed(observation) => {
+                log::log!(level_of(&observation), "{observation}");
                 self.deliver(ForHandler::Notice(Notice::Observed(observation)), events);
             }
+            ClientEvent::Challenged(challenged) => {
+                log::debug!("{} demands authorization: {challenged:?}", self.server);
+                if let Some(sign_in) = &self.state.sign_in {
+                    let Challenged { status, challenges, sent_with, .. } = challenged;
+                    sign_in.begin(Cause::Challenged { status, challenges, generation: sent_with });
+                }
+            }
+            ClientEvent::SessionLost => log::info!("the session was lost; it is opened again"),
             // The machine discards the handler's answer to a request that the server has cancelled.
-            ClientEvent::RequestCancelled { .. } | ClientEvent::SessionLost | ClientEvent::Closed(_) => {}
+            ClientEvent::RequestCancelled { .. } | ClientEvent::Closed(_) => {}
         }
     }
 
@@ -235,9 +276,18 @@ impl ForHandler {
     }
 }
 
+fn level_of(observation: &Observation) -> Level {
+    match observation.severity() {
+        Severity::Warning => Level::Warn,
+        Severity::Info => Level::Info,
+        Severity::Debug => Level::Debug,
+    }
+}
+
 /// Starts the thread that calls the handler, and returns the sender of its events.
 pub(super) fn start_handler(handler: Box<dyn Handler>, answers: Commands) -> io::Result<Sender<ForHandler>> {
-    let (events, for_handler) = bounded(EVENTS, EVENT_BYTES);
+    // When the queue is full, notifications are dropped and requests are refused.
+    let (events, for_handler) = bounded(NOTICES, NOTICE_BYTES);
     let name = "mcp-handler".to_owned();
     thread::Builder::new().name(name).spawn(move || handle(&*handler, &for_handler, &answers))?;
     Ok(events)
@@ -248,19 +298,22 @@ fn handle(handler: &dyn Handler, events: &bounded::Receiver<ForHandler>, answers
     while let Some(next) = events.recv() {
         let event = match next {
             Next::Entry(event) => event,
-            Next::Missed(count) => ForHandler::Notice(Notice::dropped(count)),
+            Next::Missed(count) => {
+                log::warn!("{count} notifications were dropped: the handler is too slow");
+                ForHandler::Notice(Notice::dropped(count))
+            }
         };
         match event {
             ForHandler::Notice(Notice::Notified(notification)) => {
-                uninterrupted(|| handler.notified(notification));
+                catch_panic(|| handler.notified(notification));
             }
             ForHandler::Notice(Notice::Observed(observation)) => {
-                uninterrupted(|| handler.observed(observation));
+                catch_panic(|| handler.observed(observation));
             }
             ForHandler::Requested(ticket, method, params) => {
                 // INV-1: each request of the server is answered.
                 let answer =
-                    uninterrupted(|| handler.requested(method, params)).unwrap_or_else(|| Err(ErrorObject::internal()));
+                    catch_panic(|| handler.requested(method, params)).unwrap_or_else(|| Err(ErrorObject::internal()));
                 if answers.send(Input::Answer { ticket, answer }).is_err() {
                     return;
                 }
@@ -270,7 +323,7 @@ fn handle(handler: &dyn Handler, events: &bounded::Receiver<ForHandler>, answers
 }
 
 /// Returns what the handler returned; `None` if it panicked. The panic hook has already reported the panic.
-fn uninterrupted<R>(call: impl FnOnce() -> R) -> Option<R> {
+fn catch_panic<R>(call: impl FnOnce() -> R) -> Option<R> {
     let outcome = catch_unwind(AssertUnwindSafe(call));
     if outcome.is_err() {
         log::error!("the client's handler panicked");
@@ -279,8 +332,8 @@ fn uninterrupted<R>(call: impl FnOnce() -> R) -> Option<R> {
 }
 
 impl Commands {
-    pub(super) fn to<R: Send + 'static>(inbox: SyncSender<Mail<R>>) -> Self {
-        Self(Arc::new(move |input| inbox.send(Mail::Client(input)).map_err(|_| UsageError::Closed.into())))
+    pub(super) fn to<R: Send + 'static>(inbox: SyncSender<DriverInput<R>>) -> Self {
+        Self(Arc::new(move |input| inbox.send(DriverInput::Client(input)).map_err(|_| UsageError::Closed.into())))
     }
 
     pub(super) fn send(&self, input: Input) -> Result<(), Error> {
@@ -294,7 +347,7 @@ impl fmt::Debug for Commands {
     }
 }
 
-impl<R> From<R> for Mail<R> {
+impl<R> From<R> for DriverInput<R> {
     fn from(received: R) -> Self {
         Self::Server(received)
     }
@@ -307,7 +360,7 @@ mod tests {
 
     use ::mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
     use mcp_proto::client::{Config, Outcome};
-    use mcp_proto::driver::Observation;
+    use mcp_proto::driver::ProgressBytes;
     use mcp_proto::{ProtocolVersion, Stdio};
 
     use super::*;
@@ -355,6 +408,7 @@ mod tests {
             backpressure: Arc::new(Backpressure::new()),
             connected: None,
             http_transport,
+            authorize: |_, _, _| {},
             server: Arc::from("the server"),
             state,
         };
@@ -416,8 +470,8 @@ mod tests {
         events: Sender<ForHandler>,
         received: bounded::Receiver<ForHandler>,
         commands: Commands,
-        inbox: SyncSender<Mail<String>>,
-        inputs: Receiver<Mail<String>>,
+        inbox: SyncSender<DriverInput<String>>,
+        inputs: Receiver<DriverInput<String>>,
         answer: Receiver<Result<Connected, NotConnected>>,
     }
 
@@ -437,6 +491,7 @@ mod tests {
                 backpressure: Arc::new(Backpressure::new()),
                 connected: Some(connected),
                 http_transport: |_| None,
+                authorize: |_, _, _| {},
                 server: Arc::from("the server"),
                 state: State::default(),
             };
@@ -465,7 +520,7 @@ mod tests {
         }
 
         fn receive(&mut self, line: String) {
-            self.inbox.send(Mail::from(line)).unwrap();
+            self.inbox.send(DriverInput::from(line)).unwrap();
             assert!(!self.turn());
         }
 
@@ -482,7 +537,8 @@ mod tests {
         }
 
         fn request(&mut self, method: &'static str) -> (RequestKey, ResponseSlot, String) {
-            let ((responder, slot), (accept, accepted)) = (ResponseSlot::new(Arc::default()), sync_channel(1));
+            let ((responder, slot), (accept, accepted)) =
+                (ResponseSlot::new(ProgressBytes::default().queue()), sync_channel(1));
             self.report(Input::Request { call: Call::new(method).with_progress(), responder, accept });
             let line = self.line();
             assert!(line.contains(&format!(r#""method":"{method}""#)), "{line}");
@@ -614,7 +670,10 @@ mod tests {
         let mut turns = Turns::new(|config| config.versions = vec![ProtocolVersion::V2025_11_25]);
         let line = turns.line();
         let error = r#"{"code":-32603,"message":"not today"}"#;
-        turns.inbox.send(Mail::from(format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id(&line)))).unwrap();
+        turns
+            .inbox
+            .send(DriverInput::from(format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, id(&line))))
+            .unwrap();
         while !turns.turn() {}
         assert!(
             matches!(&turns.driver.state.refused, Some(Unavailable::Error(error)) if error.message() == "not today")
@@ -632,14 +691,15 @@ mod tests {
             let (link, backpressure) = (Wire::default(), Arc::new(Backpressure::new()));
             let (http_transport, state): (fn(&_) -> _, _) = (|_| None, State::default());
             let (connected, server) = (Some(connected), Arc::from("the server"));
-            let driver = Driver { machine, link, backpressure, connected, http_transport, server, state };
+            let authorize = |_: &mut _, _, _| {};
+            let driver = Driver { machine, link, backpressure, connected, http_transport, authorize, server, state };
             let message = if is_refused {
                 r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"not today"}}"#.to_owned()
             } else {
                 result("1", &initialize_result("2025-11-25"))
             };
-            inbox.send(Mail::from(message)).unwrap();
-            inbox.send(Mail::Client(Input::Close)).unwrap();
+            inbox.send(DriverInput::from(message)).unwrap();
+            inbox.send(DriverInput::Client(Input::Close)).unwrap();
             let running = thread::spawn(move || driver.run(&inputs, &events));
             running.join().unwrap();
             match answer.try_recv().unwrap() {

@@ -13,13 +13,13 @@ const MOST: usize = 4;
 pub(crate) struct Chunk {
     buffer: Box<[u8]>,
     length: usize,
-    home: Option<SyncSender<Box<[u8]>>>,
+    returns: Option<SyncSender<Box<[u8]>>>,
 }
 
 impl Chunk {
     /// A chunk without a buffer.
     pub(super) fn empty() -> Self {
-        Self { buffer: Box::default(), length: 0, home: None }
+        Self { buffer: Box::default(), length: 0, returns: None }
     }
 
     /// The free part of the buffer, to read into.
@@ -43,9 +43,9 @@ impl Deref for Chunk {
 
 impl Drop for Chunk {
     fn drop(&mut self) {
-        if let Some(home) = &self.home {
+        if let Some(returns) = &self.returns {
             // If the worker has ended, the buffer is freed.
-            let _ = home.try_send(std::mem::take(&mut self.buffer));
+            let _ = returns.try_send(std::mem::take(&mut self.buffer));
         }
     }
 }
@@ -54,14 +54,14 @@ impl Drop for Chunk {
 #[derive(Debug)]
 pub(super) struct Buffers {
     made: usize,
-    home: SyncSender<Box<[u8]>>,
+    returns: SyncSender<Box<[u8]>>,
     free: Receiver<Box<[u8]>>,
 }
 
 impl Buffers {
     pub(super) fn new() -> Self {
-        let (home, free) = sync_channel(MOST);
-        Self { made: 0, home, free }
+        let (returns, free) = sync_channel(MOST);
+        Self { made: 0, returns, free }
     }
 
     /// Returns a free buffer; waits for one if all are in use.
@@ -74,7 +74,7 @@ impl Buffers {
             None
         });
         let buffer = buffer.unwrap_or_else(|| vec![0; CHUNK].into_boxed_slice());
-        Chunk { buffer, length: 0, home: Some(self.home.clone()) }
+        Chunk { buffer, length: 0, returns: Some(self.returns.clone()) }
     }
 }
 

@@ -6,16 +6,32 @@ use std::time::Duration;
 
 use mcp_proto::UsageError;
 use mcp_proto::client::{HttpConfig, InvalidUrl};
+use mcp_proto::driver::{CONNECT_TIMEOUT, LONGEST_TIMEOUT};
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+use ureq::unversioned::resolver::Resolver;
 use ureq::{Agent, Proxy, ProxyProtocol};
 
-use super::names::Names;
+use super::address_cache::AddressCache;
 use super::socket::connector;
 
 /// The maximum number of bytes in the head of a response (HT12).
 const HEADER_ROOM: usize = 32 * 1024;
 
-/// Options of the HTTP client: timeouts, certificates, proxy and number of threads.
+/// Options of the HTTP client: timeouts, certificates and proxy. The number of its threads is
+/// [`Limits::exchanges`](mcp_proto::Limits::exchanges).
+///
+/// # Certificates
+///
+/// The certificate authorities of Mozilla's list are trusted. The list is a part of the program, because code that reads
+/// the certificates of the operating system would make `mcp-proxy` larger. (The client of `mcp-tokio` trusts those of the
+/// operating system.) [`HttpOptions::trust`] replaces the authorities, for example by those in a file of the operating
+/// system.
+///
+/// # HTTP proxies
+///
+/// By default, the environment sets the proxy: `HTTPS_PROXY` for servers at `https` URLs, `HTTP_PROXY` for `http`,
+/// `ALL_PROXY` for both; the names in lower case are read first. The hosts listed in `NO_PROXY` are reached directly,
+/// and so are servers on this machine. [`HttpOptions::proxy`] sets another proxy, [`HttpOptions::no_proxy`] none.
 ///
 /// # Example
 ///
@@ -34,29 +50,34 @@ pub struct HttpOptions {
     pub connect_timeout: Duration,
     /// How long the server may take to read the head of a request, and how long to read its body. Default 60 s each.
     pub send_timeout: Duration,
-    /// The number of threads, and so of exchanges at one time. It replaces `Limits::exchanges`, whose documentation
-    /// states how many of the exchanges carry requests. [`Limits::exchanges_for`](mcp_proto::Limits::exchanges_for)
-    /// computes the value for a number of requests. Default 64, which allows 48 requests.
-    pub max_workers: usize,
     /// The header `User-Agent` of every request.
     pub user_agent: String,
     roots: RootCerts,
     client_certificate: Option<ClientCert>,
-    proxy: Option<Proxy>,
+    proxy: ProxyChoice,
+}
+
+/// The HTTP proxy through which a server is reached.
+#[derive(Clone)]
+enum ProxyChoice {
+    /// The one that the environment sets for the server. The variables were not read yet.
+    FromEnv,
+    Direct,
+    Proxy(Proxy),
 }
 
 impl HttpOptions {
-    /// Creates options that trust the certificate authorities of Mozilla's list and use no proxy.
+    /// Creates options that trust the certificate authorities of Mozilla's list, and use the proxy from the
+    /// environment, except for servers on this machine.
     #[must_use]
     pub fn new() -> Self {
         Self {
-            connect_timeout: Duration::from_secs(10),
+            connect_timeout: CONNECT_TIMEOUT,
             send_timeout: Duration::from_secs(60),
-            max_workers: 64,
             user_agent: concat!("mcp-blocking/", env!("CARGO_PKG_VERSION")).to_owned(),
             roots: RootCerts::WebPki,
             client_certificate: None,
-            proxy: None,
+            proxy: ProxyChoice::FromEnv,
         }
     }
 
@@ -90,53 +111,55 @@ impl HttpOptions {
     ///
     /// [`OptionsError::Proxy`] states what is wrong with the URL.
     pub fn proxy(&mut self, url: &str) -> Result<(), OptionsError> {
-        self.proxy = Some(parse_proxy(url).map_err(OptionsError::Proxy)?);
+        self.proxy = ProxyChoice::Proxy(parse_proxy(url).map_err(OptionsError::Proxy)?);
         Ok(())
     }
 
-    /// Reaches this server through the proxy that the environment sets for it, if any.
-    ///
-    /// `HTTPS_PROXY` is for `https`, `HTTP_PROXY` for `http`, `ALL_PROXY` for both; the names in lower case are read
-    /// first. The hosts listed in `NO_PROXY` are reached directly, and so are loopback addresses.
+    /// Reaches servers without an HTTP proxy, whatever the environment sets.
+    pub fn no_proxy(&mut self) {
+        self.proxy = ProxyChoice::Direct;
+    }
+
+    /// Reads the variables of the environment that set the proxy for this server, unless [`HttpOptions::proxy`] or
+    /// [`HttpOptions::no_proxy`] was called. The options are then for this server only. Without this call, the
+    /// variables are read when the client connects or the [`Proxy`](crate::Proxy) runs.
     ///
     /// # Errors
     ///
     /// [`OptionsError::ProxyVariable`] contains the name of a variable whose value cannot be used.
-    pub fn proxy_from_env(&mut self, server: &HttpConfig) -> Result<(), OptionsError> {
-        let of_scheme = if server.is_https() { ["https_proxy", "HTTPS_PROXY"] } else { ["http_proxy", "HTTP_PROXY"] };
-        let value = |name: &'static str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let first = |names: &[&'static str]| names.iter().find_map(|name| value(name).map(|value| (*name, value)));
-        let Some((variable, named)) = first(&of_scheme).or_else(|| first(&["all_proxy", "ALL_PROXY"])) else {
-            return Ok(());
-        };
-        if server.is_loopback() {
-            return Ok(());
+    pub fn read_env(&mut self, server: &HttpConfig) -> Result<(), OptionsError> {
+        if let ProxyChoice::FromEnv = self.proxy {
+            self.proxy = proxy_from_env(server)?.map_or(ProxyChoice::Direct, ProxyChoice::Proxy);
         }
-        let (_, listed) = first(&["no_proxy", "NO_PROXY"]).unwrap_or_default();
-        let mut exceptions = Proxy::builder(ProxyProtocol::Http);
-        for host in listed.split(',').map(str::trim) {
-            exceptions = exceptions.no_proxy(host);
-        }
-        if exceptions.build().is_ok_and(|exceptions| exceptions.is_no_proxy(&server.uri())) {
-            return Ok(());
-        }
-        let proxy = parse_proxy(&named).map_err(|reason| OptionsError::ProxyVariable { variable, reason })?;
-        self.proxy = Some(proxy);
         Ok(())
     }
 
-    /// The password of the proxy, so that it can be removed from logs and recordings.
+    /// The password of the proxy, so that it can be removed from logs and recordings; `None` before
+    /// [`HttpOptions::read_env`] if the environment sets the proxy.
     #[must_use]
     pub fn proxy_password(&self) -> Option<&str> {
-        self.proxy.as_ref()?.password()
+        self.fixed_proxy()?.password()
     }
 
-    pub(super) fn agent(&self, names: &Names) -> Agent {
+    fn fixed_proxy(&self) -> Option<&Proxy> {
+        match &self.proxy {
+            ProxyChoice::Proxy(proxy) => Some(proxy),
+            ProxyChoice::FromEnv | ProxyChoice::Direct => None,
+        }
+    }
+
+    pub(super) fn agent(&self, cache: &AddressCache) -> Agent {
+        self.agent_with(cache.clone())
+    }
+
+    pub(super) fn agent_with(&self, resolver: impl Resolver) -> Agent {
         let tls =
             TlsConfig::builder().root_certs(self.roots.clone()).client_cert(self.client_certificate.clone()).build();
+        // `ureq` adds these to the time, and panics if the sum is too large.
+        let (connect, send) = (self.connect_timeout.min(LONGEST_TIMEOUT), self.send_timeout.min(LONGEST_TIMEOUT));
         let config = Agent::config_builder()
             .tls_config(tls)
-            .proxy(self.proxy.clone())
+            .proxy(self.fixed_proxy().cloned())
             .user_agent(&self.user_agent)
             // The machine interprets status codes and decides about redirects.
             .http_status_as_error(false)
@@ -147,15 +170,15 @@ impl HttpOptions {
             // A head that exceeds the limit is detected only while the buffer has room for more.
             .input_buffer_size(HEADER_ROOM + 16 * 1024)
             .output_buffer_size(16 * 1024)
-            .timeout_resolve(Some(self.connect_timeout))
-            .timeout_connect(Some(self.connect_timeout))
-            .timeout_send_request(Some(self.send_timeout))
-            .timeout_send_body(Some(self.send_timeout))
+            .timeout_resolve(Some(connect))
+            .timeout_connect(Some(connect))
+            .timeout_send_request(Some(send))
+            .timeout_send_body(Some(send))
             // The machine decides how long a response may take, and aborts the exchange after that.
             .timeout_recv_response(None)
             .timeout_recv_body(None)
             .build();
-        Agent::with_parts(config, connector(), names.clone())
+        Agent::with_parts(config, connector(), resolver)
     }
 }
 
@@ -165,16 +188,50 @@ impl Default for HttpOptions {
     }
 }
 
+/// Omits the URL of the proxy, which may contain a password.
+impl fmt::Debug for ProxyChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FromEnv => "from the environment",
+            Self::Direct => "none",
+            Self::Proxy(_) => "set",
+        })
+    }
+}
+
 /// Omits keys and passwords.
 impl fmt::Debug for HttpOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpOptions")
             .field("connect_timeout", &self.connect_timeout)
-            .field("max_workers", &self.max_workers)
+            .field("send_timeout", &self.send_timeout)
             .field("client_certificate", &self.client_certificate.is_some())
-            .field("proxy", &self.proxy.is_some())
+            .field("proxy", &self.proxy)
             .finish_non_exhaustive()
     }
+}
+
+/// The proxy that the environment sets for a server, if any.
+fn proxy_from_env(server: &HttpConfig) -> Result<Option<Proxy>, OptionsError> {
+    let of_scheme = if server.is_https() { ["https_proxy", "HTTPS_PROXY"] } else { ["http_proxy", "HTTP_PROXY"] };
+    let value = |name: &'static str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let first = |names: &[&'static str]| names.iter().find_map(|name| value(name).map(|value| (*name, value)));
+    let Some((variable, named)) = first(&of_scheme).or_else(|| first(&["all_proxy", "ALL_PROXY"])) else {
+        return Ok(None);
+    };
+    if server.is_loopback() {
+        return Ok(None);
+    }
+    let (_, listed) = first(&["no_proxy", "NO_PROXY"]).unwrap_or_default();
+    let mut exceptions = Proxy::builder(ProxyProtocol::Http);
+    for host in listed.split(',').map(str::trim) {
+        exceptions = exceptions.no_proxy(host);
+    }
+    if exceptions.build().is_ok_and(|exceptions| exceptions.is_no_proxy(&server.uri())) {
+        return Ok(None);
+    }
+    let proxy = parse_proxy(&named).map_err(|reason| OptionsError::ProxyVariable { variable, reason })?;
+    Ok(Some(proxy))
 }
 
 fn certificates(pem: &[u8]) -> Result<Vec<Certificate<'static>>, OptionsError> {
@@ -308,7 +365,7 @@ mod tests {
         options.connect_timeout = Duration::from_secs(3);
         options.send_timeout = Duration::from_secs(4);
         options.proxy("http://user:secret@127.0.0.1:3128").unwrap();
-        let agent = options.agent(&Names::default());
+        let agent = options.agent(&AddressCache::default());
         let config = agent.config();
         let (connect, send) = (Some(options.connect_timeout), Some(options.send_timeout));
         let timeouts = config.timeouts();
@@ -323,9 +380,21 @@ mod tests {
         assert_eq!(options.proxy_password(), Some("secret"));
         let shown = format!("{options:?}");
         let expected =
-            "HttpOptions { connect_timeout: 3s, max_workers: 64, client_certificate: false, proxy: true, .. }";
+            "HttpOptions { connect_timeout: 3s, send_timeout: 4s, client_certificate: false, proxy: set, .. }";
         assert_eq!(shown, expected);
         assert_eq!(HttpOptions::default().proxy_password(), None);
+        // Neither a set proxy nor the choice of none depends on the environment.
+        let server = HttpConfig::new("http://server.invalid/").unwrap();
+        options.read_env(&server).unwrap();
+        assert_eq!(options.proxy_password(), Some("secret"));
+        options.no_proxy();
+        options.read_env(&server).unwrap();
+        assert!(options.fixed_proxy().is_none() && format!("{options:?}").contains("proxy: none"));
+        (options.connect_timeout, options.send_timeout) = (Duration::MAX, Duration::MAX);
+        let timeouts = options.agent(&AddressCache::default()).config().timeouts();
+        let longest = Some(LONGEST_TIMEOUT);
+        assert_eq!((timeouts.resolve, timeouts.connect), (longest, longest));
+        assert_eq!((timeouts.send_request, timeouts.send_body), (longest, longest));
     }
 
     #[test]

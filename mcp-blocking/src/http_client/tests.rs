@@ -1,6 +1,6 @@
 //! Tests of the pool, with a server that responds according to the path of the request.
 
-use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 
 use ::mcp_testkit::http_client::HttpClientHarness;
@@ -78,6 +78,14 @@ const LONG_BODY: usize = 3 * chunk::CHUNK;
 
 impl Pooled {
     fn new(max_workers: usize) -> Self {
+        Self::with(HttpOptions::new(), max_workers, |inbox| Arc::new(inbox))
+    }
+
+    fn with(
+        options: HttpOptions,
+        max_workers: usize,
+        inbox_of: impl FnOnce(SyncSender<Fed>) -> Arc<dyn Inbox<Fed>>,
+    ) -> Self {
         let server = LoopbackServer::start(|request, connection| {
             let path = request.line.split(' ').nth(1).unwrap_or_default();
             match path {
@@ -98,10 +106,8 @@ impl Pooled {
             }?;
             if path == "/broken" { Err(std::io::ErrorKind::Other.into()) } else { Ok(()) }
         });
-        let mut options = HttpOptions::new();
-        options.max_workers = max_workers;
         let ((inbox, inputs), backpressure) = (sync_channel(64), Arc::new(Backpressure::new()));
-        let pool = Pool::new(options, Arc::new(inbox), Arc::clone(&backpressure));
+        let pool = Pool::new(options, max_workers, inbox_of(inbox), Arc::clone(&backpressure));
         let mut client = HttpClientHarness::connected_client();
         let keys = (0..4).map(|_| client.call("tools/call", "{}").1.key).collect();
         Self { pool, backpressure, reported: Reported::default(), inputs, server, keys }
@@ -111,7 +117,7 @@ impl Pooled {
         let url = format!("http://{}{path}", self.server.authority);
         let request = if body.is_some() { Request::post(url) } else { Request::get(url) };
         let request = request.body(Bytes::from_static(body.unwrap_or_default())).unwrap();
-        self.pool.act(HttpAction::Open { exchange, request });
+        self.pool.act(HttpAction::Open { exchange, request, proof: None });
     }
 
     fn abort(&mut self, exchange: ExchangeKey) {
@@ -271,7 +277,7 @@ fn a_request_that_was_not_sent_is_not_reported() {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     // More than the buffers of both ends of a connection can hold.
     let request = Request::post(url).body(Bytes::from(vec![b'x'; 64 << 20])).unwrap();
-    harness.pool.act(HttpAction::Open { exchange: key, request });
+    harness.pool.act(HttpAction::Open { exchange: key, request, proof: None });
     let _connection = listener.accept().unwrap();
     thread::sleep(Duration::from_millis(50));
     harness.catch_up();
@@ -315,4 +321,51 @@ fn fr14_bodies_are_read_without_backpressure_until_they_end_or_are_aborted() {
             assert!(harness.reported.of(key)[1].starts_with("body "));
         }
     }
+}
+
+#[test]
+fn the_longest_timeouts_are_as_good_as_none() {
+    let mut options = HttpOptions::new();
+    (options.connect_timeout, options.send_timeout) = (Duration::MAX, Duration::MAX);
+    let mut harness = Pooled::with(options, 1, |inbox| Arc::new(inbox));
+    let key = harness.keys[0];
+    harness.open(key, "/short", Some(b"{}"));
+    while !harness.pool.busy.is_empty() {
+        harness.step();
+    }
+    assert_eq!(harness.reported.of(key), ["head", "body 5", "end"]);
+}
+
+/// An inbox in which the first message causes a panic.
+#[derive(Debug)]
+struct PanicsOnce {
+    inbox: SyncSender<Fed>,
+    has_panicked: AtomicBool,
+}
+
+impl Inbox<Fed> for PanicsOnce {
+    fn send(&self, input: Fed) -> bool {
+        assert!(self.has_panicked.swap(true, Ordering::SeqCst), "the panic of this test");
+        Inbox::send(&self.inbox, input)
+    }
+
+    fn try_send(&self, input: Fed) {
+        Inbox::try_send(&self.inbox, input);
+    }
+}
+
+#[test]
+fn an_exchange_that_panics_has_failed_and_its_worker_continues() {
+    let panics_once =
+        |inbox| -> Arc<dyn Inbox<Fed>> { Arc::new(PanicsOnce { inbox, has_panicked: AtomicBool::new(false) }) };
+    let mut harness = Pooled::with(HttpOptions::new(), 1, panics_once);
+    let [first, second, ..] = harness.keys[..] else { panic!("four keys") };
+    harness.open(first, "/long", None);
+    harness.open(second, "/short", None);
+    harness.step();
+    assert_eq!(harness.reported.of(first), ["failed"]);
+    assert_eq!(harness.counts(), (0, 1, 0));
+    harness.step();
+    assert_eq!(harness.reported.of(second), ["head", "body 5", "end"]);
+    assert_eq!(harness.counts(), (1, 0, 0));
 }

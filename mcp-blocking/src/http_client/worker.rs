@@ -1,6 +1,7 @@
 //! A thread that performs one exchange at a time.
 
 use std::io::{self, Read};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,8 +14,8 @@ use mcp_proto::client::{ExchangeKey, Failure};
 use ureq::{Agent, Proxy, SendBody, Timeout};
 
 use super::Received;
+use super::address_cache::AddressCache;
 use super::chunk::{Buffers, CHUNK, Chunk};
-use super::names::Names;
 use super::options::HttpOptions;
 use super::socket::Unsent;
 use crate::backpressure::Backpressure;
@@ -41,18 +42,18 @@ pub(super) struct Worker {
 
 impl Worker {
     pub(super) fn spawn<I: From<(ExchangeKey, Received)> + Send + 'static>(
-        options: &HttpOptions,
-        names: &Names,
+        options: &Arc<HttpOptions>,
+        cache: &AddressCache,
         inbox: Arc<dyn Inbox<I>>,
         backpressure: Arc<Backpressure>,
     ) -> io::Result<Self> {
         let (jobs, queue) = sync_channel(1);
-        let agent = Arc::new(Mutex::new(options.agent(names)));
-        let (thread_agent, thread_names) = (Arc::clone(&agent), names.clone());
+        let agent = Arc::new(Mutex::new(options.agent(cache)));
+        let (thread_agent, thread_options, thread_cache) = (Arc::clone(&agent), Arc::clone(options), cache.clone());
         thread::Builder::new()
             .name("mcp-http".to_owned())
             .stack_size(STACK)
-            .spawn(move || run(&queue, &thread_agent, &thread_names, &*inbox, &backpressure))?;
+            .spawn(move || run(&queue, &thread_agent, &thread_options, &thread_cache, &*inbox, &backpressure))?;
         Ok(Self { jobs, agent })
     }
 
@@ -62,35 +63,47 @@ impl Worker {
     }
 
     /// Closes the connection that the worker is using, and gives the worker a new agent for its next job.
-    pub(super) fn abort(&self, options: &HttpOptions, names: &Names) {
-        let mut agent = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
-        let aborted = std::mem::replace(&mut *agent, options.agent(names));
-        drop(agent);
-        aborted.shutdown();
+    pub(super) fn abort(&self, options: &HttpOptions, cache: &AddressCache) {
+        replace(&self.agent, options, cache);
     }
+}
+
+/// Gives a worker a new agent, and closes the connection of the old one.
+fn replace(agent: &Mutex<Agent>, options: &HttpOptions, cache: &AddressCache) {
+    let mut agent = agent.lock().unwrap_or_else(PoisonError::into_inner);
+    let replaced = std::mem::replace(&mut *agent, options.agent(cache));
+    drop(agent);
+    replaced.shutdown();
 }
 
 fn run<I: From<(ExchangeKey, Received)>>(
     queue: &Receiver<Job>,
-    agent: &Mutex<Agent>,
-    names: &Names,
+    agents: &Mutex<Agent>,
+    options: &HttpOptions,
+    cache: &AddressCache,
     inbox: &dyn Inbox<I>,
     backpressure: &Backpressure,
 ) {
     let mut buffers = Buffers::new();
     while let Ok(Job { exchange, request, sent, aborted }) = queue.recv() {
-        let agent = agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let agent = agents.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let hand_in = |received| inbox.send(I::from((exchange, received)));
         let wait = || backpressure.wait_unless(&aborted);
         let last = if aborted.load(Ordering::Acquire) {
             // It has no connection yet that the abort could close. The pool waits only for the end of the exchange.
             Some(Received::Failed(Failure::Broken { detail: "aborted".into() }))
         } else {
-            carry(&agent, request, &sent, &mut buffers, &wait, &hand_in)
+            // Without a last message, the pool would consider this worker busy forever.
+            catch_unwind(AssertUnwindSafe(|| carry(&agent, request, &sent, &mut buffers, &wait, &hand_in)))
+                .unwrap_or_else(|_| {
+                    log::error!("an exchange panicked");
+                    replace(agents, options, cache);
+                    Some(Received::Failed(Failure::Broken { detail: "the HTTP client panicked".into() }))
+                })
         };
         drop(agent);
         if matches!(last, Some(Received::Failed(Failure::Unreachable { .. }))) {
-            names.forget();
+            cache.forget();
         }
         if last.is_some_and(|last| !hand_in(last)) {
             return;
@@ -108,6 +121,7 @@ fn carry(
     hand_in: &impl Fn(Received) -> bool,
 ) -> Option<Received> {
     let has_body = request.method() == Method::POST;
+    let is_https = request.uri().scheme_str() == Some("https");
     let (mut parts, bytes) = request.into_parts();
     if has_body {
         parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(bytes.len()));
@@ -123,7 +137,7 @@ fn carry(
         Err(error) => {
             let proxy = agent.config().proxy();
             let is_begun = body.is_begun && !Unsent::is_reason(&error);
-            return Some(Received::Failed(failure(&error, has_body.then_some(is_begun), proxy)));
+            return Some(Received::Failed(failure(&error, has_body.then_some(is_begun), is_https, proxy)));
         }
     };
     let (head, body) = response.into_parts();
@@ -201,33 +215,24 @@ impl Read for Outgoing<'_> {
 /// a request without a body, which may be sent twice anyway. With a proxy, all connections are made to the proxy, which
 /// connects to the server once it has accepted `CONNECT`.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum is ureq's, whose own text is used for all other errors")]
-fn failure(error: &ureq::Error, is_begun: Option<bool>, proxy: Option<&Proxy>) -> Failure {
-    let hopeless = |detail: &str| Failure::Hopeless { detail: detail.into() };
-    let unreachable =
-        |detail: &str| Failure::Unreachable { detail: of_proxy(proxy, "cannot be reached", detail).into() };
+fn failure(error: &ureq::Error, is_begun: Option<bool>, is_https: bool, proxy: Option<&Proxy>) -> Failure {
+    let not_connected = |failure| of_connection(failure, proxy, "cannot be reached");
     match error {
-        ureq::Error::HostNotFound => unreachable("its name is not known"),
-        ureq::Error::Timeout(Timeout::Resolve) => unreachable("its name could not be looked up in time"),
-        ureq::Error::Timeout(Timeout::Connect) => unreachable("it did not accept the connection in time"),
+        ureq::Error::HostNotFound => not_connected(Failure::unknown_host()),
+        ureq::Error::Timeout(Timeout::Resolve) => not_connected(Failure::lookup_timed_out()),
+        ureq::Error::Timeout(Timeout::Connect) => not_connected(Failure::connect_timed_out()),
         ureq::Error::ConnectProxyFailed(reason) => refused_by_proxy(proxy, reason),
-        ureq::Error::BadUri(_) | ureq::Error::Http(_) => hopeless("the request cannot be sent"),
-        ureq::Error::Tls(reason) => hopeless(reason),
+        ureq::Error::BadUri(_) | ureq::Error::Http(_) => Failure::not_sendable(),
+        ureq::Error::Tls(reason) => Failure::tls(reason),
         ureq::Error::Rustls(error) => Failure::tls(&error.to_string()),
-        ureq::Error::LargeResponseHeader(_, limit) => {
-            Failure::Broken { detail: format!("its headers are larger than {limit} bytes").into() }
+        ureq::Error::LargeResponseHeader(_, limit) => Failure::large_head(Some(*limit)),
+        ureq::Error::Protocol(_) => Failure::not_http(is_https),
+        ureq::Error::Io(error) if is_begun != Some(true) => {
+            let what = if is_about_connecting(error) { "cannot be reached" } else { "was used" };
+            of_connection(Failure::connecting(error), proxy, what)
         }
-        ureq::Error::Protocol(_) => Failure::Broken {
-            detail: "it does not speak HTTP/1.1; if it is a TLS server, its URL begins with https://".into(),
-        },
-        ureq::Error::Io(error) if is_begun != Some(true) => match Failure::connecting(error) {
-            Failure::Unreachable { detail } if is_about_connecting(error) => unreachable(&detail),
-            Failure::Unreachable { detail } => {
-                Failure::Unreachable { detail: of_proxy(proxy, "was used", &detail).into() }
-            }
-            other => other,
-        },
         ureq::Error::Io(error) => Failure::exchanging(error),
-        error if is_begun == Some(false) => unreachable(&error.to_string()),
+        error if is_begun == Some(false) => not_connected(Failure::Unreachable { detail: error.to_string().into() }),
         error => Failure::Broken { detail: error.to_string().into() },
     }
 }
@@ -237,6 +242,14 @@ fn is_about_connecting(error: &io::Error) -> bool {
     use io::ErrorKind as E;
     matches!(error.kind(), E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable | E::NetworkDown)
         || error.to_string().starts_with("failed to lookup address information")
+}
+
+/// The failure of a connection, with the proxy as its subject if there is one.
+fn of_connection(failure: Failure, proxy: Option<&Proxy>, what: &str) -> Failure {
+    match failure {
+        Failure::Unreachable { detail } => Failure::Unreachable { detail: of_proxy(proxy, what, &detail).into() },
+        other @ (Failure::Hopeless { .. } | Failure::Broken { .. } | _) => other,
+    }
 }
 
 /// The detail of a failure, with the proxy as its subject if there is one.
@@ -269,7 +282,6 @@ mod tests {
         use ureq::Error as E;
 
         let unreachable = |detail: &str| Failure::Unreachable { detail: detail.into() };
-        let hopeless = |detail: &str| Failure::Hopeless { detail: detail.into() };
         let broken = |detail: &str| Failure::Broken { detail: detail.into() };
         let io = |kind: ErrorKind| E::Io(kind.into());
         let refused = || io(ErrorKind::ConnectionRefused);
@@ -280,11 +292,11 @@ mod tests {
         let (refusal, reset) = (words(ErrorKind::ConnectionRefused), words(ErrorKind::ConnectionReset));
         let sending = Timeout::SendRequest;
         for (error, is_begun, expected) in [
-            (E::HostNotFound, Some(false), unreachable("its name is not known")),
-            (E::Timeout(Timeout::Resolve), None, unreachable("its name could not be looked up in time")),
-            (E::Timeout(Timeout::Connect), Some(false), unreachable("it did not accept the connection in time")),
-            (E::BadUri("x".to_owned()), Some(false), hopeless("the request cannot be sent")),
-            (E::Tls("no TLS"), Some(false), hopeless("no TLS")),
+            (E::HostNotFound, Some(false), Failure::unknown_host()),
+            (E::Timeout(Timeout::Resolve), None, Failure::lookup_timed_out()),
+            (E::Timeout(Timeout::Connect), Some(false), Failure::connect_timed_out()),
+            (E::BadUri("x".to_owned()), Some(false), Failure::not_sendable()),
+            (E::Tls("no TLS"), Some(false), Failure::tls("no TLS")),
             (E::LargeResponseHeader(5, 4), Some(true), broken("its headers are larger than 4 bytes")),
             (refused(), Some(false), unreachable(&refusal)),
             (refused(), None, unreachable(&refusal)),
@@ -296,17 +308,17 @@ mod tests {
             (E::Timeout(sending), Some(true), broken(&E::Timeout(sending).to_string())),
             (E::Timeout(sending), None, broken(&E::Timeout(sending).to_string())),
         ] {
-            assert_eq!(failure(&error, is_begun, None), expected, "{error:?}, {is_begun:?}");
+            assert_eq!(failure(&error, is_begun, false, None), expected, "{error:?}, {is_begun:?}");
         }
-        assert!(matches!(failure(&io(ErrorKind::InvalidData), Some(false), None), Failure::Hopeless { .. }));
-        assert!(matches!(failure(&io(ErrorKind::InvalidData), Some(true), None), Failure::Broken { .. }));
+        assert!(matches!(failure(&io(ErrorKind::InvalidData), Some(false), false, None), Failure::Hopeless { .. }));
+        assert!(matches!(failure(&io(ErrorKind::InvalidData), Some(true), false, None), Failure::Broken { .. }));
 
         let proxy = Proxy::new("http://user:secret@proxy.example:3128").unwrap();
         let lookup = || io::Error::other("failed to lookup address information: x");
         for (error, expected) in [
-            (E::HostNotFound, "cannot be reached: its name is not known".to_owned()),
+            (E::HostNotFound, "cannot be reached: its name cannot be looked up; is it spelled right?".to_owned()),
             (refused(), format!("cannot be reached: {refusal}")),
-            (E::Io(lookup()), format!("cannot be reached: {}", detail_of(&failure(&E::Io(lookup()), None, None)))),
+            (E::Io(lookup()), format!("cannot be reached: {}", detail_of(&failure(&E::Io(lookup()), None, false, None)))),
             (io(ErrorKind::ConnectionReset), format!("was used: {reset}")),
             (E::ConnectProxyFailed("x".to_owned()), "did not connect to the server: it did not answer CONNECT".to_owned()),
             (
@@ -320,7 +332,7 @@ mod tests {
             ),
         ] {
             let expected = format!("the HTTP proxy proxy.example:3128 {expected}");
-            assert_eq!(failure(&error, Some(false), Some(&proxy)), unreachable(&expected), "{error:?}");
+            assert_eq!(failure(&error, Some(false), false, Some(&proxy)), unreachable(&expected), "{error:?}");
         }
     }
 

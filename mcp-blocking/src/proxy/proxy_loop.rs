@@ -18,7 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use mcp_proto::client::{ClientTransport, CloseReason};
-use mcp_proto::driver::{ObservedOutput, Observer, poll_observed};
+use mcp_proto::driver::{
+    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read, poll_observed,
+};
 use mcp_proto::relay::{Action, Relay};
 use mcp_proto::{Instant, StdioAction};
 
@@ -29,10 +31,6 @@ use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
 use crate::stdio::{Happened, Output, Writer, spawn_reader};
 
-/// How long the client may take to read the last lines.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same after the proxy was stopped.
-const URGENT_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// How often timeouts are checked while there is input, so that not every new deadline has to wake the thread that
 /// handles timeouts.
 const TICK: Duration = Duration::from_millis(20);
@@ -55,8 +53,8 @@ struct Shared<T: ClientTransport, L: Link> {
 }
 
 enum State<T: ClientTransport, L: Link> {
-    /// Not running: input is discarded.
-    Still,
+    /// Input is discarded.
+    NotRunning,
     Running(Box<Running<T, L>>),
     /// The relay is closed, and input no longer matters.
     Ending,
@@ -78,7 +76,7 @@ struct Running<T: ClientTransport, L: Link> {
     /// When the next timeout of the relay or the link is due.
     due: Option<Instant>,
     /// When the thread that handles timeouts checks next.
-    looks: Option<Instant>,
+    next_check: Option<Instant>,
     /// Whether there was input since that thread last checked.
     is_active: bool,
 }
@@ -90,7 +88,7 @@ where
 {
     pub(super) fn new() -> Self {
         let (alarm, alarms) = sync_channel(1);
-        let state = Mutex::new(State::Still);
+        let state = Mutex::new(State::NotRunning);
         let shared = Shared { state, inputs: Mutex::default(), alarm, is_stopped: AtomicBool::new(false) };
         Self { shared: Arc::new(shared), alarms }
     }
@@ -117,7 +115,7 @@ where
             let (running, reason) = self.keep_time();
             self.end(*running).map(|()| reason)
         });
-        *self.shared.state() = State::Still;
+        *self.shared.state() = State::NotRunning;
         outcome
     }
 
@@ -146,7 +144,7 @@ where
             is_closing: false,
             closed: None,
             due: None,
-            looks: None,
+            next_check: None,
             is_active: false,
         }));
         Ok(())
@@ -156,9 +154,9 @@ where
     fn keep_time(&self) -> (Box<Running<T, L>>, CloseReason) {
         loop {
             let mut state = self.shared.state();
-            self.shared.hand_over(&mut state);
+            self.shared.pass_queued_input(&mut state);
             if let State::Running(running) = &mut *state {
-                running.go_on(None, self.shared.is_stopped());
+                running.step(None, self.shared.is_stopped());
                 if let Some(reason) = running.closed.take() {
                     if let State::Running(running) = std::mem::replace(&mut *state, State::Ending) {
                         drop(state);
@@ -169,13 +167,13 @@ where
                     continue;
                 }
                 let tick = std::mem::take(&mut running.is_active).then(|| clock::now() + TICK);
-                running.looks = earlier(running.due, tick);
-                let looks = running.looks;
+                running.next_check = earlier(running.due, tick);
+                let next_check = running.next_check;
                 drop(state);
                 if !self.shared.inputs().is_empty() {
                     continue;
                 }
-                self.pause(looks.map_or(Duration::MAX, |at| at.saturating_duration_since(clock::now())));
+                self.pause(next_check.map_or(Duration::MAX, |at| at.saturating_duration_since(clock::now())));
             }
         }
     }
@@ -192,11 +190,10 @@ where
             log::warn!("the server has ended ({status}); see its stderr for the reason");
         }
         while !writer.is_done() {
-            let timeout = if self.shared.is_stopped() { URGENT_FLUSH_TIMEOUT } else { FLUSH_TIMEOUT };
+            let timeout = if self.shared.is_stopped() { URGENT_PROXY_FLUSH_TIMEOUT } else { PROXY_FLUSH_TIMEOUT };
             let left = timeout.saturating_sub(clock::now() - closed);
             if left.is_zero() {
-                let text = format!("the client does not read: {} bytes were not written to it", writer.waiting());
-                return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                return Err(not_read(writer.waiting()));
             }
             self.pause(left);
         }
@@ -235,15 +232,16 @@ where
     }
 
     /// Passes all queued input to the relay. Returns whether the relay is running or ending.
-    fn hand_over(&self, state: &mut State<T, L>) -> bool {
+    fn pass_queued_input(&self, state: &mut State<T, L>) -> bool {
         loop {
             let Some(input) = self.inputs().pop_front() else { break };
             match state {
-                State::Still => {}
+                State::NotRunning => {}
                 State::Running(running) if running.closed.is_none() => {
-                    running.go_on(Some(input), self.is_stopped());
+                    running.step(Some(input), self.is_stopped());
                     running.is_active = true;
-                    let is_early = running.due.is_some_and(|due| running.looks.is_none_or(|looks| due < looks));
+                    let is_early =
+                        running.due.is_some_and(|due| running.next_check.is_none_or(|next_check| due < next_check));
                     if running.closed.is_some() || is_early {
                         self.wake();
                     }
@@ -251,7 +249,7 @@ where
                 State::Running(_) | State::Ending => self.wake(),
             }
         }
-        !matches!(state, State::Still)
+        !matches!(state, State::NotRunning)
     }
 }
 
@@ -273,7 +271,7 @@ where
                 // The thread that holds the lock checks for input once more after it has released the lock.
                 Err(TryLockError::WouldBlock) => return true,
             };
-            let is_taken = self.hand_over(&mut state);
+            let is_taken = self.pass_queued_input(&mut state);
             drop(state);
             is_full = false;
             if self.inputs().is_empty() {
@@ -305,7 +303,7 @@ where
     L: Feed<Relay<T>, Action = T::Action>,
 {
     /// Passes input to the relay, and carries out the resulting actions.
-    fn go_on(&mut self, input: Option<Input<L::Received>>, is_stopped: bool) {
+    fn step(&mut self, input: Option<Input<L::Received>>, is_stopped: bool) {
         let mut input = input;
         while self.closed.is_none() {
             let now = clock::now();

@@ -2,11 +2,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{SyncSender, sync_channel};
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{LoggingLevel, Progress, Scope};
+use mcp_proto::server::{LoggingLevel, Progress};
 use mcp_proto::{ErrorObject, Json, Notification, TicketKey, UsageError};
+
+/// With this many bytes unwritten to a client, handlers that send to it wait.
+pub(super) const ROOM: usize = 64 * 1024;
+
+/// Receives the result of a command, for which the sender of the command waits.
+pub(super) type Accept = SyncSender<Result<(), UsageError>>;
 
 /// Input to the driver: what has arrived from clients, or a command.
 #[derive(Debug)]
@@ -21,21 +27,15 @@ pub(super) enum Command {
     /// A handler has answered.
     Answer { ticket: TicketKey, answer: Result<Json, ErrorObject> },
     /// A handler reports its progress.
-    Progress { ticket: TicketKey, progress: Progress },
+    Progress { ticket: TicketKey, progress: Progress, accept: Accept },
     /// A handler releases the connection of its request, because its answer will take long.
     Release(TicketKey),
     /// A handler sends a notification.
-    Notify { scope: Scope, notification: Notification, accept: SyncSender<Result<(), UsageError>> },
+    Notify { ticket: TicketKey, notification: Notification, accept: Accept },
     /// A handler sends a log message.
-    Log {
-        ticket: TicketKey,
-        level: LoggingLevel,
-        logger: Option<Box<str>>,
-        data: Json,
-        accept: SyncSender<Result<(), UsageError>>,
-    },
+    Log { ticket: TicketKey, level: LoggingLevel, logger: Option<Box<str>>, data: Json, accept: Accept },
     /// A change is published to clients.
-    Publish { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
+    Publish { notification: Notification, accept: Accept },
     /// A handler sends a request to the client.
     Ask { ticket: TicketKey, call: Call, outcome: SyncSender<Result<Outcome, UsageError>> },
     /// The service has handled the subscription changes that it was given.
@@ -58,6 +58,17 @@ impl Commands {
     /// [`UsageError::Closed`] if the driver has ended.
     pub(super) fn send(&self, command: Command) -> Result<(), UsageError> {
         (self.0)(command)
+    }
+
+    /// Sends a command, and waits for its result.
+    ///
+    /// # Errors
+    ///
+    /// The error of the command; [`UsageError::Closed`] if the driver has ended.
+    pub(super) fn accepted(&self, command: impl FnOnce(Accept) -> Command) -> Result<(), UsageError> {
+        let (accept, accepted) = sync_channel(1);
+        self.send(command(accept))?;
+        accepted.recv().map_err(|_| UsageError::Closed)?
     }
 }
 

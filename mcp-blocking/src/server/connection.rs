@@ -2,23 +2,24 @@
 
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel};
-use std::sync::{Arc, Weak};
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, Response, StatusCode};
 
+use mcp_proto::auth::Challenge;
 use mcp_proto::driver::{ConnectionSlot, ConnectionTimeouts};
-use mcp_proto::server::{PeerKey, expects_continue, server_stopped, too_many_connections};
+use mcp_proto::server::{PeerKey, Principal, expects_continue, server_stopped, too_many_connections};
 
+use super::authenticate::Authenticate;
 use super::commands::Input;
 use super::http_exchanges::Arrived;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
+use super::response_channel::{CHUNK, Reply, Responses, replies};
 
-/// Bytes that are read or written at a time.
-const CHUNK: usize = 16 * 1024;
 /// How long a write may block because the client does not read.
 const WRITE_TIME: Duration = Duration::from_secs(30);
 /// How long the connection reads on after the last response.
@@ -28,111 +29,6 @@ const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// How often a blocked read returns to check for other events.
 const TICK: Duration = Duration::from_millis(500);
 
-/// What the driver sends to a connection.
-#[derive(Debug)]
-pub(super) enum Reply {
-    /// The head is accepted: send `100 Continue`, which the client expects.
-    Continue,
-    /// The whole response.
-    Whole(Response<Bytes>),
-    /// The head of a response whose body follows in pieces.
-    Stream(Response<()>),
-    /// A piece of the body.
-    Piece(Bytes),
-    /// The body is complete.
-    End,
-}
-
-impl Reply {
-    /// The size of the body in bytes.
-    fn weight(&self) -> usize {
-        match self {
-            Self::Whole(response) => response.body().len(),
-            Self::Piece(piece) => piece.len(),
-            Self::Continue | Self::Stream(_) | Self::End => 0,
-        }
-    }
-}
-
-/// The driver's end of a response.
-#[derive(Debug)]
-pub(super) struct Replies {
-    sender: Sender<Reply>,
-    unwritten: Unwritten,
-}
-
-/// Bytes of a response that are not yet written to the connection.
-#[derive(Debug, Clone)]
-pub(super) struct Unwritten {
-    bytes: Arc<AtomicUsize>,
-    writing: Weak<Writing>,
-}
-
-/// A connection while it writes one response.
-#[derive(Debug)]
-struct Writing(Arc<TcpStream>);
-
-/// The connection's end of a response.
-pub(super) struct Responses {
-    receiver: Receiver<Reply>,
-    bytes: Arc<AtomicUsize>,
-    _writing: Arc<Writing>,
-}
-
-pub(super) fn replies(stream: &Arc<TcpStream>) -> (Replies, Responses) {
-    let (sender, receiver) = channel();
-    let (bytes, writing) = (Arc::new(AtomicUsize::new(0)), Arc::new(Writing(Arc::clone(stream))));
-    let unwritten = Unwritten { bytes: Arc::clone(&bytes), writing: Arc::downgrade(&writing) };
-    (Replies { sender, unwritten }, Responses { receiver, bytes, _writing: writing })
-}
-
-impl Replies {
-    /// Never blocks. Returns the number of body bytes that were queued; `None` if the connection has ended.
-    pub(super) fn send(&self, reply: Reply) -> Option<usize> {
-        let weight = reply.weight();
-        self.unwritten.bytes.fetch_add(weight, Ordering::AcqRel);
-        self.sender.send(reply).is_ok().then_some(weight)
-    }
-
-    pub(super) fn unwritten(&self) -> Unwritten {
-        self.unwritten.clone()
-    }
-}
-
-impl Unwritten {
-    /// The number of bytes; 0 once the response is over.
-    pub(super) fn bytes(&self) -> usize {
-        if self.writing.strong_count() == 0 { 0 } else { self.bytes.load(Ordering::Acquire) }
-    }
-
-    /// Shuts the connection down if it is still writing the response. Its thread then drops the rest.
-    pub(super) fn abort(&self) {
-        if let Some(writing) = self.writing.upgrade() {
-            let _ = writing.0.shutdown(Shutdown::Both);
-        }
-    }
-}
-
-impl Responses {
-    fn recv_timeout(&self, timeout: Duration) -> Result<Reply, RecvTimeoutError> {
-        self.receiver.recv_timeout(timeout)
-    }
-
-    pub(super) fn try_recv(&self) -> Result<Reply, TryRecvError> {
-        self.receiver.try_recv()
-    }
-
-    /// Writes a part of a body, and counts what was written. `out` buffers at most [`CHUNK`] bytes, so the count is
-    /// close to what the client has received.
-    fn write(&self, out: &mut impl Write, body: &[u8]) -> io::Result<()> {
-        for part in body.chunks(CHUNK) {
-            out.write_all(part)?;
-            self.bytes.fetch_sub(part.len(), Ordering::AcqRel);
-        }
-        Ok(())
-    }
-}
-
 /// The next number by which connections identify their requests to the driver.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -141,6 +37,7 @@ pub(super) struct Connection {
     slot: ConnectionSlot<Arc<TcpStream>>,
     peer: PeerKey,
     timeouts: ConnectionTimeouts,
+    authenticate: Authenticate,
     driver: SyncSender<Input<Arrived>>,
     /// The number of requests that all connections are answering.
     answering: Arc<AtomicUsize>,
@@ -160,21 +57,24 @@ impl Connection {
         slot: ConnectionSlot<Arc<TcpStream>>,
         peer: PeerKey,
         timeouts: ConnectionTimeouts,
+        authenticate: Authenticate,
         driver: SyncSender<Input<Arrived>>,
         answering: Arc<AtomicUsize>,
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TICK))?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        Ok(Self { stream, slot, peer, timeouts, driver, answering, buffer: Vec::new() })
+        Ok(Self { stream, slot, peer, timeouts, authenticate, driver, answering, buffer: Vec::new() })
     }
 
     /// Serves requests until the connection ends.
     pub(super) fn run(mut self) -> io::Result<()> {
         while let Some(head) = self.read_head()? {
             self.slot.set_used();
+            // Before the request is counted: a check that panics would leave it counted.
+            let authentication = self.authenticate.check(&head.parts);
             self.answering.fetch_add(1, Ordering::AcqRel);
-            let outcome = self.serve(head);
+            let outcome = self.serve(head, authentication);
             self.answering.fetch_sub(1, Ordering::AcqRel);
             self.slot.set_unused();
             if matches!(outcome?, Next::Close) {
@@ -262,9 +162,9 @@ impl Connection {
         }
     }
 
-    fn serve(&mut self, head: Head) -> io::Result<Next> {
+    fn serve(&mut self, head: Head, authentication: Result<Option<Principal>, Challenge>) -> io::Result<Next> {
         let Head { parts, mut framing, keep_alive } = head;
-        let (replies, responses) = replies(&self.stream);
+        let (replies, responses) = replies(&self.stream, self.driver.clone());
         let request = NEXT.fetch_add(1, Ordering::Relaxed);
         let is_11 = parts.version == http::Version::HTTP_11;
         let is_head = parts.method == http::Method::HEAD;
@@ -274,8 +174,8 @@ impl Connection {
         let fed = self.take_body(&mut framing, &mut body);
         let is_whole = framing == Framing::Done;
         let (head, peer) = (Box::new(parts), self.peer.clone());
-        if self.driver.send(Input::Arrived(Arrived::Request { request, head, peer, body, is_whole, replies })).is_err()
-        {
+        let arrived = Arrived::Request { request, head, authentication, peer, body, is_whole, replies };
+        if self.driver.send(Input::Arrived(arrived)).is_err() {
             write_whole(&self.stream, server_stopped())?;
             return Ok(Next::Close);
         }
@@ -489,12 +389,13 @@ fn write_whole(stream: &TcpStream, response: Response<Bytes>) -> io::Result<()> 
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::sync::mpsc::sync_channel;
+    use std::sync::mpsc::{Receiver, sync_channel};
     use std::thread::{self, JoinHandle};
 
     use ::mcp_testkit::waiting::{LONG, wait_until};
     use mcp_proto::driver::{Admitted, SharedConnections};
 
+    use super::super::response_channel::Replies;
     use super::*;
     use crate::clock;
 
@@ -519,7 +420,9 @@ mod tests {
                 panic!("there is room")
             };
             let ((driver, inputs), answering) = (sync_channel(16), Arc::new(AtomicUsize::new(0)));
-            let connection = Connection::new(stream, slot, peer, timeouts, driver, Arc::clone(&answering)).unwrap();
+            let connection =
+                Connection::new(stream, slot, peer, timeouts, Authenticate::default(), driver, Arc::clone(&answering))
+                    .unwrap();
             let thread = thread::spawn(move || run(connection));
             Self { client, inputs, answering, connections, thread }
         }
@@ -557,7 +460,9 @@ mod tests {
 
         /// The next request, as the driver receives it.
         fn request(&self) -> (String, Vec<u8>, bool, Replies, u64) {
-            let Arrived::Request { request, head, body, is_whole, replies, peer } = self.input() else {
+            let Arrived::Request { request, head, body, is_whole, replies, peer, authentication: Ok(None) } =
+                self.input()
+            else {
                 panic!("no request");
             };
             assert_eq!(peer, PeerKey::new(&[1]));

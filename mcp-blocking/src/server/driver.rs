@@ -11,7 +11,7 @@ use mcp_proto::server::{Event, Scope, Server, ServerTransport};
 use mcp_proto::{Instant, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};
 
 use super::Service;
-use super::commands::{Command, Commands, Input};
+use super::commands::{Accept, Command, Commands, Input};
 use super::handlers::{Handlers, Job};
 use super::incoming::{Incoming, ServerPublisher, Shared};
 use super::subscriptions::Subscriptions;
@@ -21,6 +21,9 @@ use crate::clock;
 pub(super) trait Io<M: Machine> {
     /// What arrives from clients.
     type Arrived: Send + 'static;
+
+    /// A stream of bytes to a client.
+    type Outlet: Copy;
 
     /// The machine's only session is over: nothing is left to serve.
     const ENDS_WITH_SESSION: bool;
@@ -34,12 +37,41 @@ pub(super) trait Io<M: Machine> {
     /// Reports to the machine what was written since the last call.
     fn report_written(&mut self, machine: &mut M, now: Instant);
 
+    /// Returns the outlet that was written to last since this was called last, if more than [`ROOM`](super::commands::ROOM)
+    /// of it is unwritten.
+    fn take_behind(&mut self) -> Option<Self::Outlet>;
+
+    /// Whether less than [`ROOM`](super::commands::ROOM) of an outlet is unwritten. If not, the driver is woken when
+    /// more is written.
+    fn has_room(&mut self, outlet: Self::Outlet) -> bool;
+
     /// Called when nothing is left to carry out. Returns `false` if more was written meanwhile, which must be reported
     /// to the machine before the driver waits.
     fn may_wait(&mut self, machine: &M) -> bool;
 }
 
-pub(super) struct Driver<T: ServerTransport, I> {
+/// A handler that waits until its client has read more.
+struct Waiting<O> {
+    ticket: TicketKey,
+    outlet: O,
+    _accepted: Accepted,
+}
+
+/// The result of a command, which is sent when this is dropped.
+struct Accepted(Option<(Accept, Result<(), UsageError>)>);
+
+impl Drop for Accepted {
+    fn drop(&mut self) {
+        if let Some((accept, outcome)) = self.0.take() {
+            let _ = accept.send(outcome);
+        }
+    }
+}
+
+pub(super) struct Driver<T: ServerTransport, I: Io<Server<T>>>
+where
+    Server<T>: Machine<Action = T::Action>,
+{
     machine: Server<T>,
     io: I,
     commands: Commands,
@@ -48,6 +80,8 @@ pub(super) struct Driver<T: ServerTransport, I> {
     tickets: BTreeMap<TicketKey, (Ticket, Arc<Shared>)>,
     /// The handlers that wait for a client's response to their request.
     asked: BTreeMap<RequestKey, SyncSender<Result<Outcome, UsageError>>>,
+    /// At most one for each thread of the application that sends messages about a request.
+    waiting: Vec<Waiting<I::Outlet>>,
     subscriptions: Arc<Subscriptions>,
     /// The service is still handling subscription changes. Meanwhile, the machine collects further ones.
     is_reporting: bool,
@@ -66,7 +100,7 @@ where
         handlers: Handlers,
         service: Arc<dyn Service>,
     ) -> Self {
-        let subscriptions = Subscriptions::new(ServerPublisher { commands: commands.clone() });
+        let subscriptions = Subscriptions::new(ServerPublisher::new(commands.clone()));
         Self {
             machine,
             io,
@@ -75,6 +109,7 @@ where
             service,
             tickets: BTreeMap::new(),
             asked: BTreeMap::new(),
+            waiting: Vec::new(),
             subscriptions,
             is_reporting: false,
             closed: None,
@@ -124,6 +159,8 @@ where
                     Output::Event(event) => self.on_event(event),
                 }
             }
+            let Self { io, waiting, .. } = self;
+            waiting.retain(|waiting| !io.has_room(waiting.outlet));
             if self.io.may_wait(&self.machine) {
                 return;
             }
@@ -148,7 +185,18 @@ where
         }
     }
 
+    /// Sends the result of a command to its handler; if the client has too much to read, only after it has read more.
+    fn accept(&mut self, ticket: TicketKey, accept: Accept, outcome: Result<(), UsageError>, now: Instant) {
+        let accepted = Accepted(Some((accept, outcome)));
+        self.settle(now);
+        if let Some(outlet) = self.io.take_behind().filter(|_| self.tickets.contains_key(&ticket)) {
+            self.waiting.push(Waiting { ticket, outlet, _accepted: accepted });
+        }
+    }
+
     fn on_command(&mut self, command: Command, now: Instant) {
+        // What was written before concerns other handlers.
+        let _ = self.io.take_behind();
         match command {
             Command::Answer { ticket, answer } => {
                 if let Some((ticket, _)) = self.tickets.remove(&ticket) {
@@ -157,22 +205,25 @@ where
                     }
                 }
             }
-            Command::Progress { ticket, progress } => {
+            Command::Progress { ticket, progress, accept } => {
                 if let Some((ticket, _)) = self.tickets.get(&ticket) {
                     self.machine.progress(ticket, &progress, now);
                 }
+                self.accept(ticket, accept, Ok(()), now);
             }
             Command::Release(ticket) => {
                 if let Some((ticket, _)) = self.tickets.get(&ticket) {
                     self.machine.release(ticket, now);
                 }
             }
-            Command::Notify { scope, notification, accept } => {
-                let _ = accept.send(self.machine.notify(scope, notification, now));
+            Command::Notify { ticket, notification, accept } => {
+                let outcome = self.machine.notify(Scope::Request(ticket), notification, now);
+                self.accept(ticket, accept, outcome, now);
             }
             Command::Log { ticket, level, logger, data, accept } => {
                 let scope = Scope::Request(ticket);
-                let _ = accept.send(self.machine.log(scope, level, logger.as_deref(), &data, now));
+                let outcome = self.machine.log(scope, level, logger.as_deref(), &data, now);
+                self.accept(ticket, accept, outcome, now);
             }
             Command::Publish { notification, accept } => {
                 let _ = accept.send(self.machine.publish(notification, now));
@@ -208,6 +259,7 @@ where
                     shared.cancel();
                     self.handlers.cancel(ticket);
                 }
+                self.waiting.retain(|waiting| waiting.ticket != ticket);
             }
             Event::Notified { session, method, params } => {
                 let notification = Notification { method, params };
@@ -235,6 +287,7 @@ mod tests {
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc::sync_channel;
+    use std::time::Duration;
 
     use ::mcp_testkit::waiting::wait_until;
     use http::request::Parts;
@@ -242,8 +295,8 @@ mod tests {
     use mcp_proto::server::{Config, Http, HttpConfig, LoggingLevel, PeerKey, Progress};
     use mcp_proto::{ErrorObject, Json};
 
-    use super::super::connection::{Reply, replies};
     use super::super::http_exchanges::{Arrived, HttpExchanges};
+    use super::super::response_channel::{Replies, Reply, Responses};
     use super::*;
 
     /// A driver without handler threads, so that all calls stay queued, and a connection.
@@ -253,7 +306,27 @@ mod tests {
         let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
-        (Driver::new(machine, HttpExchanges::default(), commands, Handlers::new(0), Arc::clone(service)), stream)
+        (
+            Driver::new(
+                machine,
+                HttpExchanges::default(),
+                commands,
+                Handlers::with_idle(0, Duration::ZERO),
+                Arc::clone(service),
+            ),
+            stream,
+        )
+    }
+
+    /// Both ends of a response, which never wakes the driver.
+    fn replies(stream: &Arc<TcpStream>) -> (Replies, Responses) {
+        super::super::response_channel::replies(stream, sync_channel(1).0)
+    }
+
+    /// A command of a handler that does not wait for its result.
+    fn progress(ticket: TicketKey, progress: f64, message: Option<Box<str>>) -> Command {
+        let (progress, accept) = (Progress { progress, total: None, message }, sync_channel(1).0);
+        Command::Progress { ticket, progress, accept }
     }
 
     /// The head of a call of the tool `t` in revision 2026-07-28.
@@ -274,8 +347,18 @@ mod tests {
             let (replies, _responses) = replies(&stream);
             let (head, peer, body) = (head(), PeerKey::new(&[1]), call.into_bytes());
             let now = clock::now();
-            driver
-                .on_input(Input::Arrived(Arrived::Request { request, head, peer, body, is_whole: true, replies }), now);
+            driver.on_input(
+                Input::Arrived(Arrived::Request {
+                    request,
+                    head,
+                    authentication: Ok(None),
+                    peer,
+                    body,
+                    is_whole: true,
+                    replies,
+                }),
+                now,
+            );
             driver.settle(now);
             assert_eq!(Arc::strong_count(&service), before + 1, "the call waits");
             driver.on_input(Input::Arrived(Arrived::Disconnected(request)), now);
@@ -297,7 +380,15 @@ mod tests {
             let (replies, responses) = replies(&stream);
             let (head, peer, now) = (head(), PeerKey::new(&[1]), clock::now());
             driver.on_input(
-                Input::Arrived(Arrived::Request { request: 1, head, peer, body, is_whole: true, replies }),
+                Input::Arrived(Arrived::Request {
+                    request: 1,
+                    head,
+                    authentication: Ok(None),
+                    peer,
+                    body,
+                    is_whole: true,
+                    replies,
+                }),
                 now,
             );
             driver.settle(now);
@@ -306,10 +397,7 @@ mod tests {
             if !is_taken {
                 responses = None;
             }
-            driver.on_command(
-                Command::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
-                now,
-            );
+            driver.on_command(progress(ticket, 1.0, None), now);
             driver.settle(now);
             let left = (driver.tickets.len(), driver.io.replies.len(), driver.io.exchanges.len());
             assert_eq!(left, if is_taken { (1, 1, 1) } else { (0, 0, 0) });
@@ -332,15 +420,20 @@ mod tests {
         let (peer, now) = (PeerKey::new(&[1]), clock::now());
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
         driver.on_input(
-            Input::Arrived(Arrived::Request { request: 1, head: head(), peer, body, is_whole: true, replies }),
+            Input::Arrived(Arrived::Request {
+                request: 1,
+                head: head(),
+                authentication: Ok(None),
+                peer,
+                body,
+                is_whole: true,
+                replies,
+            }),
             now,
         );
         driver.settle(now);
         let ticket = *driver.tickets.keys().next().unwrap();
-        driver.on_command(
-            Command::Progress { ticket, progress: Progress { progress: 1.0, total: None, message: None } },
-            now,
-        );
+        driver.on_command(progress(ticket, 1.0, None), now);
         driver.settle(now);
         assert!(matches!(responses.try_recv(), Ok(Reply::Stream(_))));
         assert!(matches!(responses.try_recv(), Ok(Reply::Piece(_))));
@@ -363,7 +456,15 @@ mod tests {
         let (replies, _responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), clock::now());
         driver.on_input(
-            Input::Arrived(Arrived::Request { request: 1, head: head(), peer, body, is_whole: true, replies }),
+            Input::Arrived(Arrived::Request {
+                request: 1,
+                head: head(),
+                authentication: Ok(None),
+                peer,
+                body,
+                is_whole: true,
+                replies,
+            }),
             now,
         );
         driver.settle(now);
@@ -375,8 +476,7 @@ mod tests {
         };
         for step in 1..20 {
             assert!(!is_shut(&mut client), "after {step} pieces");
-            let progress = Progress { progress: f64::from(step), total: None, message: message.clone() };
-            driver.on_command(Command::Progress { ticket, progress }, now);
+            driver.on_command(progress(ticket, f64::from(step), message.clone()), now);
             driver.settle(now);
             if driver.io.unwritten.is_empty() {
                 break;
@@ -410,19 +510,27 @@ mod tests {
         });
         let (mut driver, stream) = without_threads(&service);
         let (inbox, inputs) = sync_channel(16);
-        (driver.commands, driver.handlers) = (Commands::to(inbox), Handlers::new(1));
+        (driver.commands, driver.handlers) = (Commands::to(inbox), Handlers::new(1).unwrap());
         let info = r#""io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"}"#;
         let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
         let body = call.replace(r#""_meta":{"#, &format!(r#""_meta":{{{info},"#)).into_bytes();
         let (replies, responses) = replies(&stream);
         let (peer, now) = (PeerKey::new(&[1]), clock::now());
         driver.on_input(
-            Input::Arrived(Arrived::Request { request: 1, head: head(), peer, body, is_whole: true, replies }),
+            Input::Arrived(Arrived::Request {
+                request: 1,
+                head: head(),
+                authentication: Ok(None),
+                peer,
+                body,
+                is_whole: true,
+                replies,
+            }),
             now,
         );
         driver.settle(now);
         while !driver.tickets.is_empty() {
-            let input = inputs.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+            let input = inputs.recv_timeout(Duration::from_secs(10)).unwrap();
             driver.on_input(input, now);
             driver.settle(now);
         }

@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
+use mcp_proto::driver::NoticeLoad;
 use mcp_proto::{ErrorObject, Notification, SessionKey, TicketKey};
 
 use super::Service;
 use super::incoming::Incoming;
 use super::subscriptions::Subscriptions;
 
-/// Notifications queued for a thread. More are dropped.
-const MOST_NOTIFICATIONS: usize = 256;
 /// How long a thread without work waits for a job before it ends.
 const IDLE: Duration = Duration::from_secs(10);
 
@@ -92,7 +92,7 @@ struct Queue {
     next: u64,
     jobs: BTreeMap<u64, Box<Job>>,
     calls: BTreeMap<TicketKey, u64>,
-    notifications: usize,
+    notifications: NoticeLoad,
 }
 
 impl Queue {
@@ -102,8 +102,11 @@ impl Queue {
             Job::Call { incoming, .. } => {
                 self.calls.insert(incoming.ticket(), self.next);
             }
-            Job::Notified { .. } if self.notifications >= MOST_NOTIFICATIONS => return false,
-            Job::Notified { .. } => self.notifications += 1,
+            Job::Notified { notification, .. } => {
+                if !self.notifications.add(notification) {
+                    return false;
+                }
+            }
             Job::Ended { .. } | Job::Subscriptions { .. } => {}
         }
         self.jobs.insert(self.next, job);
@@ -117,7 +120,7 @@ impl Queue {
             Job::Call { incoming, .. } => {
                 self.calls.remove(&incoming.ticket());
             }
-            Job::Notified { .. } => self.notifications -= 1,
+            Job::Notified { notification, .. } => self.notifications.remove(notification),
             Job::Ended { .. } | Job::Subscriptions { .. } => {}
         }
         Some(job)
@@ -162,11 +165,17 @@ impl Pool {
 }
 
 impl Handlers {
-    pub(super) fn new(most: usize) -> Self {
-        Self::with_idle(most, IDLE)
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidInput`] if there may be no thread.
+    pub(super) fn new(most: usize) -> io::Result<Self> {
+        if most == 0 {
+            return Err(io::Error::new(ErrorKind::InvalidInput, "max_handlers is 0: no request would be handled"));
+        }
+        Ok(Self::with_idle(most, IDLE))
     }
 
-    fn with_idle(most: usize, idle: Duration) -> Self {
+    pub(super) fn with_idle(most: usize, idle: Duration) -> Self {
         let shared = Arc::new(Pool { state: Mutex::default(), changed: Condvar::new(), idle });
         Self { shared, most }
     }
@@ -216,7 +225,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use ::mcp_testkit::waiting::wait_until;
-    use mcp_proto::driver::IncomingRequest;
+    use mcp_proto::driver::{IncomingRequest, NOTICE_BYTES, NOTICES};
     use mcp_proto::server::{Config, Event, Server};
     use mcp_proto::{Json, Output, Stdio, Ticket};
 
@@ -230,7 +239,11 @@ mod tests {
     }
 
     fn notified() -> Job {
-        Job::Notified { service: service(), session: session(), notification: Notification::new("n") }
+        notified_with(Notification::new("n"))
+    }
+
+    fn notified_with(notification: Notification) -> Job {
+        Job::Notified { service: service(), session: session(), notification }
     }
 
     fn session() -> SessionKey {
@@ -280,7 +293,7 @@ mod tests {
     #[test]
     fn rp9_notifications_that_wait_are_bounded_and_keep_out_nothing_else() {
         let mut queue = Queue::default();
-        for _ in 0..MOST_NOTIFICATIONS {
+        for _ in 0..NOTICES {
             assert!(queue.push(Box::new(notified())));
         }
         assert!(!queue.push(Box::new(notified())));
@@ -288,7 +301,12 @@ mod tests {
         assert!(calls(1).into_iter().all(|(call, _)| queue.push(call)));
         assert!(queue.pop().is_some() && queue.push(Box::new(notified())) && !queue.push(Box::new(notified())));
         let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
-        assert_eq!((left.len(), queue.notifications), (MOST_NOTIFICATIONS + 2, 0));
+        assert_eq!(left.len(), NOTICES + 2);
+        // They are bounded in bytes, too.
+        let params = Json::from("x".repeat(NOTICE_BYTES / 2 - 2).as_str());
+        let large = || Box::new(notified_with(Notification::with_params("n", params.clone())));
+        assert!(queue.push(large()) && queue.push(large()) && !queue.push(large()));
+        assert!(queue.pop().is_some() && queue.push(large()));
     }
 
     /// A service whose `notified` blocks until the test releases it, one call at a time.
@@ -317,7 +335,7 @@ mod tests {
             let (service, notification) = (Arc::clone(&service), Notification::new("n"));
             Job::Notified { service, session: session(), notification }
         };
-        let handlers = Handlers::new(2);
+        let handlers = Handlers::new(2).unwrap();
         let pool = Arc::clone(&handlers.shared);
         let counts = || {
             let state = pool.state();
@@ -355,7 +373,7 @@ mod tests {
             let (service, notification) = (Arc::clone(&service), Notification::new("n"));
             Job::Notified { service, session: session(), notification }
         };
-        let handlers = Handlers::new(1);
+        let handlers = Handlers::new(1).unwrap();
         handlers.push(job());
         has_begun.recv().unwrap();
         let mut tickets = Vec::new();

@@ -38,8 +38,8 @@ pub(super) enum ChunkState {
 
 /// The head of a request.
 #[derive(Debug)]
-pub(super) struct Head {
-    pub(super) parts: Parts,
+pub(crate) struct Head {
+    pub(crate) parts: Parts,
     pub(super) framing: Framing,
     /// Whether the connection may be reused.
     pub(super) keep_alive: bool,
@@ -50,7 +50,7 @@ pub(super) struct Head {
 /// # Errors
 ///
 /// The status with which to answer a head that is invalid or cannot be served.
-pub(super) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
+pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCode> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     let length = match request.parse(bytes) {

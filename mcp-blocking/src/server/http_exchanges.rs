@@ -4,21 +4,33 @@ use std::collections::BTreeMap;
 
 use http::request::Parts;
 use mcp_proto::Instant;
+use mcp_proto::auth::Challenge;
 use mcp_proto::machine::{HandleRequests, Machine};
-use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, RequestInfo};
+use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, Principal, RequestInfo};
 
-use super::connection::{Replies, Reply, Unwritten};
+use super::commands::ROOM;
 use super::driver::Io;
+use super::response_channel::{Replies, Reply, Unwritten};
 
 /// What arrives from the connections.
 #[derive(Debug)]
 pub(super) enum Arrived {
     /// A request has arrived, with the part of its body that arrived with it.
-    Request { request: u64, head: Box<Parts>, peer: PeerKey, body: Vec<u8>, is_whole: bool, replies: Replies },
+    Request {
+        request: u64,
+        head: Box<Parts>,
+        authentication: Result<Option<Principal>, Challenge>,
+        peer: PeerKey,
+        body: Vec<u8>,
+        is_whole: bool,
+        replies: Replies,
+    },
     /// A further part of its body.
     Body { request: u64, body: Vec<u8>, is_last: bool },
     /// Its connection has ended, or the request was answered and the connection is being closed.
     Disconnected(u64),
+    /// A connection has written so much of its response that handlers which wait for it may continue.
+    Written,
 }
 
 /// The exchanges of all connections.
@@ -29,6 +41,8 @@ pub(super) struct HttpExchanges {
     /// Responses that connections have not written in full, with the number of their bytes that the machine counts as
     /// unwritten.
     pub(super) unwritten: BTreeMap<ExchangeKey, (Unwritten, usize)>,
+    /// The exchange that was written to last, if its client has too much to read.
+    behind: Option<ExchangeKey>,
 }
 
 impl HttpExchanges {
@@ -56,6 +70,7 @@ impl HttpExchanges {
         if let Some(bytes) = sent.filter(|bytes| *bytes > 0) {
             let (_, counted) = self.unwritten.entry(exchange).or_insert_with(|| (replies.unwritten(), 0));
             *counted += bytes;
+            self.behind = (replies.unwritten().bytes() >= ROOM).then_some(exchange);
         }
         let is_taken = sent.is_some();
         if is_last || !is_taken {
@@ -70,19 +85,21 @@ impl HttpExchanges {
 
 impl<M: HandleRequests + Machine<Action = HttpAction>> Io<M> for HttpExchanges {
     type Arrived = Arrived;
+    type Outlet = ExchangeKey;
 
     const ENDS_WITH_SESSION: bool = false;
 
     fn on_arrived(&mut self, machine: &mut M, arrived: Arrived, now: Instant) {
         match arrived {
-            Arrived::Request { request, head, peer, body, is_whole, replies } => {
+            Arrived::Request { request, head, authentication, peer, body, is_whole, replies } => {
                 let mut nonce = [0; 32];
                 if let Err(error) = getrandom::fill(&mut nonce) {
-                    // Without random bytes, ids would be guessable. The connection ends without a response.
+                    // Without random bytes, a session id could be guessed. Dropping `replies` leads to a 503 response.
                     log::error!("the system has no random bytes: {error}");
                     return;
                 }
-                let info = RequestInfo { principal: None, peer: Some(peer), is_routed: false, nonce };
+                let mut info = RequestInfo::new(nonce);
+                (info.authentication, info.peer) = (authentication, Some(peer));
                 let exchange = machine.handle_request(*head, info, now);
                 self.exchanges.insert(request, exchange);
                 self.replies.insert(exchange, (request, replies));
@@ -96,6 +113,8 @@ impl<M: HandleRequests + Machine<Action = HttpAction>> Io<M> for HttpExchanges {
                     machine.handle_disconnect(exchange, now);
                 }
             }
+            // What was written is reported before each input.
+            Arrived::Written => {}
         }
     }
 
@@ -127,6 +146,14 @@ impl<M: HandleRequests + Machine<Action = HttpAction>> Io<M> for HttpExchanges {
             *counted = bytes;
             bytes > 0
         });
+    }
+
+    fn take_behind(&mut self) -> Option<ExchangeKey> {
+        self.behind.take()
+    }
+
+    fn has_room(&mut self, exchange: ExchangeKey) -> bool {
+        self.unwritten.get(&exchange).is_none_or(|(unwritten, _)| unwritten.has_room())
     }
 
     fn may_wait(&mut self, _: &M) -> bool {

@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Weak};
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::driver::IncomingRequest;
-use mcp_proto::server::{LoggingLevel, Progress, Scope};
+use mcp_proto::server::{Config, LoggingLevel, Progress};
 use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use super::commands::{Command, Commands};
@@ -58,9 +58,10 @@ impl Incoming {
         self.shared.is_cancelled.load(Ordering::Acquire)
     }
 
-    /// Sends progress of the request, if its client has requested progress.
+    /// Sends progress of the request, if its client has requested progress. Waits as [`Incoming::notify`] does.
     pub fn progress(&self, progress: Progress) {
-        let _ = self.commands.send(Command::Progress { ticket: self.ticket(), progress });
+        let ticket = self.ticket();
+        let _ = self.commands.accepted(|accept| Command::Progress { ticket, progress, accept });
     }
 
     /// Closes the stream of the response, so that the client reconnects and receives the answer later, if the transport
@@ -69,29 +70,27 @@ impl Incoming {
         let _ = self.commands.send(Command::Release(self.ticket()));
     }
 
-    /// Sends a log message about this request, if the client has requested messages of this level.
+    /// Sends a log message about this request, if the client has requested messages of this level. Waits as
+    /// [`Incoming::notify`] does.
     ///
     /// # Errors
     ///
     /// [`UsageError::NotDeclared`] if the server's capabilities do not contain `logging`; otherwise as for
     /// [`Incoming::notify`].
     pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: Json) -> Result<(), UsageError> {
-        let (accept, accepted) = sync_channel(1);
         let (ticket, logger) = (self.ticket(), logger.map(Box::from));
-        self.commands.send(Command::Log { ticket, level, logger, data, accept })?;
-        accepted.recv().map_err(|_| UsageError::Closed)?
+        self.commands.accepted(|accept| Command::Log { ticket, level, logger, data, accept })
     }
 
-    /// Sends a notification about this request.
+    /// Sends a notification about this request. If the client has more than 64 KiB to read, waits until it has read
+    /// them, the request is cancelled, or its connection has ended.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if it cannot be sent.
     pub fn notify(&self, notification: Notification) -> Result<(), UsageError> {
-        let (accept, accepted) = sync_channel(1);
-        let scope = Scope::Request(self.ticket());
-        self.commands.send(Command::Notify { scope, notification, accept })?;
-        accepted.recv().map_err(|_| UsageError::Closed)?
+        let ticket = self.ticket();
+        self.commands.accepted(|accept| Command::Notify { ticket, notification, accept })
     }
 
     /// Publishes a change to all clients concerned, as [`ServerPublisher::publish`] does.
@@ -100,7 +99,7 @@ impl Incoming {
     ///
     /// As for [`ServerPublisher::publish`].
     pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        publish(&self.commands, notification)
+        self.commands.accepted(|accept| Command::Publish { notification, accept })
     }
 
     /// Sends a request to the client on behalf of this request, for example for input of its user, and waits for the
@@ -124,23 +123,32 @@ impl Incoming {
 #[derive(Debug, Clone)]
 pub struct ServerPublisher {
     pub(super) commands: Commands,
+    /// The configuration of a server that does not run yet.
+    unserved: Weak<Config>,
 }
 
 impl ServerPublisher {
+    /// A publisher for a server that runs.
+    pub(super) const fn new(commands: Commands) -> Self {
+        Self { commands, unserved: Weak::new() }
+    }
+
+    /// A publisher for a server that runs once this configuration is dropped.
+    pub(super) fn of_unserved(commands: Commands, config: &Arc<Config>) -> Self {
+        Self { commands, unserved: Arc::downgrade(config) }
+    }
+
     /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
-    /// `resources/updated`.
+    /// `resources/updated`. Before the server runs, no client is concerned: the notification is checked and dropped.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if it is another notification, if the server's capabilities do not declare it, or if the server
     /// has ended.
     pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        publish(&self.commands, notification)
+        match self.unserved.upgrade() {
+            Some(config) => config.check_change(&notification),
+            None => self.commands.accepted(|accept| Command::Publish { notification, accept }),
+        }
     }
-}
-
-fn publish(commands: &Commands, notification: Notification) -> Result<(), UsageError> {
-    let (accept, accepted) = sync_channel(1);
-    commands.send(Command::Publish { notification, accept })?;
-    accepted.recv().map_err(|_| UsageError::Closed)?
 }

@@ -21,7 +21,8 @@ pub trait Service: Send + Sync + 'static {
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject>;
 
     /// Handles a notification of a client. Several threads may do so at the same time, so that the order in which
-    /// notifications are handled is not guaranteed. At most 256 wait for a thread; further ones are dropped.
+    /// notifications are handled is not guaranteed. At most 256 wait for a thread, of at most 4 MiB
+    /// together; further ones are dropped.
     fn notified(&self, session: SessionKey, notification: Notification) {
         let _ = (session, notification);
     }
@@ -41,11 +42,12 @@ pub trait Service: Send + Sync + 'static {
     /// # Example: a resource that changes once a client has subscribed to it
     ///
     /// ```
+    /// use std::net::TcpListener;
     /// use std::sync::Arc;
     ///
     /// use mcp_blocking::{Change, Client, Incoming, Server, ServerPublisher, Service};
     /// use mcp_proto::model::{ResourcesCapability, ServerCapabilities};
-    /// use mcp_proto::server::Config;
+    /// use mcp_proto::server::{Config, HttpConfig};
     /// use mcp_proto::{ErrorObject, Json, Notification};
     ///
     /// struct Files;
@@ -63,9 +65,11 @@ pub trait Service: Send + Sync + 'static {
     /// }
     ///
     /// let capabilities = ServerCapabilities::new().resources(ResourcesCapability::new().subscribe(true));
-    /// let server = Server::bind("127.0.0.1:0", Config::new("my-files", "1.0.0").with_capabilities(capabilities))?;
-    /// let (address, stopper) = (server.address(), server.stopper());
-    /// let running = std::thread::spawn(move || server.run(Files));
+    /// let config = Config::new("my-files", "1.0.0").with_capabilities(capabilities);
+    /// let service = Server::new(config, Files).http(HttpConfig::new())?;
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let (address, stopper) = (listener.local_addr()?, service.stopper());
+    /// let running = std::thread::spawn(move || service.serve(listener));
     /// let client = Client::builder().http(&format!("http://{address}/mcp"))?.connect()?;
     /// let mut changes = client.listen(Json::parse(r#"{"resourceSubscriptions":["file:///log"]}"#)?)?;
     /// assert!(matches!(changes.next(), Some(Change::Listening(_))));

@@ -11,7 +11,7 @@ const BUFFER: usize = 8 * 1024;
 #[derive(Debug)]
 pub(crate) struct Pipe<W: Write> {
     output: BufWriter<W>,
-    now: Now,
+    mode: WriteMode,
 }
 
 impl<W: Write> Write for Pipe<W> {
@@ -25,7 +25,7 @@ impl<W: Write> Write for Pipe<W> {
 }
 
 #[cfg(target_os = "linux")]
-use linux::Now;
+use linux::WriteMode;
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -45,7 +45,7 @@ mod linux {
 
     /// How to write without blocking.
     #[derive(Debug)]
-    pub(super) enum Now {
+    pub(super) enum WriteMode {
         /// To the same pipe, opened a second time: other users of the first descriptor may rely on blocking writes.
         Pipe(File),
         /// To the socket, if it is writable.
@@ -56,12 +56,12 @@ mod linux {
     impl<W: Write + AsFd> Pipe<W> {
         pub(crate) fn new(output: W) -> Self {
             let kind = fstat(&output).map(|status| SFlag::from_bits_truncate(status.st_mode) & SFlag::S_IFMT);
-            let now = match kind {
-                Ok(SFlag::S_IFIFO) => reopened(&output).map_or(Now::Never, Now::Pipe),
-                Ok(SFlag::S_IFSOCK) => Now::Socket,
-                _ => Now::Never,
+            let mode = match kind {
+                Ok(SFlag::S_IFIFO) => reopened(&output).map_or(WriteMode::Never, WriteMode::Pipe),
+                Ok(SFlag::S_IFSOCK) => WriteMode::Socket,
+                _ => WriteMode::Never,
             };
-            Self { output: BufWriter::with_capacity(BUFFER, output), now }
+            Self { output: BufWriter::with_capacity(BUFFER, output), mode }
         }
     }
 
@@ -73,12 +73,12 @@ mod linux {
 
     impl<W: Write + AsFd + Send> Output for Pipe<W> {
         fn write_now(&mut self, bytes: &[u8]) -> usize {
-            match &mut self.now {
-                Now::Pipe(pipe) => pipe.write(bytes).unwrap_or_default(),
-                Now::Socket if bytes.len() <= ROOM && has_room(self.output.get_ref()) => {
+            match &mut self.mode {
+                WriteMode::Pipe(pipe) => pipe.write(bytes).unwrap_or_default(),
+                WriteMode::Socket if bytes.len() <= ROOM && has_room(self.output.get_ref()) => {
                     self.output.get_mut().write(bytes).unwrap_or_default()
                 }
-                Now::Socket | Now::Never => 0,
+                WriteMode::Socket | WriteMode::Never => 0,
             }
         }
     }
@@ -92,19 +92,19 @@ mod linux {
 
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
-struct Now;
+struct WriteMode;
 
 #[cfg(not(target_os = "linux"))]
 impl<W: Write> Pipe<W> {
     pub(crate) fn new(output: W) -> Self {
-        Self { output: BufWriter::with_capacity(BUFFER, output), now: Now }
+        Self { output: BufWriter::with_capacity(BUFFER, output), mode: WriteMode }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 impl<W: Write + Send> Output for Pipe<W> {
     fn write_now(&mut self, _: &[u8]) -> usize {
-        let Now = self.now;
+        let WriteMode = self.mode;
         0
     }
 }

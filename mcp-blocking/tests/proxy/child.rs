@@ -123,6 +123,22 @@ fn a_second_signal_leaves_nothing_behind_either() {
     assert!(!proxy.errors().contains(&"asked".to_owned()));
 }
 
+#[test]
+fn px3_a_signal_during_a_check_leaves_nothing_behind() {
+    let deaf = "trap '' TERM INT; echo deaf >&2; sh -c 'sleep 1000; true'; true";
+    let answering = initialized(&format!("read -r initialized; {deaf}"));
+    for (options, script) in [(&["--check"][..], deaf), (&["--check", "--protocol", "legacy"], &answering)] {
+        for signal in ["INT", "TERM"] {
+            let mut proxy = Proxy::spawn(before(options, script));
+            assert_eq!(proxy.error(), "deaf");
+            proxy.signal(signal);
+            assert_eq!(proxy.wait().0.code(), Some(130), "{signal}");
+            // Each remaining process holds this stderr open, so this also waits until all of them have ended.
+            assert!(!proxy.errors().contains(&"deaf".to_owned()), "the server was started again");
+        }
+    }
+}
+
 /// After a signal, the server has less than the usual two seconds to end, because the sender of the signal has a
 /// timeout.
 #[test]

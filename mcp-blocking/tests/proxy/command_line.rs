@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::thread;
 
-use mcp_testkit::loopback_server::{Connection, LoopbackServer, echo_server, mcp_server};
-use mcp_testkit::messages::{event, request, result};
+use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, echo_server, mcp_server};
+use mcp_testkit::messages::{event, initialize, request, result};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
 use crate::editor::{Proxy, command};
@@ -223,6 +223,39 @@ fn defect_x3_p5_px9_no_secret_stands_in_a_record_in_any_spelling() {
     }
 }
 
+#[test]
+fn defect_x3_a_server_that_repeats_the_credentials_puts_them_into_no_log() {
+    let in_message = LoopbackServer::start(|request, connection| match PostedMessage::of(request) {
+        Some(asked) => {
+            let error = format!(r#"{{"code":-32001,"message":"no: {}"}}"#, request.header("authorization"));
+            connection.json(format!(r#"{{"jsonrpc":"2.0","id":{},"error":{error}}}"#, asked.id))
+        }
+        None => connection.reply("405 Method Not Allowed", &[], ""),
+    });
+    let in_challenge = LoopbackServer::start(|request, connection| {
+        let challenge = format!("Bearer error=\"{}\"", request.header("authorization"));
+        connection.reply("401 Unauthorized", &[("www-authenticate", &*challenge)], "")
+    });
+    for (server, text) in [(in_message, "no: Bearer [secret]"), (in_challenge, "error=\"Bearer [secret]\"")] {
+        let url = server.url();
+        let args = ["--log-level", "trace", "--bearer-env", "TOKEN", "-H", "X-Key: ab", &url];
+        let mut command = command(&args);
+        command.env("TOKEN", "tok/en-4711");
+        let mut proxy = Proxy::spawn(command);
+        proxy.write(&initialize("0", "2025-11-25"));
+        let answer = proxy.line();
+        assert!(answer.contains("4711"), "what crosses is not changed: {answer}");
+        proxy.end_input();
+        proxy.wait();
+        let log = proxy.errors().join("\n");
+        assert!(log.contains(text) && !log.contains("4711"), "{log}");
+        let check = [&["--check"], &args[..]].concat();
+        let (code, found, log) = run(&check, &[("TOKEN", "tok/en-4711")]);
+        assert_eq!(code, Some(1), "{found}");
+        assert!(found.contains(text) && !found.contains("4711") && !log.contains("4711"), "{found}{log}");
+    }
+}
+
 fn is_json(line: &str) -> bool {
     mcp_proto::Json::parse(line.to_owned()).is_ok()
 }
@@ -372,7 +405,7 @@ fn defect_b8_b20_lines_that_are_no_messages_and_the_end_of_a_server_are_reported
     assert!(found.contains("server:       sh (and 2 arguments, not shown because they may be secret)"), "{found}");
 
     let mut proxy = Proxy::start(&["--", "sh", "-c", "read line"]);
-    proxy.write(&mcp_testkit::messages::initialize("0", "2025-11-25"));
+    proxy.write(&initialize("0", "2025-11-25"));
     proxy.line();
     let (status, _) = proxy.wait();
     assert_eq!(status.code(), Some(1));

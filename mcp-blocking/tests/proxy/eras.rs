@@ -1,5 +1,6 @@
 //! Tests with clients of either era and servers of either era, over stdio and over HTTP.
 
+use std::net::TcpListener;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
@@ -30,10 +31,10 @@ fn versions(eras: &[Era]) -> Vec<ProtocolVersion> {
     ProtocolVersion::ALL.iter().copied().filter(|version| eras.contains(&version.rules().era)).collect()
 }
 
-/// The example server over stdio, behind the proxy.
+/// The server of `tests/programs` over stdio, behind the proxy.
 pub(crate) fn over_stdio(options: &[&str], arguments: &[&str], versions: &[ProtocolVersion]) -> Command {
     let mut proxy = command(options);
-    proxy.arg("--").arg(tests::examples::example("stdio_server").get_program()).args(arguments);
+    proxy.arg("--").arg(tests::examples::example("tools_over_stdio").get_program()).args(arguments);
     proxy.args(versions.iter().map(|version| version.as_str()));
     proxy
 }
@@ -48,8 +49,6 @@ struct OverHttp {
 
 impl OverHttp {
     fn start(versions: &[ProtocolVersion]) -> Self {
-        let server = Server::bind_with("127.0.0.1:0", tools::config(versions), HttpConfig::new()).unwrap();
-        let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
         let (sender, reports) = channel();
         let serve = move |incoming: &Incoming| -> Result<Json, ErrorObject> {
             match tools::serve(incoming.method(), incoming.params()) {
@@ -68,7 +67,10 @@ impl OverHttp {
                 }
             }
         };
-        let thread = thread::spawn(move || server.run(serve).unwrap());
+        let service = Server::new(tools::config(versions), serve).http(HttpConfig::new()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (url, stopper) = (format!("http://{}/mcp", listener.local_addr().unwrap()), service.stopper());
+        let thread = thread::spawn(move || service.serve(listener).unwrap());
         Self { url, reports, stopper, thread: Some(thread) }
     }
 }

@@ -1,9 +1,10 @@
 //! A server over real sockets, for the tests of both drivers.
 
+use std::net::TcpListener;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use mcp_blocking::{Incoming, Server, ServerStopper, StateKeys};
+use mcp_blocking::{HttpService, Incoming, Server, ServerStopper, Service, StateKeys};
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Config, HttpConfig, InputRequired, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification, code};
@@ -25,7 +26,13 @@ impl Running {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("test", "1"));
         config.capabilities = json(r#"{"tools":{}}"#);
         change(&mut http, &mut config);
-        Self::of(Server::bind_with("127.0.0.1:0", config, http).unwrap())
+        Self::of(Server::new(config, serve).http(http).unwrap())
+    }
+
+    /// Starts a server with this service.
+    #[allow(dead_code, reason = "not each of the tests needs it")]
+    pub(crate) fn serving(config: Config, service: impl Service) -> Self {
+        Self::of(Server::new(config, service).http(HttpConfig::new()).unwrap())
     }
 
     /// Starts a server that allows few connections, for tests with many clients.
@@ -33,15 +40,16 @@ impl Running {
     pub(crate) fn crowded() -> Self {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("test", "1"));
         tests::on_the_wire::configure_crowded(&mut http, &mut config);
-        let mut server = Server::bind_with("127.0.0.1:0", config, http).unwrap();
-        server.max_connections = tests::on_the_wire::CONNECTIONS;
-        server.head_timeout = tests::on_the_wire::HEAD_TIME;
-        Self::of(server)
+        let mut service = Server::new(config, serve).http(http).unwrap();
+        service.max_connections = tests::on_the_wire::CONNECTIONS;
+        service.head_timeout = tests::on_the_wire::HEAD_TIME;
+        Self::of(service)
     }
 
-    pub(crate) fn of(server: Server) -> Self {
-        let (address, stopper) = (server.address().to_string(), server.stopper());
-        let thread = thread::spawn(move || server.run(serve).unwrap());
+    pub(crate) fn of(service: HttpService) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, stopper) = (listener.local_addr().unwrap().to_string(), service.stopper());
+        let thread = thread::spawn(move || service.serve(listener).unwrap());
         Self { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 #[cfg(feature = "http-client")]
 use mcp_proto::Limits;
 use mcp_proto::client::{self as proto, ClientTransport, Config, HttpTransport};
-use mcp_proto::driver::Error;
+use mcp_proto::driver::{Error, ProgressBytes};
 use mcp_proto::machine::ServerStream;
 use mcp_proto::{Json, ProtocolVersion, Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -341,9 +341,14 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
     let driver = Driver::new(machine, link, handler, Arc::clone(&server), http_transport, connected, cancelled);
     tokio::spawn(driver.run(inputs).instrument(span));
     match answer.await.map_err(|_| UsageError::Closed)? {
-        Ok(connected) => {
-            Ok(Client { commands, cancel, next_call: Arc::default(), server, connected: connected.into() })
-        }
+        Ok(connected) => Ok(Client {
+            commands,
+            cancel,
+            next_call: Arc::default(),
+            server,
+            connected: connected.into(),
+            progress: ProgressBytes::default(),
+        }),
         Err(refused) => Err(refused.into_error(&server)),
     }
 }

@@ -8,7 +8,10 @@ use mcp_proto::client::{
     self as proto, Call, ClientTransport, CloseReason, DetectedEra, HttpTransport, Outcome, SubscriptionKey,
     Unavailable,
 };
-use mcp_proto::driver::{Change, ClientEvent, Connected, NotConnected, Notice, Observation};
+use mcp_proto::driver::{
+    Change, ClientEvent, Connected, MAX_CHANGE_BYTES, MAX_CHANGES, NOTICE_BYTES, NOTICES, NotConnected, Notice,
+    Severity,
+};
 use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -17,20 +20,12 @@ use tracing::{Instrument, Span};
 
 use super::Subscription;
 use super::handler::AnyHandler;
+use super::progress::ProgressSender;
 use crate::bounded::{self, Entry, Sender, bounded};
 use crate::clock::{Alarm, now};
 use crate::link::Feed;
 use crate::panics::caught;
 
-/// Notifications and observations that are queued for the handler. More are dropped, because the handler may be waiting
-/// for an answer that arrives after them.
-const NOTICES: usize = 256;
-/// The same in bytes.
-const NOTICE_BYTES: usize = 4 * 1024 * 1024;
-/// Changes that are queued for a subscription; more are dropped and counted.
-const CHANGES: usize = 256;
-/// The same in bytes.
-const CHANGE_BYTES: usize = 4 * 1024 * 1024;
 /// How long the handler may take for the last notifications after everything else has ended.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -53,7 +48,7 @@ pub(super) struct Caller {
     pub(super) number: CallNumber,
     pub(super) outcome: oneshot::Sender<Result<Outcome, UsageError>>,
     /// Receives progress, if the caller has requested it.
-    pub(super) progress: Option<mpsc::Sender<Json>>,
+    pub(super) progress: Option<ProgressSender>,
     pub(super) span: Span,
 }
 
@@ -204,7 +199,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
             Input::Request { call, caller, accept } => self.on_request(call, caller, accept),
             Input::Listen { filter, accept } => {
                 let accepted = self.machine.listen(filter, now()).map(|key| {
-                    let (listener, changes) = bounded(CHANGES, CHANGE_BYTES);
+                    let (listener, changes) = bounded(MAX_CHANGES, MAX_CHANGE_BYTES);
                     self.listeners.insert(key, listener);
                     Subscription { key, changes, unlisten: self.unlisten.clone() }
                 });
@@ -247,6 +242,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
                 self.refused = Some(reason);
                 self.machine.close(now());
             }
+            ClientEvent::Challenged(challenged) => tracing::debug!("the server demands authorization: {challenged:?}"),
             ClientEvent::SessionLost => tracing::info!("the session was lost; it is opened again"),
             ClientEvent::Responded { request, outcome } => {
                 if let Some(caller) = self.callers.remove(&request) {
@@ -256,7 +252,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
             }
             ClientEvent::Progressed { request, params } => {
                 if let Some(progress) = self.callers.get(&request).and_then(|caller| caller.progress.as_ref()) {
-                    let _ = progress.try_send(params);
+                    progress.send(params);
                 }
             }
             ClientEvent::Requested { ticket, method, params } => {
@@ -291,37 +287,14 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
                 }
             }
             ClientEvent::Observed(observation) => {
-                self.log(&observation);
+                match observation.severity() {
+                    Severity::Warning => tracing::warn!("{observation}"),
+                    Severity::Info => tracing::info!("{observation}"),
+                    Severity::Debug => tracing::debug!("{observation}"),
+                }
                 notices.send(Notice::Observed(observation));
             }
             ClientEvent::Closed(_) => {}
-        }
-    }
-
-    fn log(&self, observation: &Observation) {
-        match observation {
-            Observation::Reconnected => {
-                let transport = (self.http_transport)(&self.machine).map(tracing::field::display);
-                let version = self.machine.version().map(tracing::field::display);
-                tracing::info!(version, transport, "connected again");
-            }
-            Observation::Unavailable(reason) => {
-                let reason = match reason {
-                    Unavailable::Error(error) => format!("it answered with error {}", error.code()),
-                    Unavailable::Failed(reason) => reason.describe("it"),
-                };
-                tracing::warn!(reason, "there is no connection now");
-            }
-            Observation::Faulted(fault) => tracing::info!(%fault, "the server caused a fault"),
-            Observation::RequestWaits { limit } => {
-                tracing::warn!(limit, "a request waits: as many as `Limits::exchanges` allows are with the server");
-            }
-            Observation::NotRestored { method, reason, .. } => {
-                tracing::warn!(%method, %reason, "a setting of the lost session is not in force in the new one");
-            }
-            Observation::QuirkObserved(quirk) => tracing::debug!(%quirk, "the server deviates from the protocol"),
-            // Later versions of the core may add observations.
-            _ => {}
         }
     }
 

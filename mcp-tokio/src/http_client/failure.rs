@@ -10,36 +10,28 @@ use mcp_proto::client::Failure;
 ///
 /// `is_begun` states whether any part of the request may have been sent.
 pub(super) fn failure(error: &reqwest::Error, is_begun: bool) -> Failure {
-    let unreachable = |detail: &str| Failure::Unreachable { detail: detail.into() };
-    let broken = |detail: &str| Failure::Broken { detail: detail.into() };
     let is_begun = is_begun && !error.is_connect();
     if error.is_builder() {
-        return Failure::Hopeless { detail: "the request cannot be sent".into() };
+        return Failure::not_sendable();
     }
     // The library exposes failures of name resolution only by this text.
     if causes(error).any(|error| error.to_string() == "dns error") {
-        return unreachable("its name cannot be looked up");
+        return Failure::unknown_host();
     }
     if let Some(error) = cause::<io::Error>(error).map(unwrapped) {
         return if is_begun { Failure::exchanging(error) } else { Failure::connecting(error) };
     }
     if error.is_timeout() {
-        return if is_begun {
-            broken("it was silent for too long")
-        } else {
-            unreachable("it did not accept the connection in time")
-        };
+        return if is_begun { Failure::silent() } else { Failure::connect_timed_out() };
     }
-    let detail = match cause::<hyper::Error>(error) {
-        Some(error) if error.is_parse_too_large() => "its headers are larger than is reasonable".to_owned(),
-        Some(hyper) if hyper.is_parse() && error.url().is_some_and(|url| url.scheme() == "http") => {
-            "it does not speak HTTP/1.1; if it is a TLS server, its URL begins with https://".to_owned()
-        }
-        Some(error) if error.is_parse() => "it does not speak HTTP/1.1".to_owned(),
-        Some(error) if error.is_incomplete_message() || error.is_closed() => "it closed the connection".to_owned(),
-        Some(_) | None => innermost(error).to_string(),
+    let is_https = error.url().is_none_or(|url| url.scheme() == "https");
+    let failure = match cause::<hyper::Error>(error) {
+        Some(error) if error.is_parse_too_large() => Failure::large_head(None),
+        Some(error) if error.is_parse() => Failure::not_http(is_https),
+        Some(error) if error.is_incomplete_message() || error.is_closed() => Failure::closed(),
+        Some(_) | None => Failure::Broken { detail: innermost(error).to_string().into() },
     };
-    if is_begun { broken(&detail) } else { unreachable(&detail) }
+    if is_begun { failure } else { failure.before_sending() }
 }
 
 fn causes<'e>(error: &'e reqwest::Error) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
@@ -118,7 +110,7 @@ mod tests {
             ("http://127.0.0.1:1/?key=secret".to_owned(), "nothing listens there", UNREACHABLE, UNREACHABLE),
             ("http://no-such-host.invalid/?key=secret".to_owned(), "its name", UNREACHABLE, UNREACHABLE),
             (answers(Some(Vec::new())), "it closed the connection", UNREACHABLE, BROKEN),
-            (answers(Some(large.into_bytes())), "its headers are larger than is reasonable", UNREACHABLE, BROKEN),
+            (answers(Some(large.into_bytes())), "its headers are larger than is accepted", UNREACHABLE, BROKEN),
             (no_http.clone(), "if it is a TLS server, its URL begins with https://", UNREACHABLE, BROKEN),
             (answers(Some(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n1".to_vec())), "", UNREACHABLE, BROKEN),
         ] {

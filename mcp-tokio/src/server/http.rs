@@ -1,12 +1,14 @@
 //! A server as a service of HTTP requests.
 
+mod authenticate;
 mod body;
 mod connection;
 mod driver;
 mod listener;
+mod pieces;
+mod request_body;
 
 use std::convert::Infallible;
-use std::future::poll_fn;
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -15,8 +17,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use mcp_proto::auth::Challenge;
 use mcp_proto::driver::ConnectionTimeouts;
 use mcp_proto::server::{Http, PeerKey, Principal, Server, expects_continue, server_stopped};
 use tokio::net::TcpListener;
@@ -24,7 +28,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ServerPublisher;
 use super::requests::{Commands, Requests};
+use authenticate::Authenticate;
 use driver::{Arrived, Driver, From, Input, Presence, Reply};
+use request_body::{Part, next_accepted, ready};
 
 pub use body::HttpBody;
 
@@ -33,17 +39,18 @@ const INPUTS: usize = 256;
 
 /// A server that answers HTTP requests: a [`tower_service::Service`] whose clones share the same sessions.
 ///
-/// It requires a runtime with timers enabled. A layer in front of it may put a [`Principal`] into the extensions of a
-/// request: then sessions belong to that principal (SE-02). It may also put a [`PeerKey`] there: clients without a
-/// principal share the limits of one client if their keys are equal ([`HttpConfig::evict_after`]);
-/// [`HttpService::serve`] adds the key itself.
+/// It requires a runtime with timers enabled. [`HttpService::authenticate`] decides who sent a request. A layer in front
+/// of it may put a [`PeerKey`] into the extensions of a request: clients without a principal share the limits of one
+/// client if their keys are equal ([`HttpConfig::evict_after`]); [`HttpService::serve`] adds the key itself.
 ///
 /// As a service, it answers requests at every path, because the router has already selected the path. Only
-/// [`HttpService::serve`] checks [`HttpConfig::path`]. The paths of [`HttpConfig::two_endpoints`] are always checked,
-/// against the part of the request's path that the router has left.
+/// [`HttpService::serve`] checks [`HttpConfig::path`]. The paths of [`HttpConfig::two_endpoints`] and of
+/// [`HttpConfig::protected_resource`] are always checked, against the part of the request's path that the router has
+/// left.
 ///
 /// [`HttpConfig::path`]: mcp_proto::server::HttpConfig::path
 /// [`HttpConfig::two_endpoints`]: mcp_proto::server::HttpConfig::two_endpoints
+/// [`HttpConfig::protected_resource`]: mcp_proto::server::HttpConfig::protected_resource
 /// [`HttpConfig::evict_after`]: mcp_proto::server::HttpConfig::evict_after
 ///
 /// # Example: in a router of axum
@@ -68,9 +75,12 @@ pub struct HttpService {
     next: Arc<AtomicU64>,
     is_closed: Arc<watch::Sender<bool>>,
     publisher: ServerPublisher,
+    authenticate: Authenticate,
     /// The maximum number of connections of [`HttpService::serve`] at one time. For one more, an idle connection is
     /// closed: of the address with the most connections, the one that has been idle for longest. If none is idle, the
-    /// new connection is answered with 503. Default 1024.
+    /// new connection is answered with 503. Streams that clients opened by GET take at most half of the connections,
+    /// whatever [`HttpConfig::max_streams`](mcp_proto::server::HttpConfig::max_streams) is, and subscriptions at most a
+    /// quarter, whatever `Limits::subscriptions` is. Default 1024.
     pub max_connections: usize,
     /// How long the head of a request to [`HttpService::serve`] may take, from its first byte on. After that, the
     /// request is answered with 408. Default 10 s.
@@ -91,10 +101,63 @@ impl HttpService {
             next: Arc::default(),
             is_closed: Arc::new(watch::Sender::new(false)),
             publisher,
+            authenticate: Authenticate::default(),
             max_connections: 1024,
             head_timeout: timeouts.head,
             idle_timeout: timeouts.idle,
         }
+    }
+
+    /// Sets the function that decides who sent a request, from its head: it returns a [`Principal`], to which sessions
+    /// then belong (SE-02), or the challenge with which the request is refused (OA-Z-02). If it returns `None`, the
+    /// request is served for an unknown sender. Without this function, all requests are.
+    ///
+    /// The function checks that a token was issued for this server
+    /// ([`ProtectedResource::resource`](mcp_proto::auth::ProtectedResource::resource)) by its authorization server, and
+    /// has not expired, and it never passes the token on (OA-Z-03). It runs for each request before the body is read,
+    /// and is dropped if the client disconnects; if it panics, the connection is closed without a response. The
+    /// principal that a layer in front of the service has put into the extensions of a request can be taken from there.
+    /// Clones that were made before do not have the function.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use http::header::AUTHORIZATION;
+    /// use mcp_proto::auth::{Challenge, ProtectedResource};
+    /// use mcp_proto::server::{Config, HttpConfig, Principal};
+    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_tokio::{Incoming, Server};
+    ///
+    /// /// Asks the authorization server about a token, for example.
+    /// async fn look_up(token: Option<String>) -> Result<Principal, Challenge> {
+    ///     match token.as_deref() {
+    ///         None => Err(Challenge::bearer().with("scope", "tools:call")),
+    ///         Some("Bearer the-token-of-ada") => Ok(Principal::new("ada").with_scopes("tools:call")),
+    ///         Some(_) => Err(Challenge::bearer().with("error", "invalid_token")),
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_proto::UsageError> {
+    /// let mut http = HttpConfig::new();
+    /// let resource = ProtectedResource::new("http://127.0.0.1:3000/mcp")?;
+    /// http.protected_resource = Some(resource.authorization_server("https://auth.example.com")?);
+    /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
+    /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(http)?.authenticate(|head| {
+    ///     let token = head.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    ///     look_up(token.map(str::to_owned))
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn authenticate<R, P>(mut self, check: impl Fn(&Parts) -> R + Send + Sync + 'static) -> Self
+    where
+        R: Future<Output = Result<P, Challenge>> + Send + 'static,
+        P: Into<Option<Principal>>,
+    {
+        self.authenticate = Authenticate::new(check);
+        self
     }
 
     /// Accepts and serves connections until the service is closed. Other clones may serve other listeners.
@@ -119,6 +182,8 @@ impl HttpService {
     /// # }
     /// ```
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
+        // An error means that the driver has ended: then every request is answered with 503.
+        let _ = self.inbox.send(Input::Listening { max_connections: self.max_connections }).await;
         listener::serve(self, listener, self.is_closed.subscribe()).await
     }
 
@@ -144,7 +209,8 @@ impl HttpService {
     {
         let (mut head, body) = request.into_parts();
         let mut body = pin!(body);
-        let (principal, peer) = (head.extensions.remove::<Principal>(), head.extensions.remove::<PeerKey>());
+        let authentication = self.authenticate.check(&head).await;
+        let peer = head.extensions.remove::<PeerKey>();
         let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
         let mut presence = Presence::new(arrived, self.disconnects);
         // Most bodies arrive together with their head. A client that expects `100 Continue` gets it only after the head
@@ -156,7 +222,7 @@ impl HttpService {
         // hyper sends `100 Continue` when the body is polled for the first time.
         let (accept, accepted) = oneshot::channel();
         let mut accepted = waits.then_some(accepted);
-        let from = From { principal, peer, is_routed };
+        let from = From { authentication, peer, is_routed };
         let mut input = Input::Request { arrived, head: Box::new(head), from, body: first, is_whole, accept, reply };
         let reply = loop {
             if self.inbox.send(input).await.is_err() {
@@ -205,54 +271,6 @@ where
     }
 }
 
-/// A part of the body of a request.
-#[derive(Debug, Default)]
-struct Part {
-    bytes: Bytes,
-    is_last: bool,
-}
-
-/// The body ended with an error.
-#[derive(Debug)]
-struct Broken;
-
-/// The next part of a body, after its head was accepted.
-async fn next_accepted<B: Body>(
-    body: Pin<&mut B>,
-    accepted: &mut Option<oneshot::Receiver<()>>,
-) -> Result<Part, Broken> {
-    if let Some(waiting) = accepted {
-        if waiting.await.is_err() {
-            // The head was refused, and that response is on its way.
-            return std::future::pending().await;
-        }
-        *accepted = None;
-    }
-    next(body).await
-}
-
-/// The next part of a body.
-async fn next<B: Body>(mut body: Pin<&mut B>) -> Result<Part, Broken> {
-    poll_fn(|cx| poll_part(body.as_mut(), cx)).await
-}
-
-/// The next part of a body, or an empty one if none has arrived yet.
-async fn ready<B: Body>(mut body: Pin<&mut B>) -> Result<Part, Broken> {
-    poll_fn(|cx| match poll_part(body.as_mut(), cx) {
-        Poll::Ready(part) => Poll::Ready(part),
-        Poll::Pending => Poll::Ready(Ok(Part::default())),
-    })
-    .await
-}
-
-fn poll_part<B: Body>(mut body: Pin<&mut B>, cx: &mut Context<'_>) -> Poll<Result<Part, Broken>> {
-    let frame = std::task::ready!(body.as_mut().poll_frame(cx)).transpose().map_err(|_| Broken)?;
-    let is_last = frame.is_none() || body.is_end_stream();
-    // Trailers are ignored.
-    let bytes = frame.and_then(|frame| frame.into_data().ok()).map(|mut data| data.copy_to_bytes(data.remaining()));
-    Poll::Ready(Ok(Part { bytes: bytes.unwrap_or_default(), is_last }))
-}
-
 async fn until_closed(is_closed: &mut watch::Receiver<bool>) {
     // An error means that there is no sender and therefore no service.
     let _ = is_closed.wait_for(|is_closed| *is_closed).await;
@@ -267,6 +285,7 @@ fn empty(status: StatusCode) -> Response<HttpBody> {
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;
+    use std::future::poll_fn;
 
     use http_body::Frame;
     use mcp_proto::server::{Config, HttpConfig};

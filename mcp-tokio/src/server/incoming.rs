@@ -16,7 +16,7 @@ use super::commands::{Command, FinalCommand};
 pub struct Incoming {
     request: IncomingRequest,
     commands: mpsc::Sender<Command>,
-    last: mpsc::UnboundedSender<FinalCommand>,
+    final_commands: mpsc::UnboundedSender<FinalCommand>,
 }
 
 impl fmt::Debug for Incoming {
@@ -37,9 +37,9 @@ impl Incoming {
     pub(super) const fn new(
         request: IncomingRequest,
         commands: mpsc::Sender<Command>,
-        last: mpsc::UnboundedSender<FinalCommand>,
+        final_commands: mpsc::UnboundedSender<FinalCommand>,
     ) -> Self {
-        Self { request, commands, last }
+        Self { request, commands, final_commands }
     }
 
     /// Sends progress of the request, if its client has requested progress, and waits until there is room for more.
@@ -90,9 +90,9 @@ impl Incoming {
     pub async fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
         let (accept, accepted) = oneshot::channel();
         let (outcome, answered) = oneshot::channel();
-        let last = self.last.clone();
+        let final_commands = self.final_commands.clone();
         let request = self.send(Command::Ask { ticket: self.ticket(), call, accept, outcome }, accepted).await?;
-        let mut asked = Asked { request: Some(request), last };
+        let mut asked = Asked { request: Some(request), final_commands };
         let outcome = answered.await.map_err(|_| UsageError::Closed);
         asked.request = None;
         outcome
@@ -101,7 +101,7 @@ impl Incoming {
     /// Closes the stream of the response, so that the client reconnects and receives the answer later, if the transport
     /// and the revision support that. This is for answers that take long.
     pub fn release(&self) {
-        let _ = self.last.send(FinalCommand::Release(self.ticket()));
+        let _ = self.final_commands.send(FinalCommand::Release(self.ticket()));
     }
 
     async fn send<T>(
@@ -149,13 +149,13 @@ async fn send<T>(
 /// A request to the client. Dropping this before the outcome cancels it.
 struct Asked {
     request: Option<RequestKey>,
-    last: mpsc::UnboundedSender<FinalCommand>,
+    final_commands: mpsc::UnboundedSender<FinalCommand>,
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
         if let Some(request) = self.request {
-            let _ = self.last.send(FinalCommand::Withdraw(request));
+            let _ = self.final_commands.send(FinalCommand::Withdraw(request));
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Events for a service besides requests, handled one after the other: notifications, ends of sessions, subscriptions.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_proto::client::CloseReason;
+use mcp_proto::driver::NoticeLoad;
 use mcp_proto::server::{Server, ServerTransport, SubscriptionChange};
 use mcp_proto::{Notification, SessionKey};
 use tokio::sync::mpsc;
@@ -13,13 +13,11 @@ use super::incoming::ServerPublisher;
 use super::service::AnyService;
 use crate::panics::caught;
 
-/// The maximum number of notifications that are not handled yet. More are dropped.
-const MOST_NOTIFICATIONS: usize = 256;
-
 /// The queue to the task that calls the service.
 pub(super) struct Notices {
     sender: mpsc::UnboundedSender<Notice>,
-    notifications: Arc<AtomicUsize>,
+    /// The notifications that are not handled yet.
+    load: Arc<Mutex<NoticeLoad>>,
     /// The service is still handling earlier changes of subscriptions. The machine collects new ones meanwhile.
     is_reporting: bool,
 }
@@ -35,16 +33,16 @@ impl Notices {
     pub(super) fn new(
         service: &Arc<dyn AnyService>,
         publisher: ServerPublisher,
-        last: mpsc::UnboundedSender<FinalCommand>,
+        final_commands: mpsc::UnboundedSender<FinalCommand>,
     ) -> Self {
         let (sender, mut waiting) = mpsc::unbounded_channel();
-        let notifications = Arc::new(AtomicUsize::new(0));
-        let (service, count) = (Arc::clone(service), Arc::clone(&notifications));
+        let load = Arc::default();
+        let (service, queued) = (Arc::clone(service), Arc::clone(&load));
         tokio::spawn(async move {
             while let Some(notice) = waiting.recv().await {
                 match notice {
                     Notice::Notified(session, notification) => {
-                        count.fetch_sub(1, Ordering::AcqRel);
+                        lock(&queued).remove(&notification);
                         // A handler that panics does not prevent the handling of later events.
                         if caught(async { service.notified(session, notification).await }).await.is_none() {
                             tracing::error!("the handler of a notification panicked");
@@ -61,20 +59,19 @@ impl Notices {
                                 tracing::error!("the handler of a subscription panicked");
                             }
                         }
-                        let _ = last.send(FinalCommand::Reported);
+                        let _ = final_commands.send(FinalCommand::Reported);
                     }
                 }
             }
         });
-        Self { sender, notifications, is_reporting: false }
+        Self { sender, load, is_reporting: false }
     }
 
     pub(super) fn notified(&self, session: SessionKey, notification: Notification) {
-        if self.notifications.load(Ordering::Acquire) >= MOST_NOTIFICATIONS {
+        if !lock(&self.load).add(&notification) {
             tracing::warn!(method = %notification.method, "a notification was dropped: the service is too slow");
             return;
         }
-        self.notifications.fetch_add(1, Ordering::AcqRel);
         let _ = self.sender.send(Notice::Notified(session, notification));
     }
 
@@ -86,7 +83,7 @@ impl Notices {
     /// Passes on the changes of subscriptions, unless earlier changes are still being handled.
     pub(super) fn report<T: ServerTransport>(&mut self, machine: &mut Server<T>) {
         if !self.is_reporting {
-            self.report_last(machine);
+            self.report_all(machine);
         }
     }
 
@@ -96,13 +93,17 @@ impl Notices {
     }
 
     /// Passes on the changes of subscriptions, even if earlier changes are still being handled.
-    pub(super) fn report_last<T: ServerTransport>(&mut self, machine: &mut Server<T>) {
+    pub(super) fn report_all<T: ServerTransport>(&mut self, machine: &mut Server<T>) {
         let changes: Vec<_> = std::iter::from_fn(|| machine.poll_subscription()).collect();
         if !changes.is_empty() {
             self.is_reporting = true;
             let _ = self.sender.send(Notice::Subscriptions(changes));
         }
     }
+}
+
+fn lock(load: &Mutex<NoticeLoad>) -> MutexGuard<'_, NoticeLoad> {
+    load.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn report(service: &dyn AnyService, change: SubscriptionChange, publisher: &ServerPublisher) {

@@ -24,7 +24,7 @@ const COMMANDS: usize = 64;
 #[derive(Debug)]
 pub(super) struct Commands {
     pub(super) commands: mpsc::Receiver<Command>,
-    pub(super) last: mpsc::UnboundedReceiver<FinalCommand>,
+    pub(super) final_commands: mpsc::UnboundedReceiver<FinalCommand>,
 }
 
 /// The requests that handlers are processing, and the requests of handlers to clients.
@@ -34,18 +34,19 @@ pub(super) struct Requests {
     open: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     asked: BTreeMap<RequestKey, oneshot::Sender<Outcome>>,
     commands: mpsc::Sender<Command>,
-    last: mpsc::UnboundedSender<FinalCommand>,
+    final_commands: mpsc::UnboundedSender<FinalCommand>,
     notices: Notices,
 }
 
 impl Requests {
     pub(super) fn new(service: Arc<dyn AnyService>) -> (Self, Commands) {
         let (to_commands, commands) = mpsc::channel(COMMANDS);
-        let (to_last, last) = mpsc::unbounded_channel();
-        let notices = Notices::new(&service, ServerPublisher { commands: to_commands.clone() }, to_last.clone());
+        let (to_final_commands, final_commands) = mpsc::unbounded_channel();
+        let notices =
+            Notices::new(&service, ServerPublisher { commands: to_commands.clone() }, to_final_commands.clone());
         let (open, asked) = (BTreeMap::new(), BTreeMap::new());
-        let requests = Self { service, open, asked, commands: to_commands, last: to_last, notices };
-        (requests, Commands { commands, last })
+        let requests = Self { service, open, asked, commands: to_commands, final_commands: to_final_commands, notices };
+        (requests, Commands { commands, final_commands })
     }
 
     /// Carries out a command of a handler; the returned result is sent to the handler once there is room for more.
@@ -85,8 +86,13 @@ impl Requests {
     }
 
     /// Carries out a final command of a handler.
-    pub(super) fn on_last<T: ServerTransport>(&mut self, last: FinalCommand, machine: &mut Server<T>, now: Instant) {
-        match last {
+    pub(super) fn on_final_command<T: ServerTransport>(
+        &mut self,
+        command: FinalCommand,
+        machine: &mut Server<T>,
+        now: Instant,
+    ) {
+        match command {
             FinalCommand::Answer(ticket, answer) => {
                 if let Some((ticket, _)) = self.open.remove(&ticket) {
                     if let Err(error) = machine.respond(ticket, answer, now) {
@@ -111,7 +117,7 @@ impl Requests {
 
     /// Passes on the last changes of subscriptions after the machine has ended, which ends all of them.
     pub(super) fn report_end<T: ServerTransport>(&mut self, machine: &mut Server<T>) {
-        self.notices.report_last(machine);
+        self.notices.report_all(machine);
     }
 
     /// Publishes changes outside of requests.
@@ -161,8 +167,9 @@ impl Requests {
         let span = tracing::info_span!("request", %method, session = ?key.session());
         // The client may have cancelled the request meanwhile.
         let Some(request) = IncomingRequest::new(machine, &ticket, method, params, unix_time) else { return };
-        let incoming = Incoming::new(request, self.commands.clone(), self.last.clone());
-        let (service, unanswered) = (Arc::clone(&self.service), Unanswered { ticket: key, last: self.last.clone() });
+        let incoming = Incoming::new(request, self.commands.clone(), self.final_commands.clone());
+        let (service, unanswered) =
+            (Arc::clone(&self.service), Unanswered { ticket: key, final_commands: self.final_commands.clone() });
         let serving = async move {
             let answer = service.serve(incoming).await;
             unanswered.answer(answer);
@@ -206,19 +213,19 @@ impl Accepted {
 /// A handler that has not answered. If it panics, its request is answered with an error.
 struct Unanswered {
     ticket: TicketKey,
-    last: mpsc::UnboundedSender<FinalCommand>,
+    final_commands: mpsc::UnboundedSender<FinalCommand>,
 }
 
 impl Unanswered {
     fn answer(self, answer: Result<Json, ErrorObject>) {
-        let _ = self.last.send(FinalCommand::Answer(self.ticket, answer));
+        let _ = self.final_commands.send(FinalCommand::Answer(self.ticket, answer));
     }
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let _ = self.last.send(FinalCommand::Answer(self.ticket, Err(ErrorObject::internal())));
+            let _ = self.final_commands.send(FinalCommand::Answer(self.ticket, Err(ErrorObject::internal())));
         }
     }
 }

@@ -38,7 +38,7 @@ pub trait Service: Send + Sync + 'static {
     fn serve(&self, incoming: Incoming) -> impl Future<Output = Result<Json, ErrorObject>> + Send;
 
     /// Handles a notification of a client. Notifications of all clients are passed one after the other, in order. At
-    /// most 256 are queued; further ones are dropped.
+    /// most 256 are queued, of at most 4 MiB together; further ones are dropped.
     fn notified(&self, session: SessionKey, notification: Notification) -> impl Future<Output = ()> + Send {
         let _ = (session, notification);
         async {}

@@ -1,89 +1,74 @@
 //! The task of a server on a byte stream.
 
-use bytes::{Buf, BytesMut};
+use std::io;
+use std::time::Duration;
+
 use mcp_proto::client::CloseReason;
+use mcp_proto::machine::ClientStream;
 use mcp_proto::server::{Event, Server};
-use mcp_proto::{Output, Stdio, StdioAction};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::time::timeout;
+use mcp_proto::{Output, Stdio};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::sleep;
 
 use super::requests::{Commands, Requests};
+use crate::byte_stream::{ByteStream, Received};
 use crate::clock::{Alarm, now};
-use crate::lines::{FLUSH, Lines};
+use crate::link::{Feed, Link};
+use crate::stdio::Written;
 
-/// The number of bytes that are read at once.
-const CHUNK: usize = 64 * 1024;
-/// The maximum number of bytes that are read while the machine accepts none, so that the end of the stream is detected:
-/// a pipe holds at most as much.
-const AHEAD: usize = 1 << 20;
+/// How long the client may take to read the last messages.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves one client until its stream has ended.
+/// Serves one client until its stream has ended. `written` reports what has left the process, if `client` is stdio.
 pub(super) async fn serve(
     mut machine: Server<Stdio>,
     mut requests: Requests,
     mut commands: Commands,
-    mut read: impl AsyncRead + Unpin,
-    write: impl AsyncWrite + Unpin,
-) -> CloseReason {
-    let (mut lines, mut alarm) = (Lines::new(write), Alarm::new());
-    let mut buffer = BytesMut::with_capacity(CHUNK);
-    let (mut is_readable, mut is_writable) = (true, true);
+    mut client: ByteStream<
+        ClientStream,
+        impl AsyncRead + Send + Unpin + 'static,
+        impl AsyncWrite + Send + Unpin + 'static,
+    >,
+    written: Option<Written>,
+) -> io::Result<CloseReason> {
+    let mut alarm = Alarm::new();
     let reason = loop {
-        if let Some(reason) = settle(&mut machine, &mut requests, &mut lines, is_writable) {
+        if let Some(reason) = settle(&mut machine, &mut requests, &mut client) {
             break reason;
         }
         requests.report_subscriptions(&mut machine);
-        if !buffer.is_empty() && machine.wants_input() {
-            let length = buffer.len().min(CHUNK);
-            machine.handle_bytes(buffer.get(..length).unwrap_or_default(), now());
-            buffer.advance(length);
-            continue;
-        }
-        buffer.reserve(CHUNK);
-        let due = machine.poll_timeout();
+        let (due, wants_input, has_room) = (machine.poll_timeout(), client.wants_input(&machine), client.has_room());
         tokio::select! {
-            // Reading continues while lines are queued: the client may be blocked on its own output.
-            length = read.read_buf(&mut buffer), if is_readable && buffer.len() < AHEAD => match length {
-                Ok(0) | Err(_) => {
-                    is_readable = false;
-                    machine.handle_bytes(&buffer, now());
-                    buffer.clear();
-                    machine.handle_eof(now());
+            received = client.receive(wants_input) => {
+                let is_closed = matches!(received, Received::Closed);
+                client.feed(&mut machine, received);
+                if is_closed {
+                    // A client that no longer reads sends nothing that could be answered.
+                    client.feed(&mut machine, Received::Ended);
                 }
-                Ok(_) => {}
-            },
-            written = lines.write_some(), if is_writable && !lines.is_idle() => match written {
-                Ok(bytes) => machine.handle_written(bytes, now()),
-                Err(error) => {
-                    tracing::debug!(%error, "the client has closed its input");
-                    (is_readable, is_writable) = (false, false);
-                    buffer.clear();
-                    machine.handle_eof(now());
-                }
-            },
+            }
             // A handler that sends more than the client reads waits here.
-            Some(command) = commands.commands.recv(), if lines.has_room() => requests.on_command(command, &mut machine, now()).report(),
-            Some(last) = commands.last.recv() => requests.on_last(last, &mut machine, now()),
+            Some(command) = commands.commands.recv(), if has_room => {
+                requests.on_command(command, &mut machine, now()).report();
+            }
+            Some(command) = commands.final_commands.recv() => requests.on_final_command(command, &mut machine, now()),
             () = alarm.wait(due) => machine.handle_timeout(now()),
         }
     };
     requests.report_end(&mut machine);
-    // The last lines are written, unless the client does not read them in time.
-    let _ = timeout(FLUSH, lines.finish()).await;
-    reason
+    client.flush(written, sleep(FLUSH_TIMEOUT)).await?;
+    Ok(reason)
 }
 
 /// Carries out the machine's outputs; returns the reason once the connection has ended.
 fn settle(
     machine: &mut Server<Stdio>,
     requests: &mut Requests,
-    lines: &mut Lines<impl AsyncWrite + Unpin>,
-    is_writable: bool,
+    client: &mut impl Link<Action = mcp_proto::StdioAction>,
 ) -> Option<CloseReason> {
     loop {
         match machine.poll_output()? {
-            Output::Action(StdioAction::Write(line)) if is_writable => lines.push(line),
-            Output::Action(_) => {}
+            Output::Action(action) => client.act(action),
             Output::Event(event) => {
                 let closed = if let Event::Closed { reason, .. } = &event { Some(*reason) } else { None };
                 requests.on_event(event, machine);

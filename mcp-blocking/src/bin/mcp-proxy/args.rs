@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, process};
 
@@ -96,7 +97,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PEM", requires = "client_cert", conflicts_with = "server", help_heading = HTTP)]
     client_key: Option<PathBuf>,
 
-    /// Reaches the server through this HTTP proxy; by default, `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY` apply
+    /// Reaches the server through this HTTP proxy; by default, `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`
+    /// apply, except for servers on this machine
     #[arg(long, value_name = "URL", conflicts_with = "server", help_heading = HTTP)]
     proxy: Option<String>,
 
@@ -179,8 +181,8 @@ pub(crate) struct Settings {
     pub(crate) server: Server,
     pub(crate) versions: Vec<ProtocolVersion>,
     pub(crate) limits: Limits,
-    /// Values that must not appear in a recording.
-    pub(crate) secrets: Secrets,
+    /// Values that are removed from the recording, the log and the output of `--check`.
+    pub(crate) secrets: Arc<Secrets>,
 }
 
 /// How the server is reached.
@@ -242,8 +244,9 @@ impl Args {
         limits.message = limit;
         limits.event = limit;
         limits.queue_bytes = limits.queue_bytes.max(limit);
+        limits.exchanges = Limits::exchanges_for(self.max_requests.into());
         limits.check().map_err(|error| format!("--max-message: {error}"))?;
-        Ok(Settings { server, versions: self.protocol.0.clone(), limits, secrets })
+        Ok(Settings { server, versions: self.protocol.0.clone(), limits, secrets: Arc::new(secrets) })
     }
 
     fn http(&self, secrets: &mut Secrets) -> Result<HttpConfig, String> {
@@ -289,7 +292,6 @@ impl Args {
     fn options(&self, http: &HttpConfig, secrets: &mut Secrets) -> Result<HttpOptions, String> {
         let mut options = HttpOptions::new();
         options.connect_timeout = self.connect_timeout;
-        options.max_workers = Limits::exchanges_for(self.max_requests.into());
         options.user_agent = String::from(concat!("mcp-proxy/", env!("CARGO_PKG_VERSION")));
         let read = |flag: &str, path: &PathBuf| {
             std::fs::read(path).map_err(|error| format!("{flag} {}: {error}", path.display()))
@@ -305,10 +307,10 @@ impl Args {
                 format!("--client-cert {}, --client-key {}: {error}", certificate.display(), key.display())
             })?;
         }
-        match &self.proxy {
-            Some(proxy) => options.proxy(proxy).map_err(|error| format!("--proxy: {error}"))?,
-            None => options.proxy_from_env(http).map_err(|error| error.to_string())?,
+        if let Some(proxy) = &self.proxy {
+            options.proxy(proxy).map_err(|error| format!("--proxy: {error}"))?;
         }
+        options.read_env(http).map_err(|error| error.to_string())?;
         if let Some(password) = options.proxy_password() {
             secrets.add("the password of the HTTP proxy", password);
         }
@@ -423,15 +425,24 @@ mod tests {
         let (config, options) = http(&[]);
         assert_eq!(config.transport, HttpTransport::Auto);
         assert_eq!(config.idle_timeout, Duration::from_secs(300));
-        assert_eq!((options.connect_timeout, options.max_workers), (Duration::from_secs(10), 64));
+        assert_eq!(options.connect_timeout, Duration::from_secs(10));
         assert_eq!(options.user_agent, concat!("mcp-proxy/", env!("CARGO_PKG_VERSION")));
-        let (config, options) = http(&["--idle-timeout", "7", "--connect-timeout", "8", "--max-requests", "3"]);
+        let (config, options) = http(&["--idle-timeout", "7", "--connect-timeout", "8"]);
         assert_eq!((config.idle_timeout, options.connect_timeout), (Duration::from_secs(7), Duration::from_secs(8)));
-        assert_eq!(options.max_workers, Limits::exchanges_for(3));
         for (name, transport) in
             [("streamable-http", HttpTransport::StreamableHttp), ("http-sse", HttpTransport::HttpSse)]
         {
             assert_eq!(http(&["--transport", name]).0.transport, transport);
+        }
+    }
+
+    #[test]
+    fn the_number_of_requests_is_a_limit_of_the_machines() {
+        for (args, exchanges) in
+            [(&[][..], Limits::default().exchanges), (&["--max-requests", "3"], Limits::exchanges_for(3))]
+        {
+            let settings = settings(&[args, &["http://127.0.0.1/"]].concat()).unwrap();
+            assert_eq!(settings.limits.exchanges, exchanges, "{args:?}");
         }
     }
 

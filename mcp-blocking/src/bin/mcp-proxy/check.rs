@@ -1,95 +1,27 @@
 //! `--check`: connects, sends requests that change nothing, and prints the results.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `findings` | the deviations from the protocol that were found |
 
-use std::collections::BTreeMap;
+mod findings;
+
 use std::io::{self, Write};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mcp_blocking::{Client, Error, Handler, Observation};
+use mcp_blocking::{Client, Error, ServerProcess};
 use mcp_proto::client::{Config, DetectedEra};
-use mcp_proto::{Era, Json, Quirk, escape_text};
+use mcp_proto::{Era, Json, escape_text};
 
 use crate::args::{Server, Settings};
+use crate::secrets::WithoutSecrets;
+use findings::Findings;
 
-/// Different findings that are stored; more are counted.
-const MAX_FINDINGS: usize = 50;
 /// Capabilities that are listed; more are counted.
 const MAX_CAPABILITIES: usize = 50;
 /// Characters that are shown of a text from the server or of a finding.
 const MAX_CHARS: usize = 300;
-
-/// Deviations of the server from the protocol. What is stored and printed is bounded.
-#[derive(Clone)]
-struct Findings {
-    found: Arc<Mutex<Found>>,
-    /// Dropped with the last clone.
-    _in_use: Sender<()>,
-}
-
-#[derive(Default)]
-struct Found {
-    /// For each finding, its position in the order of first occurrence, and its count.
-    counts: BTreeMap<String, (usize, u64)>,
-    /// Findings that were dropped because there was no room.
-    left_out: u64,
-}
-
-impl Findings {
-    /// Returns an empty set, and a receiver that is disconnected once all clones are dropped.
-    fn new() -> (Self, Receiver<()>) {
-        let (in_use, unused) = channel();
-        (Self { found: Arc::default(), _in_use: in_use }, unused)
-    }
-
-    fn add(&self, finding: &str) {
-        let finding = escape_text(finding, MAX_CHARS);
-        let mut found = self.found();
-        let position = found.counts.len();
-        if let Some((_, count)) = found.counts.get_mut(&finding) {
-            *count += 1;
-        } else if position < MAX_FINDINGS {
-            found.counts.insert(finding, (position, 1));
-        } else {
-            found.left_out += 1;
-        }
-    }
-
-    fn found(&self) -> MutexGuard<'_, Found> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Found {
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut findings: Vec<_> = self.counts.iter().collect();
-        findings.sort_unstable_by_key(|(_, (position, _))| *position);
-        for (finding, (_, count)) in findings {
-            match count {
-                1 => writeln!(out, "{finding}")?,
-                _ => writeln!(out, "{finding} ({count} times)")?,
-            }
-        }
-        if self.left_out > 0 {
-            writeln!(out, "{} more quirks and faults are not shown", self.left_out)?;
-        }
-        Ok(())
-    }
-}
-
-impl Handler for Findings {
-    fn observed(&self, observation: Observation) {
-        match observation {
-            Observation::QuirkObserved(quirk) => self.add(&format!("quirk: {quirk}{}", remark(quirk))),
-            Observation::Faulted(fault) => self.add(&format!("fault: {fault}")),
-            Observation::Reconnected | Observation::Unavailable(_) | _ => {}
-        }
-    }
-}
-
-fn remark(quirk: Quirk) -> &'static str {
-    if quirk == Quirk::ToolResultWithoutContent { "; it is passed on unchanged" } else { "" }
-}
 
 /// A tool. It can be called without asking the user if it states that it changes nothing, and requires no arguments.
 #[derive(serde::Deserialize)]
@@ -143,20 +75,28 @@ struct ServerInfo {
     version: String,
 }
 
+/// Receives the process of the server before it is started.
+type OnStart<'a> = &'a dyn Fn(ServerProcess) -> io::Result<()>;
+
 /// Checks the server, and returns whether it can be used.
 ///
 /// # Errors
 ///
 /// The I/O error of printing the findings.
-pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut impl Write) -> io::Result<bool> {
-    let (findings, unused) = Findings::new();
-    let found = Arc::clone(&findings.found);
+pub(crate) fn check(
+    settings: Settings,
+    request_timeout: Duration,
+    out: &mut impl Write,
+    on_start: OnStart<'_>,
+) -> io::Result<bool> {
+    let out = &mut WithoutSecrets::new(out, Arc::clone(&settings.secrets));
+    let (findings, all) = Findings::new();
     write!(out, "server:       {}", settings.server)?;
     match settings.server.arguments() {
         0 => writeln!(out)?,
         count => writeln!(out, " (and {count} arguments, not shown because they may be secret)")?,
     }
-    let fine = match explore(settings, request_timeout, &findings, out)? {
+    let fine = match explore(settings, request_timeout, &findings, out, on_start)? {
         Ok(fine) => fine,
         Err(error) => {
             writeln!(out, "failed: {}", printable(&error.to_string()))?;
@@ -164,9 +104,7 @@ pub(crate) fn check(settings: Settings, request_timeout: Duration, out: &mut imp
         }
     };
     drop(findings);
-    // More findings may follow until the handler is dropped.
-    let _ = unused.recv();
-    found.lock().unwrap_or_else(PoisonError::into_inner).print(out)?;
+    all.print_at_the_end(out)?;
     if fine {
         writeln!(out, "ok")?;
     }
@@ -179,9 +117,10 @@ fn explore(
     request_timeout: Duration,
     findings: &Findings,
     out: &mut impl Write,
+    on_start: OnStart<'_>,
 ) -> io::Result<Result<bool, Error>> {
     let started = Instant::now();
-    let client = match connect(settings, request_timeout, findings) {
+    let client = match connect(settings, request_timeout, findings, on_start) {
         Ok(client) => client,
         Err(error) => return Ok(Err(error)),
     };
@@ -205,14 +144,19 @@ fn explore(
         writeln!(out, "capabilities: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })?;
     }
     writeln!(out, "connected:    {}", milliseconds(connecting))?;
-    let fine = look_around(&client, findings, out)?;
+    let fine = send_requests(&client, findings, out)?;
     if !fine {
         writeln!(out, "failed: the server can be connected to, but not all requests succeeded")?;
     }
     Ok(Ok(fine))
 }
 
-fn connect(settings: Settings, request_timeout: Duration, findings: &Findings) -> Result<Client, Error> {
+fn connect(
+    settings: Settings,
+    request_timeout: Duration,
+    findings: &Findings,
+    on_start: OnStart<'_>,
+) -> Result<Client, Error> {
     let Settings { server, versions, limits, .. } = settings;
     let configure = |config: &mut Config| {
         config.versions = versions;
@@ -228,12 +172,16 @@ fn connect(settings: Settings, request_timeout: Duration, findings: &Findings) -
             let builder = builder.http("http://localhost/")?.configure_http(|own| *own = http);
             builder.http_options(options).connect()
         }
-        Server::Child(command) => builder.child(command).connect(),
+        Server::Child(command) => {
+            let builder = builder.child(command);
+            on_start(builder.process()).map_err(|error| Error::SetUp(error.into()))?;
+            builder.connect()
+        }
     }
 }
 
 /// Sends requests that change nothing.
-fn look_around(client: &Client, findings: &Findings, out: &mut impl Write) -> io::Result<bool> {
+fn send_requests(client: &Client, findings: &Findings, out: &mut impl Write) -> io::Result<bool> {
     let mut fine = true;
     // Revision 2026-07-28 has no ping.
     if client.detected_era().era == Era::Legacy {
@@ -314,7 +262,7 @@ mod tests {
     fn check_url(options: &[&str], url: &str) -> (bool, String) {
         let args = Args::parse_from([&["mcp-proxy", "--check"], options, &[url]].concat());
         let mut out = Vec::new();
-        let fine = check(args.settings().unwrap(), args.request_timeout, &mut out).unwrap();
+        let fine = check(args.settings().unwrap(), args.request_timeout, &mut out, &|_| Ok(())).unwrap();
         (fine, String::from_utf8(out).unwrap())
     }
 
@@ -343,33 +291,6 @@ mod tests {
 
     fn methods(server: &LoopbackServer) -> Vec<String> {
         server.asked().into_iter().map(|asked| asked.method).filter(|method| method != "initialize").collect()
-    }
-
-    #[test]
-    fn findings_are_printed_in_their_order_with_their_counts() {
-        let (findings, _unused) = Findings::new();
-        let printed = || {
-            let mut out = Vec::new();
-            findings.found().print(&mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(printed(), "");
-        for finding in ["z", "a", "z", "z", "m"] {
-            findings.add(finding);
-        }
-        assert_eq!(printed(), "z (3 times)\na\nm\n");
-        for number in 3..MAX_FINDINGS {
-            findings.add(&format!("another {number}"));
-        }
-        assert_eq!(printed().lines().count(), MAX_FINDINGS);
-        for number in 1..=3 {
-            findings.add(&format!("too many {number}"));
-            findings.add("a");
-            let printed = printed();
-            assert!(printed.ends_with(&format!("\n{number} more quirks and faults are not shown\n")), "{printed}");
-            assert!(printed.contains(&format!("\na ({} times)\n", number + 1)), "{printed}");
-            assert_eq!(printed.lines().count(), MAX_FINDINGS + 1);
-        }
     }
 
     #[test]
@@ -484,7 +405,8 @@ mod tests {
         {
             let args = ["mcp-proxy", "--check", "--request-timeout", "0.2", "--", "sh", "-c", "cat >/dev/null"];
             let args = Args::parse_from(args);
-            assert!(!check(args.settings().unwrap(), args.request_timeout, &mut Vec::new()).unwrap());
+            let mut out = Vec::new();
+            assert!(!check(args.settings().unwrap(), args.request_timeout, &mut out, &|_| Ok(())).unwrap());
         }
         // The machine's own timeouts would be ten seconds and more each.
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());

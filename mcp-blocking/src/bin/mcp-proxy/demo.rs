@@ -1,6 +1,7 @@
 //! `demo`: prints a whole dialogue between an editor, this proxy and a small server.
 
 use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
@@ -8,13 +9,13 @@ use std::time::Duration;
 
 use mcp_blocking::{Incoming, Server, Service};
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Config, Progress};
+use mcp_proto::server::{Config, HttpConfig, Progress};
 use mcp_proto::{ErrorObject, Json, SessionKey, code};
 
 /// The maximum number of characters of a message that are shown.
 const WIDTH: usize = 150;
 /// How long the server may take to report the end of the session.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SESSION_END_TIMEOUT: Duration = Duration::from_secs(5);
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"demo-editor","version":"1"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
@@ -27,10 +28,11 @@ const NAME: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"action":"accept","conte
 pub(crate) fn run(out: &mut impl Write) -> io::Result<()> {
     let mut config = Config::new("demo-server", env!("CARGO_PKG_VERSION"));
     config.capabilities = parse(r#"{"tools":{}}"#);
-    let server = Server::bind("127.0.0.1:0", config)?;
-    let (url, stopper) = (format!("http://{}/mcp", server.address()), server.stopper());
     let (ended, sessions_end) = sync_channel(1);
-    let serving = thread::spawn(move || server.run(Tools { ended }));
+    let service = Server::new(config, Tools { ended }).http(HttpConfig::new()).map_err(io::Error::other)?;
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let (url, stopper) = (format!("http://{}/mcp", listener.local_addr()?), service.stopper());
+    let serving = thread::spawn(move || service.serve(listener));
 
     writeln!(out, "A server listens at {url}. An editor starts this program before it:\n\n    mcp-proxy {url}")?;
     let mut editor = Editor::start(&url, out)?;
@@ -97,7 +99,7 @@ impl<'o, W: Write> Editor<'o, W> {
     fn finish(mut self, sessions_end: &Receiver<CloseReason>) -> io::Result<()> {
         drop(self.input);
         let status = self.child.wait()?;
-        let end = match sessions_end.recv_timeout(PATIENCE) {
+        let end = match sessions_end.recv_timeout(SESSION_END_TIMEOUT) {
             Ok(CloseReason::Peer) => "the session was ended by DELETE",
             Ok(_) | Err(_) => "the session was not ended",
         };

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,9 +14,12 @@ use log::LevelFilter;
 use mcp_proto::escape_text;
 
 use crate::private_file::{self, Existing};
+use crate::secrets::Secrets;
 
 /// The maximum number of characters of a message; the rest is cut.
 const MAX_CHARS: usize = 4096;
+/// The characters at the beginning of a message that are searched for secrets.
+const SEARCHED_CHARS: usize = 64 * 1024;
 
 /// Bytes of lines that are queued. Further lines are dropped and counted.
 const QUEUE_BYTES: usize = 256 * 1024;
@@ -27,7 +30,8 @@ const STACK: usize = 256 * 1024;
 
 /// Sets up logging.
 ///
-/// Text from the peers can neither begin a new line nor send control sequences to the terminal (PX8).
+/// Text from the peers can neither begin a new line nor send control sequences to the terminal (PX8), and the secrets
+/// that [`Log::leave_out`] names are removed from it.
 ///
 /// Only this program's own lines are logged, because those of the HTTP library would contain URLs and headers.
 ///
@@ -40,13 +44,14 @@ pub(crate) fn init(level: LevelFilter, file: Option<&Path>) -> io::Result<Log> {
         None => Box::new(io::stderr()),
     };
     let log = Log::spawn(output)?;
+    let lines = log.clone();
     Builder::new()
         .filter_level(LevelFilter::Off)
         .filter_module("mcp_proxy", level)
         .filter_module("mcp_blocking", level)
-        .format(|out, record| {
+        .format(move |out, record| {
             let level = record.level().as_str().to_ascii_lowercase();
-            writeln!(out, "mcp-proxy: {level}: {}", escape_text(&record.args().to_string(), MAX_CHARS))
+            writeln!(out, "mcp-proxy: {level}: {}", lines.shown(&record.args().to_string()))
         })
         .target(Target::Pipe(Box::new(log.clone())))
         .init();
@@ -61,6 +66,8 @@ pub(crate) struct Log(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
+    /// Texts that no line may contain; none while the command line is being read.
+    secrets: OnceLock<Arc<Secrets>>,
 }
 
 #[derive(Default)]
@@ -87,6 +94,22 @@ impl Log {
             .stack_size(STACK)
             .spawn(move || write_lines(output, &shared))?;
         Ok(log)
+    }
+
+    /// Removes these texts from all further lines.
+    pub(crate) fn leave_out(&self, secrets: Arc<Secrets>) {
+        let _ = self.0.secrets.set(secrets);
+    }
+
+    /// The message as it is written: on one line, without secrets, and not in full if it is long.
+    fn shown(&self, message: &str) -> String {
+        // Searching a message of any length would take too long.
+        let start =
+            message.char_indices().nth(SEARCHED_CHARS).and_then(|(end, _)| message.get(..end)).unwrap_or(message);
+        match self.0.secrets.get() {
+            Some(secrets) => escape_text(&secrets.leave_out(start), MAX_CHARS),
+            None => escape_text(start, MAX_CHARS),
+        }
     }
 
     /// Waits until every line is written, but not longer than [`FLUSH_TIMEOUT`].
@@ -182,6 +205,22 @@ mod tests {
         assert_eq!(lines.next().unwrap().unwrap(), "next");
         log.flush();
     }
+
+    #[test]
+    fn defect_x3_a_line_is_short_and_has_no_secret() {
+        let log = Log(Arc::default());
+        assert_eq!(log.shown("a\nb token-4711"), "a\\nb token-4711");
+        let mut secrets = Secrets::default();
+        secrets.add("a test", "token-4711");
+        log.leave_out(Arc::new(secrets));
+        assert_eq!(log.shown("a\nb token-4711"), "a\\nb [secret]");
+        for length in [0, MAX_CHARS - 5, SEARCHED_CHARS - 1] {
+            let message = format!("{}ééé token-4711", "x".repeat(length));
+            let shown = log.shown(&message);
+            assert!(!shown.contains("4711") && shown.chars().count() <= MAX_CHARS + 1, "{length}: {shown}");
+        }
+    }
+
     #[test]
     fn lines_are_queued_up_to_a_number_of_bytes_and_none_before_their_count() {
         // No thread takes the lines.

@@ -18,13 +18,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use args::{Args, Command, Server, Settings};
 use clap::Parser;
 use log::Level;
-use mcp_blocking::{Observer, Proxy};
+use logging::Log;
+use mcp_blocking::{Observer, Proxy, ServerProcess};
 use mcp_proto::client::{CloseReason, Unavailable};
 use mcp_proto::relay::{Config, Event, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
 use record::Recorder;
 
-/// Exit code of a process that a second signal ended.
+/// Exit code of a process that a signal ended at once: the second one, or the first during `--check`.
 const INTERRUPTED: i32 = 130;
 /// Exit code of a process that did not end in time after a signal.
 const OVERDUE: i32 = 1;
@@ -36,7 +37,7 @@ fn main() -> ExitCode {
     let args = Args::parse();
     let log = logging::init(args.log_level.into(), args.log_file.as_deref())
         .unwrap_or_else(|error| Args::exit_with_usage(&format!("{}: {error}", log_option(&args))));
-    let outcome = run(&args);
+    let outcome = run(&args, &log);
     if let Err(error) = &outcome {
         log::error!("{error}");
     }
@@ -50,16 +51,42 @@ fn log_option(args: &Args) -> String {
 }
 
 /// Returns whether the command succeeded.
-fn run(args: &Args) -> io::Result<bool> {
+fn run(args: &Args, log: &Log) -> io::Result<bool> {
     if args.command == Some(Command::Demo) {
         return demo::run(&mut io::stdout().lock()).map(|()| true);
     }
     let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
+    log.leave_out(Arc::clone(&settings.secrets));
     if args.check {
-        let mut out = io::stdout().lock();
-        return check::check(settings, args.request_timeout, &mut out).and_then(|fine| out.flush().map(|()| fine));
+        return check(args, settings);
     }
     serve(args, settings)
+}
+
+/// Returns whether the server can be used.
+fn check(args: &Args, settings: Settings) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    let signals = Arc::new(AtomicUsize::new(0));
+    let outcome = check::check(settings, args.request_timeout, &mut out, &|server| exit_on_signal(server, &signals));
+    if signals.load(Ordering::SeqCst) > 0 {
+        // The thread that handles the signals is about to do the same.
+        std::process::exit(INTERRUPTED);
+    }
+    let fine = outcome?;
+    out.flush()?;
+    Ok(fine)
+}
+
+/// Makes a signal kill this server and end this process. Without a handler, the signal would end only this process,
+/// because the server has its own process group.
+fn exit_on_signal(server: ServerProcess, signals: &Arc<AtomicUsize>) -> io::Result<()> {
+    let count = Arc::clone(signals);
+    ctrlc::set_handler(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+        server.kill();
+        std::process::exit(INTERRUPTED);
+    })
+    .map_err(io::Error::other)
 }
 
 /// Returns whether the client or a signal ended the proxy, as opposed to the server.
@@ -184,6 +211,9 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
                 "{method} is not in effect at {server}, although the request for it was answered with a result: {reason}"
             ),
         ),
+        Event::Challenged(challenged) => {
+            (Level::Debug, format!("{server} demands authorization: it answered {}", challenged.status))
+        }
         Event::Failed(reason) => (Level::Warn, format!("a request failed: {}", reason.describe(server))),
         Event::NotPassed { method, error } => (Level::Info, format!("{method} was not passed on: {error}")),
         Event::Faulted { side, fault } => {

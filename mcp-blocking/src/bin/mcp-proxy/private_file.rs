@@ -31,7 +31,7 @@ pub(crate) fn open(path: &Path, existing: Existing) -> io::Result<File> {
     let file = options.open(path).map_err(in_words)?;
     let found = file.metadata()?;
     if existing == Existing::Append {
-        let_wait(&file)?;
+        set_blocking(&file)?;
     }
     if existing == Existing::Replace && found.is_file() {
         make_private(&file, &found)?;
@@ -56,7 +56,7 @@ fn without_links(options: &mut OpenOptions) {
 
 /// Makes writes block.
 #[cfg(unix)]
-fn let_wait(file: &File) -> io::Result<()> {
+fn set_blocking(file: &File) -> io::Result<()> {
     use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
     let flags = OFlag::from_bits_retain(fcntl(file, FcntlArg::F_GETFL)?);
@@ -65,7 +65,7 @@ fn let_wait(file: &File) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn let_wait(_: &File) -> io::Result<()> {
+fn set_blocking(_: &File) -> io::Result<()> {
     Ok(())
 }
 
@@ -163,7 +163,7 @@ mod tests {
         assert!(waits, "a line of the log waits for its reader");
         fs::remove_file(&path).unwrap();
         let writer = thread::spawn(move || log.write_all(b"waited").unwrap());
-        let_wait(&reader).unwrap();
+        set_blocking(&reader).unwrap();
         let mut text = Vec::new();
         reader.read_to_end(&mut text).unwrap();
         writer.join().unwrap();

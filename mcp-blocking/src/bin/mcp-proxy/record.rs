@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use mcp_proto::line::Decoder;
@@ -19,7 +20,7 @@ pub(crate) struct Recorder {
     started: Instant,
     from_client: Decoder,
     from_server: Decoder,
-    secrets: Secrets,
+    secrets: Arc<Secrets>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -49,7 +50,7 @@ impl Recorder {
     ///
     /// If the file cannot be written or made private, is a symbolic link, or is a pipe without a reader; or if a secret
     /// cannot be removed from the recording.
-    pub(crate) fn new(path: &Path, max_message: usize, secrets: Secrets) -> io::Result<Self> {
+    pub(crate) fn new(path: &Path, max_message: usize, secrets: Arc<Secrets>) -> io::Result<Self> {
         secrets.check().map_err(io::Error::other)?;
         let file = private_file::open(path, Existing::Replace)?;
         Ok(Self {
@@ -118,7 +119,7 @@ mod tests {
         let path = std::env::current_exe().unwrap().with_extension("record");
         let mut secrets = Secrets::default();
         secrets.add("a test", "token-4711");
-        let mut recorder = Recorder::new(&path, 20, secrets).unwrap();
+        let mut recorder = Recorder::new(&path, 20, Arc::new(secrets)).unwrap();
         recorder.client_sent(b"{\"a\":");
         recorder.server_sent(b"[1.0,\"token-4711\"]\nno JSON\n{");
         recorder.client_sent(b"1}\n");
@@ -151,7 +152,7 @@ mod tests {
         let path = std::env::current_exe().unwrap().with_extension("no-record");
         let mut secrets = Secrets::default();
         secrets.add("a test", "short");
-        assert!(Recorder::new(&path, 20, secrets).is_err());
+        assert!(Recorder::new(&path, 20, Arc::new(secrets)).is_err());
         assert!(!path.exists());
     }
 }

@@ -1,10 +1,13 @@
-//! The values that a recording must not contain: those from the environment or from headers.
+//! The values that a recording, the log and the output of `--check` must not contain: those from the environment or
+//! from headers.
 
+use std::io::{self, Write};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// The text that replaces a secret.
 const PLACEHOLDER: &str = "[secret]";
-/// The minimum length of a secret. Shorter texts occur by chance, and replacing them would make a recording unreadable.
+/// The minimum length of a secret. Shorter texts occur by chance, and replacing them would make the output unreadable.
 const MIN_CHARS: usize = 6;
 /// Tools often return JSON within a JSON string. This is how many levels of escapes are resolved.
 const LEVELS: usize = 3;
@@ -13,7 +16,7 @@ const VOCABULARY: &str = "jsonrpc method params result error message data protoc
                           serverInfo name version initialize notifications/initialized tools/call tools/list content \
                           arguments text inputSchema description properties object string required";
 
-/// Texts that are removed from a recording, in all spellings that JSON allows.
+/// Texts that are removed from the output, in all spellings that JSON allows.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets {
     found: Vec<Secret>,
@@ -50,21 +53,22 @@ impl Secrets {
             let length = value.chars().count();
             if length < MIN_CHARS {
                 return Err(format!(
-                    "the value of {source} has {length} characters, and a text of fewer than {MIN_CHARS} cannot be kept \
-                     out of a record without destroying it; record without it or with a longer value"
+                    "the value of {source} has {length} characters, and a text of fewer than {MIN_CHARS} cannot be \
+                     removed from the recording without making it unreadable; record without it or with a longer value"
                 ));
             }
             if VOCABULARY.split(' ').any(|word| word.contains(value.as_str())) {
                 return Err(format!(
-                    "the value of {source} is a word of the protocol, and cannot be kept out of a record without \
-                     destroying it; record without it or with another value"
+                    "the value of {source} is a word of the protocol, and cannot be removed from the recording without \
+                     making it unreadable; record without it or with another value"
                 ));
             }
         }
         Ok(())
     }
 
-    /// Replaces each secret in the text by a placeholder, including those that are spelled with JSON escapes.
+    /// Replaces each secret in the text by a placeholder, including those that are spelled with JSON escapes. Values
+    /// that are too short to be found reliably stay; [`Secrets::check`] reports them.
     pub(crate) fn leave_out(&self, text: &str) -> String {
         let mut level = Decoded::plain(text);
         let mut ranges = self.find(&level);
@@ -79,7 +83,37 @@ impl Secrets {
     }
 
     fn find(&self, text: &Decoded) -> Vec<Range<usize>> {
-        self.found.iter().flat_map(|secret| text.find(&secret.value)).collect()
+        let long = self.found.iter().filter(|secret| secret.value.chars().count() >= MIN_CHARS);
+        long.flat_map(|secret| text.find(&secret.value)).collect()
+    }
+}
+
+/// Writes lines without the secrets. A line is written once it is complete.
+pub(crate) struct WithoutSecrets<W> {
+    out: W,
+    secrets: Arc<Secrets>,
+    line: Vec<u8>,
+}
+
+impl<W: Write> WithoutSecrets<W> {
+    pub(crate) fn new(out: W, secrets: Arc<Secrets>) -> Self {
+        Self { out, secrets, line: Vec::new() }
+    }
+}
+
+impl<W: Write> Write for WithoutSecrets<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.line.extend_from_slice(bytes);
+        if let Some(end) = self.line.iter().rposition(|byte| *byte == b'\n') {
+            let rest = self.line.split_off(end + 1);
+            let lines = std::mem::replace(&mut self.line, rest);
+            self.out.write_all(self.secrets.leave_out(&String::from_utf8_lossy(&lines)).as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 }
 
@@ -233,6 +267,16 @@ mod tests {
             format!("{:?}", secrets(&["123456", "123456"])),
             "Secrets { found: [Secret { source: \"a test\", .. }] }"
         );
+    }
+
+    #[test]
+    fn defect_x3_lines_are_written_whole_and_without_secrets() {
+        let secrets = Arc::new(secrets(&["token-4711", "short"]));
+        let mut out = WithoutSecrets::new(Vec::new(), secrets);
+        for part in ["a tok", "en-4711 ", "b\nc token-47", "11 short\n", "d\n"] {
+            out.write_all(part.as_bytes()).unwrap();
+        }
+        assert_eq!(String::from_utf8(out.out).unwrap(), "a [secret] b\nc [secret] short\nd\n");
     }
 
     #[test]

@@ -219,7 +219,7 @@ fn inputs_beyond_a_limit_wait_for_the_thread_that_holds_the_relay() {
     let mut state = proxy_loop.shared.state();
     proxy_loop.shared.try_send(Input::Client(Happened::Written));
     assert_eq!(proxy_loop.shared.inputs().len(), 1);
-    assert!(!proxy_loop.shared.hand_over(&mut state) && proxy_loop.shared.inputs().is_empty());
+    assert!(!proxy_loop.shared.pass_queued_input(&mut state) && proxy_loop.shared.inputs().is_empty());
     let count = Arc::clone(&handed_in);
     let sending = thread::spawn(move || {
         (0..INBOX + 2)

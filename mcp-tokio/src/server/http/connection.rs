@@ -22,7 +22,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_io_timeout::TimeoutStream;
 
-use super::body::Watched;
+use super::pieces::Watched;
 use super::{HttpBody, HttpService};
 
 /// How long a client may take to read the bytes of one write.
@@ -146,10 +146,11 @@ pub(super) async fn serve(
         loop {
             let stage = *activity.stage();
             let body = activity.body().clone();
-            let deadline = match stage {
-                Stage::Idle(since) => Some(since + timeouts.idle),
-                Stage::Head(since) => Some(since + timeouts.head),
-                Stage::Answering | Stage::Flushing => None,
+            // A time that is too large for the clock is no limit.
+            let (deadline, is_answering) = match stage {
+                Stage::Idle(since) => (since.checked_add(timeouts.idle), false),
+                Stage::Head(since) => (since.checked_add(timeouts.head), false),
+                Stage::Answering | Stage::Flushing => (None, true),
             };
             tokio::select! {
                 ended = connection.as_mut() => {
@@ -167,7 +168,7 @@ pub(super) async fn serve(
                     Stage::Idle(_) | Stage::Answering | Stage::Flushing => return,
                 },
                 // hyper does not detect the end of the input behind a pipelined request (B14).
-                _ = tick.tick(), if deadline.is_none() => if is_read_closed(&stream).await { return },
+                _ = tick.tick(), if is_answering => if is_read_closed(&stream).await { return },
                 () = super::until_closed(&mut is_closed), if !is_closing => {
                     is_closing = true;
                     connection.as_mut().graceful_shutdown();

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::request::Parts;
+use mcp_proto::auth::Challenge;
 use mcp_proto::server::{ExchangeKey, Http, HttpAction, PeerKey, Principal, RequestInfo, Server};
 use mcp_proto::{Instant, Output};
 use tokio::sync::{mpsc, oneshot};
 
-use super::body::{Pieces, Unread, is_small, stream, whole};
+use super::pieces::{Pieces, Unread, is_small, stream, whole};
 use crate::clock::{Alarm, now};
 use crate::server::commands::{Command, FinalCommand};
 use crate::server::requests::{Accepted, Commands, Requests};
@@ -33,6 +34,8 @@ pub(super) enum Input {
     },
     /// More of the body of a request.
     Body { arrived: Arrived, body: Bytes, is_last: bool },
+    /// A listener will accept up to this many connections.
+    Listening { max_connections: usize },
     /// Closes the server. The sender is used when all requests were answered.
     Close(oneshot::Sender<()>),
 }
@@ -40,7 +43,7 @@ pub(super) enum Input {
 /// The origin of a request.
 #[derive(Debug)]
 pub(super) struct From {
-    pub(super) principal: Option<Principal>,
+    pub(super) authentication: Result<Option<Principal>, Challenge>,
     pub(super) peer: Option<PeerKey>,
     pub(super) is_routed: bool,
 }
@@ -142,7 +145,7 @@ impl Driver {
                     Some(input) => Wakeup::Input(input),
                     None => break,
                 },
-                Some(last) = commands.last.recv() => Wakeup::FinalCommand(last),
+                Some(command) = commands.final_commands.recv() => Wakeup::FinalCommand(command),
                 Some(command) = commands.commands.recv() => Wakeup::Command(command),
                 Some(arrived) = disconnects.recv() => Wakeup::Disconnected(arrived),
                 () = alarm.wait(due) => Wakeup::Nothing,
@@ -159,7 +162,7 @@ impl Driver {
         self.report_written(now);
         match wakeup {
             Wakeup::Input(input) => self.on_input(input, now),
-            Wakeup::FinalCommand(last) => self.requests.on_last(last, &mut self.machine, now),
+            Wakeup::FinalCommand(command) => self.requests.on_final_command(command, &mut self.machine, now),
             Wakeup::Command(command) => {
                 let accepted = self.requests.on_command(command, &mut self.machine, now);
                 self.settle(now);
@@ -186,8 +189,9 @@ impl Driver {
                     tracing::error!(%error, "the system has no random bytes");
                     return;
                 }
-                let From { principal, peer, is_routed } = from;
-                let arrival = RequestInfo { principal, peer, is_routed, nonce };
+                let mut arrival = RequestInfo::new(nonce);
+                arrival.authentication = from.authentication;
+                (arrival.peer, arrival.is_routed) = (from.peer, from.is_routed);
                 let exchange = self.machine.handle_request(*head, arrival, now);
                 self.exchanges.insert(arrived, exchange);
                 self.responses.insert(exchange, (arrived, Response::Awaited(reply)));
@@ -197,6 +201,7 @@ impl Driver {
                 self.accepts.remove(&exchange);
             }
             Input::Body { arrived, body, is_last } => self.feed(arrived, &body, is_last, now),
+            Input::Listening { max_connections } => self.machine.limit_to_connections(max_connections),
             Input::Close(done) => {
                 self.machine.close(now);
                 self.settle(now);
@@ -390,7 +395,7 @@ mod tests {
             let body = ::mcp_testkit::http_exchange::modern("1", "tools/call", &format!(r#""name":"{tool}","#));
             let (first, rest) = body.split_at(10);
             let (accept, _) = oneshot::channel();
-            let from = From { principal: None, peer: Some(PeerKey::new(&[1])), is_routed: false };
+            let from = From { authentication: Ok(None), peer: Some(PeerKey::new(&[1])), is_routed: false };
             let arrived = Arrived(number);
             let body = Bytes::copy_from_slice(first.as_bytes());
             let input = Input::Request { arrived, head: Box::new(head), from, body, is_whole: false, accept, reply };
@@ -403,7 +408,7 @@ mod tests {
         /// Carries out one command of a handler.
         async fn turn(&mut self) {
             let wakeup = tokio::select! {
-                Some(last) = self.commands.last.recv() => Wakeup::FinalCommand(last),
+                Some(command) = self.commands.final_commands.recv() => Wakeup::FinalCommand(command),
                 Some(command) = self.commands.commands.recv() => Wakeup::Command(command),
             };
             self.driver.turn(wakeup, now());

@@ -20,19 +20,19 @@ const MOST: usize = 4;
 ///
 /// Without it, `ureq` resolves a name for every request, even while a connection to it is open.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Names {
+pub(super) struct AddressCache {
     known: Arc<Mutex<BTreeMap<String, (Instant, ResolvedSocketAddrs)>>>,
     system: Arc<DefaultResolver>,
 }
 
-impl Names {
+impl AddressCache {
     /// Clears the cache, because connecting failed.
     pub(super) fn forget(&self) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
-impl Resolver for Names {
+impl Resolver for AddressCache {
     fn resolve(&self, uri: &Uri, config: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         let name = format!("{}://{}", uri.scheme_str().unwrap_or_default(), uri.authority().map_or("", |a| a.as_str()));
         let now = Instant::now();
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     /// The address that the resolver returns for a server of this authority.
-    fn resolved(names: &Names, authority: &str) -> SocketAddr {
+    fn resolved(cache: &AddressCache, authority: &str) -> SocketAddr {
         let uri = format!("http://{authority}/mcp").parse().unwrap();
         let timeout = NextTimeout {
             after: Duration::from_secs(60).into(),
@@ -68,41 +68,41 @@ mod tests {
             per_read: None,
             per_write: None,
         };
-        names.resolve(&uri, Agent::new_with_defaults().config(), timeout).unwrap()[0]
+        cache.resolve(&uri, Agent::new_with_defaults().config(), timeout).unwrap()[0]
     }
 
     #[test]
     fn an_address_is_known_for_some_time_or_until_it_does_not_answer() {
-        let names = Names::default();
+        let cache = AddressCache::default();
         let (first, second) = ("127.0.0.1:1", "127.0.0.2:2");
-        assert_eq!(resolved(&names, first).to_string(), first);
+        assert_eq!(resolved(&cache, first).to_string(), first);
         // Caches another address, as if the server had been there.
         let elsewhere = |since| {
             let mut addresses = DefaultResolver::default().empty();
             addresses.push(second.parse().unwrap());
-            names.known.lock().unwrap().insert(format!("http://{first}"), (since, addresses));
+            cache.known.lock().unwrap().insert(format!("http://{first}"), (since, addresses));
         };
         let now = Instant::now();
         elsewhere(now);
-        assert_eq!(resolved(&names, first).to_string(), second, "it is not looked up again");
-        names.forget();
-        assert_eq!(resolved(&names, first).to_string(), first);
+        assert_eq!(resolved(&cache, first).to_string(), second, "it is not looked up again");
+        cache.forget();
+        assert_eq!(resolved(&cache, first).to_string(), first);
         elsewhere(now.checked_sub(GOOD_FOR).unwrap());
-        assert_eq!(resolved(&names, first).to_string(), first);
-        assert_eq!(resolved(&names, first).to_string(), first);
+        assert_eq!(resolved(&cache, first).to_string(), first);
+        assert_eq!(resolved(&cache, first).to_string(), first);
     }
 
     #[test]
     fn few_addresses_are_known() {
-        let names = Names::default();
-        let known = || names.known.lock().unwrap().len();
+        let cache = AddressCache::default();
+        let known = || cache.known.lock().unwrap().len();
         for port in 1..=MOST {
-            resolved(&names, &format!("127.0.0.1:{port}"));
+            resolved(&cache, &format!("127.0.0.1:{port}"));
             assert_eq!(known(), port);
         }
-        resolved(&names, "127.0.0.1:1");
+        resolved(&cache, "127.0.0.1:1");
         assert_eq!(known(), MOST);
-        resolved(&names, "127.0.0.1:9");
+        resolved(&cache, "127.0.0.1:9");
         assert_eq!(known(), 1);
     }
 }

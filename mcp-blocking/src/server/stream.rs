@@ -1,31 +1,34 @@
-//! A blocking server on a byte stream, such as stdin and stdout.
+//! A server on a byte stream, such as stdin and stdout.
 
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use mcp_proto::client::CloseReason;
+use mcp_proto::driver::not_read;
 use mcp_proto::machine::{ClientStream, HandleBytes, Machine};
 use mcp_proto::server::{Config, Server};
-use mcp_proto::{Instant, Stdio, StdioAction};
+use mcp_proto::{Instant, Stdio, StdioAction, UsageError};
 
-use super::commands::{Command, Commands, Input};
+use super::commands::{Commands, Input, ROOM};
 use super::driver::{Driver, Io};
 use super::handlers::Handlers;
-use super::{FLUSH_TIMEOUT, ServerPublisher, Service, unusable};
+use super::{FLUSH_TIMEOUT, INPUTS, MAX_HANDLERS, ServerPublisher, ServerStopper, Service};
 use crate::backpressure::Backpressure;
 use crate::clock;
 use crate::inbox::Inbox;
-use crate::stdio::{Happened, Unknown, Writer, spawn_reader};
+use crate::stdio::{Happened, MayBlock, Writer, spawn_reader};
 
-/// A server for one client on a byte stream, in every revision that the configuration allows.
+/// A server of one client on a byte stream, made by [`Server::stream`](super::Server::stream). It serves every revision
+/// that the configuration allows.
 ///
 /// One thread owns the machine, two read and write, and requests are handled on a pool of threads.
 ///
 /// # Example: a tool for an editor that starts this program
 ///
 /// ```no_run
-/// use mcp_blocking::{Incoming, StdioServer};
+/// use mcp_blocking::{Incoming, Server};
 /// use mcp_proto::server::Config;
 /// use mcp_proto::{ErrorObject, Json};
 ///
@@ -39,88 +42,89 @@ use crate::stdio::{Happened, Unknown, Writer, spawn_reader};
 /// }
 ///
 /// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
-/// StdioServer::new(config).run(serve)?;
+/// let mut service = Server::new(config, serve).stream()?;
+/// service.max_handlers = 4;
+/// service.serve_stdio()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
-pub struct StdioServer {
-    config: Config,
-    /// The maximum number of threads on which requests are handled. Default 32.
+pub struct StreamService {
+    machine: Server<Stdio>,
+    /// Publishers check changes against it until the server runs.
+    config: Arc<Config>,
+    service: Arc<dyn Service>,
+    /// The maximum number of threads on which requests are handled. A handler that waits until its client has read more
+    /// occupies one. Default 32.
     pub max_handlers: usize,
     inbox: SyncSender<Input<Happened>>,
     inputs: Receiver<Input<Happened>>,
+    stopper: ServerStopper,
 }
 
-/// Stops a server on a byte stream from another thread.
-#[derive(Debug, Clone)]
-pub struct StdioServerStopper {
-    commands: Commands,
-}
-
-impl StdioServer {
-    /// Creates a server that does not run yet.
-    #[must_use]
-    pub fn new(config: Config) -> Self {
-        let (inbox, inputs) = sync_channel(256);
-        Self { config, max_handlers: 32, inbox, inputs }
+impl StreamService {
+    pub(super) fn new(config: Config, service: Arc<dyn Service>) -> Result<Self, UsageError> {
+        let machine = Server::new(Stdio::new(), config.clone())?;
+        let (inbox, inputs) = sync_channel(INPUTS);
+        let stopper = ServerStopper::new(Commands::to(inbox.clone()));
+        let config = Arc::new(config);
+        Ok(Self { machine, config, service, max_handlers: MAX_HANDLERS, inbox, inputs, stopper })
     }
 
     /// Returns a handle that publishes changes to the client while the server runs.
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
-        ServerPublisher { commands: Commands::to(self.inbox.clone()) }
+        ServerPublisher::of_unserved(Commands::to(self.inbox.clone()), &self.config)
     }
 
     /// Returns a handle that stops the server.
     #[must_use]
-    pub fn stopper(&self) -> StdioServerStopper {
-        StdioServerStopper { commands: Commands::to(self.inbox.clone()) }
+    pub fn stopper(&self) -> ServerStopper {
+        self.stopper.clone()
     }
 
     /// Serves the process that started this one over stdin and stdout, until stdin is closed or the server is stopped.
     /// Nothing else may be written to stdout meanwhile (ST-04).
     ///
-    /// Returns why the connection has ended. After the end of stdin, pending requests have [`Config::drain_timeout`] to
-    /// be answered, by default 5 s; then the client has 5 s to read the last messages.
-    ///
     /// # Errors
     ///
-    /// If the configuration is invalid, if a thread could not be started, or if the client does not read the last
-    /// messages in time.
-    pub fn run(self, service: impl Service) -> io::Result<CloseReason> {
-        self.run_on(io::stdin(), io::stdout(), service)
+    /// As for [`StreamService::serve`].
+    pub fn serve_stdio(self) -> io::Result<CloseReason> {
+        self.serve(io::stdin(), io::stdout())
     }
 
-    /// Like [`StdioServer::run`], on another pair of byte streams. Reading and writing may block; each has its own
-    /// thread.
+    /// Serves one client on a pair of byte streams, until `read` ends or the server is stopped. Reading and writing may
+    /// block; each has its own thread.
+    ///
+    /// Returns why the connection has ended. After the end of the input, pending requests have
+    /// [`Config::drain_timeout`] to be answered, by default 5 s; then the client has 5 s to read the last messages.
     ///
     /// # Errors
     ///
-    /// As for [`StdioServer::run`].
-    pub fn run_on(
+    /// [`io::ErrorKind::InvalidInput`] if [`StreamService::max_handlers`] is 0. If a thread could not be started, or if
+    /// the client does not read the last messages in time.
+    pub fn serve(
         self,
-        input: impl Read + Send + 'static,
-        output: impl Write + Send + 'static,
-        service: impl Service,
+        read: impl Read + Send + 'static,
+        write: impl Write + Send + 'static,
     ) -> io::Result<CloseReason> {
-        let Self { config, max_handlers, inbox, inputs } = self;
-        let machine = Server::new(Stdio::new(), config).map_err(unusable)?;
+        let Self { machine, config, service, max_handlers, inbox, inputs, .. } = self;
+        let handlers = Handlers::new(max_handlers)?;
         let shared: Arc<dyn Inbox<_>> = Arc::new(inbox.clone());
         let backpressure = Arc::new(Backpressure::new());
-        let writer = Writer::spawn(Unknown(output), Arc::clone(&shared), Input::Arrived)?;
-        spawn_reader(input, shared, Arc::clone(&backpressure), Input::Arrived)?;
-        let io = StdioIo { writer, backpressure };
-        let driver = Driver::new(machine, io, Commands::to(inbox), Handlers::new(max_handlers), Arc::new(service));
+        let writer = Writer::spawn(MayBlock(write), Arc::clone(&shared), Input::Arrived)?;
+        spawn_reader(read, shared, Arc::clone(&backpressure), Input::Arrived)?;
+        let io = StdioIo { writer, backpressure, is_awaited: false };
+        // From this time on, publishers send changes to the driver.
+        drop(config);
+        let driver = Driver::new(machine, io, Commands::to(inbox), handlers, service);
         let (io, reason) = driver.run(&inputs);
         flush(&io.writer, &inputs)?;
         Ok(reason.unwrap_or(CloseReason::Local))
     }
 }
 
-impl StdioServerStopper {
-    /// Stops the server: pending requests are answered with an error; then [`StdioServer::run`] returns.
-    pub fn stop(&self) {
-        let _ = self.commands.send(Command::Stop);
+impl fmt::Debug for StreamService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamService").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
@@ -131,8 +135,7 @@ fn flush(writer: &Writer, inputs: &Receiver<Input<Happened>>) -> io::Result<()> 
     while !writer.is_done() {
         let left = until - clock::now();
         if left.is_zero() {
-            let text = format!("the client does not read: {} bytes were not written to it", writer.waiting());
-            return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+            return Err(not_read(writer.waiting()));
         }
         // The writer reports its end.
         let _ = inputs.recv_timeout(left);
@@ -145,10 +148,13 @@ struct StdioIo {
     writer: Writer,
     /// Closed while the machine has no room for more input.
     backpressure: Arc<Backpressure>,
+    /// A handler waits until more is written.
+    is_awaited: bool,
 }
 
 impl<M: HandleBytes<ClientStream> + Machine<Action = StdioAction>> Io<M> for StdioIo {
     type Arrived = Happened;
+    type Outlet = ();
 
     const ENDS_WITH_SESSION: bool = true;
 
@@ -175,10 +181,21 @@ impl<M: HandleBytes<ClientStream> + Machine<Action = StdioAction>> Io<M> for Std
         machine.handle_written(ClientStream, self.writer.take_written(), now);
     }
 
+    fn take_behind(&mut self) -> Option<()> {
+        (self.writer.waiting() >= ROOM).then_some(())
+    }
+
+    fn has_room(&mut self, (): ()) -> bool {
+        let has_room = self.writer.waiting() < ROOM;
+        self.is_awaited |= !has_room;
+        has_room
+    }
+
     fn may_wait(&mut self, machine: &M) -> bool {
         let wants_input = machine.wants_bytes(ClientStream);
         self.backpressure.set(wants_input);
-        wants_input || self.writer.wake_when_written()
+        let must_wake = std::mem::take(&mut self.is_awaited) || !wants_input;
+        !must_wake || self.writer.wake_when_written()
     }
 }
 
@@ -200,7 +217,7 @@ mod tests {
     struct Served {
         client: UnixStream,
         lines: BufReader<UnixStream>,
-        stopper: StdioServerStopper,
+        stopper: ServerStopper,
         thread: JoinHandle<io::Result<CloseReason>>,
     }
 
@@ -212,11 +229,11 @@ mod tests {
         fn start_with(change: impl FnOnce(&mut Config), service: impl Service) -> Self {
             let mut config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
             change(&mut config);
-            let server = StdioServer::new(config);
+            let server = crate::Server::new(config, service).stream().unwrap();
             let (client, end) = UnixStream::pair().unwrap();
             client.set_read_timeout(Some(LONG)).unwrap();
             let (lines, stopper) = (BufReader::new(client.try_clone().unwrap()), server.stopper());
-            let thread = thread::spawn(move || server.run_on(end.try_clone().unwrap(), end, service));
+            let thread = thread::spawn(move || server.serve(end.try_clone().unwrap(), end));
             Self { client, lines, stopper, thread }
         }
 
@@ -283,6 +300,60 @@ mod tests {
         // Every ping that was written is answered, once the client reads.
         for _ in 0..written / ping.len() {
             assert_eq!(served.line(), result("2", "{}"));
+        }
+    }
+
+    /// More than the machine keeps for a client that does not read.
+    #[test]
+    fn fr14_a_handler_waits_for_a_client_that_reads_slowly() {
+        const STEPS: u32 = 640;
+        let mut served = Served::start(|incoming: &Incoming| {
+            let text = "x".repeat(100_000);
+            for step in 1..=STEPS {
+                let message = Some(text.as_str().into());
+                incoming.progress(mcp_proto::server::Progress { progress: step.into(), total: None, message });
+            }
+            Ok(Json::empty_object())
+        });
+        served.write(&initialize("1", "2025-11-25"));
+        served.line();
+        served.write(INITIALIZED);
+        served.write(&request("2", "tools/call", r#"{"_meta":{"progressToken":1}}"#));
+        thread::sleep(std::time::Duration::from_millis(500));
+        for step in 1..=STEPS {
+            assert!(served.line().contains(&format!(r#""progress":{step}"#)), "{step}");
+            thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert_eq!(served.line(), result("2", "{}"));
+    }
+
+    /// A handler that waits continues when its request is cancelled, and when the connection ends.
+    #[test]
+    fn fr14_a_handler_does_not_wait_for_a_client_that_has_cancelled_or_gone() {
+        for is_cancelled in [true, false] {
+            let (report, reported) = std::sync::mpsc::channel();
+            let report = std::sync::Mutex::new(report);
+            let mut served = Served::start(move |incoming: &Incoming| {
+                let params = Json::from_serialize(&["x".repeat(1 << 20)]).unwrap();
+                let large = Json::empty_object().with_member("data", &params);
+                let outcome = incoming.notify(mcp_proto::Notification::with_params("notifications/x", large));
+                report.lock().unwrap().send(outcome).unwrap();
+                Ok(Json::empty_object())
+            });
+            served.write(&initialize("1", "2025-11-25"));
+            served.line();
+            served.write(INITIALIZED);
+            served.write(&request("2", "tools/call", "{}"));
+            thread::sleep(std::time::Duration::from_millis(200));
+            assert!(reported.try_recv().is_err(), "it waits");
+            if is_cancelled {
+                let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
+                served.write(cancelled);
+            } else {
+                served.client.shutdown(std::net::Shutdown::Both).unwrap();
+            }
+            assert_eq!(reported.recv_timeout(LONG), Ok(Ok(())));
+            served.client.shutdown(std::net::Shutdown::Both).unwrap();
         }
     }
 

@@ -1,0 +1,40 @@
+//! The application's check of the credentials of requests.
+
+use std::fmt;
+use std::sync::Arc;
+
+use http::request::Parts;
+use mcp_proto::auth::Challenge;
+use mcp_proto::server::Principal;
+
+type Checked = Result<Option<Principal>, Challenge>;
+type Check = dyn Fn(&Parts) -> Checked + Send + Sync;
+
+/// The application's check, or none if the server demands no authentication.
+#[derive(Clone, Default)]
+pub(super) struct Authenticate(Option<Arc<Check>>);
+
+impl Authenticate {
+    pub(super) fn new<P>(check: impl Fn(&Parts) -> Result<P, Challenge> + Send + Sync + 'static) -> Self
+    where
+        P: Into<Option<Principal>>,
+    {
+        Self(Some(Arc::new(move |head| check(head).map(Into::into))))
+    }
+
+    pub(super) fn check(&self, head: &Parts) -> Checked {
+        self.0.as_ref().map_or(Ok(None), |check| check(head))
+    }
+
+    /// The stack that the thread of a connection needs, in bytes.
+    pub(super) const fn stack(&self) -> usize {
+        // A check may make a request over TLS.
+        if self.0.is_some() { 2 * 1024 * 1024 } else { 256 * 1024 }
+    }
+}
+
+impl fmt::Debug for Authenticate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Authenticate" } else { "None" })
+    }
+}

@@ -1,0 +1,229 @@
+//! Signing in: the thread that drives the machine of `mcp_proto::auth`.
+
+mod file_store;
+mod listener;
+mod store;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+use std::{fmt, io, thread};
+
+use mcp_proto::Output;
+use mcp_proto::auth::{Action, Authorizer, Cause, Config, Event, Lock, Seed};
+
+use self::listener::Listener;
+use crate::clock::{now, unix_time};
+use crate::http_client::{HttpOptions, fetch};
+
+pub use file_store::FileStore;
+pub use store::{MemoryStore, Store};
+
+/// How often a lock that is taken is tried again, and the open port is looked at.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The inputs that may wait for the thread.
+const INBOX: usize = 64;
+
+/// Shows a URL to a person, in a browser or elsewhere.
+type OpenUrl = Box<dyn FnMut(&str) + Send>;
+
+/// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
+pub struct Authorization {
+    config: Config,
+    store: Box<dyn Store>,
+    open_url: OpenUrl,
+}
+
+impl Authorization {
+    /// Signs in to the server with this URL, as an application with this name. Tokens are kept in memory, and URLs for
+    /// people are logged, until [`Authorization::store`] and [`Authorization::open_url`] set something better.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`](crate::Error::Usage) if the URL cannot be used.
+    pub fn new(server: &str, client_name: &str) -> Result<Self, crate::Error> {
+        let config = Config::new(server, client_name)?;
+        let open_url = |url: &str| log::warn!("open this URL in a browser to sign in: {url}");
+        Ok(Self { config, store: Box::new(MemoryStore::new()), open_url: Box::new(open_url) })
+    }
+
+    /// Sets where tokens are kept.
+    #[must_use]
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Box::new(store);
+        self
+    }
+
+    /// Sets how a URL is opened in the person's browser. The function is called on the thread that serves the redirect,
+    /// so it must not wait for the sign-in; it must not pass the URL to a shell.
+    #[must_use]
+    pub fn open_url(mut self, open_url: impl FnMut(&str) + Send + 'static) -> Self {
+        self.open_url = Box::new(open_url);
+        self
+    }
+
+    /// Changes the configuration of the machine, for settings without a method of their own.
+    #[must_use]
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    pub(crate) fn start(self, options: HttpOptions, report: impl FnMut(Event) + Send + 'static) -> io::Result<SignIn> {
+        let (inbox, inputs) = sync_channel(INBOX);
+        let driver = Driver {
+            key: self.config.store_key(),
+            authorizer: Authorizer::new(self.config),
+            options,
+            store: self.store,
+            open_url: self.open_url,
+            report: Box::new(report),
+            listener: None,
+            awaited: None,
+        };
+        thread::Builder::new().name("mcp-sign-in".to_owned()).spawn(move || driver.run(&inputs))?;
+        Ok(SignIn { inbox })
+    }
+}
+
+impl fmt::Debug for Authorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorization").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// A running sign-in: a thread with a machine. Dropping it gives up a flow that runs.
+pub(crate) struct SignIn {
+    inbox: SyncSender<Input>,
+}
+
+impl fmt::Debug for SignIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignIn").finish_non_exhaustive()
+    }
+}
+
+/// What the thread is told.
+enum Input {
+    Begin(Cause),
+}
+
+impl SignIn {
+    /// A token is needed. Without effect while a flow runs.
+    pub(crate) fn begin(&self, cause: Cause) {
+        // A full queue means that the thread has enough causes already.
+        let _ = self.inbox.try_send(Input::Begin(cause));
+    }
+}
+
+struct Driver {
+    key: String,
+    authorizer: Authorizer,
+    options: HttpOptions,
+    store: Box<dyn Store>,
+    open_url: OpenUrl,
+    report: Box<dyn FnMut(Event) + Send>,
+    listener: Option<Listener>,
+    /// The lock that another process has.
+    awaited: Option<Lock>,
+}
+
+impl Driver {
+    fn run(mut self, inputs: &Receiver<Input>) {
+        loop {
+            while let Some(output) = self.authorizer.poll_output() {
+                match output {
+                    Output::Action(action) => self.act(action),
+                    Output::Event(event) => (self.report)(event),
+                }
+            }
+            let due = self.authorizer.poll_timeout().map(|due| due.saturating_duration_since(now()));
+            let is_polling = self.awaited.is_some() || self.listener.is_some();
+            let wait = due.unwrap_or(Duration::from_secs(3600)).min(if is_polling { PAUSE } else { Duration::MAX });
+            match inputs.recv_timeout(wait) {
+                Ok(Input::Begin(cause)) => self.begin(cause),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.close(),
+            }
+            if let Some(lock) = self.awaited {
+                self.try_lock(lock);
+            }
+            if let Some(listener) = &self.listener {
+                listener.serve(|head| self.authorizer.handle_callback(head, now()));
+            }
+            self.authorizer.handle_timeout(now());
+        }
+    }
+
+    fn begin(&mut self, cause: Cause) {
+        let mut seed = [0; 32];
+        if let Err(error) = getrandom::fill(&mut seed) {
+            log::error!("cannot sign in: the operating system gives no random bytes: {error}");
+            return;
+        }
+        self.authorizer.begin(cause, Seed::new(seed), unix_time(), now());
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Fetch { fetch: key, request, reach, limit, timeout } => {
+                match fetch::fetch(&self.options, request, reach, limit, timeout) {
+                    Ok(response) => {
+                        let (head, body) = response.into_parts();
+                        self.authorizer.handle_response(key, &head, &body, now());
+                    }
+                    Err(reason) => self.authorizer.handle_failure(key, reason, now()),
+                }
+            }
+            Action::Lock(lock) => self.try_lock(lock),
+            Action::Unlock(lock) => {
+                if self.awaited == Some(lock) {
+                    self.awaited = None;
+                } else {
+                    self.store.unlock(&self.key, lock);
+                }
+            }
+            Action::Load => {
+                let stored = self.store.load(&self.key).unwrap_or_else(|error| {
+                    log::warn!("cannot read the stored tokens: {error}");
+                    None
+                });
+                self.authorizer.handle_loaded(stored.as_deref(), now());
+            }
+            Action::Store(record) => {
+                if let Err(error) = self.store.store(&self.key, record.reveal().as_bytes()) {
+                    log::warn!("cannot store the tokens, which are lost when this program ends: {error}");
+                }
+            }
+            Action::Listen { port } => {
+                self.listener = Listener::open(port).inspect_err(|error| log::debug!("cannot listen: {error}")).ok();
+                let port = self.listener.as_ref().and_then(|listener| listener.port().ok());
+                self.authorizer.handle_listening(port, now());
+            }
+            Action::Unlisten => self.listener = None,
+            Action::OpenBrowser { url } => (self.open_url)(&url),
+            other => log::error!("this version cannot carry out {other:?}"),
+        }
+    }
+
+    fn try_lock(&mut self, lock: Lock) {
+        let is_taken = self.store.try_lock(&self.key, lock).unwrap_or_else(|error| {
+            // Without locks, each process signs in by itself.
+            log::warn!("cannot lock the stored tokens: {error}");
+            true
+        });
+        self.awaited = (!is_taken).then_some(lock);
+        if is_taken {
+            self.authorizer.handle_locked(lock, now());
+        }
+    }
+
+    fn close(mut self) {
+        self.authorizer.close(now());
+        while let Some(output) = self.authorizer.poll_output() {
+            if let Output::Action(action @ (Action::Unlock(_) | Action::Unlisten)) = output {
+                self.act(action);
+            }
+        }
+    }
+}

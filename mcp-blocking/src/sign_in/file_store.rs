@@ -1,0 +1,233 @@
+//! A store in files, which only this user can read, with locks of the operating system (OA-G-01, OA-G-02).
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use fs4::FileExt;
+use mcp_proto::auth::Lock;
+
+use super::Store;
+
+/// The largest record that is read, in bytes.
+const MAX_RECORD: u64 = 1024 * 1024;
+
+/// A store in a directory: one file for each record, and one for each of its locks.
+///
+/// The directory is created when it is first needed, with mode 0700, and its files with mode 0600. A record is written to
+/// another file, which then replaces the earlier one. The operating system releases the locks of a process that ends.
+///
+/// # Example
+///
+/// ```
+/// use mcp_blocking::sign_in::{FileStore, Store};
+///
+/// # let directory = std::env::temp_dir().join(format!("mcp-blocking-doc-{}", std::process::id()));
+/// let mut store = FileStore::new(&directory);
+/// store.store("5a", b"record")?;
+/// assert_eq!(FileStore::new(&directory).load("5a")?, Some(b"record".to_vec()));
+/// # std::fs::remove_dir_all(directory)?;
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct FileStore {
+    directory: PathBuf,
+    locked: BTreeMap<(String, Lock), File>,
+}
+
+impl FileStore {
+    /// Uses this directory, which is not touched yet.
+    #[must_use]
+    pub fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), locked: BTreeMap::new() }
+    }
+
+    /// The path of a file of a key; the directory exists afterwards.
+    fn path(&self, key: &str, suffix: &str) -> io::Result<PathBuf> {
+        // A key is a name of a file, and never a path.
+        if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the key of a record consists of hexadecimal digits",
+            ));
+        }
+        create_private(&self.directory)?;
+        Ok(self.directory.join(format!("{key}{suffix}")))
+    }
+}
+
+impl Store for FileStore {
+    fn load(&mut self, key: &str) -> io::Result<Option<Vec<u8>>> {
+        let mut options = OpenOptions::new();
+        options.read(true);
+        without_links(&mut options);
+        let file = match options.open(self.path(key, ".json")?) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut record = Vec::new();
+        file.take(MAX_RECORD).read_to_end(&mut record)?;
+        Ok(Some(record))
+    }
+
+    fn store(&mut self, key: &str, record: &[u8]) -> io::Result<()> {
+        // The lock of the record is held: no other process writes to this file.
+        let (new, current) = (self.path(key, ".new")?, self.path(key, ".json")?);
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).truncate(true);
+        without_links(&mut options);
+        let mut file = options.open(&new)?;
+        file.write_all(record)?;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(&new, &current)?;
+        sync_directory(&self.directory)
+    }
+
+    fn try_lock(&mut self, key: &str, lock: Lock) -> io::Result<bool> {
+        let suffix = match lock {
+            Lock::SignIn => ".sign-in",
+            Lock::Record => ".lock",
+            other => return Err(io::Error::other(format!("this version has no lock {other:?}"))),
+        };
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).truncate(false);
+        without_links(&mut options);
+        let file = options.open(self.path(key, suffix)?)?;
+        let is_taken = match FileExt::try_lock(&file) {
+            Ok(()) => true,
+            Err(fs4::TryLockError::WouldBlock) => false,
+            Err(fs4::TryLockError::Error(error)) => return Err(error),
+        };
+        if is_taken {
+            self.locked.insert((key.to_owned(), lock), file);
+        }
+        Ok(is_taken)
+    }
+
+    fn unlock(&mut self, key: &str, lock: Lock) {
+        // Closing the file releases its lock. The file stays: another process may wait for a lock of it.
+        self.locked.remove(&(key.to_owned(), lock));
+    }
+}
+
+#[cfg(unix)]
+fn create_private(directory: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+
+    match directory.metadata() {
+        Ok(found) if found.permissions().mode().trailing_zeros() >= 6 => Ok(()),
+        // It is ours alone: whatever created it with other permissions.
+        Ok(_) => fs::set_permissions(directory, fs::Permissions::from_mode(0o700)),
+        Err(_) => DirBuilder::new().recursive(true).mode(0o700).create(directory),
+    }
+}
+
+#[cfg(not(unix))]
+fn create_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).create(directory)
+}
+
+/// Opens no symbolic links, which could lead to files of others, and creates files that only this user can read.
+#[cfg(unix)]
+fn without_links(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt;
+
+    options.mode(0o600).custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits());
+}
+
+#[cfg(not(unix))]
+fn without_links(_options: &mut OpenOptions) {}
+
+/// After a crash, the new name is there.
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync_directory(_directory: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Directory(PathBuf);
+
+    impl Directory {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("mcp-blocking-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            Self(path)
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_record_is_replaced_as_a_whole() {
+        let directory = Directory::new("record");
+        let mut store = FileStore::new(&directory.0.join("a/b"));
+        assert_eq!(store.load("5a").unwrap(), None);
+        for record in [&b"a long record"[..], b"short", b""] {
+            store.store("5a", record).unwrap();
+            assert_eq!(store.load("5a").unwrap().as_deref(), Some(record));
+        }
+        assert_eq!(store.load("5b").unwrap(), None);
+        for key in ["", "../5a", "5a/..", "5a.json"] {
+            assert!(store.load(key).is_err() && store.store(key, b"").is_err(), "{key}");
+        }
+    }
+
+    #[test]
+    fn oa_g_02_a_lock_belongs_to_one_and_ends_with_it() {
+        let directory = Directory::new("locks");
+        let (mut first, mut second) = (FileStore::new(&directory.0), FileStore::new(&directory.0));
+        assert!(first.try_lock("5a", Lock::Record).unwrap());
+        assert!(!second.try_lock("5a", Lock::Record).unwrap());
+        assert!(second.try_lock("5a", Lock::SignIn).unwrap() && second.try_lock("5b", Lock::Record).unwrap());
+        first.unlock("5a", Lock::Record);
+        assert!(second.try_lock("5a", Lock::Record).unwrap());
+        drop(second);
+        assert!(first.try_lock("5a", Lock::Record).unwrap() && first.try_lock("5a", Lock::SignIn).unwrap());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn oa_g_01_only_this_user_can_read_what_is_stored_and_no_link_is_followed() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+
+        let directory = Directory::new("modes");
+        let mut store = FileStore::new(&directory.0);
+        store.store("5a", b"record").unwrap();
+        store.try_lock("5a", Lock::Record).unwrap();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&directory.0), 0o700);
+        for entry in fs::read_dir(&directory.0).unwrap() {
+            assert_eq!(mode(&entry.unwrap().path()), 0o600);
+        }
+        fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o755)).unwrap();
+        store.load("5a").unwrap();
+        assert_eq!(mode(&directory.0), 0o700, "it is made private again");
+
+        let victim = directory.0.join("victim");
+        fs::write(&victim, "untouched").unwrap();
+        for suffix in [".json", ".new", ".lock"] {
+            symlink(&victim, directory.0.join(format!("66{suffix}"))).unwrap();
+        }
+        assert!(
+            store.load("66").is_err()
+                && store.store("66", b"x").is_err()
+                && store.try_lock("66", Lock::Record).is_err()
+        );
+        assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+    }
+}

@@ -1,0 +1,87 @@
+//! Where tokens are kept between runs, and the locks that processes share.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mcp_proto::auth::Lock;
+
+/// Keeps the records of sign-ins, which contain tokens: one for each key, which is 64 hexadecimal digits.
+///
+/// A lock of a key belongs to one sign-in at a time, in whatever process. The store must release the locks of a process
+/// that ends without releasing them.
+pub trait Store: Send + 'static {
+    /// Reads a record; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The record exists, and cannot be read.
+    fn load(&mut self, key: &str) -> io::Result<Option<Vec<u8>>>;
+
+    /// Replaces a record, durably: after a crash, either the earlier or the new one is there (OA-F-03).
+    ///
+    /// # Errors
+    ///
+    /// The record was not stored.
+    fn store(&mut self, key: &str, record: &[u8]) -> io::Result<()>;
+
+    /// Takes a lock if it is free. Returns whether it was taken.
+    ///
+    /// # Errors
+    ///
+    /// The store has no locks, or cannot be reached.
+    fn try_lock(&mut self, key: &str, lock: Lock) -> io::Result<bool>;
+
+    /// Releases a lock.
+    fn unlock(&mut self, key: &str, lock: Lock);
+}
+
+/// A store in the memory of this process. Its clones share the records and the locks.
+#[derive(Clone, Default)]
+pub struct MemoryStore {
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    records: BTreeMap<String, Vec<u8>>,
+    locked: BTreeSet<(String, Lock)>,
+}
+
+impl MemoryStore {
+    /// Creates an empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn with<R>(&self, act: impl FnOnce(&mut Shared) -> R) -> R {
+        act(&mut self.shared.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Shows no records.
+impl std::fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MemoryStore").finish_non_exhaustive()
+    }
+}
+
+impl Store for MemoryStore {
+    fn load(&mut self, key: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.with(|shared| shared.records.get(key).cloned()))
+    }
+
+    fn store(&mut self, key: &str, record: &[u8]) -> io::Result<()> {
+        self.with(|shared| shared.records.insert(key.to_owned(), record.to_vec()));
+        Ok(())
+    }
+
+    fn try_lock(&mut self, key: &str, lock: Lock) -> io::Result<bool> {
+        Ok(self.with(|shared| shared.locked.insert((key.to_owned(), lock))))
+    }
+
+    fn unlock(&mut self, key: &str, lock: Lock) {
+        self.with(|shared| shared.locked.remove(&(key.to_owned(), lock)));
+    }
+}
