@@ -34,16 +34,11 @@ fn open(server: &mut Server<Http>, number: u64, now: Instant) {
         }
         request.body(()).expect("a request").into_parts().0
     };
-    let opened =
-        server.handle_request(post(None), RequestInfo { principal: None, peer: None, is_routed: false, nonce }, now);
+    let opened = server.handle_request(post(None), RequestInfo::new(nonce), now);
     server.handle_body(opened, initialize("2025-11-25").as_bytes(), now);
     server.handle_end(opened, now);
     let session = drain(server).expect("a session");
-    let confirmed = server.handle_request(
-        post(Some(&session)),
-        RequestInfo { principal: None, peer: None, is_routed: false, nonce },
-        now,
-    );
+    let confirmed = server.handle_request(post(Some(&session)), RequestInfo::new(nonce), now);
     server.handle_body(confirmed, br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, now);
     server.handle_end(confirmed, now);
     drain(server);

@@ -41,11 +41,12 @@ pub fn all() -> Vec<Texts> {
     let method = Method::TOOLS_CALL;
     let id = || RequestId::from(7);
     let to = || Some(Excerpt::new("https://other.example/mcp", 80));
-    let refusal = |status: u16, body, challenge: Option<&'static str>| {
+    let refusal_of = |status: u16, body, challenge: Option<&'static str>| {
         let status = StatusCode::from_u16(status).unwrap_or_default();
         let challenges = challenge.into_iter().map(HeaderValue::from_static).collect();
-        Failed::Refused(Refusal { status, body, retry_after: None, challenges })
+        Refusal { status, body, retry_after: None, challenges }
     };
+    let refusal = |status, body, challenge| Failed::Refused(refusal_of(status, body, challenge));
     let reason = || Failed::Unreachable { detail: "nothing listens there (connection refused)".into() };
     let parse = ParseError { kind: ParseErrorKind::NotAnObject, subject: Subject::Unknown };
     let json = JsonError::NotJson { offset: 3 };
@@ -56,9 +57,16 @@ pub fn all() -> Vec<Texts> {
             vec![
                 UsageError::Limit { field: "message", largest: 1 << 30 },
                 UsageError::Endpoint(InvalidUrl::Port),
+                UsageError::AuthorizationServer(InvalidUrl::NotHttp),
+                UsageError::NoAuthorizationServer,
+                UsageError::Scope,
+                UsageError::ClientMetadataUrl,
+                UsageError::AuthorizationParameter,
                 UsageError::HeaderName,
                 UsageError::HeaderValue { name: "x-key".into() },
                 UsageError::ReservedHeader { name: "host".into() },
+                UsageError::AccessToken { limit: 16_384 },
+                UsageError::AccessTokenHash,
                 UsageError::NotConnected,
                 UsageError::AlreadyConnected,
                 UsageError::AlreadyServing,
@@ -67,7 +75,7 @@ pub fn all() -> Vec<Texts> {
                 UsageError::TooManySubscriptions { limit: 256 },
                 UsageError::NoVersion,
                 UsageError::ReservedMethod { method: Method::INITIALIZE },
-                UsageError::ParamsNotAnObject,
+                UsageError::NotAnObject { what: "the value of params" },
                 UsageError::ReservedErrorCode { code: -32_000 },
                 UsageError::NotDeclared { capability: "sampling" },
                 UsageError::NothingRequired,
@@ -125,6 +133,10 @@ pub fn all() -> Vec<Texts> {
                 Failed::NotInRevision { version },
                 Failed::QueueFull { limit: 4 << 20 },
                 Failed::NoRoom { limit: 64 << 20 },
+                Failed::NotAuthorized {
+                    refusal: refusal_of(401, BodyKind::Empty, Some("Bearer realm=\"tools\"")),
+                    reason: "nobody signed in within 360s; sign in, then try again".into(),
+                },
                 Failed::Closed,
             ],
             |failed| failed.describe("the server at http://localhost:3000/mcp"),

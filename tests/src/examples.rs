@@ -24,12 +24,22 @@ pub struct Serving {
 impl Serving {
     /// Starts the example `name` with an address to listen on, and waits until it listens.
     pub fn start(name: &str) -> Self {
+        Self::start_with(name, &[])
+    }
+
+    /// Starts the example `name` with an address to listen on and further arguments, and waits until it listens.
+    pub fn start_with(name: &str, arguments: &[&str]) -> Self {
         let remote = RawClient::free();
-        let process = example(name).arg(remote.address()).spawn();
+        let process = example(name).arg(remote.address()).args(arguments).spawn();
         let process = process.expect("`cargo test` builds the examples, unless it is asked for one test");
         let serving = Self { process, remote };
         serving.remote.wait();
         serving
+    }
+
+    /// The server, for requests of any form.
+    pub const fn remote(&self) -> &RawClient {
+        &self.remote
     }
 
     /// Runs the example `name`, a client, which calls the tool `hello` of this server; returns its stdout and stderr.

@@ -10,6 +10,7 @@
 //! | [`bad_lines`], [`bad_servers`] | invalid lines on byte streams, of clients and of servers |
 //! | [`unread_pipes`] | servers that do not read their input |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
+//! | [`protected`] | servers that demand tokens |
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
 //! | [`tools`] | the tools of the servers in tests of proxies |
 //! | [`urls`] | URLs of servers in the spellings that users write |
@@ -29,6 +30,7 @@ pub mod late_answers;
 pub mod modern_answers;
 pub mod on_the_wire;
 pub mod plays;
+pub mod protected;
 pub mod tools;
 pub mod unread_pipes;
 pub mod urls;

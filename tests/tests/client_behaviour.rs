@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_proto::client::{Call, Client, Event, Failure, Http, NotRestored, Opening, Outcome};
 use mcp_proto::{Failed, Fault, Json, Method, Notification, relay};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
-use mcp_testkit::messages::{INITIALIZED, error, event, request, result};
+use mcp_testkit::messages::{INITIALIZED, error, event, progress_notification, request, result};
 
 type HttpClient = HttpClientHarness<Client<Http>>;
 type Relay = HttpClientHarness<mcp_proto::Relay>;
@@ -475,4 +475,69 @@ fn the_session_id_of_an_abandoned_initialize_is_not_used() {
     harness.reply(second.key, &initialize_reply(&second, "2025-11-25", None));
     harness.machine.confirm(None, harness.now).unwrap();
     assert_eq!(harness.opened().header("mcp-session-id"), "");
+}
+
+#[test]
+fn requests_while_the_server_is_down_do_not_keep_the_client_from_connecting_again() {
+    let mut harness = HttpClientHarness::client_with(|config, _| config.reconnect = true);
+    let mut attempts = 0;
+    for _ in 0..600 {
+        while harness.has_opened() {
+            let opened = harness.opened();
+            harness.reply(opened.key, &Reply::status(503));
+            attempts += 1;
+        }
+        let _ = harness.machine.request(Call::new("ping"), harness.now);
+        harness.pass(Duration::from_secs(1));
+    }
+    assert!((60..=110).contains(&attempts), "{attempts} attempts in ten minutes, of which each may have ten");
+    let seconds = (0..60).take_while(|_| {
+        harness.pass(Duration::from_secs(1));
+        !harness.has_opened()
+    });
+    assert!(seconds.count() < 60);
+    let opened = harness.opened();
+    assert_eq!(opened.method(), "initialize");
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+    assert!(harness.events().iter().any(|event| matches!(event, Event::Connected { .. })));
+}
+
+#[test]
+fn to_04_time_passes_only_when_the_server_waits_for_no_answer_that_may_be_about_the_request() {
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| {
+        config.capabilities = json(r#"{"roots":{}}"#);
+    });
+    let timeout = Duration::from_secs(10);
+    harness.machine.request(Call::new("tools/call").timeout(timeout).with_progress(), harness.now).unwrap();
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(""));
+    let ask = |id: &str| event(&request(id, "roots/list", "{}"));
+    harness.send(opened.key, (ask("1") + &ask("2")).as_bytes());
+    let mut tickets = Vec::new();
+    for seen in harness.events() {
+        if let Event::Requested { ticket, .. } = seen {
+            tickets.push(ticket);
+        }
+    }
+    let progress = progress_notification(&opened.id(), 1);
+    harness.send(opened.key, event(&progress).as_bytes());
+    harness.pass(timeout * 2);
+    for ticket in tickets {
+        let timed_out = |event: &Event| matches!(event, Event::Responded { .. });
+        assert!(!harness.events().iter().any(timed_out), "the server waits");
+        harness.machine.answer(ticket, Ok(json(r#"{"roots":[]}"#)), harness.now);
+        harness.pass(Duration::from_secs(9));
+    }
+    assert!(harness.is_open(opened.key));
+    harness.pass(Duration::from_secs(1));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
+}
+
+#[test]
+fn to_04_a_request_of_the_server_does_not_extend_the_time_to_open_a_connection() {
+    let mut harness = HttpClientHarness::client();
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(event(&request("1", "roots/list", "{}"))));
+    harness.pass(Duration::from_secs(30));
+    assert!(harness.events().iter().any(|event| matches!(event, Event::Unavailable { .. })));
 }

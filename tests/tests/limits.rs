@@ -200,11 +200,13 @@ fn ceilings_follow_from_limits_by_the_formula() {
 
 #[test]
 fn a_server_whose_description_is_no_object_is_refused() {
-    for (info, capabilities, may) in [("{}", "{}", true), ("7", "{}", false), ("{}", "[]", false)] {
+    let wrong = |what| Err(UsageError::NotAnObject { what });
+    for (info, capabilities, expected) in
+        [("{}", "{}", Ok(())), ("7", "{}", wrong("server_info")), ("{}", "[]", wrong("capabilities"))]
+    {
         let mut config = server::Config::new("s", "1");
         config.server_info = Json::parse(info).unwrap();
         config.capabilities = Json::parse(capabilities).unwrap();
-        let expected = if may { Ok(()) } else { Err(UsageError::ParamsNotAnObject) };
         assert_eq!(Server::new(Stdio::new(), config).map(drop), expected, "{info} {capabilities}");
     }
 }

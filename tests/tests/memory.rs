@@ -22,7 +22,7 @@ use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::json_text::keys;
 use mcp_testkit::messages;
-use mcp_testkit::messages::{INITIALIZED, event, initialize_result, request, result};
+use mcp_testkit::messages::{INITIALIZED, event, initialize_result, progress_notification, request, result};
 use peak_alloc::PeakAlloc;
 
 #[global_allocator]
@@ -134,9 +134,7 @@ fn lines() -> Vec<(&'static str, &'static str, Vec<u8>, usize)> {
         format!(r#"{{"jsonrpc":"2.0","x":"{}","method":"notifications/message","params":{{}}}}"#, "x".repeat(60_000))
             + "\n";
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#.to_owned() + "\n";
-    let progress = r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#
-        .to_owned()
-        + "\n";
+    let progress = progress_notification("1", 1) + "\n";
     let stray = r#"{"jsonrpc":"2.0","id":77,"result":{}}"#.to_owned() + "\n";
     let chunk_of = |line: &str| line.repeat((CHUNK / line.len()).max(1)).into_bytes();
     let times = |line: &str| (MILLION * line.len()).div_ceil(chunk_of(line).len());
@@ -233,8 +231,7 @@ fn server_over_stdio(account: &mut Account, ceiling: usize) {
 fn answers() -> Vec<(&'static str, &'static str, Reply, Vec<u8>, usize)> {
     let events = || Reply::events("");
     let notification = event(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{}}"#);
-    let progress =
-        event(r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1,"progress":1}}"#);
+    let progress = event(&progress_notification("1", 1));
     let asked = event(&request("1", "roots/list", "{}"));
     let chunk_of = |text: &str| text.repeat((CHUNK / text.len()).max(1)).into_bytes();
     let times = |text: &str| (MILLION * text.len()).div_ceil(chunk_of(text).len());

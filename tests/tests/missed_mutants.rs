@@ -634,7 +634,11 @@ fn a_notification_whose_parameters_are_no_object_is_not_sent() {
     let mut stream = ClientStream::connected();
     for params in ["[]", "1", "null"] {
         let notification = Notification::with_params("x/y", json(params));
-        assert_eq!(stream.machine.notify(notification, stream.now), Err(UsageError::ParamsNotAnObject), "{params}");
+        assert_eq!(
+            stream.machine.notify(notification, stream.now),
+            Err(UsageError::NotAnObject { what: "the value of params" }),
+            "{params}"
+        );
     }
     assert!(stream.lines().is_empty());
 }

@@ -70,7 +70,7 @@ fn an_unchanged_call_is_sent_as_it_is_and_its_answer_is_reported_as_received() {
     stream.line(result("5", input));
     assert_eq!(outcomes(&mut stream), [Outcome::Failed(Failed::NoInput { reason: NoInput::NotDeclared })]);
     let wrong = stream.machine.request(Call::new("tools/call").params(json("[]")), stream.now);
-    assert_eq!(wrong, Err(UsageError::ParamsNotAnObject));
+    assert_eq!(wrong, Err(UsageError::NotAnObject { what: "the value of params" }));
 }
 
 #[test]
@@ -158,7 +158,8 @@ fn a_client_states_the_identity_that_it_was_given_last() {
     let mut stream = client(|_| {});
     let (info, none) = (json(r#"{"name":"editor","version":"7"}"#), json("{}"));
     for (info, capabilities) in [(json("1"), none.clone()), (info.clone(), json("[]"))] {
-        assert_eq!(stream.machine.identify(info, capabilities), Err(UsageError::ParamsNotAnObject));
+        let refused = stream.machine.identify(info, capabilities);
+        assert!(matches!(refused, Err(UsageError::NotAnObject { .. })), "{refused:?}");
     }
     stream.machine.identify(info, json(r#"{"roots":{}}"#)).unwrap();
     stream.machine.connect(stream.now).unwrap();

@@ -43,9 +43,11 @@ fn the_core_depends_on_nothing_that_does_io() {
         "unicode-ident",
         "zmij",
     ];
-    // Those of the feature `seal`.
+    // Those of the features `auth` and `seal`.
     let computing = [
         "block-buffer",
+        "form_urlencoded",
+        "percent-encoding",
         "cfg-if",
         "cmov",
         "const-oid",

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use mcp_proto::client::NotRestored;
 use mcp_proto::relay::Event;
-use mcp_proto::{Era, Json, ProtocolVersion};
+use mcp_proto::{Era, Failed, Json, Method, ProtocolVersion};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
-use mcp_testkit::messages::{INITIALIZED, error, event, initialize, request, result};
+use mcp_testkit::messages::{INITIALIZED, error, event, initialize, progress_notification, request, result};
 
 type Relay = HttpClientHarness<mcp_proto::Relay>;
 
@@ -387,11 +388,7 @@ fn br_l_05_input_that_a_call_requires_is_requested_from_a_legacy_client() {
     let call = r#"{"name":"t","_meta":{"progressToken":"p"}}"#;
     harness.line(&request("1", "tools/call", call));
     let opened = harness.opened();
-    let progress = |value: &str| {
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":"p","progress":{value}}}}}"#
-        )
-    };
+    let progress = |value: &str| progress_notification("\"p\"", value);
     let required = format!(
         r#"{{"resultType":"input_required","inputRequests":{{"who":{{"method":"elicitation/create","params":{FORM}}}}},"requestState":"s"}}"#
     );
@@ -516,6 +513,41 @@ fn br_l_04_one_subscription_carries_what_the_client_has_subscribed_to() {
     harness.line(&request("6", "resources/unsubscribe", r#"{"uri":"a:b"}"#));
     assert_eq!(harness.lines(), [result("6", "{}")]);
     assert_eq!(harness.opened().param("notifications"), r#"{"toolsListChanged":true}"#);
+}
+
+#[test]
+fn br_l_04_a_subscription_that_the_server_ends_is_opened_again_with_the_next_request() {
+    let mut harness = legacy_client("2025-11-25", "{}", r#"{"tools":{"listChanged":true}}"#);
+    let acknowledge = |harness: &mut Relay, opened: &Opened| {
+        assert_eq!(opened.param("notifications"), r#"{"toolsListChanged":true}"#);
+        let acknowledged = change(ACKNOWLEDGED, r#""notifications":{"toolsListChanged":true},"#, &opened.id());
+        harness.begin(opened.key, &Reply::events(acknowledged));
+    };
+    let first = harness.opened();
+    acknowledge(&mut harness, &first);
+    harness.events();
+    harness.send(first.key, event(&result(&first.id(), r#"{"resultType":"complete"}"#)).as_bytes());
+    let not_in_effect = |event: &Event| {
+        let reason = NotRestored::Failed(Failed::EndedByServer);
+        *event == Event::NotInEffect { method: Method::SUBSCRIPTIONS_LISTEN, reason }
+    };
+    assert!(harness.events().iter().any(not_in_effect));
+    harness.pass(Duration::from_secs(60));
+    assert!(!harness.has_opened());
+
+    harness.line(&request("5", "tools/list", "{}"));
+    let (second, call) = (harness.opened(), harness.opened());
+    assert_eq!(call.method(), "tools/list");
+    acknowledge(&mut harness, &second);
+    assert!(line(&mut harness).contains("tools/list_changed"), "changes may have been missed");
+
+    // A server that refuses the subscription is not asked again.
+    harness.send(second.key, event(&result(&second.id(), r#"{"resultType":"complete"}"#)).as_bytes());
+    harness.line(&request("6", "tools/list", "{}"));
+    let (third, _) = (harness.opened(), harness.opened());
+    harness.reply(third.key, &Reply::json(error(&third.id(), -32601, "no such method")).with_status(404));
+    harness.line(&request("7", "tools/list", "{}"));
+    assert_eq!(harness.opened().method(), "tools/list");
 }
 
 #[test]
@@ -683,11 +715,7 @@ fn br_m_03_a_call_whose_server_requires_input_is_parked_until_the_client_repeats
     let reply = harness.opened();
     assert_eq!(reply.body(), result("\"q\"", answer));
     harness.reply(reply.key, &Reply::status(202));
-    let progress = |token: &str| {
-        format!(
-            r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":1}}}}"#
-        )
-    };
+    let progress = |token: &str| progress_notification(token, 1);
     harness.send(opened.key, event(&progress("1")).as_bytes());
     assert_eq!(harness.lines(), [progress("\"new\"")]);
     harness.send(opened.key, event(&result(&opened.id(), r#"{"content":[]}"#)).as_bytes());
@@ -842,23 +870,33 @@ fn br_m_10_urls_that_must_be_visited_first_are_required_and_the_call_is_made_aga
     harness.line(&request("1", "tools/call", &call("")));
     let opened = harness.opened();
     let url = r#"{"mode":"url","elicitationId":"e","url":"https://example.com/","message":"m"}"#;
-    let refusal = format!(
-        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32042,"message":"m","data":{{"elicitations":[{url}]}}}}}}"#,
-        opened.id()
-    );
-    harness.reply(opened.key, &Reply::json(refusal));
+    let refusal = |opened: &Opened| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32042,"message":"m","data":{{"elicitations":[{url}]}}}}}}"#,
+            opened.id()
+        )
+    };
+    harness.reply(opened.key, &Reply::json(refusal(&opened)));
     let reply = line(&mut harness);
     assert_eq!(
         member(&reply, &["result", "inputRequests", "1", "params"]).as_deref(),
         Some(r#"{"mode":"url","url":"https://example.com/","message":"m"}"#)
     );
-    let state = member(&reply, &["result", "requestState"]).expect("a state");
-    let retry = call(&format!(r#""inputResponses":{{"1":{{"action":"accept"}}}},"requestState":{state},"#));
-    harness.line(&request("2", "tools/call", &retry));
-    let opened = harness.opened();
-    assert_eq!(opened.body(), request(&opened.id(), "tools/call", r#"{"name":"t"}"#));
-    harness.reply(opened.key, &Reply::json(result(&opened.id(), r#"{"content":[]}"#)));
-    assert!(line(&mut harness).starts_with(r#"{"jsonrpc":"2.0","id":2,"result":{"#));
+    // The server may refuse the same call again.
+    let mut state = member(&reply, &["result", "requestState"]).expect("a state");
+    for round in 2..5 {
+        let retry = call(&format!(r#""inputResponses":{{"1":{{"action":"accept"}}}},"requestState":{state},"#));
+        harness.line(&request(&round.to_string(), "tools/call", &retry));
+        let opened = harness.opened();
+        assert_eq!(opened.body(), request(&opened.id(), "tools/call", r#"{"name":"t"}"#), "{round}");
+        if round == 4 {
+            harness.reply(opened.key, &Reply::json(result(&opened.id(), r#"{"content":[]}"#)));
+            assert!(line(&mut harness).starts_with(r#"{"jsonrpc":"2.0","id":4,"result":{"#));
+        } else {
+            harness.reply(opened.key, &Reply::json(refusal(&opened)));
+            state = member(&line(&mut harness), &["result", "requestState"]).expect("a state");
+        }
+    }
 }
 
 #[test]

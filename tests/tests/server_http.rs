@@ -6,7 +6,7 @@ use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::server::{
     Access, Config, Event, ExchangeKey, Http, HttpConfig, LoggingLevel, Progress, Scope, Server, TwoEndpoints,
 };
-use mcp_proto::{ErrorObject, Failed, Fault, Json, Notification, RequestKey, UsageError};
+use mcp_proto::{ErrorObject, Failed, Fault, Json, Notification, ProtocolVersion, RequestKey, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 use tests::admission::{self, PING, Row};
@@ -794,7 +794,7 @@ fn lc_20_a_client_chooses_its_log_messages() {
     let session = harness.last_session();
     let own = harness.begin(&TestRequest::new("GET", "").in_session(&id));
     let logged = |harness: &mut HttpServerHarness| {
-        for level in LoggingLevel::ALL {
+        for level in LoggingLevel::ALL.iter().copied() {
             harness.server.log(session, level, Some("disk"), &Json::from("full"), harness.now).unwrap();
         }
         harness.take(own).data()
@@ -882,7 +882,11 @@ fn defect_b12_rp10_requests_of_all_clients_have_one_limit() {
     });
     let [first, second] = [harness.session("2025-03-26"), harness.session("2025-11-25")];
     let refused = |sent: &TestResponse| {
-        assert!(sent.text().contains(r#""id":1,"error":{"code":-32603,"message":"too much is"#), "{}", sent.text());
+        assert!(
+            sent.text().contains(r#""id":1,"error":{"code":-32603,"message":"the server is overloaded"#),
+            "{}",
+            sent.text()
+        );
         assert_eq!((sent.code(), sent.headers["retry-after"].as_bytes()), (503, &b"5"[..]));
     };
     let call = |id: &str| TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#).in_session(id);
@@ -934,4 +938,39 @@ fn a_server_without_configured_revisions_serves_the_newest_one_that_has_sessions
     let ping = |version| TestRequest::post(PING).in_session(&session).with("mcp-protocol-version", version);
     assert_eq!(harness.answer(&ping("2025-11-25")).code(), 200);
     assert_eq!(harness.answer(&ping("2025-06-18")).code(), 400);
+}
+
+#[test]
+fn a28_the_revision_of_a_request_determines_how_its_refusal_is_written() {
+    for (version, id) in [("2025-06-18", r#""id":null,"#), ("2025-11-25", ""), ("2026-07-28", "")] {
+        let mut harness = HttpServerHarness::with(|_, config| {
+            config.versions = ProtocolVersion::ALL.into();
+            config.limits.message = 1000;
+        });
+        let session = if version == "2026-07-28" { None } else { Some(harness.session(version)) };
+        let in_session = |request: TestRequest| {
+            let request = request.with("mcp-protocol-version", version);
+            session.iter().fold(request, |request, session| request.in_session(session))
+        };
+        let post = |body: &str| in_session(TestRequest::post(body.to_owned()));
+        let late = harness.begin(&post(""));
+        harness.pass(Duration::from_secs(60));
+        let long = "x".repeat(1001);
+        let mut answers = vec![(408, harness.take(late))];
+        for (status, request) in [
+            (400, post("{")),
+            (415, post("{}").with("content-type", "text/plain")),
+            (406, post("{}").with("accept", "text/html")),
+            (413, post("{}").with("content-length", "1001")),
+            (413, post(&long)),
+            (405, in_session(TestRequest::new("PATCH", ""))),
+        ] {
+            answers.push((status, harness.answer(&request)));
+        }
+        for (status, answer) in answers {
+            let text = answer.text();
+            assert_eq!(answer.code(), status, "{version}: {text}");
+            assert!(text.starts_with(&format!(r#"{{"jsonrpc":"2.0",{id}"error":"#)), "{version}, {status}: {text}");
+        }
+    }
 }

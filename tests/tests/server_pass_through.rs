@@ -208,10 +208,29 @@ fn only_a_server_that_passes_through_sends_parameters_that_are_not_objects() {
                 assert!(matches!(refused, Err(UsageError::ReservedMethod { .. })), "{refused:?}");
             }
         }
-        let expected = if is_passing { Ok(()) } else { Err(UsageError::ParamsNotAnObject) };
+        let expected = if is_passing { Ok(()) } else { Err(UsageError::NotAnObject { what: "the value of params" }) };
         let asked = server.request(session, Call::new("roots/list").params(array()), now).map(drop);
         assert_eq!(asked, expected);
         let notified = server.notify(session, Notification::with_params("notifications/x", array()), now);
         assert_eq!(notified, expected);
     }
+}
+
+#[test]
+fn jr_35_a_request_of_a_batch_that_is_handled_again_is_answered_with_the_others() {
+    let mut server = server();
+    let ticket = only(line(&mut server, &initialize("2025-03-26")));
+    server.handle_again(ticket, Method::INITIALIZE, None, Instant::START);
+    let ticket = seen(&mut server).requested.remove(0).0;
+    let answer = json(r#"{"protocolVersion":"2025-03-26"}"#);
+    server.respond(ticket, Ok(answer), Instant::START).expect("any result may be passed");
+    line(&mut server, INITIALIZED);
+    let requests = [request("1", "tools/list", "{}"), request("2", "ping", "{}")].join(",");
+    let [(first, method, params), (second, ..)] =
+        <[_; 2]>::try_from(line(&mut server, &format!("[{requests}]")).requested).expect("two requests");
+    server.handle_again(first, method, params, Instant::START);
+    let first = seen(&mut server).requested.remove(0).0;
+    server.respond(first, Ok(json("{}")), Instant::START).expect("a result");
+    server.respond(second, Ok(json("{}")), Instant::START).expect("a result");
+    assert_eq!(seen(&mut server).lines, [format!("[{},{}]", result("1", "{}"), result("2", "{}"))]);
 }

@@ -329,7 +329,9 @@ fn serve(server: &mut Server<server::Http>, script: &mut Script<'_>, kept: &mut 
             let principal = script.pick(&[None, Some("a"), Some("b")])?.map(Principal::new);
             let nonce = [u8::try_from(kept.served.len() % 256).expect("it is below 256"); 32];
             let head = head.body(()).expect("a request").into_parts().0;
-            let arrival = RequestInfo { principal, peer: None, is_routed: fields & 3 == 3, nonce };
+            let mut arrival = RequestInfo::new(nonce);
+            arrival.authentication = Ok(principal);
+            arrival.is_routed = fields & 3 == 3;
             kept.served.push(server.handle_request(head, arrival, now));
         }
         2 => server.handle_body(one_of(&kept.served, script.byte()?)?, script.text()?, now),

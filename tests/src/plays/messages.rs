@@ -88,12 +88,7 @@ impl PendingRequest {
         let token = self.token.as_deref().unwrap_or("\"none\"");
         let id = self.id.trim_matches('"');
         match random.below(12) {
-            0..=2 => {
-                let progress = random.below(4);
-                format!(
-                    r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":{progress}}}}}"#
-                )
-            }
+            0..=2 => messages::progress_notification(token, random.below(4)),
             3 => messages::NOTIFICATION.to_owned(),
             4 => format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/subscriptions/acknowledged","params":{{"notifications":{{"toolsListChanged":true}},"_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}}}}}"#,

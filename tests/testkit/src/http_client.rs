@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
 use mcp_proto::relay::{self, Action, Relay};
 use mcp_proto::{Instant, Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
@@ -20,8 +21,8 @@ pub const URL: &str = "http://server.example/mcp";
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most steps open an exchange")]
 pub enum Step<E> {
-    /// Opens an exchange.
-    Open(ExchangeKey, Request<Bytes>),
+    /// Opens an exchange, with the claims of a proof if the request needs one.
+    Open(ExchangeKey, Request<Bytes>, Option<ProofClaims>),
     /// Aborts an exchange.
     Abort(ExchangeKey),
     /// Writes bytes to the client of a relay.
@@ -101,11 +102,13 @@ macro_rules! machine {
 }
 
 machine!(Client<Http>, client::Event, |_: &mut Self, _, _| (), {
-    Output::Action(HttpAction::Open { exchange, request }) => Step::Open(exchange, request),
+    Output::Action(HttpAction::Open { exchange, request, proof }) => Step::Open(exchange, request, proof),
     Output::Action(HttpAction::Abort { exchange }) => Step::Abort(exchange),
 });
 machine!(Relay, relay::Event, Relay::handle_written, {
-    Output::Action(Action::Server(HttpAction::Open { exchange, request })) => Step::Open(exchange, request),
+    Output::Action(Action::Server(HttpAction::Open { exchange, request, proof })) => {
+        Step::Open(exchange, request, proof)
+    },
     Output::Action(Action::Server(HttpAction::Abort { exchange })) => Step::Abort(exchange),
     Output::Action(Action::Client(StdioAction::Write(bytes))) => Step::Write(bytes),
     Output::Action(Action::Client(StdioAction::CloseWrite)) => Step::CloseWrite,
@@ -138,6 +141,8 @@ pub struct Opened {
     pub key: ExchangeKey,
     /// The HTTP request.
     pub request: Request<Bytes>,
+    /// The claims of the proof that it needs.
+    pub proof: Option<ProofClaims>,
 }
 
 impl Opened {
@@ -282,11 +287,11 @@ impl<M: Machine> HttpClientHarness<M> {
                     transcript::add_state(self.now, "machine", self.machine.next_timeout(), self.machine.load(), &[]);
                     return;
                 }
-                Some(Step::Open(key, request)) => {
+                Some(Step::Open(key, request, proof)) => {
                     assert!(self.open.insert(key), "{key:?} was opened twice");
                     assert!(!self.aborted.contains(&key), "{key:?} was opened after it was aborted");
                     assert_eq!(request.uri().authority().map(http::uri::Authority::as_str), Some("server.example"));
-                    self.opened.push_back(Opened { key, request });
+                    self.opened.push_back(Opened { key, request, proof });
                 }
                 Some(Step::Abort(key)) => {
                     assert!(self.open.remove(&key), "{key:?} was aborted and is not open");

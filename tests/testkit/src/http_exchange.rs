@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
+use mcp_proto::auth::Challenge;
 use mcp_proto::server::{PeerKey, Principal};
 
 /// The part of a response that has been sent so far.
@@ -58,8 +59,8 @@ pub struct TestRequest {
     pub fields: Vec<(String, String)>,
     /// The body.
     pub body: Bytes,
-    /// The authenticated principal.
-    pub principal: Option<Principal>,
+    /// The authenticated principal, or the challenge.
+    pub authentication: Result<Option<Principal>, Challenge>,
     /// The address of the client.
     pub peer: Option<PeerKey>,
 }
@@ -77,7 +78,7 @@ impl TestRequest {
             target: "/mcp".to_owned(),
             fields: fields.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
             body: body.into(),
-            principal: None,
+            authentication: Ok(None),
             peer: None,
         }
     }
@@ -142,9 +143,21 @@ impl TestRequest {
         self
     }
 
+    /// Sets the principal that authentication found.
+    pub fn sent_by(mut self, principal: Principal) -> Self {
+        self.authentication = Ok(Some(principal));
+        self
+    }
+
+    /// Sets the challenge with which authentication refuses the request.
+    pub fn challenged(mut self, challenge: Challenge) -> Self {
+        self.authentication = Err(challenge);
+        self
+    }
+
     /// Sets the authenticated principal.
     pub fn by(mut self, principal: &str) -> Self {
-        self.principal = Some(Principal::new(principal));
+        self.authentication = Ok(Some(Principal::new(principal)));
         self
     }
 }

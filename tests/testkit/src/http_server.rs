@@ -72,12 +72,10 @@ impl HttpServerHarness {
         for (part, salt) in nonce.chunks_mut(8).zip(1_u64..) {
             part.copy_from_slice(&(self.drawn * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
         }
-        let arrival = RequestInfo {
-            principal: asked.principal.clone(),
-            peer: asked.peer.clone(),
-            is_routed: self.is_routed,
-            nonce,
-        };
+        let mut arrival = RequestInfo::new(nonce);
+        arrival.authentication.clone_from(&asked.authentication);
+        arrival.peer.clone_from(&asked.peer);
+        arrival.is_routed = self.is_routed;
         let key = self.server.handle_request(head, arrival, self.now);
         self.settle();
         key

@@ -10,6 +10,7 @@
 //! | several machines and faults of every kind | [`simulation`] | runs a plan that a seed determines, and compares each outcome with the prediction of a reference model |
 //! | a server machine over HTTP, and arbitrary clients | [`random_clients`] | performs random operations, and checks the invariants after each |
 //! | a driver or another program, which needs sockets | [`loopback_server`], [`raw_client`] | a server whose responses the test writes, a client that sends any bytes |
+//! | an `Authorizer` | [`authorization`] | acts as its authorization server, its store, its browser and its person, for several processes at once |
 //! | a decoder | [`oracle`], [`chunks`], [`json_text`] | naive decoders to compare it with, ways to split its input, valid and invalid JSON |
 //!
 //! A test that needs none of these roles in full takes their parts:
@@ -80,6 +81,7 @@
 //!
 //! A panic is how the kit reports that an invariant does not hold.
 
+pub mod authorization;
 pub mod byte_stream;
 pub mod chunks;
 pub mod http1;

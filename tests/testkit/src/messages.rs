@@ -1,5 +1,7 @@
 //! The texts of frequent messages.
 
+use std::fmt::Display;
+
 /// The notification that ends a handshake.
 pub const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
@@ -11,6 +13,12 @@ pub fn request(id: &str, method: &str, params: &str) -> String {
 /// A notification of a log message as a line.
 pub const NOTIFICATION: &str =
     r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#;
+
+/// A progress notification as a line. The token and the progress are JSON.
+pub fn progress_notification(token: &str, progress: impl Display) -> String {
+    let params = format!(r#"{{"progressToken":{token},"progress":{progress}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#)
+}
 
 /// `initialize` as a line.
 pub fn initialize(id: &str, version: &str) -> String {

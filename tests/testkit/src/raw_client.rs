@@ -140,6 +140,14 @@ impl RawConnection {
         String::from_utf8_lossy(&self.read).into_owned()
     }
 
+    /// Like [`RawConnection::rest`], with a pause after each part that is read.
+    pub fn rest_slowly(&mut self) -> String {
+        while self.read_more() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.rest()
+    }
+
     /// Writes a request.
     pub fn ask(&mut self, asked: &TestRequest) {
         self.write(&text(asked));

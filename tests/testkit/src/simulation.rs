@@ -396,8 +396,9 @@ impl<'p> Simulation<'p> {
         for part in nonce.chunks_mut(8) {
             part.copy_from_slice(&self.random.draw().to_le_bytes());
         }
-        let principal = Some(Principal::new("intruder"));
-        let key = server.handle_request(head, RequestInfo { principal, peer: None, is_routed: false, nonce }, self.now);
+        let mut arrival = RequestInfo::new(nonce);
+        arrival.authentication = Ok(Some(Principal::new("intruder")));
+        let key = server.handle_request(head, arrival, self.now);
         self.intruders.insert(key);
     }
 
@@ -571,12 +572,9 @@ impl<'p> Simulation<'p> {
                 for part in nonce.chunks_mut(8) {
                     part.copy_from_slice(&self.random.draw().to_le_bytes());
                 }
-                let principal = Some(Principal::new(&key.0.to_string()));
-                let exchange = server.handle_request(
-                    *head,
-                    RequestInfo { principal, peer: None, is_routed: false, nonce },
-                    self.now,
-                );
+                let mut arrival = RequestInfo::new(nonce);
+                arrival.authentication = Ok(Some(Principal::new(&key.0.to_string())));
+                let exchange = server.handle_request(*head, arrival, self.now);
                 self.network.named(key, exchange);
             }
             (ToServer::Body(bytes), Some(exchange)) => server.handle_body(exchange, &bytes, self.now),
@@ -698,7 +696,7 @@ impl<'p> Simulation<'p> {
             },
             Near::Http(client) => match transcript::added(now, CLIENTS[number], client.poll_output()) {
                 None => return false,
-                Some(Output::Action(client::HttpAction::Open { exchange, request })) => {
+                Some(Output::Action(client::HttpAction::Open { exchange, request, .. })) => {
                     self.network.open((number, exchange), request, now, &mut self.model);
                     return true;
                 }
@@ -754,7 +752,7 @@ impl<'p> Simulation<'p> {
                     self.on_client_action(number, action);
                     return true;
                 }
-                Some(Output::Action(relay::Action::Server(client::HttpAction::Open { exchange, request }))) => {
+                Some(Output::Action(relay::Action::Server(client::HttpAction::Open { exchange, request, .. }))) => {
                     self.network.open((number, exchange), request, now, &mut self.model);
                     return true;
                 }

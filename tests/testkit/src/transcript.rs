@@ -153,7 +153,7 @@ impl Described for StdioAction {
 impl Described for client::HttpAction {
     fn text(&self) -> String {
         match self {
-            Self::Open { exchange, request } => format!(
+            Self::Open { exchange, request, .. } => format!(
                 "opens {exchange:?}: {} {} {}{}",
                 request.method(),
                 request.uri(),

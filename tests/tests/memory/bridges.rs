@@ -138,7 +138,7 @@ impl Reached for Fetched {
 
     fn act(&mut self, action: HttpAction) -> Option<Bytes> {
         match action {
-            HttpAction::Open { exchange, request } => {
+            HttpAction::Open { exchange, request, .. } => {
                 let body = request.into_body();
                 match id_of(&body) {
                     Some(id) if contains(&body, "\"method\"") => self.open.push((id, exchange, false)),

@@ -23,9 +23,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     http.retry = Some(Duration::from_millis(500));
     match adapter.as_str() {
         "blocking" => {
-            let server = mcp_blocking::Server::bind_with(address, config, http)?;
-            show(server.address().port())?;
-            Ok(server.run(server::serve_blocking)?)
+            let listener = std::net::TcpListener::bind(address)?;
+            show(listener.local_addr()?.port())?;
+            Ok(mcp_blocking::Server::new(config, server::serve_blocking).http(http)?.serve(listener)?)
         }
         "tokio" => serve(&address, config, http),
         "stdio" => serve_stdio(config),

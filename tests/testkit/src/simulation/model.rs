@@ -81,8 +81,9 @@ struct Client {
     sessions_lost: u64,
     /// Nothing arrives before this time.
     delayed_until: Option<Instant>,
-    /// Requests to the client's application that belong to the whole connection.
-    asked: BTreeSet<TicketKey>,
+    /// Requests to the client's application, with the calls to which they belong; without one, they belong to the whole
+    /// connection.
+    asked: BTreeMap<TicketKey, Option<RequestKey>>,
 }
 
 /// One call.
@@ -250,12 +251,12 @@ impl Model {
             let call = self.calls.get(text).unwrap_or_else(|| panic!("a request about {text}, which no client called"));
             assert_eq!(call.client, client, "a question about {text} reached another client");
         }
+        self.clients[client].asked.insert(ticket, scope);
         if let Some(request) = scope {
             self.asked_for_another(client, request, about, now);
-            self.move_deadline(client, request, true, now);
+            self.move_deadline(client, request, now);
         } else {
-            self.clients[client].asked.insert(ticket);
-            self.move_all(client, true, now);
+            self.move_all(client, now);
         }
     }
 
@@ -277,11 +278,11 @@ impl Model {
                 call.not_before = call.not_before.max(now);
             }
         }
+        self.clients[client].asked.remove(&ticket);
         if let Some(request) = scope {
-            self.move_deadline(client, request, false, now);
+            self.move_deadline(client, request, now);
         } else {
-            self.clients[client].asked.remove(&ticket);
-            self.move_all(client, false, now);
+            self.move_all(client, now);
         }
     }
 
@@ -376,7 +377,7 @@ impl Model {
         let progress = member_of(params, "progress").and_then(|value| value.read::<f64>().ok()).expect("a number");
         assert!(progress > call.progress, "{text} made progress {progress} after {}", call.progress);
         call.progress = progress;
-        self.move_deadline(client, request, false, now);
+        self.move_deadline(client, request, now);
     }
 
     /// A log message about a call has arrived; each has a unique number.
@@ -882,18 +883,20 @@ impl Model {
         self.waiting.iter().filter(|((of, _), _)| *of == client).map(|(_, text)| text.clone()).collect()
     }
 
-    fn move_deadline(&mut self, client: usize, request: RequestKey, is_paused: bool, now: Instant) {
+    /// Moves the deadline of a call, which is suspended while a request of the server that may be about it is open.
+    fn move_deadline(&mut self, client: usize, request: RequestKey, now: Instant) {
+        let is_paused = self.clients[client].asked.values().any(|asked| asked.is_none_or(|asked| asked == request));
         if let Some(call) = self.waiting.get(&(client, request)).and_then(|text| self.calls.get_mut(text)) {
             call.moved = now;
             call.is_paused = is_paused;
         }
     }
 
-    fn move_all(&mut self, client: usize, is_paused: bool, now: Instant) {
-        for text in self.texts_of(client) {
-            let call = self.calls.get_mut(&text).expect("a call");
-            call.moved = now;
-            call.is_paused = is_paused;
+    fn move_all(&mut self, client: usize, now: Instant) {
+        let requests: Vec<_> =
+            self.waiting.keys().filter(|(of, _)| *of == client).map(|(_, request)| *request).collect();
+        for request in requests {
+            self.move_deadline(client, request, now);
         }
     }
 

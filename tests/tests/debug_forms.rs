@@ -1,9 +1,12 @@
-//! The `Debug` output of a server and of its events shows no payload, no header and no session id.
+//! The `Debug` output of machines, their actions and the decoders shows no payload, no header and no session id.
 
+use mcp_proto::auth::Challenge;
+use mcp_proto::client::{Call, HttpConfig as HttpConfigOfClient, HttpTransport};
 use mcp_proto::server::{Config, Holder, Http, HttpConfig, PeerKey, Principal, RequestInfo, Server, TwoEndpoints};
 use mcp_proto::{Instant, Json, Output, Stdio};
 use std::fmt::Write as _;
 
+use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 
@@ -50,16 +53,16 @@ fn defect_x2_outputs_of_servers_show_no_secrets() {
     let mut config = Config::new("s", "1");
     config.capabilities = Json::parse(r#"{"logging":{}}"#).unwrap();
     let mut server = Server::new(Http::new(HttpConfig::new()), config.clone()).unwrap();
-    let arrival = RequestInfo {
-        principal: Some(Principal::new(SECRET)),
-        peer: Some(PeerKey::new(SECRET.as_bytes())),
-        is_routed: false,
-        nonce: [7; 32],
-    };
+    let principal = Principal::new(SECRET).with_subject(SECRET).with_scopes(SECRET).with_claims(Json::from(SECRET));
+    let mut arrival = RequestInfo::new([7; 32]);
+    arrival.peer = Some(PeerKey::new(SECRET.as_bytes()));
+    arrival.authentication = Err(Challenge::bearer().with("scope", SECRET));
+    assert_hides("a refused arrival", &format!("{arrival:?}"), &[SECRET]);
+    arrival.authentication = Ok(Some(principal.clone()));
     let id = "07".repeat(16);
     assert_hides("an arrival", &format!("{arrival:?}"), &[SECRET, &id, "7, 7"]);
     assert_hides("an address", &format!("{:?}", arrival.peer), &[SECRET]);
-    assert_hides("a holder", &format!("{:?}", [Holder::new(arrival.principal.as_ref(), None)]), &[SECRET]);
+    assert_hides("a holder", &format!("{:?}", [Holder::new(Some(&principal), None)]), &[SECRET]);
     assert_hides("a holder", &format!("{:?}", [Holder::new(None, arrival.peer.as_ref())]), &[SECRET]);
     let mut shown = String::new();
     let mut ask = |server: &mut Server<Http>, method: &str, body: &str, session: Option<&str>| {
@@ -112,4 +115,37 @@ fn defect_x2_servers_on_streams_show_no_secrets() {
     assert!(decoder.decode(&mut SECRET.as_bytes()).is_none());
     assert_hides("a decoder", &format!("{decoder:?}"), &[SECRET]);
     assert_hides("a configuration", &format!("{:?}", HttpConfig::new()), &[SECRET]);
+}
+
+#[test]
+fn clients_and_relays_over_http_show_no_secrets() {
+    let secrets = |http: &mut HttpConfigOfClient| {
+        http.header("authorization", SECRET).expect("a header");
+    };
+    let mut client = HttpClientHarness::connected_client_with(|_, http| {
+        *http = HttpConfigOfClient::new(&format!("http://server.example/mcp?key={SECRET}")).expect("a URL");
+        http.transport = HttpTransport::StreamableHttp;
+        secrets(http);
+    });
+    let call = format!(r#"{{"name":"t","arguments":{{"a":"{SECRET}"}}}}"#);
+    let (_, opened) = client.call("tools/call", &call);
+    client.begin(opened.key, &Reply::events(""));
+    let asked = format!(r#"{{"jsonrpc":"2.0","id":"s","method":"ping","params":{{"a":"{SECRET}"}}}}"#);
+    client.send(opened.key, format!("id: {SECRET}\n\ndata: {asked}\n\ndata: {SECRET}").as_bytes());
+    client.call("tools/call", &call);
+    client.machine.request(Call::new("tools/call").params(Json::parse(call.clone()).unwrap()), client.now).unwrap();
+    while let Some(output) = client.machine.poll_output() {
+        assert_hides("an output", &format!("{output:?}"), &[SECRET, "server.example"]);
+    }
+    assert_hides("the client", &format!("{:?}", client.machine), &[SECRET]);
+    let mut relay = HttpClientHarness::connected_relay_with(|_, http| secrets(http));
+    relay.line(&format!(r#"{{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{call}}}"#));
+    assert_hides("the relay", &format!("{:?}", relay.machine), &[SECRET]);
+    let mut decoder = mcp_proto::sse::Decoder::new(1000, 100);
+    let mut bytes = format!("data: {SECRET}\n\ndata: {SECRET}\nid: {SECRET}").into_bytes();
+    let item = format!("{:?}", decoder.decode(&mut &*bytes));
+    assert_hides("an event", &item, &[SECRET]);
+    bytes.drain(..bytes.len() / 3);
+    assert!(decoder.decode(&mut &*bytes).is_none());
+    assert_hides("a decoder", &format!("{decoder:?}"), &[SECRET]);
 }

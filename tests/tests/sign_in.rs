@@ -1,0 +1,456 @@
+//! Signing in: the machine of `mcp_proto::auth` with authorization servers, a store, a browser and other processes.
+
+use std::time::Duration;
+
+use mcp_proto::auth::{Cause, ClientIdentity, FetchFailure, RedirectError, ResourceParameter, SignInError, Waiting};
+use mcp_testkit::authorization::{Person, SERVER, World};
+use serde_json::json;
+
+const RESOURCE_DOCUMENT: &str = "https://mcp.example/.well-known/oauth-protected-resource/v1/mcp";
+const ISSUER: &str = "https://as.example/t";
+
+#[test]
+fn a_challenge_leads_to_discovery_registration_sign_in_and_a_token() {
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    assert_eq!(
+        world.requests,
+        [
+            format!("GET {RESOURCE_DOCUMENT}"),
+            "GET https://as.example/.well-known/oauth-authorization-server/t".to_owned(),
+            format!("POST {ISSUER}/register"),
+            format!("POST {ISSUER}/token"),
+        ]
+    );
+    let registration = &world.issuer().registrations[0];
+    assert_eq!(registration["application_type"], "native");
+    assert_eq!(registration["grant_types"], json!(["authorization_code", "refresh_token"]));
+    assert_eq!(registration["redirect_uris"], json!(["http://127.0.0.1:40000/callback"]));
+    let asked = &world.issuer().authorizations[0];
+    assert_eq!((asked["client_id"].as_str(), asked["resource"].as_str()), ("client-1", SERVER));
+    assert!(!asked.contains_key("scope"), "nothing names a scope (OA-Q-04)");
+    world.check();
+}
+
+#[test]
+fn oa_q_04_scopes_are_those_of_the_configuration_the_challenge_or_the_resource() {
+    let listed = json!({ "resource": SERVER, "authorization_servers": [ISSUER], "scopes_supported": ["a", "b"] });
+    for (configured, challenge, listed, supported, expected) in [
+        (None, "Bearer", None, None, None),
+        (None, "Bearer", Some(&listed), None, Some("a b")),
+        (None, r#"Bearer scope="c""#, Some(&listed), None, Some("c")),
+        (Some("d d e"), r#"Bearer scope="c""#, Some(&listed), None, Some("d e")),
+        (None, r#"Bearer scope="c""#, None, Some(json!(["offline_access", "x"])), Some("c offline_access")),
+        (None, "Bearer", None, Some(json!(["offline_access", "x"])), None),
+    ] {
+        let mut world = World::new().with(|config| config.scope = configured.map(str::to_owned));
+        if let Some(listed) = listed {
+            world.documents.insert(RESOURCE_DOCUMENT.to_owned(), (200, listed.to_string()));
+        }
+        if let Some(supported) = supported {
+            world.issuer().metadata["scopes_supported"] = supported;
+        }
+        world.challenge(0, 401, challenge);
+        let asked = &world.issuer().authorizations[0];
+        assert_eq!(asked.get("scope").map(String::as_str), expected, "{challenge}");
+        assert_eq!(asked.contains_key("prompt"), expected.is_some_and(|scope| scope.contains("offline")));
+        world.check();
+    }
+}
+
+#[test]
+fn oa_q_05_the_resource_is_sent_as_it_is_published_in_all_requests() {
+    for (published, configured, expected) in [
+        ("https://mcp.example", ResourceParameter::Published, Some("https://mcp.example")),
+        ("https://MCP.example/v1/", ResourceParameter::Published, Some("https://MCP.example/v1/")),
+        (SERVER, ResourceParameter::Omitted, None),
+        (SERVER, ResourceParameter::Fixed("api://mcp".to_owned()), Some("api://mcp")),
+    ] {
+        let mut world = World::new().with(|config| config.resource = configured);
+        let document = json!({ "resource": published, "authorization_servers": [ISSUER] }).to_string();
+        world.documents.insert(RESOURCE_DOCUMENT.to_owned(), (200, document));
+        world.challenge(0, 401, "Bearer");
+        world.pass(Duration::from_secs(3600));
+        let issuer = world.issuer();
+        assert_eq!(issuer.token_requests.len(), 2, "a code, and a refresh");
+        for request in issuer.token_requests.iter().chain(&issuer.authorizations) {
+            assert_eq!(request.get("resource").map(String::as_str), expected);
+        }
+        world.check();
+    }
+}
+
+#[test]
+fn oa_f_03_tokens_are_refreshed_before_they_expire_and_stored_before_they_are_used() {
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    world.pass(Duration::from_secs(3600 - 361));
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.processes[0].token(), Some("access-2"));
+    let stored = String::from_utf8(world.stored.clone().unwrap()).unwrap();
+    assert!(stored.contains("refresh-2") && !stored.contains("refresh-1"));
+    assert_eq!(world.processes[0].waiting.len(), 1, "nobody was asked again");
+    world.check();
+}
+
+#[test]
+fn oa_t_05_a_token_that_was_replaced_meanwhile_is_reported_again() {
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    let requests = world.requests.len();
+    let challenged =
+        |generation| Cause::Challenged { status: http::StatusCode::UNAUTHORIZED, challenges: Vec::new(), generation };
+    world.cause(0, challenged(None));
+    world.run();
+    assert_eq!((world.requests.len(), world.processes[0].authorized.len()), (requests, 2));
+    world.pass(Duration::from_secs(3600 - 360));
+    assert_eq!(world.processes[0].token(), Some("access-2"));
+    let requests = world.requests.len();
+    world.cause(0, challenged(Some(1)));
+    world.run();
+    assert_eq!((world.requests.len(), world.processes[0].token()), (requests, Some("access-2")));
+    assert_eq!(world.processes[0].authorized.last().unwrap().generation, 2);
+    world.check();
+}
+
+#[test]
+fn oa_f_03_a_dead_refresh_token_leads_to_a_sign_in_and_a_failure_of_the_server_does_not() {
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    world.pass(Duration::from_secs(100));
+    world.issuer().token_responses.push_back((503, "busy".to_owned()));
+    world.challenge(0, 401, r#"Bearer error="invalid_token""#);
+    assert!(matches!(world.processes[0].refused[..], [SignInError::Temporary { .. }]));
+    world.challenge(0, 401, r#"Bearer error="invalid_token""#);
+    assert_eq!((world.processes[0].token(), world.processes[0].waiting.len()), (Some("access-2"), 1));
+    world.issuer().revoke();
+    world.pass(Duration::from_secs(100));
+    world.challenge(0, 401, r#"Bearer error="invalid_token""#);
+    assert_eq!((world.processes[0].token(), world.processes[0].waiting.len()), (Some("access-3"), 2));
+    assert_eq!(world.issuer().registrations.len(), 1, "the registration is used again");
+    world.check();
+}
+
+#[test]
+fn oa_g_03_processes_that_start_together_make_one_registration_and_one_sign_in() {
+    let mut world = World::new();
+    world.person = Person::IsAway;
+    for _ in 1..5 {
+        world.add_process();
+    }
+    for process in 0..5 {
+        world.begin(process, 401, "Bearer");
+    }
+    world.run();
+    world.pass(Duration::from_secs(20));
+    let shown: Vec<_> = (0..5).filter(|process| world.processes[*process].shown.is_some()).collect();
+    assert_eq!(shown.len(), 1, "one browser");
+    for process in (0..5).filter(|process| !shown.contains(process)) {
+        assert_eq!(world.processes[process].waiting, [Waiting::OtherProcess]);
+    }
+    world.sign_in(shown[0]);
+    world.run();
+    for process in &world.processes {
+        assert_eq!(process.token(), Some("access-1"));
+    }
+    assert_eq!((world.issuer().registrations.len(), world.issuer().authorizations.len()), (1, 1));
+    // All refresh at the same moment: one request.
+    world.pass(Duration::from_secs(3600));
+    for process in &world.processes {
+        assert_eq!(process.token(), Some("access-2"));
+    }
+    world.check();
+}
+
+#[test]
+fn oa_g_02_a_process_that_ends_during_its_sign_in_is_followed_by_the_next() {
+    let mut world = World::new();
+    world.person = Person::IsAway;
+    world.add_process();
+    world.begin(0, 401, "Bearer");
+    world.begin(1, 401, "Bearer");
+    world.run();
+    assert!(world.processes[0].shown.is_some() && world.processes[1].shown.is_none());
+    world.crash(0);
+    assert!(world.processes[1].shown.is_some());
+    world.sign_in(1);
+    world.run();
+    assert_eq!(world.processes[1].token(), Some("access-1"));
+    assert_eq!(world.issuer().registrations.len(), 1, "the registration was stored before the sign-in");
+    world.check();
+}
+
+#[test]
+fn oa_s_02_a_step_up_asks_for_all_scopes_and_never_twice_for_the_same() {
+    let mut world = World::new();
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    world.challenge(0, 403, r#"Bearer error="insufficient_scope", scope="write""#);
+    assert_eq!(world.issuer().authorizations[1]["scope"], "read write");
+    assert_eq!(world.processes[0].token(), Some("access-2"));
+    for _ in 0..2 {
+        world.challenge(0, 403, r#"Bearer error="insufficient_scope", scope="write""#);
+    }
+    world.challenge(0, 403, r#"Bearer error="insufficient_scope""#);
+    assert_eq!(world.issuer().authorizations.len(), 2);
+    assert_eq!(world.processes[0].refused, vec![SignInError::ScopesGranted; 3]);
+    world.check();
+}
+
+#[test]
+fn oa_t_04_a_server_that_refuses_every_new_token_is_not_asked_forever() {
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    for _ in 0..6 {
+        world.challenge(0, 401, r#"Bearer error="invalid_token""#);
+    }
+    assert_eq!(world.issuer().authorizations.len(), 3);
+    assert!(matches!(world.processes[0].refused[..], [SignInError::TokensRefused(_), ..]));
+    world.check();
+}
+
+#[test]
+fn oa_m_02_after_a_move_to_another_issuer_nothing_of_the_first_is_used() {
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    let second = "https://as2.example";
+    world.issuers.insert(second.to_owned(), mcp_testkit::authorization::Issuer::new(second));
+    let document = json!({ "resource": SERVER, "authorization_servers": [second] }).to_string();
+    world.documents.insert(RESOURCE_DOCUMENT.to_owned(), (200, document));
+    world.challenge(0, 401, r#"Bearer error="invalid_token""#);
+    assert_eq!(world.issuer().token_requests.len(), 1);
+    let second = &world.issuers[second];
+    assert_eq!((second.registrations.len(), second.authorizations.len(), second.token_requests.len()), (1, 1, 1));
+    assert_eq!(second.token_requests[0]["grant_type"], "authorization_code");
+    world.check();
+}
+
+#[test]
+fn oa_m_02_a_configured_client_is_not_shown_to_another_issuer() {
+    let mut world = World::new().with(|config| {
+        config.registered = Some(ClientIdentity::new("mine").with_secret("secret".into()));
+        config.registered_at = Some("https://other.example".to_owned());
+    });
+    world.challenge(0, 401, "Bearer");
+    assert!(matches!(world.processes[0].refused[..], [SignInError::OtherIssuer { .. }]));
+    assert!(world.issuer().authorizations.is_empty() && world.issuer().token_requests.is_empty());
+    world.check();
+}
+
+#[test]
+fn oa_p_03_an_outage_ends_the_flow_and_an_absent_document_leads_to_the_next_place() {
+    let found = json!({ "resource": "https://mcp.example", "authorization_servers": [ISSUER] }).to_string();
+    let root = "https://mcp.example/.well-known/oauth-protected-resource";
+    for (status, is_found) in [(404, true), (400, true), (200, true), (500, false), (429, false), (503, false)] {
+        let mut world = World::new();
+        world.documents.insert(RESOURCE_DOCUMENT.to_owned(), (status, "<html>".to_owned()));
+        world.documents.insert(root.to_owned(), (200, found.clone()));
+        world.challenge(0, 401, "Bearer");
+        assert_eq!(world.processes[0].token().is_some(), is_found, "{status}");
+        if !is_found {
+            assert!(matches!(world.processes[0].refused[..], [SignInError::Temporary { .. }]), "{status}");
+        }
+        world.check();
+    }
+    let mut world = World::new();
+    world.unreachable = Some(("https://as.example".to_owned(), FetchFailure::Unreachable));
+    world.challenge(0, 401, "Bearer");
+    assert!(matches!(world.processes[0].refused[..], [SignInError::Fetch { .. }]));
+    world.check();
+}
+
+#[test]
+fn oa_l_02_a_server_without_any_metadata_is_its_own_authorization_server_if_it_challenges() {
+    for (challenge, authorizes) in [("Bearer", true), ("Basic", false)] {
+        let mut world = World::new();
+        world.documents.clear();
+        world.issuers.clear();
+        let mut issuer = mcp_testkit::authorization::Issuer::new("https://mcp.example");
+        issuer.metadata_path = "nowhere".to_owned();
+        issuer.redirect.clear();
+        world.issuers.insert("https://mcp.example".to_owned(), issuer);
+        world.challenge(0, 401, challenge);
+        assert_eq!(world.processes[0].token().is_some(), authorizes, "{challenge}");
+        assert_eq!(world.processes[0].refused.is_empty(), authorizes, "{challenge}");
+        for request in &world.issuers["https://mcp.example"].token_requests {
+            assert!(!request.contains_key("resource"), "unknown in 2025-03-26");
+        }
+        world.check();
+    }
+}
+
+#[test]
+fn oa_p_04_no_authorization_request_is_made_for_another_resource() {
+    let mut world = World::new();
+    let document = json!({ "resource": "https://evil.example/v1/mcp", "authorization_servers": [ISSUER] }).to_string();
+    world.documents.insert(RESOURCE_DOCUMENT.to_owned(), (200, document));
+    world.challenge(0, 401, "Bearer");
+    assert!(matches!(world.processes[0].refused[..], [SignInError::Metadata { .. }]));
+    assert_eq!(world.requests.len(), 1);
+    world.check();
+}
+
+#[test]
+fn oa_b_02_a_redirect_of_another_issuer_gives_no_token_request() {
+    for (redirect, names_issuer, expected) in [
+        (vec![("iss", ISSUER)], true, None),
+        (vec![], false, None),
+        (vec![], true, Some(RedirectError::NoIssuer)),
+        (vec![("iss", "https://evil.example")], false, Some(RedirectError::OtherIssuer)),
+        (vec![("iss", "https://as.example/t/")], true, Some(RedirectError::OtherIssuer)),
+        (vec![("iss", ISSUER), ("error", "access_denied")], true, Some(RedirectError::Denied)),
+    ] {
+        let mut world = World::new();
+        let issuer = world.issuer();
+        issuer.metadata["authorization_response_iss_parameter_supported"] = json!(names_issuer);
+        issuer.redirect = redirect.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        world.challenge(0, 401, "Bearer");
+        assert_eq!(world.issuer().token_requests.len(), usize::from(expected.is_none()), "{redirect:?}");
+        let expected: Vec<_> = expected.into_iter().map(SignInError::Redirect).collect();
+        assert_eq!(world.processes[0].refused, expected);
+        world.check();
+    }
+}
+
+#[test]
+fn oa_q_03_a_redirect_of_another_sign_in_is_ignored_and_a_pasted_one_is_not() {
+    let mut world = World::new();
+    world.person = Person::IsAway;
+    world.challenge(0, 401, "Bearer");
+    let url = world.processes[0].shown.clone().unwrap();
+    let redirect = world.visit(&url);
+    assert!(!world.redirect(0, "http://127.0.0.1:40000/callback?code=evil&state=guess"));
+    assert!(!world.redirect(0, "http://127.0.0.1:40000/callback?code=evil"));
+    assert!(world.issuer().token_requests.is_empty());
+    assert!(world.redirect(0, &redirect));
+    assert!(!world.redirect(0, &redirect), "once");
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    world.check();
+}
+
+#[test]
+fn oa_g_05_nobody_is_asked_by_a_program_that_may_not_and_an_absent_person_is_given_up() {
+    let mut world = World::new().with(|config| config.may_ask_user = false);
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.processes[0].refused, [SignInError::NotInteractive]);
+    assert_eq!(world.processes[0].shown, None);
+    world.check();
+
+    let mut world = World::new();
+    world.person = Person::IsAway;
+    world.challenge(0, 401, "Bearer");
+    world.pass(Duration::from_secs(299));
+    assert!(world.processes[0].refused.is_empty());
+    world.pass(Duration::from_secs(1));
+    assert!(matches!(world.processes[0].refused[..], [SignInError::UserTimedOut { .. }]));
+    world.check();
+}
+
+#[test]
+fn oa_g_06_the_registered_port_is_used_again_and_another_one_is_registered_if_it_is_taken() {
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    world.challenge(0, 401, "Bearer");
+    for (taken, registrations) in [(None, 1), (Some(40_000), 2)] {
+        world.pass(Duration::from_secs(100));
+        world.processes[0].taken.extend(taken);
+        if taken.is_some() {
+            // The port that the kit gives out is taken, too: nothing can be opened.
+            world.challenge(0, 401, "Bearer");
+            assert_eq!(world.processes[0].refused, [SignInError::NotListening]);
+        } else {
+            world.challenge(0, 401, "Bearer");
+            assert_eq!(world.issuer().registrations.len(), registrations);
+        }
+        world.check();
+    }
+    let mut world = World::new().with(|config| config.callback_port = Some(5000));
+    world.processes[0].taken.insert(5000);
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.processes[0].refused, [SignInError::PortTaken { port: 5000 }]);
+    world.check();
+}
+
+#[test]
+fn oa_k_04_a_refused_code_is_requested_once_more_with_what_was_wrong_left_out() {
+    for (error, authorizations, registrations, has_scope, is_authorized) in [
+        ("invalid_grant", 2, 1, true, true),
+        ("invalid_client", 2, 2, true, true),
+        ("invalid_scope", 2, 1, false, true),
+        ("invalid_target", 1, 1, true, false),
+        ("unauthorized_client", 1, 1, true, false),
+    ] {
+        let mut world = World::new();
+        world.issuer().token_responses.push_back((400, json!({ "error": error }).to_string()));
+        world.challenge(0, 401, r#"Bearer scope="read""#);
+        let issuer = world.issuer();
+        assert_eq!(
+            (issuer.authorizations.len(), issuer.registrations.len()),
+            (authorizations, registrations),
+            "{error}"
+        );
+        assert_eq!(issuer.authorizations[authorizations - 1].contains_key("scope"), has_scope, "{error}");
+        assert_eq!(world.processes[0].token().is_some(), is_authorized, "{error}");
+        world.check();
+    }
+}
+
+#[test]
+fn oa_x_01_a_client_with_a_secret_signs_in_without_a_person() {
+    let mut world = World::new().with(|config| {
+        config.grant = mcp_proto::auth::Grant::ClientCredentials;
+        config.registered = Some(ClientIdentity::new("job").with_secret("s&t".into()));
+    });
+    world.issuer().metadata["token_endpoint_auth_methods_supported"] = json!(["client_secret_basic"]);
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    assert_eq!(world.issuer().token_authorizations, [Some("Basic am9iOnMlMjZ0".to_owned())]);
+    let request = &world.issuer().token_requests[0];
+    assert_eq!((request["scope"].as_str(), request["resource"].as_str()), ("read", SERVER));
+    assert!(world.processes[0].waiting.is_empty() && world.issuer().registrations.is_empty());
+    world.check();
+}
+
+#[test]
+fn oa_t_02_a_start_uses_stored_tokens_and_asks_nobody() {
+    let mut world = World::new();
+    world.start(0);
+    assert!(world.processes[0].has_none && world.requests.is_empty());
+    world.challenge(0, 401, "Bearer");
+    let requests = world.requests.len();
+    let second = world.add_process();
+    world.start(second);
+    assert_eq!((world.processes[second].token(), world.requests.len()), (Some("access-1"), requests));
+    world.check();
+}
+
+#[test]
+fn oa_b_01_only_the_redirect_of_the_current_sign_in_has_an_effect_on_the_open_port() {
+    let mut world = World::new();
+    world.person = Person::IsAway;
+    world.challenge(0, 401, "Bearer");
+    let url = world.processes[0].shown.clone().unwrap();
+    let redirect = world.visit(&url);
+    let query = redirect.split_once('?').unwrap().1;
+    let right = format!("/callback?{query}");
+    for (method, path, host, expected) in [
+        ("GET", "/favicon.ico", "127.0.0.1:40000", 404),
+        ("POST", &*right, "127.0.0.1:40000", 404),
+        ("HEAD", &right, "127.0.0.1:40000", 404),
+        ("GET", &right, "evil.example:40000", 404),
+        ("GET", &format!("/callback/?{query}"), "127.0.0.1:40000", 404),
+        ("GET", "/callback", "127.0.0.1:40000", 400),
+        ("GET", "/callback?code=evil&state=x", "127.0.0.1:40000", 400),
+        ("GET", &right, "localhost:40000", 200),
+        ("GET", &right, "localhost:40000", 400),
+    ] {
+        let request = http::Request::builder().method(method).uri(path).header("Host", host).body(()).unwrap();
+        let response = world.callback(0, &request.into_parts().0);
+        assert_eq!(response.status(), expected, "{method} {path} {host}");
+        assert_eq!(response.headers()["cache-control"], "no-store");
+        assert!(!String::from_utf8_lossy(response.body()).contains("code-1"));
+    }
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    world.check();
+}
