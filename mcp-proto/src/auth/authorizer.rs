@@ -250,31 +250,43 @@ impl Authorizer {
 
     /// A token is needed. `seed` is new random data, and `unix` the time in seconds since 1970.
     ///
-    /// While a flow runs, this has no effect: everything that needs a token waits for that flow (OA-T-05).
+    /// While a flow runs, no other one is begun: everything that needs a token waits for that flow (OA-T-05). A flow that
+    /// would end without a token, because none was needed, gets one then.
     pub fn begin(&mut self, cause: Cause, seed: Seed, unix: u64, now: Instant) {
-        if self.flow.is_some() {
+        if self.flow.as_ref().is_some_and(|flow| !matches!(flow.need, Need::Stored)) {
             return;
         }
         self.clock = Clock { unix, at: now };
         self.nonces = Nonces::new(seed);
-        match cause {
-            Cause::Start => self.lock_record(Flow::new(Need::Stored), Then::Decide, now),
+        let need = match cause {
+            Cause::Start => Some(Need::Stored),
             Cause::Requested => {
-                let need =
-                    Need::New { named: None, has_challenge: false, scope: None, is_step_up: false, refused: None };
-                self.discover(Flow::new(need), now);
+                Some(Need::New { named: None, has_challenge: false, scope: None, is_step_up: false, refused: None })
             }
             Cause::Challenged { status, challenges, generation } => {
-                self.challenged(status, &challenges, generation, now);
+                self.challenged(status, &challenges, generation, now)
             }
+        };
+        match (need, &mut self.flow) {
+            (Some(need @ Need::New { .. }), Some(flow)) => flow.need = need,
+            (Some(need @ Need::New { .. }), None) => self.discover(Flow::new(need), now),
+            (Some(Need::Stored), None) => self.lock_record(Flow::new(Need::Stored), Then::Decide, now),
+            (Some(Need::Stored), Some(_)) | (None, _) => {}
         }
     }
 
-    fn challenged(&mut self, status: StatusCode, challenges: &[Challenge], generation: Option<u64>, now: Instant) {
+    /// What a challenge demands; `None` if it is answered already.
+    fn challenged(
+        &mut self,
+        status: StatusCode,
+        challenges: &[Challenge],
+        generation: Option<u64>,
+        now: Instant,
+    ) -> Option<Need> {
         // The refused request was sent before the current token was there (OA-T-05).
         if self.held.as_ref().is_some_and(|held| generation.is_none_or(|sent| sent < held.generation)) {
             self.authorize_again();
-            return;
+            return None;
         }
         let challenge = Challenge::for_token(challenges);
         let scope = challenge.and_then(Challenge::scope).map(str::to_owned);
@@ -287,7 +299,7 @@ impl Authorizer {
                 || self.history.useless_scopes.contains(&wanted);
             if is_useless {
                 self.outbox.report(Event::Refused(SignInError::ScopesGranted));
-                return;
+                return None;
             }
             if self.history.useless_scopes.len() < MAX_REMEMBERED {
                 self.history.useless_scopes.insert(wanted);
@@ -297,17 +309,16 @@ impl Authorizer {
             self.history.refused_in_a_row = if is_fresh { self.history.refused_in_a_row + 1 } else { 0 };
             if self.history.refused_in_a_row >= MAX_REFUSED_IN_A_ROW {
                 self.outbox.report(Event::Refused(SignInError::TokensRefused(self.history.refused_in_a_row)));
-                return;
+                return None;
             }
         }
-        let need = Need::New {
+        Some(Need::New {
             named: challenge.and_then(Challenge::resource_metadata).map(str::to_owned),
             has_challenge: challenge.is_some(),
             scope,
             is_step_up,
             refused: self.held.as_ref().filter(|_| generation.is_some()).map(|held| held.serial),
-        };
-        self.discover(Flow::new(need), now);
+        })
     }
 
     /// A lock was taken.
@@ -483,6 +494,10 @@ impl Authorizer {
             if is_first {
                 self.outbox.report(Event::NoToken);
             }
+        } else if flow.found.is_none() {
+            // The challenge has come while the record was looked at.
+            self.unlock(&mut flow, Lock::Record);
+            self.discover(flow, now);
         } else if !self.config.grant.is_interactive() {
             self.request_client_credentials(flow, now);
         } else if !self.config.may_ask_user {
