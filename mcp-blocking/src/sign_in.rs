@@ -1,8 +1,6 @@
 //! Signing in: the thread that drives the machine of `mcp_proto::auth`.
 
-mod file_store;
 mod listener;
-mod store;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
@@ -15,8 +13,7 @@ use self::listener::Listener;
 use crate::clock::{now, unix_time};
 use crate::http_client::{HttpOptions, fetch};
 
-pub use file_store::FileStore;
-pub use store::{MemoryStore, Store};
+pub use mcp_token_store::{FileStore, MemoryStore, Store};
 
 /// How often a lock that is taken is tried again, and the open port is looked at.
 const PAUSE: Duration = Duration::from_millis(50);

@@ -22,8 +22,11 @@ DESCRIPTION = TARGET / "description.json"
 UNVIABLE = TARGET / "unviable.tsv"
 CONSTANTS = TARGET / "constants.txt"
 
-ROOTS = ["mcp-proto/src/lib.rs", "mcp-tokio/src/lib.rs", "mcp-blocking/src/lib.rs", "mcp-blocking/src/bin/mcp-proxy/main.rs"]
-PACKAGES = ["mcp-proto", "mcp-tokio", "mcp-blocking"]
+ROOTS = [
+    "mcp-proto/src/lib.rs", "mcp-token-store/src/lib.rs", "mcp-tokio/src/lib.rs", "mcp-blocking/src/lib.rs",
+    "mcp-blocking/src/bin/mcp-proxy/main.rs",
+]
+PACKAGES = ["mcp-proto", "mcp-token-store", "mcp-tokio", "mcp-blocking"]
 # Tests write to a folder, of which each worker has its own.
 TEST_FOLDER = ('env!("CARGO_TARGET_TMPDIR")', '&std::env::var("MUTANTS_TMPDIR").unwrap()')
 

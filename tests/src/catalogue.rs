@@ -261,6 +261,7 @@ fn texts() -> Vec<(String, String)> {
         "tests/src",
         "tests/testkit/src",
         "mcp-proto/src",
+        "mcp-token-store/src",
         "mcp-tokio",
         "mcp-blocking",
         "fuzz/src",

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use fs4::FileExt;
 use mcp_proto::auth::Lock;
 
-use super::Store;
+use crate::Store;
 
 /// The largest record that is read, in bytes.
 const MAX_RECORD: u64 = 1024 * 1024;
@@ -21,9 +21,9 @@ const MAX_RECORD: u64 = 1024 * 1024;
 /// # Example
 ///
 /// ```
-/// use mcp_blocking::sign_in::{FileStore, Store};
+/// use mcp_token_store::{FileStore, Store};
 ///
-/// # let directory = std::env::temp_dir().join(format!("mcp-blocking-doc-{}", std::process::id()));
+/// # let directory = std::env::temp_dir().join(format!("mcp-token-store-doc-{}", std::process::id()));
 /// let mut store = FileStore::new(&directory);
 /// store.store("5a", b"record")?;
 /// assert_eq!(FileStore::new(&directory).load("5a")?, Some(b"record".to_vec()));
@@ -160,7 +160,7 @@ mod tests {
 
     impl Directory {
         fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("mcp-blocking-{name}-{}", std::process::id()));
+            let path = std::env::temp_dir().join(format!("mcp-token-store-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
             Self(path)
         }
