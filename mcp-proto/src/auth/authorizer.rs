@@ -169,33 +169,51 @@ impl Authorizer {
 
     /// A token is needed. `seed` is new random data, and `unix` the time in seconds since 1970.
     ///
-    /// While a flow runs, this has no effect: everything that needs a token waits for that flow (OA-T-05).
+    /// While a flow runs, no other one is begun: everything that needs a token waits for that flow (OA-T-05). A flow that
+    /// would end without a token, because none was needed, gets one then.
     pub fn begin(&mut self, cause: Cause, seed: Seed, unix: u64, now: Instant) {
-        if self.flow.is_some() {
+        if self.flow.as_ref().is_some_and(|flow| !matches!(flow.need, Need::Stored)) {
             return;
         }
         self.clock = Clock { unix, at: now };
         self.nonces = Nonces::new(seed);
-        match cause {
-            // That program keeps its tokens itself.
-            Cause::Start if matches!(self.config.grant, Grant::External) => self.obtain(Flow::new(Need::Stored), now),
-            Cause::Start => self.lock_record(Flow::new(Need::Stored), Then::Decide, now),
-            Cause::SignOut => self.lock_record(Flow::new(Need::SignOut), Then::Decide, now),
+        let need = match cause {
+            Cause::Start => Some(Need::Stored),
+            Cause::SignOut => Some(Need::SignOut),
             Cause::Requested => {
                 self.history.ask_again();
-                self.find_token(Flow::new(Need::requested()), now);
+                Some(Need::requested())
             }
             Cause::Challenged { status, challenges, generation } => {
-                self.challenged(status, &challenges, generation, now);
+                self.challenged(status, &challenges, generation, now)
             }
+        };
+        match (need, &mut self.flow) {
+            (Some(need @ (Need::New { .. } | Need::SignOut)), Some(flow)) => flow.need = need,
+            (Some(need @ Need::New { .. }), None) => self.find_token(Flow::new(need), now),
+            // That program keeps its tokens itself.
+            (Some(Need::Stored), None) if matches!(self.config.grant, Grant::External) => {
+                self.obtain(Flow::new(Need::Stored), now);
+            }
+            (Some(need @ (Need::Stored | Need::SignOut)), None) => {
+                self.lock_record(Flow::new(need), Then::Decide, now);
+            }
+            (Some(Need::Stored), Some(_)) | (None, _) => {}
         }
     }
 
-    fn challenged(&mut self, status: StatusCode, challenges: &[Challenge], generation: Option<u64>, now: Instant) {
+    /// What a challenge demands; `None` if it is answered already.
+    fn challenged(
+        &mut self,
+        status: StatusCode,
+        challenges: &[Challenge],
+        generation: Option<u64>,
+        now: Instant,
+    ) -> Option<Need> {
         // The refused request was sent before the current token was there (OA-T-05).
         if self.held.as_ref().is_some_and(|held| generation.is_none_or(|sent| sent < held.generation)) {
             self.report_held();
-            return;
+            return None;
         }
         let challenge = Challenge::for_token(challenges);
         let scope = challenge.and_then(Challenge::scope).map(str::to_owned);
@@ -207,13 +225,13 @@ impl Authorizer {
         };
         if let Err(error) = is_hopeless {
             self.outbox.report(Event::Refused(error));
-            return;
+            return None;
         }
         let sign_in_parameters = ["acr_values", "max_age"].into_iter().filter_map(|name| {
             let value = challenge?.parameter(name)?;
             Some((name.to_owned(), value.to_owned()))
         });
-        let need = Need::New {
+        Some(Need::New {
             named: challenge.and_then(Challenge::resource_metadata).map(str::to_owned),
             has_challenge: challenge.is_some(),
             demands_proofs: challenge.is_some_and(Challenge::is_dpop) && !challenges.iter().any(Challenge::is_bearer),
@@ -221,8 +239,7 @@ impl Authorizer {
             sign_in_parameters: sign_in_parameters.collect(),
             is_step_up,
             refused: self.held.as_ref().filter(|_| generation.is_some()).and_then(|held| held.serial),
-        };
-        self.find_token(Flow::new(need), now);
+        })
     }
 
     /// Whether tokens with these scopes may help (OA-S-03).

@@ -216,6 +216,13 @@ impl World {
         self.now = end;
     }
 
+    /// Time passes until the token of a process is due to be refreshed; nothing is carried out yet.
+    pub fn pass_until_refresh(&mut self, process: usize) {
+        let authorizer = &mut self.processes[process].authorizer;
+        self.now = authorizer.poll_timeout().unwrap();
+        authorizer.handle_timeout(self.now);
+    }
+
     /// Seconds since 1970.
     pub fn unix(&self) -> u64 {
         BEGIN + self.now.saturating_duration_since(Instant::START).as_secs()

@@ -36,7 +36,7 @@ impl Authorizer {
     }
 
     /// Uses stored tokens, refreshes them, or gets new ones. The record is locked and was just read (OA-F-04).
-    pub(super) fn decide(&mut self, flow: Flow, now: Instant) {
+    pub(super) fn decide(&mut self, mut flow: Flow, now: Instant) {
         self.timers.clear(Timer::Step);
         let unix = self.clock.unix(now);
         let tokens = self.record.tokens.as_ref().filter(|tokens| flow.is_for(tokens));
@@ -54,6 +54,11 @@ impl Authorizer {
             Need::SignOut => self.sign_out(flow, now),
             // Nobody has asked for a token: the server will, if it needs one (OA-T-02).
             Need::Stored => self.end_without_token(flow),
+            // The challenge has come while the record was read.
+            Need::New { .. } if flow.found.is_none() => {
+                self.unlock(&mut flow, Lock::Record);
+                self.find_token(flow, now);
+            }
             Need::New { .. } => match self.config.grant {
                 Grant::AuthorizationCode | Grant::DeviceCode => self.ask_person(flow, now),
                 Grant::ClientCredentials => self.request_client_credentials(flow, now),
