@@ -11,6 +11,8 @@
 //! world.check();
 //! ```
 
+mod loopback;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -24,6 +26,8 @@ use mcp_proto::auth::{
 use mcp_proto::{Instant, Output};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+
+pub use loopback::{ProtectedServer, browse, exchange};
 
 /// The URL of the server.
 pub const SERVER: &str = "https://mcp.example/v1/mcp";
