@@ -3,6 +3,8 @@
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
@@ -34,8 +36,8 @@ struct Shared {
     issuer: Issuer,
     /// The number of access tokens that are refused, beginning with the first.
     refused: u64,
-    /// Requests for tokens are not answered.
-    is_silent: bool,
+    /// How long requests for tokens wait for their answer; `None` if they have none.
+    delay: Option<Duration>,
     violations: Vec<String>,
 }
 
@@ -43,7 +45,7 @@ impl ProtectedServer {
     /// Starts a server.
     pub fn start() -> Self {
         let (origin, issuer) = (String::new(), Issuer::new("http://127.0.0.1"));
-        let shared = Shared { origin, issuer, refused: 0, is_silent: false, violations: Vec::new() };
+        let shared = Shared { origin, issuer, refused: 0, delay: Some(Duration::ZERO), violations: Vec::new() };
         let shared = Arc::new(Mutex::new(shared));
         let of_server = Arc::clone(&shared);
         let echo = mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params)));
@@ -52,11 +54,15 @@ impl ProtectedServer {
             if path == "/mcp" && lock(&of_server).accepts(request.header("authorization")) {
                 return echo(request, connection);
             }
-            let answer = lock(&of_server).answer(path, request);
-            match answer {
-                Some((status, name, value, body)) => connection.reply(&status, &[(name, &value)], body),
-                None => connection.hang(),
+            let (delay, (status, name, value, body)) = {
+                let mut shared = lock(&of_server);
+                (shared.delay, shared.answer(path, request))
+            };
+            if path == "/token" {
+                let Some(delay) = delay else { return connection.hang() };
+                thread::sleep(delay);
             }
+            connection.reply(&status, &[(name, &value)], body)
         });
         let origin = format!("http://{}", server.authority);
         lock(&shared).issuer = Issuer::new(&origin);
@@ -85,9 +91,9 @@ impl ProtectedServer {
         shared.refused = shared.issuer.issued;
     }
 
-    /// From now on, the token endpoint does not answer.
-    pub fn be_silent(&self) {
-        lock(&self.shared).is_silent = true;
+    /// From now on, the token endpoint answers after this time, or never.
+    pub fn delay_tokens(&self, delay: Option<Duration>) {
+        lock(&self.shared).delay = delay;
     }
 
     /// Checks that no client has broken a rule.
@@ -113,19 +119,19 @@ impl Shared {
         issued > self.refused && authorization == format!("Bearer access-{issued}")
     }
 
-    /// The answer of the authorization server, or a challenge; `None` if none comes.
-    fn answer(&mut self, path: &str, request: &HttpMessage) -> Option<Answer> {
+    /// The answer of the authorization server, or a challenge.
+    fn answer(&mut self, path: &str, request: &HttpMessage) -> Answer {
         let origin = &self.origin;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let document = "/.well-known/oauth-protected-resource/mcp";
         let (status, body) = match path {
             "/mcp" => {
                 let challenge = format!(r#"Bearer resource_metadata="{origin}{document}""#);
-                return Some(("401 Unauthorized".to_owned(), "www-authenticate", challenge, String::new()));
+                return ("401 Unauthorized".to_owned(), "www-authenticate", challenge, String::new());
             }
             "/authorize" => {
                 let location = self.issuer.authorize(query);
-                return Some(("302 Found".to_owned(), "location", location, String::new()));
+                return ("302 Found".to_owned(), "location", location, String::new());
             }
             path if path == document => {
                 let resource = json!({ "resource": format!("{origin}/mcp"), "authorization_servers": [origin] });
@@ -133,11 +139,10 @@ impl Shared {
             }
             path if path == split(&self.issuer.metadata_path).1 => (200, self.issuer.metadata.to_string()),
             "/register" => self.issuer.register(&request.body),
-            "/token" if self.is_silent => return None,
             "/token" => self.issuer.token(&headers(request), &request.body, &mut self.violations),
             _ => (404, "not found".to_owned()),
         };
-        Some((format!("{status} X"), "content-type", "application/json".to_owned(), body))
+        (format!("{status} X"), "content-type", "application/json".to_owned(), body)
     }
 }
 
