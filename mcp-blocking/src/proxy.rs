@@ -20,8 +20,9 @@ use mcp_proto::{Stdio, UsageError};
 
 use crate::child::{Child, FromChild, Process};
 use crate::http_client::{HttpOptions, Pool, Received};
+use crate::sign_in::Authorization;
 use crate::stdio::{MayBlock, Output};
-use proxy_loop::{Input, ProxyLoop};
+use proxy_loop::{Authorizing, Input, ProxyLoop};
 
 /// A proxy between a client on a pair of byte streams and a server over HTTP or in a child process. The two sides may
 /// use different protocol revisions.
@@ -42,10 +43,10 @@ pub struct Proxy(Upstream);
 /// The server's side of a proxy that is not running yet.
 enum Upstream {
     Http {
-        relay: Box<Relay<Http>>,
         http: Box<HttpConfig>,
         options: HttpOptions,
-        exchanges: usize,
+        config: Box<Config>,
+        authorization: Option<Authorization>,
         proxy_loop: ProxyLoop<Http, Pool<Input<(ExchangeKey, Received)>>>,
     },
     Child {
@@ -63,9 +64,38 @@ impl Proxy {
     ///
     /// [`UsageError`] if the configuration is invalid.
     pub fn http(http: HttpConfig, options: HttpOptions, config: Config) -> Result<Self, UsageError> {
-        let exchanges = config.limits.exchanges;
-        let relay = Box::new(Relay::new(Http::new(http.clone()), config)?);
-        Ok(Self(Upstream::Http { relay, http: Box::new(http), options, exchanges, proxy_loop: ProxyLoop::new() }))
+        Relay::new(Http::new(http.clone()), config.clone())?;
+        let (http, config) = (Box::new(http), Box::new(config));
+        Ok(Self(Upstream::Http { http, options, config, authorization: None, proxy_loop: ProxyLoop::new() }))
+    }
+
+    /// Signs in when the server demands it, and sends the tokens with every request. Messages of the client wait
+    /// meanwhile. It has no effect if the server runs in a child process (OA-T-01), or if `http` has an `Authorization`
+    /// header (OA-T-06).
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_blocking::sign_in::{Authorization, FileStore};
+    /// use mcp_blocking::{HttpOptions, Proxy};
+    /// use mcp_proto::client::HttpConfig;
+    /// use mcp_proto::relay::Config;
+    ///
+    /// let url = "https://example.com/mcp";
+    /// let authorization = Authorization::new(url, "my-proxy")?
+    ///     .store(FileStore::new(".tokens".as_ref()))
+    ///     .open_url(|url| eprintln!("Open {url} to sign in."));
+    /// let proxy = Proxy::http(HttpConfig::new(url)?, HttpOptions::new(), Config::default())?;
+    /// proxy.authorization(authorization).run_on_stdio(())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn authorization(mut self, own: Authorization) -> Self {
+        if let Upstream::Http { http, authorization, .. } = &mut self.0 {
+            http.managed_authorization = true;
+            *authorization = Some(own);
+        }
+        self
     }
 
     /// Creates a proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. The child
@@ -152,14 +182,26 @@ impl Proxy {
         observer: impl Observer + Send + 'static,
     ) -> io::Result<CloseReason> {
         match self.0 {
-            Upstream::Http { relay, http, mut options, exchanges, proxy_loop } => {
+            Upstream::Http { http, mut options, config, authorization, proxy_loop } => {
+                let authorizing = authorization.map(|authorization| Authorizing {
+                    authorization,
+                    // The authorization server may be reached through another proxy, which the environment sets.
+                    options: options.clone(),
+                    server: format!("the server at {}", http.server()),
+                    authorize: |relay: &mut Relay<Http>, outcome, now| match outcome {
+                        Ok(credentials) => relay.authorize(credentials, now),
+                        Err(reason) => relay.refuse_authorization(&reason, now),
+                    },
+                });
                 options.read_env(&http).map_err(io::Error::other)?;
+                let exchanges = config.limits.exchanges;
+                let relay = Relay::new(Http::new(*http), *config).map_err(io::Error::other)?;
                 let start = |inbox, backpressure| Ok(Pool::new(options, exchanges, inbox, backpressure));
-                proxy_loop.run(*relay, start, input, output, observer)
+                proxy_loop.run(relay, start, authorizing, input, output, observer)
             }
             Upstream::Child { relay, command, process, proxy_loop } => {
                 let start = |inbox, backpressure| Child::start(command, process, inbox, backpressure);
-                proxy_loop.run(*relay, start, input, output, observer)
+                proxy_loop.run(*relay, start, None, input, output, observer)
             }
         }
     }

@@ -250,6 +250,8 @@ where
                 ObservedOutput::Action(Action::Client(action)) => self.client.act(action),
                 ObservedOutput::Action(Action::Server(action)) => self.link.act(action),
                 ObservedOutput::Closed(reason) => return Some(reason),
+                // The observer may react to it.
+                ObservedOutput::Challenged(_) => {}
             }
         }
         None

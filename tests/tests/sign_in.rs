@@ -116,6 +116,37 @@ fn oa_t_05_a_token_that_was_replaced_meanwhile_is_reported_again() {
 }
 
 #[test]
+fn oa_t_05_a_challenge_during_a_refresh_ahead_of_time_is_answered_however_that_ends() {
+    for (response, expected) in [
+        (None, (Some("access-2"), 1)),
+        (Some((400, json!({ "error": "invalid_grant" }).to_string())), (Some("access-2"), 2)),
+        (Some((503, "busy".to_owned())), (Some("access-1"), 1)),
+    ] {
+        let mut world = World::new();
+        world.challenge(0, 401, "Bearer");
+        let is_temporary = response.as_ref().is_some_and(|(status, _)| *status == 503);
+        world.issuer().token_responses.extend(response);
+        world.pass_until_refresh(0);
+        world.begin(0, 401, r#"Bearer error="invalid_token""#);
+        world.run();
+        let process = &world.processes[0];
+        assert_eq!((process.token(), process.waiting.len()), expected);
+        assert_eq!(matches!(process.refused[..], [SignInError::Temporary { .. }]), is_temporary);
+        world.check();
+    }
+}
+
+#[test]
+fn oa_t_05_a_challenge_while_the_stored_record_is_read_leads_to_a_sign_in() {
+    let mut world = World::new();
+    world.cause(0, Cause::Start);
+    world.begin(0, 401, "Bearer");
+    world.run();
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    world.check();
+}
+
+#[test]
 fn oa_f_03_a_dead_refresh_token_leads_to_a_sign_in_and_a_failure_of_the_server_does_not() {
     let mut world = World::new();
     world.challenge(0, 401, "Bearer");

@@ -17,7 +17,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
-use mcp_proto::client::{ClientTransport, CloseReason};
+use mcp_proto::auth::{self, Cause};
+use mcp_proto::client::{Challenged, ClientTransport, CloseReason, Credentials};
 use mcp_proto::driver::{
     ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read, poll_observed,
 };
@@ -27,13 +28,40 @@ use mcp_proto::{Instant, StdioAction};
 use crate::backpressure::Backpressure;
 use crate::child::INBOX;
 use crate::clock;
+use crate::http_client::HttpOptions;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
+use crate::sign_in::{Authorization, SignIn};
 use crate::stdio::{Happened, Output, Writer, spawn_reader};
 
 /// How often timeouts are checked while there is input, so that not every new deadline has to wake the thread that
 /// handles timeouts.
 const TICK: Duration = Duration::from_millis(20);
+
+/// How long the client's first message waits for a stored token. A message that is sent without it meets a challenge, and
+/// waits for the sign-in then.
+const STORED_TOKEN_TIME: Duration = Duration::from_secs(5);
+
+/// How a relay is authorized.
+pub(super) struct Authorizing<T: ClientTransport> {
+    pub(super) authorization: Authorization,
+    pub(super) options: HttpOptions,
+    /// The server, for the log.
+    pub(super) server: String,
+    /// Passes the outcome of a sign-in to the relay.
+    pub(super) authorize: Authorize<T>,
+}
+
+type Authorize<T> = fn(&mut Relay<T>, Result<Credentials, String>, Instant);
+
+/// A sign-in that is running, and where its outcomes go.
+struct Authorized<T: ClientTransport> {
+    sign_in: SignIn,
+    server: String,
+    authorize: Authorize<T>,
+    /// Until when the client's first message waits for a stored token.
+    holds_client_until: Option<Instant>,
+}
 
 /// A relay that is running or will be run.
 pub(super) struct ProxyLoop<T: ClientTransport, L: Link> {
@@ -70,6 +98,7 @@ struct Running<T: ClientTransport, L: Link> {
     client_backpressure: Arc<Backpressure>,
     writer: Writer,
     observer: Box<dyn Observer + Send>,
+    authorized: Option<Authorized<T>>,
     /// Whether the relay was closed because the proxy was stopped.
     is_closing: bool,
     closed: Option<CloseReason>,
@@ -107,11 +136,12 @@ where
         self,
         relay: Relay<T>,
         start: impl FnOnce(Arc<dyn Inbox<Input<L::Received>>>, Arc<Backpressure>) -> io::Result<L>,
+        authorizing: Option<Authorizing<T>>,
         input: impl Read + Send + 'static,
         output: impl Output + 'static,
         observer: impl Observer + Send + 'static,
     ) -> io::Result<CloseReason> {
-        let outcome = self.start(relay, start, input, output, observer).and_then(|()| {
+        let outcome = self.start(relay, start, authorizing, input, output, observer).and_then(|()| {
             let (running, reason) = self.keep_time();
             self.end(*running).map(|()| reason)
         });
@@ -123,6 +153,7 @@ where
         &self,
         relay: Relay<T>,
         start: impl FnOnce(Arc<dyn Inbox<Input<L::Received>>>, Arc<Backpressure>) -> io::Result<L>,
+        authorizing: Option<Authorizing<T>>,
         input: impl Read + Send + 'static,
         output: impl Output + 'static,
         observer: impl Observer + Send + 'static,
@@ -133,6 +164,9 @@ where
         let (backpressure, client_backpressure) = (Arc::new(Backpressure::new()), Arc::new(Backpressure::new()));
         let link = start(Arc::clone(&inbox), Arc::clone(&backpressure))?;
         let writer = Writer::spawn(output, Arc::clone(&inbox), Input::Client)?;
+        let authorized = authorizing.map(|authorizing| authorizing.start(Arc::clone(&inbox))).transpose()?;
+        // The first request is sent with the stored token, if there is one.
+        client_backpressure.set(authorized.is_none());
         spawn_reader(input, inbox, Arc::clone(&client_backpressure), Input::Client)?;
         *state = State::Running(Box::new(Running {
             relay,
@@ -141,6 +175,7 @@ where
             client_backpressure,
             writer,
             observer: Box::new(observer),
+            authorized,
             is_closing: false,
             closed: None,
             due: None,
@@ -311,14 +346,15 @@ where
             self.closed = self.drain();
             let (wants_body, wants_bytes) = (self.relay.wants_body(), self.relay.wants_bytes());
             self.backpressure.set(wants_body);
-            self.client_backpressure.set(wants_bytes);
+            let held_until = self.authorized.as_ref().and_then(|authorized| authorized.holds_client_until);
+            self.client_backpressure.set(wants_bytes && held_until.is_none());
             let is_stalled = !wants_bytes || !wants_body;
             if is_stalled && !self.writer.wake_when_written() {
                 continue;
             }
             let max_wait = self.link.max_wait(is_stalled, now);
             if !max_wait.is_zero() {
-                self.due = earlier(self.relay.poll_timeout(), Some(now + max_wait));
+                self.due = earlier(earlier(self.relay.poll_timeout(), held_until), Some(now + max_wait));
                 return;
             }
         }
@@ -336,7 +372,11 @@ where
             Some(Input::Client(Happened::InputEnded)) => self.relay.handle_eof(now),
             // The client no longer reads, so there is nothing left to do.
             Some(Input::Client(Happened::OutputClosed)) => self.relay.close(now),
+            Some(Input::SignIn(event)) => self.on_sign_in(event, now),
             Some(Input::Client(Happened::Written)) | None => {}
+        }
+        if let Some(authorized) = &mut self.authorized {
+            authorized.holds_client_until = authorized.holds_client_until.filter(|until| *until > now);
         }
         if is_stopped && !self.is_closing {
             self.is_closing = true;
@@ -347,11 +387,39 @@ where
         }
     }
 
+    fn on_sign_in(&mut self, event: auth::Event, now: Instant) {
+        let Some(authorized) = &mut self.authorized else { return };
+        let server = &authorized.server;
+        let outcome = match event {
+            auth::Event::Authorized(authorized) => Some(Ok(authorized.credentials)),
+            auth::Event::Refused(error) => {
+                log::warn!("{server} could not be signed in to: {error}");
+                Some(Err(error.to_string()))
+            }
+            auth::Event::NoToken => None,
+            auth::Event::Waiting(waiting) => return log::info!("signing in to {server}: {waiting}"),
+            auth::Event::Step(step) => return log::debug!("signing in to {server}: {step}"),
+            _ => return,
+        };
+        authorized.holds_client_until = None;
+        if let Some(outcome) = outcome {
+            (authorized.authorize)(&mut self.relay, outcome, now);
+        }
+    }
+
+    fn on_challenged(&self, challenged: Challenged) {
+        if let Some(authorized) = &self.authorized {
+            let Challenged { status, challenges, sent_with, .. } = challenged;
+            authorized.sign_in.begin(Cause::Challenged { status, challenges, generation: sent_with });
+        }
+    }
+
     /// Carries out all outputs of the relay. Returns the reason once the relay is closed.
     fn drain(&mut self) -> Option<CloseReason> {
         while let Some(output) = poll_observed(&mut self.relay, &mut *self.observer) {
             match output {
                 ObservedOutput::Closed(reason) => return Some(reason),
+                ObservedOutput::Challenged(challenged) => self.on_challenged(challenged),
                 ObservedOutput::Action(Action::Server(action)) => self.link.act(action),
                 ObservedOutput::Action(Action::Client(StdioAction::Write(bytes))) => self.writer.push(bytes),
                 ObservedOutput::Action(Action::Client(StdioAction::CloseWrite)) => self.writer.close(),
@@ -362,11 +430,26 @@ where
     }
 }
 
+impl<T: ClientTransport> Authorizing<T> {
+    /// Starts the thread of the sign-in, which reads the stored token first.
+    fn start<R: Send + 'static>(self, inbox: Arc<dyn Inbox<Input<R>>>) -> io::Result<Authorized<T>> {
+        let report = move |event| {
+            // The relay may have ended.
+            inbox.send(Input::SignIn(event));
+        };
+        let sign_in = self.authorization.start(self.options, report)?;
+        sign_in.begin(Cause::Start);
+        let holds_client_until = Some(clock::now() + STORED_TOKEN_TIME);
+        Ok(Authorized { sign_in, server: self.server, authorize: self.authorize, holds_client_until })
+    }
+}
+
 /// Input to a relay.
 #[derive(Debug)]
 pub(super) enum Input<R> {
     Server(R),
     Client(Happened),
+    SignIn(auth::Event),
 }
 
 impl<R> From<R> for Input<R> {

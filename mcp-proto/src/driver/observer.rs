@@ -1,7 +1,7 @@
 //! What a relay reports to the application.
 
 use crate::StdioAction;
-use crate::client::{ClientTransport, CloseReason};
+use crate::client::{Challenged, ClientTransport, CloseReason};
 use crate::conversation::outbox::Output;
 use crate::relay::{Action, Event, Relay};
 
@@ -31,6 +31,9 @@ impl Observer for () {
 pub enum ObservedOutput<A> {
     /// Carry out this action.
     Action(Action<A>),
+    /// The server demands authorization: obtain it, then call [`Relay::authorize`], or else
+    /// [`Relay::refuse_authorization`].
+    Challenged(Challenged),
     /// The relay has ended.
     Closed(CloseReason),
 }
@@ -78,6 +81,9 @@ pub fn poll_observed<T: ClientTransport>(
                 observer.event(&event);
                 if let Event::Closed(reason) = event {
                     return Some(ObservedOutput::Closed(reason));
+                }
+                if let Event::Challenged(challenged) = event {
+                    return Some(ObservedOutput::Challenged(challenged));
                 }
             }
         }

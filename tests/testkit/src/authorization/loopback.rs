@@ -138,9 +138,11 @@ impl Shared {
                 (200, resource.to_string())
             }
             path if path == split(&self.issuer.metadata_path).1 => (200, self.issuer.metadata.to_string()),
-            "/register" => self.issuer.register(&request.body),
-            "/token" => self.issuer.token(&headers(request), &request.body, &mut self.violations),
-            _ => (404, "not found".to_owned()),
+            _ => {
+                let (url, headers) = (format!("{origin}{path}"), headers(request));
+                let answer = self.issuer.answer(&url, &headers, &request.body, &mut self.violations);
+                answer.map_or((404, "not found".to_owned()), |answer| (answer.status, answer.body))
+            }
         };
         (format!("{status} X"), "content-type", "application/json".to_owned(), body)
     }
