@@ -263,6 +263,11 @@ impl Driver {
                 };
                 self.authorizer.handle_signed(sign, signature.as_deref(), now());
             }
+            Action::Erase => {
+                if let Err(error) = self.store.erase(&self.key) {
+                    log::warn!("cannot erase the stored tokens: {error}");
+                }
+            }
             other => log::error!("this version cannot carry out {other:?}"),
         }
     }

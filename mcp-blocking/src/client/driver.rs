@@ -186,7 +186,7 @@ where
             auth::Event::NoToken => self.connect(),
             auth::Event::Waiting(waiting) => log::info!("signing in to {}: {waiting}", self.server),
             auth::Event::Step(step) => log::debug!("signing in to {}: {step}", self.server),
-            _ => {}
+            auth::Event::SignedOut { .. } | _ => {}
         }
     }
 

@@ -399,7 +399,7 @@ where
             auth::Event::NoToken => None,
             auth::Event::Waiting(waiting) => return log::info!("signing in to {server}: {waiting}"),
             auth::Event::Step(step) => return log::debug!("signing in to {server}: {step}"),
-            _ => return,
+            auth::Event::SignedOut { .. } | _ => return,
         };
         authorized.holds_client_until = None;
         if let Some(outcome) = outcome {
