@@ -14,6 +14,8 @@ mod config;
 #[cfg(feature = "auth")]
 mod form;
 #[cfg(feature = "auth")]
+mod imported;
+#[cfg(feature = "auth")]
 mod metadata;
 mod proof;
 #[cfg(feature = "auth")]
@@ -39,7 +41,9 @@ pub use {
     authorizer::{Authorizer, Cause},
     client::{ClientAuthentication, ClientIdentity, InvalidRegistration},
     config::{Config, Exceptions, Grant, ResourceParameter},
+    imported::Imported,
     metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata},
+    record::StoredSignIn,
     secret::Secret,
     seed::Seed,
     token::{TokenError, TokenResponse, TokenScheme},

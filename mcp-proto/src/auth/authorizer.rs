@@ -32,13 +32,14 @@ use self::sign_in::Awaited;
 use super::action::{Action, Authorized, Event, FetchFailure, FetchKey, Lock, Reach, SignInError, Waiting};
 use super::challenge::Challenge;
 use super::config::Config;
+use super::imported::Imported;
 use super::metadata::IssuerMetadata;
 use super::record::{Record, Tokens, union};
 use super::secret::Secret;
 use super::seed::{Nonces, Seed};
 use super::token::TokenError;
 use crate::Instant;
-use crate::client::Credentials;
+use crate::client::{Challenged, Credentials};
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::outbox::{Outbox, Output};
 use crate::machine::Machine;
@@ -70,8 +71,30 @@ pub enum Cause {
         /// The generation of the token that was sent; `None` if none was.
         generation: Option<u64>,
     },
+    /// The server refused a request that no person waits for: none is asked (OA-G-05).
+    ChallengedInBackground {
+        /// The status, 401 or 403.
+        status: StatusCode,
+        /// Its challenges.
+        challenges: Vec<Challenge>,
+        /// The generation of the token that was sent; `None` if none was.
+        generation: Option<u64>,
+    },
     /// A person wants to sign in.
     Requested,
+    /// Tokens of another program are stored, in the place of those that are stored already.
+    Imported(Imported),
+}
+
+impl From<Challenged> for Cause {
+    fn from(challenged: Challenged) -> Self {
+        let Challenged { status, challenges, sent_with: generation, is_background, .. } = challenged;
+        if is_background {
+            Self::ChallengedInBackground { status, challenges, generation }
+        } else {
+            Self::Challenged { status, challenges, generation }
+        }
+    }
 }
 
 /// Gets tokens for one server: discovers its authorization server, signs in, and refreshes the tokens.
@@ -136,6 +159,10 @@ enum Timer {
 #[derive(Debug)]
 struct Flow {
     need: Need,
+    /// A person waits for its outcome, and may be asked.
+    has_person: bool,
+    /// What is stored once discovery has ended.
+    imported: Option<Imported>,
     locks: BTreeSet<Lock>,
     found: Option<Found>,
     is_listening: bool,
@@ -258,20 +285,27 @@ impl Authorizer {
         }
         self.clock = Clock { unix, at: now };
         self.nonces = Nonces::new(seed);
+        let unprompted = Need::New { named: None, has_challenge: false, scope: None, is_step_up: false, refused: None };
+        let (has_person, mut imported) = (!matches!(cause, Cause::ChallengedInBackground { .. }), None);
         let need = match cause {
             Cause::Start => Some(Need::Stored),
-            Cause::Requested => {
-                Some(Need::New { named: None, has_challenge: false, scope: None, is_step_up: false, refused: None })
+            Cause::Requested => Some(unprompted),
+            Cause::Imported(tokens) => {
+                imported = Some(tokens);
+                Some(unprompted)
             }
-            Cause::Challenged { status, challenges, generation } => {
+            Cause::Challenged { status, challenges, generation }
+            | Cause::ChallengedInBackground { status, challenges, generation } => {
                 self.challenged(status, &challenges, generation, now)
             }
         };
-        match (need, &mut self.flow) {
-            (Some(need @ Need::New { .. }), Some(flow)) => flow.need = need,
-            (Some(need @ Need::New { .. }), None) => self.discover(Flow::new(need), now),
-            (Some(Need::Stored), None) => self.lock_record(Flow::new(Need::Stored), Then::Decide, now),
-            (Some(Need::Stored), Some(_)) | (None, _) => {}
+        let Some(need) = need else { return };
+        let is_stored = matches!(need, Need::Stored);
+        match self.flow.take() {
+            Some(flow) if is_stored => self.flow = Some(flow),
+            Some(flow) => self.flow = Some(Flow { need, has_person, imported, ..flow }),
+            None if is_stored => self.lock_record(Flow::new(need), Then::Decide, now),
+            None => self.discover(Flow { has_person, imported, ..Flow::new(need) }, now),
         }
     }
 
@@ -481,7 +515,16 @@ impl Authorizer {
     fn decide(&mut self, mut flow: Flow, now: Instant) {
         self.timers.clear(Timer::Step);
         let unix = self.clock.unix(now);
-        let tokens = self.record.tokens.as_ref().filter(|tokens| flow.is_for(tokens));
+        if let (Some(imported), Some(found)) = (&flow.imported, &flow.found) {
+            let tokens = imported.to_tokens(&found.issuer, found.resource.parameter.as_deref(), unix);
+            if let Some(tokens) = tokens {
+                return self.store_tokens(flow, tokens, now);
+            }
+            let issuer = found.issuer.issuer().to_owned();
+            return self.fail(flow, SignInError::ImportedFromOther { issuer });
+        }
+        let is_replaced = flow.imported.is_some();
+        let tokens = self.record.tokens.as_ref().filter(|tokens| flow.is_for(tokens) && !is_replaced);
         if tokens.is_some_and(|tokens| flow.may_use(tokens, self.record.serial, unix)) {
             self.use_stored(flow, now);
         } else if let Some(tokens) = tokens.filter(|tokens| flow.may_refresh(tokens)) {
@@ -500,8 +543,9 @@ impl Authorizer {
             self.discover(flow, now);
         } else if !self.config.grant.is_interactive() {
             self.request_client_credentials(flow, now);
-        } else if !self.config.may_ask_user {
-            self.fail(flow, SignInError::NotInteractive);
+        } else if !self.config.may_ask_user || !flow.has_person {
+            let command = self.config.sign_in_command.clone();
+            self.fail(flow, SignInError::NotInteractive { command });
         } else if flow.locks.contains(&Lock::SignIn) {
             self.sign_in(flow, now);
         } else {
@@ -653,6 +697,8 @@ impl Flow {
     fn new(need: Need) -> Self {
         Self {
             need,
+            has_person: true,
+            imported: None,
             locks: BTreeSet::new(),
             found: None,
             is_listening: false,
