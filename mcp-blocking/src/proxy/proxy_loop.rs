@@ -409,8 +409,7 @@ where
 
     fn on_challenged(&self, challenged: Challenged) {
         if let Some(authorized) = &self.authorized {
-            let Challenged { status, challenges, sent_with, .. } = challenged;
-            authorized.sign_in.begin(Cause::Challenged { status, challenges, generation: sent_with });
+            authorized.sign_in.begin(challenged.into());
         }
     }
 

@@ -168,8 +168,8 @@ fn connect(
     let (name, version) = ("mcp-proxy", env!("CARGO_PKG_VERSION"));
     let builder = Client::builder().name(name, version).handler(findings.clone()).configure(configure);
     match server {
-        Server::Http { http, options } => {
-            let builder = builder.http("http://localhost/")?.configure_http(|own| *own = http);
+        Server::Http { http, options, .. } => {
+            let builder = builder.http("http://localhost/")?.configure_http(|own| *own = *http);
             builder.http_options(options).connect()
         }
         Server::Child(command) => {
