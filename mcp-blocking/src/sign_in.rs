@@ -253,6 +253,11 @@ impl Driver {
                     log::warn!("cannot store the tokens, which are lost when this program ends: {error}");
                 }
             }
+            Action::Erase => {
+                if let Err(error) = self.store.erase(&self.key) {
+                    log::warn!("cannot remove the stored tokens: {error}");
+                }
+            }
             Action::Listen { port } => {
                 self.listener = Listener::open(port).inspect_err(|error| log::debug!("cannot listen: {error}")).ok();
                 let port = self.listener.as_ref().and_then(|listener| listener.port().ok());

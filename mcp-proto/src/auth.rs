@@ -15,13 +15,14 @@ mod config;
 mod form;
 #[cfg(feature = "auth")]
 mod imported;
+mod jwt;
+mod key;
 #[cfg(feature = "auth")]
 mod metadata;
 mod proof;
 #[cfg(feature = "auth")]
 mod record;
 mod resource;
-#[cfg(feature = "auth")]
 mod secret;
 #[cfg(feature = "auth")]
 mod seed;
@@ -31,20 +32,24 @@ mod token;
 mod url;
 
 pub use challenge::Challenge;
+pub use jwt::UnsignedJwt;
+pub use key::{ClientKey, ProofKey, SigningAlgorithm};
 pub use proof::ProofClaims;
 pub use resource::ProtectedResource;
 pub(crate) use resource::WELL_KNOWN;
+pub use secret::Secret;
 #[cfg(feature = "auth")]
 pub use {
-    action::{Action, Authorized, Event, FetchFailure, FetchKey, Lock, Reach, SignInError, Step, Waiting},
+    action::{
+        Action, Authorized, Event, FetchFailure, FetchKey, KeyUse, Lock, Reach, SignInError, SignKey, Step, Waiting,
+    },
     authorization::{InvalidAuthorization, RedirectError},
     authorizer::{Authorizer, Cause},
     client::{ClientAuthentication, ClientIdentity, InvalidRegistration},
-    config::{Config, Exceptions, Grant, ResourceParameter},
+    config::{Config, Exceptions, Grant, IdentityProvider, Proofs, ResourceParameter},
     imported::Imported,
     metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata},
     record::StoredSignIn,
-    secret::Secret,
     seed::Seed,
     token::{TokenError, TokenResponse, TokenScheme},
     url::UrlRefused,

@@ -6,10 +6,12 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `fetch` | requests whose responses are read in full: those of a sign-in |
 //! | `outgoing` | the body of a request, which reports when it is read |
 //! | `failure` | conversion of the HTTP library's errors for the machine |
 
 mod failure;
+pub(crate) mod fetch;
 mod outgoing;
 
 use std::collections::BTreeMap;
@@ -96,19 +98,26 @@ impl HttpOptions {
     /// Redirects, retries, `Referer` and decompression are disabled in it, because the machine decides about them. A
     /// timeout for whole responses would also end streams: use
     /// [`Builder::request_timeout`](crate::Builder::request_timeout) instead.
+    ///
+    /// Requests to authorization servers are not sent with it, because its headers are for this server:
+    /// [`Authorization::http_options`](crate::sign_in::Authorization::http_options) sets another one for these.
     #[must_use]
     pub fn client(mut self, client: reqwest::ClientBuilder) -> Self {
         self.client = Some(client);
         self
     }
 
-    fn into_client(self, config: &HttpConfig) -> reqwest::ClientBuilder {
-        let Self { connect_timeout, user_agent, is_direct, client } = self;
-        client.unwrap_or_else(|| {
-            let client = reqwest::Client::builder().user_agent(user_agent).connect_timeout(connect_timeout);
-            // Proxies from the environment are not used for servers on the same machine.
-            if is_direct || config.is_loopback() { client.no_proxy() } else { client }
-        })
+    /// The options for other servers: without the HTTP client that was set for one, whose headers are for that server.
+    pub(crate) fn for_other_servers(&self) -> Self {
+        let Self { connect_timeout, ref user_agent, is_direct, client: _ } = *self;
+        Self { connect_timeout, user_agent: user_agent.clone(), is_direct, client: None }
+    }
+
+    /// The HTTP client with the default configuration, for servers on this machine or for others.
+    fn default_client(&self, is_local: bool) -> reqwest::ClientBuilder {
+        let client = reqwest::Client::builder().user_agent(&*self.user_agent).connect_timeout(self.connect_timeout);
+        // Proxies from the environment are not used for servers on the same machine.
+        if self.is_direct || is_local { client.no_proxy() } else { client }
     }
 }
 
@@ -123,6 +132,21 @@ impl fmt::Debug for HttpOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpOptions").field("connect_timeout", &self.connect_timeout).finish_non_exhaustive()
     }
+}
+
+/// Disables everything that would interfere with the decisions of a machine.
+fn without_interference(client: reqwest::ClientBuilder) -> reqwest::ClientBuilder {
+    client
+        // The machine decides which redirects are followed (invariant 8).
+        .redirect(redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .referer(false)
+        // Bodies are not decompressed, so that the machine detects one that was compressed without being requested
+        // (HT10).
+        .no_gzip()
+        .no_brotli()
+        .no_zstd()
+        .no_deflate()
 }
 
 /// The exchanges of one connection.
@@ -153,22 +177,10 @@ pub(crate) enum Received {
 }
 
 impl Exchanges {
-    /// Builds the client, without all features that would interfere with the machine's decisions.
-    pub(crate) fn new(options: HttpOptions, config: &HttpConfig) -> Result<Self, HttpClientError> {
-        let client = options
-            .into_client(config)
-            // The machine decides which redirects are followed (invariant 8).
-            .redirect(redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            // Bodies are not decompressed, so that the machine detects one that was compressed without being requested
-            // (HT10).
-            .no_gzip()
-            .no_brotli()
-            .no_zstd()
-            .no_deflate()
-            .build()
-            .map_err(|error| HttpClientError(in_words(&error)))?;
+    /// Builds the client.
+    pub(crate) fn new(mut options: HttpOptions, config: &HttpConfig) -> Result<Self, HttpClientError> {
+        let client = options.client.take().unwrap_or_else(|| options.default_client(config.is_loopback()));
+        let client = without_interference(client).build().map_err(|error| HttpClientError(in_words(&error)))?;
         let (hand_in, received) = mpsc::channel(WAITING);
         Ok(Self { client, tasks: JoinSet::new(), open: BTreeMap::new(), hand_in, received })
     }

@@ -33,6 +33,9 @@
 //! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the server may have
 //! processed them.
 //!
+//! A server over HTTP may demand a token ([`Builder::authorization`]): a person signs in with a browser, and the tokens
+//! are stored ([`sign_in`]).
+//!
 //! A child process is ended in steps, together with all processes that it has started: its stdin is closed, then (on
 //! Unix) it receives SIGTERM, then it is killed.
 //!
@@ -123,6 +126,8 @@
 //! | `client/in_flight`, `client/progress` | a request that has no outcome yet, and its progress |
 //! | `client/subscription` | changes that the application has subscribed to |
 //! | `client/handler` | the application's handler for the server's notifications and requests |
+//! | `sign_in` | signing in: its task, and the port to which the browser returns |
+//! | `authorize` | the interface of a sign-in to the task that owns a machine |
 //! | `link` | the interface of a connection to the task that owns a machine |
 //! | `byte_stream` | a connection over a pair of byte streams |
 //! | `http_client` | HTTP exchanges as a transport, each in a task of its own |
@@ -138,6 +143,7 @@
 //! | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts the entries that were dropped |
 //! | `clock`, `panics` | the clock, and panics of handlers |
 
+mod authorize;
 mod bounded;
 mod byte_stream;
 mod child;
@@ -150,6 +156,8 @@ mod link;
 mod panics;
 mod proxy;
 mod server;
+#[cfg(feature = "http-client")]
+pub mod sign_in;
 mod stdio;
 
 #[cfg(feature = "http-client")]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mcp_proto::auth::ProofKey;
 use mcp_proto::client::{
     Call, Challenged, Client, Config, Credentials, Event, Http, HttpConfig, HttpTransport, Outcome, Unavailable,
 };
@@ -822,7 +823,8 @@ fn the_client_of_a_relay_reads_why_there_is_no_authorization() {
 const HASH: &str = "fUHyO2r2Z3DZ53EsNrWBb0xWXoaNy59IiKCAqksmQEo";
 
 fn dpop(generation: u64) -> Credentials {
-    Credentials::dpop(&format!("token-{generation}"), HASH, generation).expect("a token")
+    let key = ProofKey::new("private".into(), "x", "y");
+    Credentials::dpop(&format!("token-{generation}"), HASH, key, generation).expect("a token")
 }
 
 /// A client that is connected with a token that needs proofs.
@@ -864,7 +866,7 @@ fn oa_x_06_each_request_with_a_bound_token_has_the_claims_of_a_proof_and_no_othe
         assert_eq!(opened.header("authorization"), "DPoP token-1");
         let claims = opened.proof.as_ref().expect("the claims of a proof");
         assert_eq!((claims.htm.as_str(), &*claims.htu), (method, "http://server.example/mcp"));
-        assert_eq!((&*claims.ath, claims.nonce.as_deref()), (HASH, None));
+        assert_eq!((claims.ath.as_deref(), claims.nonce.as_deref()), (Some(HASH), None));
         assert_eq!(format!("{claims:?}"), format!("ProofClaims {{ htm: {method}, .. }}"));
     }
     let (_, mut harness) = connected().into_iter().next().expect("two clients");

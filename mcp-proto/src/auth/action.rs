@@ -2,6 +2,7 @@
 
 use core::net::{IpAddr, Ipv6Addr};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use http::Request;
 
 use super::authorization::{InvalidAuthorization, RedirectError};
 use super::client::InvalidRegistration;
+use super::key::{ProofKey, SigningAlgorithm};
 use super::metadata::InvalidMetadata;
 use super::secret::Secret;
 use super::token::{TokenError, TokenScheme};
@@ -57,6 +59,37 @@ pub enum Action {
         /// `https`, or `http` to this machine.
         url: String,
     },
+    /// Get a token that another program issues, such as the platform's assertion or an ID token, then call
+    /// `handle_obtained` (OA-X-04, OA-X-05).
+    ObtainToken,
+    /// Create a P-256 key, then call `handle_key` (OA-X-06).
+    CreateKey,
+    /// Sign a message, then call `handle_signed` with the signature in the form of RFC 7518: for ECDSA, both numbers one
+    /// after the other.
+    Sign {
+        /// The key under which the signature is passed in.
+        sign: SignKey,
+        /// What to sign with.
+        key: KeyUse,
+        /// The message.
+        message: Bytes,
+    },
+    /// Remove the stored record, before any later action or event is carried out.
+    Erase,
+}
+
+/// Identifies a message to sign.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SignKey(pub(super) u64);
+
+/// The key that signs a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyUse {
+    /// The configured key of the client, by this algorithm (OA-X-03).
+    Client(SigningAlgorithm),
+    /// A key that the driver has created, by ES256.
+    Proof(Arc<ProofKey>),
 }
 
 /// A lock that processes share.
@@ -181,6 +214,11 @@ pub enum Event {
     Waiting(Waiting),
     /// A step of discovery, for people who look for the reason of a failure.
     Step(Step),
+    /// The tokens were erased.
+    SignedOut {
+        /// Whether the authorization server has revoked them (RFC 7009); without that they work until they expire.
+        is_revoked: bool,
+    },
 }
 
 /// A token for the server.
@@ -206,6 +244,16 @@ pub enum Waiting {
     Browser {
         /// The URL to open.
         url: String,
+    },
+    /// A person signs in on another device.
+    #[error("open {url} in a browser, on any device, and enter the code {code}")]
+    Device {
+        /// The URL to open.
+        url: String,
+        /// The code to enter there.
+        code: String,
+        /// A URL that contains the code already.
+        url_with_code: Option<String>,
     },
     /// Another process of the same user signs in.
     #[error("another process is signing in to this server; its tokens will be used")]
@@ -351,6 +399,15 @@ pub enum SignInError {
         /// Why.
         reason: TokenError,
     },
+    /// The stored token cannot be sent.
+    #[error("the token cannot be sent in a header: it must consist of visible ASCII characters")]
+    UnusableToken,
+    /// The program that issues the token gave none.
+    #[error("the program that issues the token for this server gave none")]
+    NotObtained,
+    /// A key could not be created, or did not sign.
+    #[error("the key of this client could not sign; check that it fits the algorithm")]
+    NotSigned,
     /// The authorization server does not issue tokens for this server (OA-K-04).
     #[error(
         "the authorization server {issuer} refuses the parameter `resource`; \
@@ -411,6 +468,12 @@ impl fmt::Debug for Action {
             Self::Listen { port } => f.debug_struct("Listen").field("port", port).finish(),
             Self::Unlisten => f.write_str("Unlisten"),
             Self::OpenBrowser { .. } => f.write_str("OpenBrowser"),
+            Self::ObtainToken => f.write_str("ObtainToken"),
+            Self::CreateKey => f.write_str("CreateKey"),
+            Self::Sign { sign, key, .. } => {
+                f.debug_struct("Sign").field("sign", sign).field("key", key).finish_non_exhaustive()
+            }
+            Self::Erase => f.write_str("Erase"),
         }
     }
 }
@@ -421,7 +484,15 @@ impl Weight for Action {
             Self::Fetch { request, .. } => request.body().len() + 1024,
             Self::Store(record) => record.reveal().len(),
             Self::OpenBrowser { url } => url.len(),
-            Self::Lock(_) | Self::Unlock(_) | Self::Load | Self::Listen { .. } | Self::Unlisten => 0,
+            Self::Sign { message, .. } => message.len(),
+            Self::Lock(_)
+            | Self::Unlock(_)
+            | Self::Load
+            | Self::Listen { .. }
+            | Self::Unlisten
+            | Self::ObtainToken
+            | Self::CreateKey
+            | Self::Erase => 0,
         }
     }
 }
@@ -431,7 +502,7 @@ impl Weight for Event {
         match self {
             Self::Authorized(authorized) => authorized.token.reveal().len(),
             Self::Refused(_) | Self::Waiting(_) | Self::Step(_) => 1024,
-            Self::NoToken => 0,
+            Self::NoToken | Self::SignedOut { .. } => 0,
         }
     }
 }

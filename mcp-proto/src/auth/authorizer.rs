@@ -1,60 +1,59 @@
 //! The machine that gets tokens for one server, and keeps them.
 //!
 //! ```text
-//!            challenge                      tokens of another process
-//!  Idle ───────────────▶ FindResource ─▶ FindIssuer ─▶ Deciding ───────────────────▶ Idle, with a token
-//!   │  start, expiry                                     │  │                          ▲
-//!   └────────────────────────────────────────────────────┘  │ no refresh token         │ stored
-//!                                                           ▼                          │
-//!                          Listening ◀─ Deciding again, with the lock of sign-ins      │
-//!                              │                                                       │
-//!                              ▼                                                       │
-//!                         Registering ─▶ AwaitingRedirect ─▶ RequestingToken ─▶ Storing┘
+//!        challenge                                  tokens of another process
+//!  Idle ───────────▶ Discovering ─▶ Locking, Loading ─────────────────────────────▶ Idle, with a token
+//!   │  start, expiry                 ▲      │ │ │ └─ refresh token ──┐                ▲
+//!   └────────────────────────────────┘      │ │ └─ client's own grant ┤                │ stored
+//!                                           │ └─ Obtaining ───────────┤                │
+//!                     with a person: LockingSignIn, then the record again              │
+//!                              │            │                         ▼                │
+//!                              │            └▶ Requesting codes   CreatingKey, Signing │
+//!                              ▼                │                     │                │
+//!      Listening ─▶ Registering ─▶ AwaitingRedirect, AwaitingDevice ─▶ Requesting ─────┘
 //! ```
 //!
 //! One flow runs at a time. It owns the locks that it holds, and releases them however it ends.
 
 mod callback;
+mod device;
 mod discovery;
 mod exchange;
+mod flow;
+mod history;
 mod sign_in;
+mod sign_out;
+mod signing;
+mod tokens;
+mod unattended;
 
-use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode, response};
 
-use self::discovery::{Discovery, Resource};
-use self::exchange::TokenRequest;
-use self::sign_in::Awaited;
-use super::action::{Action, Authorized, Event, FetchFailure, FetchKey, Lock, Reach, SignInError, Waiting};
+use self::flow::{Flow, Need, Step, Then};
+use self::history::History;
+use self::signing::Nonce;
+use super::action::{Action, Event, FetchFailure, FetchKey, Lock, Reach, SignInError, SignKey, Waiting};
 use super::challenge::Challenge;
-use super::config::Config;
+use super::config::{Config, Grant};
 use super::imported::Imported;
-use super::metadata::IssuerMetadata;
-use super::record::{Record, Tokens, union};
+use super::key::ProofKey;
+use super::record::{Record, union};
 use super::secret::Secret;
 use super::seed::{Nonces, Seed};
-use super::token::TokenError;
+use super::token::TokenScheme;
 use crate::Instant;
-use crate::client::{Challenged, Credentials};
+use crate::client::Challenged;
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::outbox::{Outbox, Output};
 use crate::machine::Machine;
 
-/// The number of new tokens in a row that the server may refuse before no more are requested (OA-T-04).
-const MAX_REFUSED_IN_A_ROW: u32 = 3;
-
-/// A token that the server refuses within this many seconds was never accepted.
-const FRESH: u64 = 60;
-
 /// A lock that is not taken within this time is that of another process.
 const BUSY: Duration = Duration::from_secs(1);
-
-/// The number of sets of scopes that are remembered because the server refused them (OA-S-03).
-const MAX_REMEMBERED: usize = 64;
 
 /// Why a token is needed.
 #[derive(Debug, Clone)]
@@ -84,6 +83,8 @@ pub enum Cause {
     Requested,
     /// Tokens of another program are stored, in the place of those that are stored already.
     Imported(Imported),
+    /// A person wants to sign out: the tokens are revoked where that is possible, and erased.
+    SignOut,
 }
 
 impl From<Challenged> for Cause {
@@ -112,24 +113,24 @@ pub struct Authorizer {
     flow: Option<Flow>,
     generation: u64,
     last_fetch: u64,
+    last_sign: u64,
+    nonce: Option<Nonce>,
     history: History,
 }
 
 /// The token in use.
 #[derive(Debug)]
 struct Held {
+    /// Counts the tokens of this machine.
     generation: u64,
-    /// The serial number of the stored tokens that it is from.
-    serial: u64,
-}
-
-/// What limits the number of sign-ins.
-#[derive(Debug, Default)]
-struct History {
-    /// New tokens that the server refused, one after the other.
-    refused_in_a_row: u32,
-    /// Sets of scopes with which the server still refused.
-    useless_scopes: BTreeSet<String>,
+    /// The serial number of the stored tokens that it is from; `None` if it is not stored.
+    serial: Option<u64>,
+    /// Seconds since 1970.
+    issued_at: u64,
+    token: Secret,
+    scheme: TokenScheme,
+    /// The key to which it is bound.
+    proof_key: Option<Arc<ProofKey>>,
 }
 
 /// Seconds since 1970 at a moment of the driver's clock.
@@ -153,95 +154,8 @@ enum Timer {
     Busy,
     /// The token expires soon.
     Refresh,
-}
-
-/// A flow, from its cause to a token or a refusal.
-#[derive(Debug)]
-struct Flow {
-    need: Need,
-    /// A person waits for its outcome, and may be asked.
-    has_person: bool,
-    /// What is stored once discovery has ended.
-    imported: Option<Imported>,
-    locks: BTreeSet<Lock>,
-    found: Option<Found>,
-    is_listening: bool,
-    /// The port that the driver was asked to listen on.
-    asked_port: Option<u16>,
-    /// The registered client is unknown at the issuer.
-    must_register: bool,
-    repeated: Repeated,
-    step: Step,
-}
-
-/// What the flow is to achieve.
-#[derive(Debug)]
-enum Need {
-    /// A stored token, if there is one: at the start, and before a token expires.
-    Stored,
-    /// A token that the server accepts.
-    New {
-        /// The URL of the resource's metadata.
-        named: Option<String>,
-        has_challenge: bool,
-        /// The scopes of the challenge.
-        scope: Option<String>,
-        /// The token that was sent lacks scopes.
-        is_step_up: bool,
-        /// The serial number of the stored tokens that were refused.
-        refused: Option<u64>,
-    },
-}
-
-/// What discovery has found.
-#[derive(Debug)]
-struct Found {
-    resource: Resource,
-    issuer: IssuerMetadata,
-}
-
-/// What a flow does at most once.
-#[derive(Debug, Default)]
-struct Repeated {
-    /// The code was refused, and another one requested (OA-K-04).
-    has_restarted: bool,
-    /// The client was unknown, and registered again (OA-K-04).
-    has_registered_again: bool,
-    /// The scopes were refused, and left out (OA-K-04).
-    is_without_scope: bool,
-}
-
-/// What a flow waits for.
-#[derive(Debug)]
-enum Step {
-    /// Nothing: the flow goes on with the current input.
-    Ready,
-    Discovering(Discovery),
-    /// The lock of the record.
-    Locking(Then),
-    Loading(Then),
-    /// The lock of sign-ins.
-    LockingSignIn,
-    Listening,
-    Registering {
-        fetch: FetchKey,
-        url: String,
-        redirect_uri: String,
-    },
-    AwaitingRedirect(Awaited),
-    RequestingToken {
-        fetch: FetchKey,
-        request: TokenRequest,
-    },
-}
-
-/// What happens once the record is locked and loaded.
-#[derive(Debug)]
-enum Then {
-    /// Stored tokens are used, refreshed or replaced.
-    Decide,
-    /// New tokens are stored.
-    Store(Box<Tokens>),
+    /// The token endpoint is asked again whether a person has signed in on another device.
+    Poll,
 }
 
 impl Authorizer {
@@ -259,6 +173,8 @@ impl Authorizer {
             flow: None,
             generation: 0,
             last_fetch: 0,
+            last_sign: 0,
+            nonce: None,
             history: History::default(),
         }
     }
@@ -285,27 +201,38 @@ impl Authorizer {
         }
         self.clock = Clock { unix, at: now };
         self.nonces = Nonces::new(seed);
-        let unprompted = Need::New { named: None, has_challenge: false, scope: None, is_step_up: false, refused: None };
         let (has_person, mut imported) = (!matches!(cause, Cause::ChallengedInBackground { .. }), None);
         let need = match cause {
             Cause::Start => Some(Need::Stored),
-            Cause::Requested => Some(unprompted),
+            Cause::SignOut => Some(Need::SignOut),
+            Cause::Requested => {
+                self.history.ask_again();
+                Some(Need::requested())
+            }
             Cause::Imported(tokens) => {
                 imported = Some(tokens);
-                Some(unprompted)
+                Some(Need::requested())
             }
             Cause::Challenged { status, challenges, generation }
             | Cause::ChallengedInBackground { status, challenges, generation } => {
                 self.challenged(status, &challenges, generation, now)
             }
         };
-        let Some(need) = need else { return };
-        let is_stored = matches!(need, Need::Stored);
-        match self.flow.take() {
-            Some(flow) if is_stored => self.flow = Some(flow),
-            Some(flow) => self.flow = Some(Flow { need, has_person, imported, ..flow }),
-            None if is_stored => self.lock_record(Flow::new(need), Then::Decide, now),
-            None => self.discover(Flow { has_person, imported, ..Flow::new(need) }, now),
+        match (need, self.flow.take()) {
+            (Some(need @ (Need::New { .. } | Need::SignOut)), Some(flow)) => {
+                self.flow = Some(Flow { need, has_person, imported, ..flow });
+            }
+            (Some(need @ Need::New { .. }), None) => {
+                self.find_token(Flow { has_person, imported, ..Flow::new(need) }, now);
+            }
+            // That program keeps its tokens itself.
+            (Some(Need::Stored), None) if matches!(self.config.grant, Grant::External) => {
+                self.obtain(Flow::new(Need::Stored), now);
+            }
+            (Some(need @ (Need::Stored | Need::SignOut)), None) => {
+                self.lock_record(Flow::new(need), Then::Decide, now);
+            }
+            (Some(Need::Stored) | None, flow) => self.flow = flow,
         }
     }
 
@@ -319,40 +246,57 @@ impl Authorizer {
     ) -> Option<Need> {
         // The refused request was sent before the current token was there (OA-T-05).
         if self.held.as_ref().is_some_and(|held| generation.is_none_or(|sent| sent < held.generation)) {
-            self.authorize_again();
+            self.report_held();
             return None;
         }
         let challenge = Challenge::for_token(challenges);
         let scope = challenge.and_then(Challenge::scope).map(str::to_owned);
         let is_step_up = status == StatusCode::FORBIDDEN;
-        let tokens = self.record.tokens.as_ref().filter(|_| generation.is_some());
-        if is_step_up {
-            let wanted = union([scope.as_deref()]).unwrap_or_default();
-            let is_useless = wanted.is_empty()
-                || tokens.is_some_and(|tokens| tokens.covers(&wanted))
-                || self.history.useless_scopes.contains(&wanted);
-            if is_useless {
-                self.outbox.report(Event::Refused(SignInError::ScopesGranted));
-                return None;
-            }
-            if self.history.useless_scopes.len() < MAX_REMEMBERED {
-                self.history.useless_scopes.insert(wanted);
-            }
-        } else if let Some(tokens) = tokens {
-            let is_fresh = self.clock.unix(now).saturating_sub(tokens.issued_at) < FRESH;
-            self.history.refused_in_a_row = if is_fresh { self.history.refused_in_a_row + 1 } else { 0 };
-            if self.history.refused_in_a_row >= MAX_REFUSED_IN_A_ROW {
-                self.outbox.report(Event::Refused(SignInError::TokensRefused(self.history.refused_in_a_row)));
-                return None;
-            }
+        let is_hopeless = match self.held.as_ref().filter(|_| generation.is_some()) {
+            _ if is_step_up => self.check_scopes(scope.as_deref()),
+            Some(held) => self.history.count_refused(held, self.clock.unix(now)),
+            None => Ok(()),
+        };
+        if let Err(error) = is_hopeless {
+            self.outbox.report(Event::Refused(error));
+            return None;
         }
+        let sign_in_parameters = ["acr_values", "max_age"].into_iter().filter_map(|name| {
+            let value = challenge?.parameter(name)?;
+            Some((name.to_owned(), value.to_owned()))
+        });
         Some(Need::New {
             named: challenge.and_then(Challenge::resource_metadata).map(str::to_owned),
             has_challenge: challenge.is_some(),
+            demands_proofs: challenge.is_some_and(Challenge::is_dpop) && !challenges.iter().any(Challenge::is_bearer),
             scope,
+            sign_in_parameters: sign_in_parameters.collect(),
             is_step_up,
-            refused: self.held.as_ref().filter(|_| generation.is_some()).map(|held| held.serial),
+            refused: self.held.as_ref().filter(|_| generation.is_some()).and_then(|held| held.serial),
         })
+    }
+
+    /// Whether tokens with these scopes may help (OA-S-03).
+    fn check_scopes(&mut self, scope: Option<&str>) -> Result<(), SignInError> {
+        let wanted = union([scope]).unwrap_or_default();
+        let is_covered = self.record.tokens.as_ref().is_some_and(|tokens| tokens.covers(&wanted));
+        // Another program decides by itself which scopes its tokens have.
+        if wanted.is_empty() || is_covered || matches!(self.config.grant, Grant::External) {
+            return Err(SignInError::ScopesGranted);
+        }
+        self.history.remember_scopes(wanted)
+    }
+
+    /// Looks for a token that the server accepts.
+    fn find_token(&mut self, flow: Flow, now: Instant) {
+        match self.config.grant {
+            Grant::External => self.obtain(flow, now),
+            Grant::AuthorizationCode
+            | Grant::DeviceCode
+            | Grant::ClientCredentials
+            | Grant::WorkloadIdentity
+            | Grant::EnterpriseManaged(_) => self.discover(flow, now),
+        }
     }
 
     /// A lock was taken.
@@ -377,32 +321,12 @@ impl Authorizer {
 
     /// The record was loaded; `None` if none is stored.
     pub fn handle_loaded(&mut self, stored: Option<&[u8]>, now: Instant) {
-        let Some(mut flow) = self.flow.take() else { return };
-        match std::mem::replace(&mut flow.step, Step::Ready) {
-            Step::Loading(then) => {
-                self.record = stored.and_then(Record::parse).unwrap_or_else(Record::new);
-                match then {
-                    Then::Decide => {
-                        self.decide(flow, now);
-                    }
-                    Then::Store(tokens) => {
-                        self.record.set_tokens(*tokens);
-                        self.store();
-                        self.use_stored(flow, now);
-                    }
-                }
-            }
-            step @ (Step::Ready
-            | Step::Discovering(_)
-            | Step::Locking(_)
-            | Step::LockingSignIn
-            | Step::Listening
-            | Step::Registering { .. }
-            | Step::AwaitingRedirect(_)
-            | Step::RequestingToken { .. }) => {
-                flow.step = step;
-                self.flow = Some(flow);
-            }
+        let Some((flow, step)) = self.take_flow() else { return };
+        let Step::Loading(then) = step else { return self.go_on_waiting(flow, step) };
+        self.record = stored.and_then(Record::parse).unwrap_or_else(Record::new);
+        match then {
+            Then::Decide => self.decide(flow, now),
+            Then::Store(tokens) => self.replace_tokens(flow, *tokens, now),
         }
     }
 
@@ -413,21 +337,68 @@ impl Authorizer {
         match flow.step {
             Step::Discovering(_) => self.on_document(flow, head, body, now),
             Step::Registering { .. } => self.on_registered(flow, head.status, body, now),
-            Step::RequestingToken { .. } => self.on_token(flow, head.status, body, now),
+            Step::Requesting { .. } => self.on_response(flow, head, body, now),
             Step::Ready
             | Step::Locking(_)
             | Step::Loading(_)
             | Step::LockingSignIn
             | Step::Listening
-            | Step::AwaitingRedirect(_) => self.flow = Some(flow),
+            | Step::AwaitingRedirect(_)
+            | Step::AwaitingDevice(_)
+            | Step::Obtaining
+            | Step::CreatingKey(_)
+            | Step::Signing(_) => self.flow = Some(flow),
         }
     }
 
     /// A request has no response.
-    pub fn handle_failure(&mut self, fetch: FetchKey, reason: FetchFailure, _now: Instant) {
-        let Some(flow) = self.take_flow_of(fetch) else { return };
-        let url = flow.step.request().map_or("", |(_, url)| url).to_owned();
-        self.fail(flow, SignInError::Fetch { url: without_query(&url), reason });
+    pub fn handle_failure(&mut self, fetch: FetchKey, reason: FetchFailure, now: Instant) {
+        if let Some(flow) = self.take_flow_of(fetch) {
+            self.on_failed(flow, reason, now);
+        }
+    }
+
+    /// The driver has got the token of another program; `None` if it could not.
+    pub fn handle_obtained(&mut self, token: Option<&str>, now: Instant) {
+        let Some((flow, step)) = self.take_flow() else { return };
+        if let Step::Obtaining = step {
+            self.on_obtained(flow, token, now);
+        } else {
+            self.go_on_waiting(flow, step);
+        }
+    }
+
+    /// The driver has created a key; `None` if it could not.
+    pub fn handle_key(&mut self, key: Option<ProofKey>, now: Instant) {
+        let Some((flow, step)) = self.take_flow() else { return };
+        if let Step::CreatingKey(request) = step {
+            self.on_key(flow, *request, key, now);
+        } else {
+            self.go_on_waiting(flow, step);
+        }
+    }
+
+    /// The driver has signed a message; `None` if it could not.
+    pub fn handle_signed(&mut self, sign: SignKey, signature: Option<&[u8]>, now: Instant) {
+        let Some((flow, step)) = self.take_flow() else { return };
+        if let Step::Signing(signing) = step {
+            self.on_signed(flow, *signing, sign, signature, now);
+        } else {
+            self.go_on_waiting(flow, step);
+        }
+    }
+
+    /// The flow, and what it waits for.
+    fn take_flow(&mut self) -> Option<(Flow, Step)> {
+        let mut flow = self.flow.take()?;
+        let step = std::mem::replace(&mut flow.step, Step::Ready);
+        Some((flow, step))
+    }
+
+    /// An input was for something else than what the flow waits for.
+    fn go_on_waiting(&mut self, mut flow: Flow, step: Step) {
+        flow.step = step;
+        self.flow = Some(flow);
     }
 
     /// The driver listens on this port of 127.0.0.1; `None` if that is not possible.
@@ -479,7 +450,7 @@ impl Authorizer {
                 Timer::Step => {
                     if let Some(flow) = self.flow.take() {
                         let error = flow.timed_out(&self.config);
-                        self.fail(flow, error);
+                        self.fail(flow, error, now);
                     }
                 }
                 Timer::Refresh if self.flow.is_none() => {
@@ -488,158 +459,9 @@ impl Authorizer {
                 Timer::Busy => self.outbox.report(Event::Waiting(Waiting::OtherProcess)),
                 // The flow that runs replaces the token.
                 Timer::Refresh => {}
+                Timer::Poll => self.poll_device(now),
             }
         }
-    }
-
-    /// Takes the lock of the record, and loads it.
-    fn lock_record(&mut self, mut flow: Flow, then: Then, now: Instant) {
-        self.timers.set(Timer::Step, now + self.config.request_timeout * 2);
-        if flow.locks.contains(&Lock::Record) {
-            self.outbox.act(Action::Load);
-            flow.step = Step::Loading(then);
-        } else {
-            self.outbox.act(Action::Lock(Lock::Record));
-            flow.step = Step::Locking(then);
-        }
-        self.flow = Some(flow);
-    }
-
-    fn unlock(&mut self, flow: &mut Flow, lock: Lock) {
-        if flow.locks.remove(&lock) {
-            self.outbox.act(Action::Unlock(lock));
-        }
-    }
-
-    /// Uses stored tokens, refreshes them, or gets new ones. The record is locked and was just read (OA-F-04).
-    fn decide(&mut self, mut flow: Flow, now: Instant) {
-        self.timers.clear(Timer::Step);
-        let unix = self.clock.unix(now);
-        if let (Some(imported), Some(found)) = (&flow.imported, &flow.found) {
-            let tokens = imported.to_tokens(&found.issuer, found.resource.parameter.as_deref(), unix);
-            if let Some(tokens) = tokens {
-                return self.store_tokens(flow, tokens, now);
-            }
-            let issuer = found.issuer.issuer().to_owned();
-            return self.fail(flow, SignInError::ImportedFromOther { issuer });
-        }
-        let is_replaced = flow.imported.is_some();
-        let tokens = self.record.tokens.as_ref().filter(|tokens| flow.is_for(tokens) && !is_replaced);
-        if tokens.is_some_and(|tokens| flow.may_use(tokens, self.record.serial, unix)) {
-            self.use_stored(flow, now);
-        } else if let Some(tokens) = tokens.filter(|tokens| flow.may_refresh(tokens)) {
-            let request = TokenRequest::refresh(tokens);
-            self.request_token(flow, request, now);
-        } else if matches!(flow.need, Need::Stored) {
-            // Nobody has asked for a token: the server will, if it needs one (OA-T-02).
-            let is_first = self.held.is_none();
-            self.release(flow);
-            if is_first {
-                self.outbox.report(Event::NoToken);
-            }
-        } else if flow.found.is_none() {
-            // The challenge has come while the record was looked at.
-            self.unlock(&mut flow, Lock::Record);
-            self.discover(flow, now);
-        } else if !self.config.grant.is_interactive() {
-            self.request_client_credentials(flow, now);
-        } else if !self.config.may_ask_user || !flow.has_person {
-            let command = self.config.sign_in_command.clone();
-            self.fail(flow, SignInError::NotInteractive { command });
-        } else if flow.locks.contains(&Lock::SignIn) {
-            self.sign_in(flow, now);
-        } else {
-            // Locks are always taken in the same order: that of sign-ins first.
-            self.unlock(&mut flow, Lock::Record);
-            self.timers.set(Timer::Step, now + self.config.user_timeout);
-            self.timers.set(Timer::Busy, now + BUSY);
-            self.outbox.act(Action::Lock(Lock::SignIn));
-            flow.step = Step::LockingSignIn;
-            self.flow = Some(flow);
-        }
-    }
-
-    /// New tokens were issued: they are stored before they are used (OA-F-03).
-    fn store_tokens(&mut self, flow: Flow, tokens: Tokens, now: Instant) {
-        if flow.locks.contains(&Lock::Record) {
-            self.record.set_tokens(tokens);
-            self.store();
-            self.use_stored(flow, now);
-        } else {
-            self.lock_record(flow, Then::Store(Box::new(tokens)), now);
-        }
-    }
-
-    fn store(&mut self) {
-        let record = String::from_utf8(self.record.to_bytes()).unwrap_or_default();
-        self.outbox.act(Action::Store(Secret::new(record)));
-    }
-
-    /// The tokens of the record are used from now on.
-    fn use_stored(&mut self, flow: Flow, now: Instant) {
-        self.release(flow);
-        let serial = self.record.serial;
-        if self.held.as_ref().is_none_or(|held| held.serial != serial) {
-            self.generation += 1;
-            self.held = Some(Held { generation: self.generation, serial });
-        }
-        self.authorize_again();
-        self.timers.clear(Timer::Refresh);
-        if let Some(at) = self.record.tokens.as_ref().and_then(Tokens::refresh_at) {
-            let after = at.saturating_sub(self.clock.unix(now));
-            self.timers.set(Timer::Refresh, now + Duration::from_secs(after));
-        }
-    }
-
-    fn authorize_again(&mut self) {
-        if let (Some(tokens), Some(held)) = (&self.record.tokens, &self.held) {
-            let generation = held.generation;
-            let event = if let Ok(credentials) = Credentials::bearer(tokens.access_token.reveal(), generation) {
-                let (token, scheme) = (tokens.access_token.clone(), tokens.scheme);
-                Event::Authorized(Authorized { credentials, token, scheme, generation })
-            } else {
-                // Only a record that another program has written contains such a token.
-                let issuer = tokens.issuer.issuer().to_owned();
-                Event::Refused(SignInError::Token { issuer, reason: TokenError::Unusable })
-            };
-            self.outbox.report(event);
-        }
-    }
-
-    /// Ends a flow without a token.
-    fn fail(&mut self, flow: Flow, error: SignInError) {
-        let is_asked = matches!(flow.need, Need::New { .. });
-        let is_first = self.held.is_none();
-        self.release(flow);
-        if is_asked {
-            self.outbox.report(Event::Refused(error));
-        } else if is_first {
-            // A token that could not be refreshed ahead of time may still be valid (OA-F-02).
-            self.outbox.report(Event::NoToken);
-        }
-    }
-
-    /// Releases what a flow holds, in the reverse order.
-    fn release(&mut self, mut flow: Flow) {
-        self.timers.clear(Timer::Step);
-        self.timers.clear(Timer::Busy);
-        if flow.is_listening {
-            self.outbox.act(Action::Unlisten);
-        }
-        // Waiting for a lock is given up by releasing it.
-        match flow.step {
-            Step::Locking(_) => self.outbox.act(Action::Unlock(Lock::Record)),
-            Step::LockingSignIn => self.outbox.act(Action::Unlock(Lock::SignIn)),
-            Step::Ready
-            | Step::Discovering(_)
-            | Step::Loading(_)
-            | Step::Listening
-            | Step::Registering { .. }
-            | Step::AwaitingRedirect(_)
-            | Step::RequestingToken { .. } => {}
-        }
-        self.unlock(&mut flow, Lock::Record);
-        self.unlock(&mut flow, Lock::SignIn);
     }
 
     /// Sends a request, and returns its key.
@@ -673,76 +495,6 @@ impl Authorizer {
     fn take_flow_of(&mut self, fetch: FetchKey) -> Option<Flow> {
         let (waits_for, _) = self.flow.as_ref()?.step.request()?;
         if waits_for == fetch { self.flow.take() } else { None }
-    }
-}
-
-impl Step {
-    /// The key and the URL of the request whose response is awaited.
-    fn request(&self) -> Option<(FetchKey, &str)> {
-        match self {
-            Self::Discovering(discovery) => Some((discovery.fetch, discovery.url())),
-            Self::Registering { fetch, url, .. } => Some((*fetch, url)),
-            Self::RequestingToken { fetch, request } => Some((*fetch, request.issuer.token_endpoint())),
-            Self::Ready
-            | Self::Locking(_)
-            | Self::Loading(_)
-            | Self::LockingSignIn
-            | Self::Listening
-            | Self::AwaitingRedirect(_) => None,
-        }
-    }
-}
-
-impl Flow {
-    fn new(need: Need) -> Self {
-        Self {
-            need,
-            has_person: true,
-            imported: None,
-            locks: BTreeSet::new(),
-            found: None,
-            is_listening: false,
-            asked_port: None,
-            must_register: false,
-            repeated: Repeated::default(),
-            step: Step::Ready,
-        }
-    }
-
-    /// Whether tokens are for what discovery has found: never for another issuer (OA-M-02).
-    fn is_for(&self, tokens: &Tokens) -> bool {
-        self.found.as_ref().is_none_or(|found| found.issuer.issuer() == tokens.issuer.issuer())
-    }
-
-    /// Whether stored tokens can be used as they are.
-    fn may_use(&self, tokens: &Tokens, serial: u64, unix: u64) -> bool {
-        match &self.need {
-            Need::Stored => tokens.is_valid(unix) && tokens.refresh_at().is_none_or(|at| at > unix),
-            Need::New { scope, is_step_up, refused, .. } => {
-                let is_other = *refused != Some(serial);
-                let covers = !*is_step_up || scope.as_deref().is_some_and(|scope| tokens.covers(scope));
-                is_other && covers && tokens.is_valid(unix)
-            }
-        }
-    }
-
-    /// Whether a refresh may help: it never adds scopes.
-    fn may_refresh(&self, tokens: &Tokens) -> bool {
-        let is_step_up = matches!(self.need, Need::New { is_step_up: true, .. });
-        tokens.refresh_token.is_some() && !is_step_up
-    }
-
-    /// Why the flow ends if what it waits for does not come in time.
-    fn timed_out(&self, config: &Config) -> SignInError {
-        match &self.step {
-            Step::LockingSignIn | Step::AwaitingRedirect(_) => SignInError::UserTimedOut { after: config.user_timeout },
-            Step::Locking(_) | Step::Loading(_) => SignInError::StoreTimedOut,
-            Step::Ready | Step::Listening => SignInError::NotListening,
-            step @ (Step::Discovering(_) | Step::Registering { .. } | Step::RequestingToken { .. }) => {
-                let url = without_query(step.request().map_or("", |(_, url)| url));
-                SignInError::Fetch { url, reason: FetchFailure::TimedOut }
-            }
-        }
     }
 }
 

@@ -6,6 +6,7 @@ use http::HeaderValue;
 use serde::{Deserialize, Serialize};
 
 use super::form::{Form, encode_component};
+use super::key::ClientKey;
 use super::metadata::IssuerMetadata;
 use super::secret::Secret;
 use super::url::SecureUrl;
@@ -50,12 +51,10 @@ impl ClientAuthentication {
     /// The method that a server supports (OA-K-02).
     pub(super) fn choose(metadata: &IssuerMetadata, has_secret: bool, has_key: bool) -> Self {
         if has_key {
-            return Self::PrivateKeyJwt;
-        }
-        if !has_secret {
-            return Self::None;
-        }
-        if metadata.supports_client_authentication(Self::ClientSecretBasic.as_str()) {
+            Self::PrivateKeyJwt
+        } else if !has_secret {
+            Self::None
+        } else if metadata.supports_client_authentication(Self::ClientSecretBasic.as_str()) {
             Self::ClientSecretBasic
         } else {
             Self::ClientSecretPost
@@ -75,19 +74,28 @@ pub struct ClientIdentity {
     /// `None` if it follows from the metadata of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) authentication: Option<ClientAuthentication>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) key: Option<ClientKey>,
 }
 
 impl ClientIdentity {
     /// A client without a secret.
     #[must_use]
     pub fn new(id: &str) -> Self {
-        Self { id: id.to_owned(), secret: None, secret_expires_at: None, authentication: None }
+        Self { id: id.to_owned(), secret: None, secret_expires_at: None, authentication: None, key: None }
     }
 
     /// Adds a secret.
     #[must_use]
     pub fn with_secret(mut self, secret: Secret) -> Self {
         self.secret = Some(secret);
+        self
+    }
+
+    /// Adds a key, with which the driver signs assertions of the client (OA-X-03).
+    #[must_use]
+    pub fn with_key(mut self, key: ClientKey) -> Self {
+        self.key = Some(key);
         self
     }
 
@@ -108,8 +116,22 @@ impl ClientIdentity {
         self.secret_expires_at.is_some_and(|expiry| expiry <= unix)
     }
 
-    pub(super) fn authentication(&self, metadata: &IssuerMetadata, has_key: bool) -> ClientAuthentication {
-        self.authentication.unwrap_or_else(|| ClientAuthentication::choose(metadata, self.secret.is_some(), has_key))
+    pub(super) const fn key(&self) -> Option<&ClientKey> {
+        self.key.as_ref()
+    }
+
+    pub(super) fn authentication(&self, metadata: &IssuerMetadata) -> ClientAuthentication {
+        let (has_secret, has_key) = (self.secret.is_some(), self.key.is_some());
+        self.authentication.unwrap_or_else(|| ClientAuthentication::choose(metadata, has_secret, has_key))
+    }
+
+    /// The method at a server whose metadata is not known.
+    pub(super) fn own_authentication(&self) -> ClientAuthentication {
+        self.authentication.unwrap_or(match (&self.key, &self.secret) {
+            (Some(_), _) => ClientAuthentication::PrivateKeyJwt,
+            (None, Some(_)) => ClientAuthentication::ClientSecretBasic,
+            (None, None) => ClientAuthentication::None,
+        })
     }
 
     /// Adds the client's authentication to a request. The assertion of `private_key_jwt` is added by the caller.
@@ -138,8 +160,10 @@ impl ClientIdentity {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Registration<'r> {
     pub(super) client_name: &'r str,
+    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
     pub(super) redirect_uris: &'r [&'r str],
     pub(super) grant_types: &'r [&'r str],
+    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
     pub(super) response_types: &'r [&'r str],
     pub(super) token_endpoint_auth_method: &'r str,
     /// A program on the user's machine (OA-R-03).
@@ -193,6 +217,7 @@ impl ClientIdentity {
             // 0 means never (RFC 7591, section 3.2.1).
             secret_expires_at: registered.client_secret_expires_at.filter(|expiry| *expiry != 0),
             authentication,
+            key: None,
         })
     }
 }

@@ -8,29 +8,100 @@ use sha2::{Digest, Sha256};
 
 use super::authorization::may_be_added;
 use super::client::{ClientIdentity, is_client_id_metadata_url};
-use super::url::Origin;
+use super::url::{Origin, SecureUrl};
 use crate::client::http::endpoint::Endpoint;
 use crate::error::UsageError;
 
 /// How tokens are obtained.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Grant {
     /// A person signs in with a browser on this machine (authorization code with PKCE).
     #[default]
     AuthorizationCode,
-    /// The client signs in as itself, with its id and secret (OA-X-01, OA-X-02).
+    /// A person signs in on another device, with a code that is shown on this machine (OA-X-08).
+    DeviceCode,
+    /// The client signs in as itself, with its id and its secret or key (OA-X-01 to OA-X-03).
     ClientCredentials,
+    /// The platform on which the client runs has issued an assertion, which the driver reads (OA-X-05).
+    WorkloadIdentity,
+    /// An identity provider vouches for a person who has signed in there: the driver reads the ID token (OA-X-04).
+    EnterpriseManaged(IdentityProvider),
+    /// Another program issues access tokens, which the driver reads. Nothing is discovered, and nothing stored.
+    External,
 }
 
-impl Grant {
-    /// Whether a person takes part.
-    pub(super) const fn is_interactive(self) -> bool {
-        match self {
-            Self::AuthorizationCode => true,
-            Self::ClientCredentials => false,
+/// The identity provider of enterprise-managed authorization, which exchanges ID tokens for assertions (RFC 8693).
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::auth::{ClientIdentity, Grant, IdentityProvider};
+///
+/// let client = ClientIdentity::new("id-at-the-provider");
+/// let provider = IdentityProvider::new("https://idp.example", "https://idp.example/token", client)?;
+/// assert!(matches!(Grant::EnterpriseManaged(provider), Grant::EnterpriseManaged(_)));
+/// assert!(IdentityProvider::new("https://idp.example", "ftp://idp.example", ClientIdentity::new("a")).is_err());
+/// # Ok::<(), mcp_proto::UsageError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityProvider {
+    issuer: String,
+    token_endpoint: String,
+    client: ClientIdentity,
+    is_saml: bool,
+}
+
+impl IdentityProvider {
+    /// A provider with its token endpoint, and the client as the provider knows it.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::IdentityProvider`]: the endpoint is neither `https` nor on this machine (OA-A-06).
+    pub fn new(issuer: &str, token_endpoint: &str, client: ClientIdentity) -> Result<Self, UsageError> {
+        SecureUrl::parse(token_endpoint).map_err(|_| UsageError::IdentityProvider)?;
+        Ok(Self { issuer: issuer.to_owned(), token_endpoint: token_endpoint.to_owned(), client, is_saml: false })
+    }
+
+    /// The driver reads SAML 2.0 assertions in place of ID tokens.
+    #[must_use]
+    pub const fn with_saml(mut self) -> Self {
+        self.is_saml = true;
+        self
+    }
+
+    pub(super) fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    pub(super) fn token_endpoint(&self) -> &str {
+        &self.token_endpoint
+    }
+
+    pub(super) const fn client(&self) -> &ClientIdentity {
+        &self.client
+    }
+
+    pub(super) const fn subject_token_type(&self) -> &'static str {
+        if self.is_saml {
+            "urn:ietf:params:oauth:token-type:saml2"
+        } else {
+            "urn:ietf:params:oauth:token-type:id_token"
         }
     }
+}
+
+/// When tokens are bound to a key (`DPoP`, RFC 9449; OA-X-06).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Proofs {
+    /// Never: a server that demands it refuses the tokens.
+    Never,
+    /// If the server demands it: its challenge is for `DPoP` alone, or the metadata of the resource states it.
+    #[default]
+    Demanded,
+    /// Also if the authorization server only supports it.
+    Supported,
 }
 
 /// The parameter `resource` of requests to the authorization server (OA-Q-05, OA-Q-06).
@@ -97,6 +168,10 @@ pub struct Config {
     pub callback_port: Option<u16>,
     /// Separates the tokens of several accounts at one server (OA-M-03).
     pub profile: String,
+    /// When tokens are bound to a key. Default [`Proofs::Demanded`].
+    pub proofs: Proofs,
+    /// Whether the ID token is sent in place of the access token, as some servers demand (OA-X-09). Default `false`.
+    pub uses_id_token: bool,
     /// Whether a person may be asked to sign in (OA-G-05). Default `true`.
     pub may_ask_user: bool,
     /// The command by which a person signs in, for the error if none may be asked.
@@ -129,6 +204,8 @@ impl Config {
             authorization_parameters: Vec::new(),
             callback_port: None,
             profile: String::new(),
+            proofs: Proofs::default(),
+            uses_id_token: false,
             may_ask_user: true,
             sign_in_command: None,
             exceptions: Exceptions::default(),
@@ -173,7 +250,14 @@ impl Config {
             ResourceParameter::Fixed(value) => value,
         };
         let origin = Origin::of(&self.endpoint).to_string();
-        let grant = format!("{:?}", self.grant);
+        let grant = match &self.grant {
+            Grant::AuthorizationCode => "AuthorizationCode",
+            Grant::DeviceCode => "DeviceCode",
+            Grant::ClientCredentials => "ClientCredentials",
+            Grant::WorkloadIdentity => "WorkloadIdentity",
+            Grant::EnterpriseManaged(provider) => &format!("EnterpriseManaged {}", provider.token_endpoint),
+            Grant::External => "External",
+        };
         let mut hash = Sha256::new();
         let mut add = |part: &str| {
             hash.update(part.len().to_be_bytes());
@@ -187,7 +271,8 @@ impl Config {
             self.registered.as_ref().map_or("", |client| client.id.as_str()),
             self.client_metadata_url.as_deref().unwrap_or_default(),
             self.scope.as_deref().unwrap_or_default(),
-            &grant,
+            grant,
+            if self.uses_id_token { "id token" } else { "" },
         ] {
             add(part);
         }

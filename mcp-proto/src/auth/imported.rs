@@ -69,6 +69,7 @@ impl Imported {
             resource: resource.map(str::to_owned),
             requested: requested_scope.clone(),
             granted: scope.or(requested_scope),
+            proof_key: None,
         })
     }
 }

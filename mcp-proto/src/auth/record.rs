@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::client::ClientIdentity;
+use super::key::ProofKey;
 use super::metadata::IssuerMetadata;
 use super::secret::Secret;
 use super::token::TokenScheme;
@@ -59,6 +60,9 @@ pub(super) struct Tokens {
     /// The granted scopes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) granted: Option<String>,
+    /// The key to which they are bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) proof_key: Option<ProofKey>,
 }
 
 impl Record {
@@ -112,6 +116,14 @@ impl Record {
 }
 
 /// What a stored record contains, without its tokens and secrets.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::auth::StoredSignIn;
+///
+/// assert!(StoredSignIn::parse(b"not a record").is_none());
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredSignIn {
@@ -119,14 +131,14 @@ pub struct StoredSignIn {
     pub issuer: String,
     /// The id of the client to which they were issued.
     pub client_id: String,
-    /// The parameter `resource` for which they were issued.
+    /// The parameter `resource` for which they were issued; `None` if there was none.
     pub resource: Option<String>,
-    /// The granted scopes, separated by spaces.
+    /// The granted scopes, separated by spaces; `None` if the authorization server named none.
     pub scope: Option<String>,
-    /// When the access token expires, in seconds since 1970; `None` if that is unknown.
+    /// When the access token expires, in seconds since 1970; `None` if that is not known.
     pub expires_at: Option<u64>,
-    /// Whether there is a refresh token.
-    pub is_renewable: bool,
+    /// Whether there is a refresh token, so that an expired access token needs no other sign-in.
+    pub can_refresh: bool,
 }
 
 impl StoredSignIn {
@@ -140,7 +152,7 @@ impl StoredSignIn {
             resource: tokens.resource,
             scope: tokens.granted,
             expires_at: tokens.expires_at,
-            is_renewable: tokens.refresh_token.is_some(),
+            can_refresh: tokens.refresh_token.is_some(),
         })
     }
 }

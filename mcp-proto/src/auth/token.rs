@@ -7,6 +7,9 @@ use super::secret::Secret;
 use crate::codec::text::Excerpt;
 use crate::spec::status::is_temporary;
 
+/// The type of the assertions of enterprise-managed authorization (OA-X-04).
+pub(super) const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
+
 /// The longest token, in bytes: it must fit into a header.
 const MAX_TOKEN: usize = 16 * 1024;
 
@@ -50,6 +53,8 @@ pub struct TokenResponse {
     pub refresh_token: Option<Secret>,
     /// The ID token of `OpenID` Connect.
     pub id_token: Option<Secret>,
+    /// What a token exchange has issued (RFC 8693, section 2.2.1).
+    pub issued_token_type: Option<String>,
 }
 
 /// Why a token endpoint issued no token that can be used.
@@ -73,9 +78,20 @@ pub enum TokenError {
     /// The token cannot be sent in a header, or its type is unknown.
     #[error("issued a token of a type or form that cannot be used")]
     Unusable,
+    /// The token is not bound to the client's key, although a proof was sent (OA-X-06).
+    #[error("issued a token that is not bound to this client's key (DPoP), although that was requested")]
+    NotBound,
+    /// There is no ID token, although the configuration demands it in place of an access token (OA-X-09).
+    #[error("issued no ID token, which is to be sent in place of an access token")]
+    NoIdToken,
 }
 
 impl TokenError {
+    /// Why a response is none that was expected.
+    pub(super) fn parse(status: StatusCode, body: &[u8]) -> Self {
+        TokenResponse::parse(status, body).err().unwrap_or(Self::NotToken(status))
+    }
+
     /// Whether the server refused with this error code.
     #[must_use]
     pub fn is(&self, code: &str) -> bool {
@@ -91,6 +107,7 @@ struct Body {
     scope: Option<String>,
     refresh_token: Option<Secret>,
     id_token: Option<Secret>,
+    issued_token_type: Option<String>,
     error: Option<String>,
     error_description: Option<String>,
 }
@@ -98,14 +115,14 @@ struct Body {
 /// Some servers write numbers as text.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Seconds {
+pub(super) enum Seconds {
     Number(f64),
     Text(String),
 }
 
 impl Seconds {
     /// Whole seconds; a negative number counts as 0.
-    fn to_whole(&self) -> Option<u64> {
+    pub(super) fn to_whole(&self) -> Option<u64> {
         let seconds = match self {
             Self::Number(seconds) => *seconds,
             Self::Text(text) => text.trim().parse().ok()?,
@@ -176,6 +193,7 @@ impl TokenResponse {
             scope: body.scope,
             refresh_token: body.refresh_token.filter(is_sent),
             id_token: body.id_token.filter(is_sent),
+            issued_token_type: body.issued_token_type,
         })
     }
 }

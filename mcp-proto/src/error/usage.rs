@@ -23,6 +23,9 @@ pub enum UsageError {
     /// The id of a client cannot be this URL (OA-R-02).
     #[error("the URL of the client's metadata must begin with https:// and have a path without '.' and '..'")]
     ClientMetadataUrl,
+    /// The token endpoint of an identity provider cannot be used (OA-A-06).
+    #[error("the token endpoint of the identity provider must begin with https://, or be on this machine")]
+    IdentityProvider,
     /// A parameter of authorization requests is one that the flow sets itself (OA-Q-06).
     #[error("this parameter of authorization requests is set by the sign-in itself, or has no name")]
     AuthorizationParameter,

@@ -11,6 +11,9 @@ pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Prefix of the names of headers that repeat arguments of a tool (RULES 8.3).
 pub(crate) const PARAM_PREFIX: &str = "mcp-param-";
+/// A proof that the client has the key of its token (RFC 9449, section 4).
+#[cfg(feature = "auth")]
+pub(crate) const DPOP: HeaderName = HeaderName::from_static("dpop");
 /// A nonce for the next proofs (RFC 9449, section 8).
 pub(crate) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

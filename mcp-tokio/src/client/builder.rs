@@ -19,11 +19,14 @@ use tracing::{Instrument, Span};
 use super::driver::Driver;
 use super::handler::AnyHandler;
 use super::{Client, Handler};
+use crate::authorize::Authorize;
 use crate::byte_stream::ByteStream;
 use crate::child;
 #[cfg(feature = "http-client")]
-use crate::http_client::{Exchanges, HttpOptions};
+use crate::http_client::{Exchanges, HttpClientError, HttpOptions};
 use crate::link::Feed;
+#[cfg(feature = "http-client")]
+use crate::sign_in::Authorization;
 
 /// The capacity of the channel for commands to the task.
 const COMMANDS: usize = 64;
@@ -62,13 +65,18 @@ pub struct Builder<S = ()> {
 pub struct HttpServer {
     http: proto::HttpConfig,
     options: HttpOptions,
+    authorization: Option<Authorization>,
 }
 
 /// Omits headers, which may contain credentials.
 #[cfg(feature = "http-client")]
 impl fmt::Debug for HttpServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpServer").field("server", &self.http.server()).field("options", &self.options).finish()
+        f.debug_struct("HttpServer")
+            .field("server", &self.http.server())
+            .field("options", &self.options)
+            .field("authorization", &self.authorization)
+            .finish()
     }
 }
 
@@ -169,7 +177,8 @@ impl Builder {
     #[cfg(feature = "http-client")]
     pub fn http(mut self, url: &str) -> Result<Builder<HttpServer>, Error> {
         self.config.reconnect = true;
-        let server = HttpServer { http: proto::HttpConfig::new(url)?, options: HttpOptions::new() };
+        let http = proto::HttpConfig::new(url)?;
+        let server = HttpServer { http, options: HttpOptions::new(), authorization: None };
         Ok(self.with_server(server))
     }
 
@@ -247,6 +256,29 @@ impl Builder<HttpServer> {
         self.header("Authorization", &format!("Bearer {token}"))
     }
 
+    /// Signs in when the server demands it, and sends the tokens with every request. Messages wait meanwhile.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_tokio::Client;
+    /// use mcp_tokio::sign_in::{Authorization, FileStore};
+    ///
+    /// # async fn example() -> Result<(), mcp_tokio::Error> {
+    /// let url = "https://example.com/mcp";
+    /// let authorization = Authorization::new(url, "my-app")?
+    ///     .store(FileStore::new(".tokens".as_ref()))
+    ///     .open_url(|url| eprintln!("Open {url} to sign in."));
+    /// let client = Client::builder().http(url)?.authorization(authorization).connect().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn authorization(mut self, authorization: Authorization) -> Self {
+        self.server.http.managed_authorization = true;
+        self.server.authorization = Some(authorization);
+        self
+    }
+
     /// Sets how many requests the server may have at one time. Default 48. A further request waits, within its timeout,
     /// and the handler receives [`Observation::RequestWaits`](crate::Observation::RequestWaits).
     ///
@@ -275,13 +307,17 @@ impl Builder<HttpServer> {
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
     /// if the configuration is invalid, [`Error::SetUp`] if the HTTP client could not be set up.
     pub async fn connect(self) -> Result<Client, Error> {
-        let Self { config, handler, server: HttpServer { http, options } } = self;
+        let Self { config, handler, server: HttpServer { http, options, authorization } } = self;
         let server = http.server();
         let span = tracing::info_span!("mcp_client", server);
-        let link = Exchanges::new(options, &http).map_err(|error| Error::SetUp(error.into()))?;
-        let machine = proto::Client::new(proto::Http::new(http), config)?;
+        let server: Arc<str> = format!("the server at {server}").into();
+        let no_client = |error: HttpClientError| Error::SetUp(error.into());
+        let machine = proto::Client::new(proto::Http::new(http.clone()), config)?;
+        let start = |authorization: Authorization| authorization.start(&options, Arc::clone(&server));
+        let sign_in = span.in_scope(|| authorization.map(start).transpose()).map_err(no_client)?;
+        let link = Exchanges::new(options, &http).map_err(no_client)?;
         let transport = |machine: &proto::Client<_>| Some(machine.http_transport());
-        connect(machine, handler, link, transport, format!("the server at {server}"), span).await
+        connect(machine, handler, (link, sign_in), transport, server, span).await
     }
 }
 
@@ -306,7 +342,7 @@ impl Builder<ChildServer> {
         let start = move || child::start(&mut command, log_stderr);
         let link = span.in_scope(|| ByteStream::start(ServerStream, start)).map_err(Error::Start)?;
         let machine = proto::Client::new(Stdio::new(), config)?;
-        connect(machine, handler, link, |_| None, "the server".to_owned(), span).await
+        connect(machine, handler, (link, ()), |_| None, "the server".into(), span).await
     }
 }
 
@@ -322,19 +358,18 @@ impl Builder<StreamServer> {
         let span = tracing::info_span!("mcp_client");
         let machine = proto::Client::new(Stdio::new(), config)?;
         let link = ByteStream::new(ServerStream, read, write);
-        connect(machine, handler, link, |_| None, "the server".to_owned(), span).await
+        connect(machine, handler, (link, ()), |_| None, "the server".into(), span).await
     }
 }
 
 async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
     machine: proto::Client<T>,
     handler: Arc<dyn AnyHandler>,
-    link: impl Feed<proto::Client<T>, Action = T::Action>,
+    link: (impl Feed<proto::Client<T>, Action = T::Action>, impl Authorize<proto::Client<T>>),
     http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
-    server: String,
+    server: Arc<str>,
     span: Span,
 ) -> Result<Client, Error> {
-    let server: Arc<str> = Arc::from(server);
     let (commands, inputs) = mpsc::channel(COMMANDS);
     let (connected, answer) = oneshot::channel();
     let (cancel, cancelled) = mpsc::unbounded_channel();

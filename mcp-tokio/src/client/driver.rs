@@ -21,6 +21,7 @@ use tracing::{Instrument, Span};
 use super::Subscription;
 use super::handler::AnyHandler;
 use super::progress::ProgressSender;
+use crate::authorize::Authorize;
 use crate::bounded::{self, Entry, Sender, bounded};
 use crate::clock::{Alarm, now};
 use crate::link::Feed;
@@ -62,9 +63,10 @@ impl Entry for Notice {
     }
 }
 
-pub(super) struct Driver<T: ClientTransport, L> {
+pub(super) struct Driver<T: ClientTransport, L, A> {
     machine: proto::Client<T>,
     link: L,
+    authorize: A,
     handler: Arc<dyn AnyHandler>,
     /// The server's description for error messages.
     server: Arc<str>,
@@ -87,10 +89,15 @@ pub(super) struct Driver<T: ClientTransport, L> {
     closing: Vec<oneshot::Sender<()>>,
 }
 
-impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T, L> {
+impl<T, L, A> Driver<T, L, A>
+where
+    T: ClientTransport,
+    L: Feed<proto::Client<T>, Action = T::Action>,
+    A: Authorize<proto::Client<T>>,
+{
     pub(super) fn new(
         machine: proto::Client<T>,
-        link: L,
+        (link, authorize): (L, A),
         handler: Arc<dyn AnyHandler>,
         server: Arc<str>,
         http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
@@ -103,6 +110,7 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
         Self {
             machine,
             link,
+            authorize,
             handler,
             server,
             http_transport,
@@ -125,8 +133,10 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
     pub(super) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let (notices, noticing) = self.spawn_notifier();
         let (mut has_clients, mut alarm) = (true, Alarm::new());
-        let connecting = self.machine.connect(now());
-        debug_assert!(connecting.is_ok(), "nothing was connected before");
+        // The first request is sent with the stored token, if there is one.
+        if !self.authorize.start() {
+            self.connect();
+        }
 
         while !self.drain(&notices) {
             let (due, wants_input) = (self.machine.poll_timeout(), self.link.wants_input(&self.machine));
@@ -138,6 +148,10 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
                     has_clients = false;
                     self.machine.close(now());
                 },
+                outcome = self.authorize.outcome() => {
+                    self.authorize.apply(&mut self.machine, outcome);
+                    self.connect();
+                }
                 Some(number) = self.cancelled.recv() => if let Some(&request) = self.requests.get(&number) {
                     self.machine.cancel(request, None, now());
                 },
@@ -154,7 +168,13 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
         self.end(noticing).await;
     }
 
+    fn connect(&mut self) {
+        // It has no effect if a connection was begun before.
+        let _ = self.machine.connect(now());
+    }
+
     async fn end(mut self, mut noticing: JoinHandle<()>) {
+        drop(self.authorize);
         for (_, (_, task)) in std::mem::take(&mut self.serving) {
             task.abort();
         }
@@ -242,7 +262,10 @@ impl<T: ClientTransport, L: Feed<proto::Client<T>, Action = T::Action>> Driver<T
                 self.refused = Some(reason);
                 self.machine.close(now());
             }
-            ClientEvent::Challenged(challenged) => tracing::debug!("the server demands authorization: {challenged:?}"),
+            ClientEvent::Challenged(challenged) => {
+                tracing::debug!("{} demands authorization: {challenged:?}", self.server);
+                self.authorize.challenged(challenged);
+            }
             ClientEvent::SessionLost => tracing::info!("the session was lost; it is opened again"),
             ClientEvent::Responded { request, outcome } => {
                 if let Some(caller) = self.callers.remove(&request) {
@@ -383,14 +406,14 @@ mod tests {
     }
 
     /// A driver whose server has answered the handshake, and the channel of its notifications.
-    fn connected() -> (Driver<Stdio, Nothing>, Sender<Notice>, bounded::Receiver<Notice>) {
+    fn connected() -> (Driver<Stdio, Nothing, ()>, Sender<Notice>, bounded::Receiver<Notice>) {
         let mut config = Config::new("t", "1");
         config.versions = vec![ProtocolVersion::V2025_11_25];
         let machine = proto::Client::new(Stdio::new(), config).unwrap();
         let (connected, _) = oneshot::channel();
         let (_, cancelled) = mpsc::unbounded_channel();
         let mut driver =
-            Driver::new(machine, Nothing, Arc::new(()), Arc::from("the server"), |_| None, connected, cancelled);
+            Driver::new(machine, (Nothing, ()), Arc::new(()), Arc::from("the server"), |_| None, connected, cancelled);
         driver.machine.connect(now()).unwrap();
         let (notices, received) = bounded(NOTICES, NOTICE_BYTES);
         let version = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;
@@ -399,7 +422,7 @@ mod tests {
         (driver, notices, received)
     }
 
-    fn feed(driver: &mut Driver<Stdio, Nothing>, notices: &Sender<Notice>, line: &str) {
+    fn feed(driver: &mut Driver<Stdio, Nothing, ()>, notices: &Sender<Notice>, line: &str) {
         driver.machine.handle_bytes(format!("{line}\n").as_bytes(), now());
         assert!(!driver.drain(notices));
     }

@@ -34,7 +34,7 @@ pub(super) fn failure(error: &reqwest::Error, is_begun: bool) -> Failure {
     if is_begun { failure } else { failure.before_sending() }
 }
 
-fn causes<'e>(error: &'e reqwest::Error) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
+pub(super) fn causes<'e>(error: &'e reqwest::Error) -> impl Iterator<Item = &'e (dyn Error + 'static)> {
     successors(error.source(), |&error| error.source())
 }
 

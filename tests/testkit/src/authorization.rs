@@ -11,19 +11,23 @@
 //! world.check();
 //! ```
 
+mod issuer;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response, StatusCode};
 use mcp_proto::auth::{
-    Action, Authorized, Authorizer, Cause, Challenge, Config, Event, FetchFailure, Lock, Seed, SignInError, Waiting,
+    Action, Authorized, Authorizer, Cause, Challenge, Config, Event, FetchFailure, KeyUse, Lock, ProofKey, Seed,
+    SignInError, Waiting,
 };
 use mcp_proto::{Instant, Output};
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::json;
+
+use self::issuer::{Answer, signature};
+
+pub use self::issuer::Issuer;
 
 /// The URL of the server.
 pub const SERVER: &str = "https://mcp.example/v1/mcp";
@@ -79,6 +83,15 @@ pub struct Process {
     pub listening: Option<u16>,
     /// The URL that its browser shows.
     pub shown: Option<String>,
+    /// The token that the other program issues.
+    pub obtained: Option<&'static str>,
+    /// How often that program was asked.
+    pub times_obtained: u32,
+    /// How often the tokens were erased, and whether they were revoked.
+    pub signed_out: Vec<bool>,
+    /// The driver creates keys and signs.
+    pub signs: bool,
+    keys: u32,
     /// Ports that are taken by other programs.
     pub taken: BTreeSet<u16>,
     seeds: u8,
@@ -94,6 +107,11 @@ impl Process {
             has_none: false,
             listening: None,
             shown: None,
+            obtained: None,
+            times_obtained: 0,
+            signed_out: Vec::new(),
+            signs: true,
+            keys: 0,
             taken: BTreeSet::new(),
             seeds: 0,
         }
@@ -102,156 +120,6 @@ impl Process {
     /// The newest token.
     pub fn token(&self) -> Option<&str> {
         self.authorized.last().map(|authorized| authorized.token.reveal())
-    }
-}
-
-/// An authorization server.
-#[derive(Debug)]
-pub struct Issuer {
-    /// Its metadata.
-    pub metadata: Value,
-    /// The path of its metadata.
-    pub metadata_path: String,
-    /// The members of the response to a registration besides the id.
-    pub registration: Value,
-    /// The status of registrations.
-    pub registration_status: u16,
-    /// What the redirect contains besides code and state.
-    pub redirect: Vec<(String, String)>,
-    /// The lifetime of tokens in seconds.
-    pub lifetime: Option<u64>,
-    /// Whether refresh tokens are issued.
-    pub refreshes: bool,
-    /// Responses of the token endpoint that come before any other.
-    pub token_responses: VecDeque<(u16, String)>,
-    /// The forms that the token endpoint has received.
-    pub token_requests: Vec<BTreeMap<String, String>>,
-    /// The `Authorization` headers of these requests.
-    pub token_authorizations: Vec<Option<String>>,
-    /// The bodies of registrations.
-    pub registrations: Vec<Value>,
-    /// The queries of authorization requests.
-    pub authorizations: Vec<BTreeMap<String, String>>,
-    codes: BTreeMap<String, BTreeMap<String, String>>,
-    refresh_tokens: BTreeSet<String>,
-    used_refresh_tokens: BTreeSet<String>,
-    issued: u64,
-}
-
-impl Issuer {
-    /// A server that registers clients and issues refresh tokens.
-    pub fn new(issuer: &str) -> Self {
-        let (origin, path) = split(issuer);
-        Self {
-            metadata: json!({
-                "issuer": issuer,
-                "authorization_endpoint": format!("{issuer}/authorize"),
-                "token_endpoint": format!("{issuer}/token"),
-                "registration_endpoint": format!("{issuer}/register"),
-                "code_challenge_methods_supported": ["S256"],
-                "authorization_response_iss_parameter_supported": true,
-                "token_endpoint_auth_methods_supported": ["none"],
-            }),
-            metadata_path: format!("{origin}/.well-known/oauth-authorization-server{}", path.trim_end_matches('/')),
-            registration: json!({}),
-            registration_status: 201,
-            redirect: vec![("iss".to_owned(), issuer.to_owned())],
-            lifetime: Some(3600),
-            refreshes: true,
-            token_responses: VecDeque::new(),
-            token_requests: Vec::new(),
-            token_authorizations: Vec::new(),
-            registrations: Vec::new(),
-            authorizations: Vec::new(),
-            codes: BTreeMap::new(),
-            refresh_tokens: BTreeSet::new(),
-            used_refresh_tokens: BTreeSet::new(),
-            issued: 0,
-        }
-    }
-
-    fn register(&mut self, body: &[u8]) -> (u16, String) {
-        self.registrations.push(serde_json::from_slice(body).unwrap());
-        let mut response = self.registration.clone();
-        response["client_id"] = json!(format!("client-{}", self.registrations.len()));
-        (self.registration_status, response.to_string())
-    }
-
-    /// The person signs in: the URL to which the browser is sent.
-    fn authorize(&mut self, query: &str) -> String {
-        let parameters = form(query.as_bytes());
-        let code = format!("code-{}", self.authorizations.len() + 1);
-        let mut redirect = form_urlencoded::Serializer::new(String::new());
-        redirect.append_pair("code", &code).append_pair("state", &parameters["state"]);
-        redirect.extend_pairs(&self.redirect);
-        let url = format!("{}?{}", parameters["redirect_uri"], redirect.finish());
-        self.codes.insert(code, parameters.clone());
-        self.authorizations.push(parameters);
-        url
-    }
-
-    fn token(&mut self, headers: &HeaderMap, body: &[u8], violations: &mut Vec<String>) -> (u16, String) {
-        let request = form(body);
-        let authorization = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
-        let prepared = self.token_responses.pop_front();
-        let answer = prepared.unwrap_or_else(|| self.issue(&request, authorization.as_deref(), violations));
-        self.token_requests.push(request);
-        self.token_authorizations.push(authorization);
-        answer
-    }
-
-    fn issue(
-        &mut self,
-        request: &BTreeMap<String, String>,
-        authorization: Option<&str>,
-        violations: &mut Vec<String>,
-    ) -> (u16, String) {
-        let refusal = |error: &str| (400, json!({ "error": error }).to_string());
-        match request["grant_type"].as_str() {
-            "authorization_code" => {
-                let Some(asked) = self.codes.remove(&request["code"]) else { return refusal("invalid_grant") };
-                let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&request["code_verifier"]));
-                let client = request.get("client_id").cloned().or_else(|| basic_id(authorization));
-                for (what, is_equal) in [
-                    ("code_challenge", challenge == asked["code_challenge"]),
-                    ("redirect_uri", request["redirect_uri"] == asked["redirect_uri"]),
-                    ("client_id", client.as_ref() == asked.get("client_id")),
-                    ("resource", request.get("resource") == asked.get("resource")),
-                ] {
-                    if !is_equal {
-                        violations.push(format!("the token request differs from the authorization request in {what}"));
-                    }
-                }
-            }
-            "refresh_token" => {
-                let token = request["refresh_token"].clone();
-                if self.used_refresh_tokens.contains(&token) {
-                    violations.push(format!("{token} was sent twice"));
-                }
-                if !self.refresh_tokens.remove(&token) {
-                    return refusal("invalid_grant");
-                }
-                self.used_refresh_tokens.insert(token);
-            }
-            "client_credentials" => {}
-            _ => return refusal("unsupported_grant_type"),
-        }
-        self.issued += 1;
-        let mut response = json!({ "access_token": format!("access-{}", self.issued), "token_type": "Bearer" });
-        if let Some(lifetime) = self.lifetime {
-            response["expires_in"] = json!(lifetime);
-        }
-        if self.refreshes {
-            let token = format!("refresh-{}", self.issued);
-            response["refresh_token"] = json!(token);
-            self.refresh_tokens.insert(token);
-        }
-        (200, response.to_string())
-    }
-
-    /// All refresh tokens become invalid.
-    pub fn revoke(&mut self) {
-        self.refresh_tokens.clear();
     }
 }
 
@@ -420,6 +288,7 @@ impl World {
             Event::Refused(error) => process.refused.push(error),
             Event::Waiting(waiting) => process.waiting.push(waiting),
             Event::NoToken => process.has_none = true,
+            Event::SignedOut { is_revoked } => process.signed_out.push(is_revoked),
             _ => {}
         }
     }
@@ -434,8 +303,12 @@ impl World {
                     self.processes[number].authorizer.handle_failure(fetch, failure, now);
                     return;
                 }
-                let (status, body) = self.answer(&request);
-                let (head, ()) = Response::builder().status(status).body(()).unwrap().into_parts();
+                let Answer { status, nonce, body } = self.answer(&request);
+                let mut response = Response::builder().status(status);
+                if let Some(nonce) = nonce {
+                    response = response.header("dpop-nonce", nonce);
+                }
+                let (head, ()) = response.body(()).unwrap().into_parts();
                 self.processes[number].authorizer.handle_response(fetch, &head, body.as_bytes(), now);
             }
             Action::Lock(lock) => {
@@ -469,6 +342,31 @@ impl World {
                 if self.person == Person::SignsIn {
                     self.sign_in(number);
                 }
+            }
+            Action::ObtainToken => {
+                let process = &mut self.processes[number];
+                process.times_obtained += 1;
+                process.authorizer.handle_obtained(process.obtained, now);
+            }
+            Action::CreateKey => {
+                let process = &mut self.processes[number];
+                process.keys += 1;
+                let id = format!("{number}{}", process.keys);
+                let key = ProofKey::new(format!("private-{id}").as_str().into(), &format!("x-{id}"), "y");
+                process.authorizer.handle_key(process.signs.then_some(key), now);
+            }
+            Action::Sign { sign, key, message } => {
+                let private = match &key {
+                    KeyUse::Proof(key) => key.private().reveal(),
+                    _ => "client-key",
+                };
+                let process = &mut self.processes[number];
+                let signed = process.signs.then(|| signature(private, &message));
+                process.authorizer.handle_signed(sign, signed.as_deref(), now);
+            }
+            Action::Erase => {
+                self.require(number, Lock::Record, "erases");
+                self.stored = None;
             }
             _ => unreachable!(),
         }
@@ -504,27 +402,25 @@ impl World {
         }
     }
 
-    fn answer(&mut self, request: &Request<Bytes>) -> (u16, String) {
+    fn answer(&mut self, request: &Request<Bytes>) -> Answer {
         let url = request.uri().to_string();
         self.requests.push(format!("{} {url}", request.method()));
         if request.method() == "GET" && request.headers().contains_key("authorization") {
             self.violations.push(format!("a credential was sent to {url}"));
         }
         if let Some((status, body)) = self.documents.get(&url) {
-            return (*status, body.clone());
+            return Answer::new(*status, body);
         }
         for issuer in self.issuers.values_mut() {
             if url == issuer.metadata_path {
-                return (200, issuer.metadata.to_string());
+                return Answer::new(200, &issuer.metadata);
             }
-            if issuer.metadata["registration_endpoint"] == url {
-                return issuer.register(request.body());
-            }
-            if issuer.metadata["token_endpoint"] == url {
-                return issuer.token(request.headers(), request.body(), &mut self.violations);
+            let answer = issuer.answer(&url, request.headers(), request.body(), &mut self.violations);
+            if let Some(answer) = answer {
+                return answer;
             }
         }
-        (404, "not found".to_owned())
+        Answer::new(404, "not found")
     }
 }
 
@@ -541,11 +437,4 @@ fn split(url: &str) -> (&str, &str) {
 
 fn form(body: &[u8]) -> BTreeMap<String, String> {
     form_urlencoded::parse(body).into_owned().collect()
-}
-
-/// The id in a `Basic` header.
-fn basic_id(authorization: Option<&str>) -> Option<String> {
-    let pair = STANDARD.decode(authorization?.strip_prefix("Basic ")?).ok()?;
-    let pair = String::from_utf8(pair).ok()?;
-    form(format!("id={}", pair.split_once(':')?.0).as_bytes()).remove("id")
 }

@@ -17,11 +17,11 @@ mod places;
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::channel;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use mcp_blocking::sign_in::{Authorization, Redirects, Store};
+use mcp_blocking::sign_in::{Authorization, Redirects, Store as _};
 use mcp_blocking::{Client, HttpOptions};
-use mcp_proto::auth::{Cause, Event, Lock, SignInError, StoredSignIn, Waiting};
+use mcp_proto::auth::{Cause, Event, SignInError, StoredSignIn, Waiting};
 use mcp_proto::escape_text;
 
 use crate::args::{Account, AccountSettings};
@@ -30,8 +30,6 @@ pub(crate) use options::{HEADING, SignInOptions};
 
 /// Characters that are shown of a text from a server.
 const MAX_CHARS: usize = 300;
-/// How long another process may hold the lock of the record before a command gives up.
-const LOCK_TIME: Duration = Duration::from_secs(10);
 
 /// Signs in, and prints what was stored. Returns whether the server can be used with it.
 ///
@@ -50,7 +48,7 @@ pub(crate) fn login(account: &Account, out: &mut impl Write) -> io::Result<bool>
     // The server has demanded nothing so far. It may still name an authorization server, and demand tokens for some calls.
     let AccountSettings { authorization, options, .. } = account.settings_or_exit();
     match obtain(asking(authorization), options, Cause::Requested)? {
-        Ok(()) => report(account, "signed in", out),
+        Ok(_) => report(account, "signed in", out),
         Err(SignInError::NoMetadata) => {
             writeln!(out, "the server demands no sign-in")?;
             Ok(true)
@@ -71,7 +69,7 @@ pub(crate) fn import(account: &Account, out: &mut impl Write) -> io::Result<bool
     let AccountSettings { url, authorization, options, .. } = account.settings_or_exit();
     let imported = mcp_remote::tokens(&url, &authorization.config().resource)?;
     match obtain(authorization, options, Cause::Imported(imported))? {
-        Ok(()) => report(account, "imported", out),
+        Ok(_) => report(account, "imported", out),
         Err(error) => {
             writeln!(out, "failed: {}", printable(&error.to_string()))?;
             Ok(false)
@@ -79,26 +77,32 @@ pub(crate) fn import(account: &Account, out: &mut impl Write) -> io::Result<bool
     }
 }
 
-/// Removes what is stored.
+/// Revokes what is stored, if the authorization server can do that, and removes it. Returns whether it was removed.
 ///
 /// # Errors
 ///
-/// The record cannot be locked or removed, or the I/O error of printing.
+/// The record cannot be read, or the I/O error of printing.
 pub(crate) fn logout(account: &Account, out: &mut impl Write) -> io::Result<bool> {
-    let AccountSettings { authorization, mut store, .. } = account.settings_or_exit();
-    let key = authorization.config().store_key();
-    let until = Instant::now() + LOCK_TIME;
-    while !store.try_lock(&key, Lock::Record)? {
-        if Instant::now() > until {
-            return Err(io::Error::other("another process holds the lock of the stored tokens"));
-        }
-        thread::sleep(Duration::from_millis(50));
+    if stored(account)?.is_none() {
+        writeln!(out, "not signed in with these options")?;
+        return Ok(true);
     }
-    let was_stored = store.load(&key)?.is_some();
-    let erased = store.erase(&key);
-    store.unlock(&key, Lock::Record);
-    erased?;
-    writeln!(out, "{}", if was_stored { "signed out: the stored tokens were removed" } else { "not signed in" })?;
+    let AccountSettings { authorization, options, .. } = account.settings_or_exit();
+    let outcome = obtain(authorization, options, Cause::SignOut)?;
+    match outcome {
+        Ok(Outcome::SignedOut { is_revoked: true }) => {
+            writeln!(out, "signed out: the tokens were revoked and removed")?
+        }
+        Ok(_) => writeln!(
+            out,
+            "signed out: the tokens were removed; the authorization server did not revoke them, and they stay valid \
+             until they expire"
+        )?,
+        Err(error) => {
+            writeln!(out, "failed: {}", printable(&error.to_string()))?;
+            return Ok(false);
+        }
+    }
     Ok(true)
 }
 
@@ -139,7 +143,7 @@ fn print(out: &mut impl Write, found: &StoredSignIn) -> io::Result<()> {
         Some(at) if at <= now => "now".to_owned(),
         Some(at) => format!("in {}", in_words(at - now)),
     };
-    line("expires", &format!("{expiry}{}", if found.is_renewable { "; it is renewed without a sign-in" } else { "" }))
+    line("expires", &format!("{expiry}{}", if found.can_refresh { "; it is renewed without a sign-in" } else { "" }))
 }
 
 /// A time, in the largest unit of which it has at least two.
@@ -167,8 +171,18 @@ fn connect(settings: AccountSettings) -> Result<(), mcp_blocking::Error> {
     Ok(())
 }
 
-/// Runs a sign-in without a client. The inner error is the reason why there are no tokens.
-fn obtain(authorization: Authorization, options: HttpOptions, cause: Cause) -> io::Result<Result<(), SignInError>> {
+/// How a sign-in or its opposite has ended.
+enum Outcome {
+    SignedIn,
+    SignedOut { is_revoked: bool },
+}
+
+/// Runs a sign-in without a client. The inner error is the reason why it failed.
+fn obtain(
+    authorization: Authorization,
+    options: HttpOptions,
+    cause: Cause,
+) -> io::Result<Result<Outcome, SignInError>> {
     let (sender, events) = channel();
     let sign_in = authorization.start(options, move |event| {
         // Nothing waits for further events after the first outcome.
@@ -177,7 +191,8 @@ fn obtain(authorization: Authorization, options: HttpOptions, cause: Cause) -> i
     sign_in.begin(cause);
     for event in events {
         match event {
-            Event::Authorized(_) => return Ok(Ok(())),
+            Event::Authorized(_) => return Ok(Ok(Outcome::SignedIn)),
+            Event::SignedOut { is_revoked } => return Ok(Ok(Outcome::SignedOut { is_revoked })),
             Event::Refused(error) => return Ok(Err(error)),
             Event::Waiting(Waiting::OtherProcess) => log::warn!("{}", Waiting::OtherProcess),
             Event::NoToken | Event::Waiting(_) | Event::Step(_) | _ => {}

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use http::header::{ACCEPT, LOCATION};
 use http::{HeaderValue, Request, StatusCode, response};
 
-use super::{Authorizer, Flow, Found, Need, Step, without_query};
+use super::flow::{Flow, Found, Need, Step, Then};
+use super::{Authorizer, without_query};
 use crate::Instant;
 use crate::auth::action::{self, Event, FetchKey, SignInError};
 use crate::auth::config::ResourceParameter;
@@ -72,6 +73,8 @@ pub(super) struct Resource {
     pub(super) parameter: Option<String>,
     /// All scopes that it lists, separated by spaces; `None` if it lists none.
     pub(super) scope: Option<String>,
+    /// It accepts only tokens that are bound to a key.
+    pub(super) requires_proofs: bool,
 }
 
 impl Authorizer {
@@ -79,13 +82,13 @@ impl Authorizer {
     pub(super) fn discover(&mut self, flow: Flow, now: Instant) {
         let named = match &flow.need {
             Need::New { named, .. } => named.as_deref(),
-            Need::Stored => None,
+            Need::Stored | Need::SignOut => None,
         };
         match ResourceMetadata::candidates(&self.config.server, named) {
             Ok(candidates) => self.look_for(flow, Wanted::Resource, candidates.into(), now),
             Err(reason) => {
                 let what = "the URL of the resource's metadata, which the server names,";
-                self.fail(flow, SignInError::Url { what, reason });
+                self.fail(flow, SignInError::Url { what, reason }, now);
             }
         }
     }
@@ -93,7 +96,8 @@ impl Authorizer {
     fn look_for(&mut self, mut flow: Flow, wanted: Wanted, mut candidates: VecDeque<String>, now: Instant) {
         let url = candidates.pop_front().unwrap_or_default();
         let fetch = self.fetch_document(&url, &wanted, now);
-        flow.step = Step::Discovering(Discovery { wanted, url, candidates, redirects: 0, is_absent: true, fetch });
+        let discovery = Discovery { wanted, url, candidates, redirects: 0, is_absent: true, fetch };
+        flow.step = Step::Discovering(Box::new(discovery));
         self.flow = Some(flow);
     }
 
@@ -127,7 +131,7 @@ impl Authorizer {
         if is_temporary(head.status) {
             self.step(&discovery, format!("status {}", head.status.as_u16()));
             let url = without_query(&discovery.url);
-            return self.fail(flow, SignInError::Temporary { url, status: head.status });
+            return self.fail(flow, SignInError::Temporary { url, status: head.status }, now);
         }
         discovery.is_absent &= head.status.is_client_error();
         let invalid = if head.status == StatusCode::OK {
@@ -156,7 +160,7 @@ impl Authorizer {
             Some(reason) => {
                 self.step(&discovery, reason.to_string());
                 let url = without_query(&discovery.url);
-                return self.fail(flow, SignInError::Metadata { url, reason });
+                return self.fail(flow, SignInError::Metadata { url, reason }, now);
             }
         }
         match discovery.candidates.pop_front() {
@@ -166,7 +170,7 @@ impl Authorizer {
                 flow.step = Step::Discovering(discovery);
                 self.flow = Some(flow);
             }
-            None => self.on_no_document(flow, discovery, now),
+            None => self.on_no_document(flow, *discovery, now),
         }
     }
 
@@ -187,7 +191,7 @@ impl Authorizer {
         let is_known =
             |issuer: &&String| self.config.registered_at.as_ref() == Some(issuer) || self.record.knows(issuer);
         let Some(issuer) = issuers.iter().find(is_known).or(issuers.first()) else {
-            return self.fail(flow, SignInError::NoMetadata);
+            return self.fail(flow, SignInError::NoMetadata, now);
         };
         let parameter = match &self.config.resource {
             ResourceParameter::Published => Some(metadata.resource().to_owned()),
@@ -197,12 +201,15 @@ impl Authorizer {
         let scope = metadata.scopes_supported().filter(|scopes| !scopes.is_empty()).map(|scopes| scopes.join(" "));
         match IssuerMetadata::candidates(issuer) {
             Ok(candidates) => {
-                let wanted = Wanted::Issuer { issuer: issuer.clone(), resource: Resource { parameter, scope } };
+                let wanted = Wanted::Issuer {
+                    issuer: issuer.clone(),
+                    resource: Resource { parameter, scope, requires_proofs: metadata.requires_dpop() },
+                };
                 self.look_for(flow, wanted, candidates.into(), now);
             }
             Err(reason) => {
                 let what = "the authorization server that the resource names";
-                self.fail(flow, SignInError::Url { what, reason });
+                self.fail(flow, SignInError::Url { what, reason }, now);
             }
         }
     }
@@ -213,12 +220,12 @@ impl Authorizer {
             ResourceParameter::Published | ResourceParameter::Omitted => None,
             ResourceParameter::Fixed(value) => Some(value.clone()),
         };
-        Resource { parameter, scope: None }
+        Resource { parameter, scope: None, requires_proofs: false }
     }
 
     fn on_issuer(&mut self, mut flow: Flow, resource: Resource, issuer: IssuerMetadata, now: Instant) {
         flow.found = Some(Found { resource, issuer });
-        self.lock_record(flow, super::Then::Decide, now);
+        self.lock_record(flow, Then::Decide, now);
     }
 
     /// None of the places has the document.
@@ -232,7 +239,7 @@ impl Authorizer {
                 match IssuerMetadata::candidates(&origin.to_string()) {
                     Ok(candidates) => self.look_for(flow, Wanted::Server, candidates.into(), now),
                     Err(reason) => {
-                        self.fail(flow, SignInError::Url { what: "the URL of the server", reason });
+                        self.fail(flow, SignInError::Url { what: "the URL of the server", reason }, now);
                     }
                 }
             }
@@ -241,11 +248,11 @@ impl Authorizer {
                 Ok(issuer) => self.on_issuer(flow, self.unpublished_resource(), issuer, now),
                 Err(reason) => {
                     let url = origin.to_string();
-                    self.fail(flow, SignInError::Metadata { url, reason });
+                    self.fail(flow, SignInError::Metadata { url, reason }, now);
                 }
             },
-            Wanted::Issuer { issuer, .. } => self.fail(flow, SignInError::NoIssuerMetadata { issuer }),
-            Wanted::Resource | Wanted::Server => self.fail(flow, SignInError::NoMetadata),
+            Wanted::Issuer { issuer, .. } => self.fail(flow, SignInError::NoIssuerMetadata { issuer }, now),
+            Wanted::Resource | Wanted::Server => self.fail(flow, SignInError::NoMetadata, now),
         }
     }
 

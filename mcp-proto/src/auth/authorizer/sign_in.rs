@@ -3,12 +3,14 @@
 use http::StatusCode;
 use serde::Deserialize;
 
-use super::exchange::{TokenRequest, post};
-use super::{Authorizer, Flow, Need, Step};
+use super::Authorizer;
+use super::exchange::{ClientRequest, DEVICE_CODE, post};
+use super::flow::{Flow, Need, Step};
 use crate::Instant;
 use crate::auth::action::{self, Action, Event, Lock, SignInError, Waiting};
 use crate::auth::authorization::{Attempt, RedirectError};
 use crate::auth::client::{ClientIdentity, Registration};
+use crate::auth::config::Grant;
 use crate::auth::metadata::IssuerMetadata;
 use crate::auth::record::union;
 use crate::codec::text::Excerpt;
@@ -16,6 +18,9 @@ use crate::spec::status::is_temporary;
 
 /// The path of the redirect URI.
 pub(crate) const CALLBACK_PATH: &str = "/callback";
+
+/// The scope of refresh tokens (`OpenID` Connect).
+const OFFLINE: &str = "offline_access";
 
 /// The largest response to a registration, in bytes.
 const MAX_RESPONSE: usize = 64 * 1024;
@@ -31,15 +36,18 @@ pub(super) struct Awaited {
 impl Authorizer {
     /// Begins a sign-in. Both locks are held.
     pub(super) fn sign_in(&mut self, flow: Flow, now: Instant) {
-        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata) };
+        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata, now) };
         let issuer = found.issuer.clone();
+        if matches!(self.config.grant, Grant::DeviceCode) {
+            return self.with_client(flow, &issuer, String::new(), now);
+        }
         if let Err(reason) = issuer.check_pkce(self.config.exceptions.unlisted_pkce) {
             let url = issuer.issuer().to_owned();
-            return self.fail(flow, SignInError::Metadata { url, reason });
+            return self.fail(flow, SignInError::Metadata { url, reason }, now);
         }
         match self.registered_client(&issuer) {
             Ok(_) => {}
-            Err(error) => return self.fail(flow, error),
+            Err(error) => return self.fail(flow, error, now),
         }
         // The port of the registered redirect URI, because many servers compare it exactly (OA-G-06).
         let unix = self.clock.unix(now);
@@ -65,26 +73,32 @@ impl Authorizer {
         self.timers.clear(super::Timer::Step);
         let Some(port) = port else {
             return match (flow.asked_port, self.config.callback_port) {
-                (_, Some(port)) => self.fail(flow, SignInError::PortTaken { port }),
+                (_, Some(port)) => self.fail(flow, SignInError::PortTaken { port }, now),
                 // Another program has the registered port: another one is registered.
                 (Some(_), None) => self.listen(flow, None, now),
-                (None, None) => self.fail(flow, SignInError::NotListening),
+                (None, None) => self.fail(flow, SignInError::NotListening, now),
             };
         };
         flow.is_listening = true;
         let redirect_uri = format!("http://127.0.0.1:{port}{CALLBACK_PATH}");
-        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata) };
+        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata, now) };
         let issuer = found.issuer.clone();
-        match self.registered_client(&issuer) {
+        self.with_client(flow, &issuer, redirect_uri, now);
+    }
+
+    /// Goes on with the client that is registered for this redirect URI, which is empty for the device grant, or registers
+    /// one.
+    fn with_client(&mut self, flow: Flow, issuer: &IssuerMetadata, redirect_uri: String, now: Instant) {
+        match self.registered_client(issuer) {
             Ok(Some(client)) => return self.authorize(flow, client, &redirect_uri, now),
             Ok(None) => {}
-            Err(error) => return self.fail(flow, error),
+            Err(error) => return self.fail(flow, error, now),
         }
         let unix = self.clock.unix(now);
         let registered = self.record.client(issuer.issuer(), unix).filter(|(_, uri)| *uri == redirect_uri);
         match registered.map(|(client, _)| client.clone()).filter(|_| !flow.must_register) {
             Some(client) => self.authorize(flow, client, &redirect_uri, now),
-            None => self.register(flow, &issuer, redirect_uri, now),
+            None => self.register(flow, issuer, redirect_uri, now),
         }
     }
 
@@ -106,18 +120,26 @@ impl Authorizer {
     fn register(&mut self, mut flow: Flow, issuer: &IssuerMetadata, redirect_uri: String, now: Instant) {
         let Some(endpoint) = issuer.registration_endpoint() else {
             let issuer = issuer.issuer().to_owned();
-            return self.fail(flow, SignInError::NoClientId { issuer });
+            return self.fail(flow, SignInError::NoClientId { issuer }, now);
         };
         let method = ["none", "client_secret_basic", "client_secret_post"]
             .into_iter()
             .find(|method| issuer.lists_client_authentication() && issuer.supports_client_authentication(method))
             .unwrap_or("none");
         let scope = self.scope(&flow);
+        let (grant, response_type) = match self.config.grant {
+            Grant::DeviceCode => (DEVICE_CODE, None),
+            Grant::AuthorizationCode
+            | Grant::ClientCredentials
+            | Grant::WorkloadIdentity
+            | Grant::EnterpriseManaged(_)
+            | Grant::External => ("authorization_code", Some("code")),
+        };
         let registration = Registration {
             client_name: &self.config.client_name,
-            redirect_uris: &[&redirect_uri],
-            grant_types: &["authorization_code", "refresh_token"],
-            response_types: &["code"],
+            redirect_uris: if redirect_uri.is_empty() { &[] } else { &[&redirect_uri] },
+            grant_types: &[grant, "refresh_token"],
+            response_types: response_type.as_slice(),
             token_endpoint_auth_method: method,
             application_type: "native",
             scope: scope.as_deref(),
@@ -135,12 +157,12 @@ impl Authorizer {
             return self.flow = Some(flow);
         };
         if is_temporary(status) {
-            return self.fail(flow, SignInError::Temporary { url, status });
+            return self.fail(flow, SignInError::Temporary { url, status }, now);
         }
         if !matches!(status, StatusCode::OK | StatusCode::CREATED) {
-            return self.fail(flow, SignInError::NotRegistered(refusal_text(status, body)));
+            return self.fail(flow, SignInError::NotRegistered(refusal_text(status, body)), now);
         }
-        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata) };
+        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata, now) };
         let issuer = found.issuer.issuer().to_owned();
         match ClientIdentity::parse_registered(body) {
             Ok(client) => {
@@ -151,30 +173,41 @@ impl Authorizer {
                 flow.must_register = false;
                 self.authorize(flow, client, &redirect_uri, now);
             }
-            Err(reason) => self.fail(flow, SignInError::Registration(reason)),
+            Err(reason) => self.fail(flow, SignInError::Registration(reason), now),
         }
     }
 
     /// Sends the person to the authorization server. Other processes may use the record meanwhile.
     fn authorize(&mut self, mut flow: Flow, client: ClientIdentity, redirect_uri: &str, now: Instant) {
-        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata) };
+        if matches!(self.config.grant, Grant::DeviceCode) {
+            return self.start_device(flow, client, now);
+        }
+        let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata, now) };
         let issuer = found.issuer.clone();
         let mut attempt =
             Attempt::new(issuer.issuer(), issuer.names_issuer_in_responses(), redirect_uri, &mut self.nonces);
         attempt.resource.clone_from(&found.resource.parameter);
-        attempt.scope = self.scope(&flow);
+        let (scope, is_offline) = self.person_scope(&flow, &issuer);
+        attempt.scope = scope;
         let mut additional = self.config.authorization_parameters.clone();
-        // Refresh tokens are issued with this scope only where the server knows it (OA-Q-07).
-        if attempt.scope.is_some() && issuer.supports_scope("offline_access") {
-            attempt.scope = union([attempt.scope.as_deref(), Some("offline_access")]);
-            if !additional.iter().any(|(name, _)| name == "prompt") {
-                additional.push(("prompt".to_owned(), "consent".to_owned()));
+        let mut add = |name: &str, value: &str| {
+            if !additional.iter().any(|(own, _)| own == name) {
+                additional.push((name.to_owned(), value.to_owned()));
+            }
+        };
+        if is_offline {
+            add("prompt", "consent");
+        }
+        // What the server demands of the sign-in itself (OA-S-04).
+        if let Need::New { sign_in_parameters, .. } = &flow.need {
+            for (name, value) in sign_in_parameters {
+                add(name, value);
             }
         }
         let Some(endpoint) = issuer.authorization_endpoint() else {
             let reason = crate::auth::InvalidMetadata::Lacks { member: "authorization_endpoint" };
             let url = issuer.issuer().to_owned();
-            return self.fail(flow, SignInError::Metadata { url, reason });
+            return self.fail(flow, SignInError::Metadata { url, reason }, now);
         };
         match attempt.url(endpoint, client.id(), &additional) {
             Ok(url) => {
@@ -182,10 +215,10 @@ impl Authorizer {
                 self.timers.set(super::Timer::Step, now + self.config.user_timeout);
                 self.outbox.report(Event::Waiting(Waiting::Browser { url: url.clone() }));
                 self.outbox.act(Action::OpenBrowser { url });
-                flow.step = Step::AwaitingRedirect(Awaited { attempt, issuer, client });
+                flow.step = Step::AwaitingRedirect(Box::new(Awaited { attempt, issuer, client }));
                 self.flow = Some(flow);
             }
-            Err(reason) => self.fail(flow, SignInError::Authorization(reason)),
+            Err(reason) => self.fail(flow, SignInError::Authorization(reason), now),
         }
     }
 
@@ -208,6 +241,19 @@ impl Authorizer {
         union([scope.as_deref().or(listed)])
     }
 
+    /// The scopes that a person is asked for, and whether they are those of refresh tokens too.
+    pub(super) fn person_scope(&self, flow: &Flow, issuer: &IssuerMetadata) -> (Option<String>, bool) {
+        let scope = self.scope(flow);
+        let identity = self.config.uses_id_token.then_some("openid");
+        let scope = union([scope.as_deref(), identity]);
+        // Refresh tokens are issued with this scope only where the server knows it (OA-Q-07).
+        if scope.is_some() && issuer.supports_scope(OFFLINE) {
+            (union([scope.as_deref(), Some(OFFLINE)]), true)
+        } else {
+            (scope, false)
+        }
+    }
+
     /// A redirect has come back.
     pub(super) fn on_redirect(&mut self, mut flow: Flow, url: &str, now: Instant) -> bool {
         let Step::AwaitingRedirect(awaited) = std::mem::replace(&mut flow.step, Step::Ready) else {
@@ -223,10 +269,10 @@ impl Authorizer {
             Ok(Some(code)) => {
                 self.outbox.act(Action::Unlisten);
                 flow.is_listening = false;
-                let Awaited { attempt, issuer, client } = awaited;
-                self.request_token(flow, TokenRequest::code(issuer, client, attempt, code), now);
+                let Awaited { attempt, issuer, client } = *awaited;
+                self.request(flow, ClientRequest::code(issuer, client, attempt, code), now);
             }
-            Err(reason) => self.fail(flow, SignInError::Redirect(reason)),
+            Err(reason) => self.fail(flow, SignInError::Redirect(reason), now),
         }
         true
     }

@@ -142,8 +142,9 @@ impl Authorization {
 
     /// The claims of the proof that a request needs.
     pub(super) fn proof<B>(&self, request: &http::Request<B>) -> Option<ProofClaims> {
-        let hash = self.credentials.as_ref()?.proven_hash()?;
-        Some(ProofClaims::new(request.method(), request.uri(), hash, self.nonce.as_deref()))
+        let bound = self.credentials.as_ref()?.bound()?;
+        let (hash, nonce) = (Some(&*bound.hash), self.nonce.as_deref());
+        Some(ProofClaims::new(request.method(), request.uri(), hash, nonce, bound.key.clone()))
     }
 
     /// Keeps the nonce that a response has; a newer one replaces it (OA-X-07).
@@ -164,7 +165,7 @@ impl Authorization {
         let error = Challenge::for_token(&challenges).and_then(Challenge::error);
         let wants_nonce =
             challenges.iter().any(|challenge| challenge.is_dpop() && challenge.error() == Some("use_dpop_nonce"));
-        let has_proof = self.credentials.as_ref().is_some_and(|credentials| credentials.proven_hash().is_some());
+        let has_proof = self.credentials.as_ref().is_some_and(|credentials| credentials.bound().is_some());
         let demand = match head.status {
             StatusCode::UNAUTHORIZED if wants_nonce && has_proof && nonce(&head.headers).is_some() => Demand::Nonce,
             StatusCode::UNAUTHORIZED if self.is_managed => Demand::Credentials,

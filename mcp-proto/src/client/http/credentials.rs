@@ -1,9 +1,11 @@
 //! Credentials: the access token that requests carry.
 
 use std::fmt;
+use std::sync::Arc;
 
 use http::HeaderValue;
 
+use crate::auth::ProofKey;
 use crate::error::UsageError;
 
 /// The most characters of an access token.
@@ -31,9 +33,17 @@ const HASH: usize = 43;
 pub struct Credentials {
     /// The value of `Authorization`.
     header: HeaderValue,
-    /// The hash of a token that is sent with proofs.
-    hash: Option<Box<str>>,
+    /// What a token needs that is sent with proofs.
+    bound: Option<Bound>,
     generation: u64,
+}
+
+/// The binding of a token to a key.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Bound {
+    /// The hash of the token.
+    pub(super) hash: Box<str>,
+    pub(super) key: Arc<ProofKey>,
 }
 
 impl Credentials {
@@ -44,24 +54,25 @@ impl Credentials {
     /// [`UsageError::AccessToken`] if the token is empty, longer than 16 KiB, or has characters other than visible
     /// ASCII.
     pub fn bearer(token: &str, generation: u64) -> Result<Self, UsageError> {
-        Ok(Self { header: authorization("Bearer", token)?, hash: None, generation })
+        Ok(Self { header: authorization("Bearer", token)?, bound: None, generation })
     }
 
     /// A token that is sent with a proof in each request: [`HttpAction::Open`](super::HttpAction) has its claims.
-    /// `hash` is the SHA-256 value of the token in Base64url, which is the claim `ath` (OA-X-06); `generation` is as in
-    /// [`Credentials::bearer`].
+    /// `hash` is the SHA-256 value of the token in Base64url, which is the claim `ath`, and `key` signs the proofs
+    /// (OA-X-06); `generation` is as in [`Credentials::bearer`].
     ///
     /// # Errors
     ///
     /// [`UsageError::AccessToken`] as for a bearer token, [`UsageError::AccessTokenHash`] if `hash` does not have 43
     /// characters of Base64url.
-    pub fn dpop(token: &str, hash: &str, generation: u64) -> Result<Self, UsageError> {
+    pub fn dpop(token: &str, hash: &str, key: impl Into<Arc<ProofKey>>, generation: u64) -> Result<Self, UsageError> {
         let is_hash =
             hash.len() == HASH && hash.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));
         if !is_hash {
             return Err(UsageError::AccessTokenHash);
         }
-        Ok(Self { header: authorization("DPoP", token)?, hash: Some(hash.into()), generation })
+        let bound = Some(Bound { hash: hash.into(), key: key.into() });
+        Ok(Self { header: authorization("DPoP", token)?, bound, generation })
     }
 
     /// The number of the token.
@@ -74,9 +85,9 @@ impl Credentials {
         &self.header
     }
 
-    /// The hash of the token, if each request needs a proof.
-    pub(super) fn proven_hash(&self) -> Option<&str> {
-        self.hash.as_deref()
+    /// The binding of the token, if each request needs a proof.
+    pub(super) const fn bound(&self) -> Option<&Bound> {
+        self.bound.as_ref()
     }
 }
 
@@ -102,6 +113,10 @@ fn authorization(scheme: &str, token: &str) -> Result<HeaderValue, UsageError> {
 mod tests {
     use super::*;
 
+    fn key() -> ProofKey {
+        ProofKey::new("private".into(), "x", "y")
+    }
+
     #[test]
     fn a_token_is_sent_only_if_a_header_can_have_it_and_is_never_printed() {
         let longest = "x".repeat(MAX_TOKEN);
@@ -116,7 +131,7 @@ mod tests {
             ("a\r\nx: y", false),
             ("\u{e9}", false),
         ] {
-            for credentials in [Credentials::bearer(token, 7), Credentials::dpop(token, &"h".repeat(HASH), 7)] {
+            for credentials in [Credentials::bearer(token, 7), Credentials::dpop(token, &"h".repeat(HASH), key(), 7)] {
                 assert_eq!(credentials.is_ok(), is_valid, "{token}");
                 let Ok(credentials) = credentials else { continue };
                 assert!(
@@ -132,7 +147,7 @@ mod tests {
         for (hash, is_valid) in
             [("-_aA0".repeat(9), false), ("x".repeat(43), true), ("x".repeat(42), false), ("=".repeat(43), false)]
         {
-            assert_eq!(Credentials::dpop("a", &hash, 1).is_ok(), is_valid, "{hash}");
+            assert_eq!(Credentials::dpop("a", &hash, key(), 1).is_ok(), is_valid, "{hash}");
         }
     }
 }

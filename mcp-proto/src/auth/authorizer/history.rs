@@ -1,0 +1,84 @@
+//! What limits the number of sign-ins: tokens and scopes that the server refused, and persons who did not sign in.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use super::Held;
+use crate::Instant;
+use crate::auth::action::SignInError;
+use crate::auth::authorization::RedirectError;
+
+/// The number of new tokens in a row that the server may refuse before no more are requested (OA-T-04).
+const MAX_REFUSED_IN_A_ROW: u32 = 3;
+
+/// A token that the server refuses within this many seconds was never accepted.
+const FRESH: u64 = 60;
+
+/// The number of sets of scopes that are remembered because the server refused them (OA-S-03).
+const MAX_REMEMBERED: usize = 64;
+
+/// For how long no person is asked again after one has refused or did not sign in.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// What was in vain.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// New tokens that the server refused, one after the other.
+    refused_in_a_row: u32,
+    /// Sets of scopes with which the server still refused.
+    useless_scopes: BTreeSet<String>,
+    /// When a person last did not sign in, and why.
+    without_person: Option<(Instant, SignInError)>,
+}
+
+impl History {
+    /// The server has refused a token with status 401.
+    ///
+    /// # Errors
+    ///
+    /// It has refused too many new ones in a row.
+    pub(super) fn count_refused(&mut self, held: &Held, unix: u64) -> Result<(), SignInError> {
+        let is_fresh = unix.saturating_sub(held.issued_at) < FRESH;
+        self.refused_in_a_row = if is_fresh { self.refused_in_a_row + 1 } else { 0 };
+        if self.refused_in_a_row < MAX_REFUSED_IN_A_ROW {
+            Ok(())
+        } else {
+            Err(SignInError::TokensRefused(self.refused_in_a_row))
+        }
+    }
+
+    /// Remembers the scopes of a step-up.
+    ///
+    /// # Errors
+    ///
+    /// There was one for the same scopes (OA-S-03).
+    pub(super) fn remember_scopes(&mut self, scopes: String) -> Result<(), SignInError> {
+        if self.useless_scopes.contains(&scopes) {
+            return Err(SignInError::ScopesGranted);
+        }
+        if self.useless_scopes.len() < MAX_REMEMBERED {
+            self.useless_scopes.insert(scopes);
+        }
+        Ok(())
+    }
+
+    /// A flow has ended with this error.
+    pub(super) fn ended(&mut self, error: &SignInError, now: Instant) {
+        let is_without_person =
+            matches!(error, SignInError::UserTimedOut { .. } | SignInError::Redirect(RedirectError::Denied));
+        if is_without_person {
+            self.without_person = Some((now, error.clone()));
+        }
+    }
+
+    /// A person has asked for a sign-in.
+    pub(super) fn ask_again(&mut self) {
+        self.without_person = None;
+    }
+
+    /// Why no person is asked now: every message would ask the one again who has just refused.
+    pub(super) fn pause(&self, now: Instant) -> Option<SignInError> {
+        let (at, error) = self.without_person.as_ref()?;
+        (now.saturating_duration_since(*at) < PAUSE).then(|| error.clone())
+    }
+}

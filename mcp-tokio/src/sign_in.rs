@@ -1,0 +1,370 @@
+//! Signing in: the task that drives the machine of `mcp_proto::auth`.
+
+mod listener;
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use std::{fmt, io};
+
+use http::Response;
+use mcp_proto::Output;
+use mcp_proto::auth::{Action, Authorizer, Cause, Config, Event, FetchFailure, FetchKey, Lock, Seed};
+use mcp_proto::client::{Challenged, Credentials};
+use mcp_proto::machine::HandleAuthorization;
+use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+use tracing::Instrument;
+
+use crate::authorize::Authorize;
+use crate::clock::{Alarm, now, unix_time};
+use crate::http_client::fetch::Fetcher;
+use crate::http_client::{HttpClientError, HttpOptions};
+use listener::{Callback, Listener};
+
+pub use mcp_token_store::{FileStore, MemoryStore, Store};
+
+/// How often a lock that is taken is tried again.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The causes that may wait for the task.
+const CAUSES: usize = 64;
+
+/// The outcomes that may wait for the task of the client. The sign-in waits while there is no room.
+const OUTCOMES: usize = 4;
+
+/// Shows a URL to a person, in a browser or elsewhere.
+type OpenUrl = Box<dyn FnMut(&str) + Send>;
+
+/// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
+pub struct Authorization {
+    config: Config,
+    store: Box<dyn Store>,
+    open_url: OpenUrl,
+    options: Option<HttpOptions>,
+}
+
+impl Authorization {
+    /// Signs in to the server with this URL, as an application with this name. Tokens are kept in memory, and URLs for
+    /// people are logged, until [`Authorization::store`] and [`Authorization::open_url`] set something better.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`](crate::Error::Usage) if the URL cannot be used.
+    pub fn new(server: &str, client_name: &str) -> Result<Self, crate::Error> {
+        let config = Config::new(server, client_name)?;
+        let open_url = |url: &str| tracing::warn!("open this URL in a browser to sign in: {url}");
+        Ok(Self { config, store: Box::new(MemoryStore::new()), open_url: Box::new(open_url), options: None })
+    }
+
+    /// Sets where tokens are kept. The store is called on the runtime's threads for blocking functions.
+    #[must_use]
+    pub fn store(mut self, store: impl Store) -> Self {
+        self.store = Box::new(store);
+        self
+    }
+
+    /// Sets how a URL is opened in the person's browser. The function is called on one of the runtime's threads for
+    /// blocking functions; it must not pass the URL to a shell.
+    #[must_use]
+    pub fn open_url(mut self, open_url: impl FnMut(&str) + Send + 'static) -> Self {
+        self.open_url = Box::new(open_url);
+        self
+    }
+
+    /// Sets the options of the HTTP client for requests to authorization servers. Default: those for the server, without
+    /// [`HttpOptions::client`].
+    ///
+    /// Its name resolution is replaced by one that leaves out addresses that must not be reached (OA-N-02). The addresses
+    /// of HTTP proxies are not checked.
+    #[must_use]
+    pub fn http_options(mut self, options: HttpOptions) -> Self {
+        self.options = Some(options);
+        self
+    }
+
+    /// Changes the configuration of the machine, for settings without a method of their own.
+    #[must_use]
+    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Starts the task. `default` are the options for the server, and `server` is its name for the log.
+    pub(crate) fn start(self, default: &HttpOptions, server: Arc<str>) -> Result<SignIn, HttpClientError> {
+        let (begin, causes) = mpsc::channel(CAUSES);
+        let (report, outcomes) = mpsc::channel(OUTCOMES);
+        let driver = Driver {
+            key: self.config.store_key().into(),
+            authorizer: Authorizer::new(self.config),
+            fetcher: Arc::new(Fetcher::new(self.options.unwrap_or_else(|| default.for_other_servers()))?),
+            fetching: None,
+            store: Arc::new(Mutex::new(self.store)),
+            open_url: Arc::new(Mutex::new(self.open_url)),
+            report,
+            listener: None,
+            awaited: None,
+            server,
+        };
+        tokio::spawn(driver.run(causes).in_current_span());
+        Ok(SignIn { begin, outcomes })
+    }
+}
+
+impl fmt::Debug for Authorization {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authorization").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// A running sign-in: a task with a machine. Dropping it gives up a flow that runs.
+pub(crate) struct SignIn {
+    begin: mpsc::Sender<Cause>,
+    outcomes: mpsc::Receiver<Outcome>,
+}
+
+/// What ends a sign-in.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Authorized(Credentials),
+    /// There is no token, for this reason.
+    Refused(String),
+    /// No token is stored, and none was demanded.
+    NoToken,
+}
+
+impl SignIn {
+    /// A token is needed. Without effect while a flow runs.
+    fn begin(&self, cause: Cause) {
+        // A full queue means that the task has enough causes already.
+        let _ = self.begin.try_send(cause);
+    }
+}
+
+impl<M: HandleAuthorization> Authorize<M> for SignIn {
+    type Outcome = Outcome;
+
+    fn start(&self) -> bool {
+        self.begin(Cause::Start);
+        true
+    }
+
+    fn challenged(&self, challenged: Challenged) {
+        let Challenged { status, challenges, sent_with, .. } = challenged;
+        self.begin(Cause::Challenged { status, challenges, generation: sent_with });
+    }
+
+    async fn outcome(&mut self) -> Outcome {
+        match self.outcomes.recv().await {
+            Some(outcome) => outcome,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn apply(&mut self, machine: &mut M, outcome: Outcome) {
+        match outcome {
+            Outcome::Authorized(credentials) => machine.authorize(credentials, now()),
+            Outcome::Refused(reason) => machine.refuse_authorization(&reason, now()),
+            Outcome::NoToken => {}
+        }
+    }
+}
+
+/// The response to a request, or why there is none.
+type Fetched = (FetchKey, Result<Response<Vec<u8>>, FetchFailure>);
+
+struct Driver {
+    key: Arc<str>,
+    authorizer: Authorizer,
+    fetcher: Arc<Fetcher>,
+    /// The current request. A later one replaces it, because the machine waits for one at a time.
+    fetching: Option<Pin<Box<dyn Future<Output = Fetched> + Send>>>,
+    store: Arc<Mutex<Box<dyn Store>>>,
+    open_url: Arc<Mutex<OpenUrl>>,
+    report: mpsc::Sender<Outcome>,
+    listener: Option<Listener>,
+    /// The lock that another process has.
+    awaited: Option<Lock>,
+    /// The server, for the log.
+    server: Arc<str>,
+}
+
+impl Driver {
+    async fn run(mut self, mut causes: mpsc::Receiver<Cause>) {
+        let mut alarm = Alarm::new();
+        loop {
+            while let Some(output) = self.authorizer.poll_output() {
+                match output {
+                    Output::Action(action) => self.act(action).await,
+                    Output::Event(event) => self.report(event).await,
+                }
+            }
+            let due = self.authorizer.poll_timeout();
+            tokio::select! {
+                cause = causes.recv() => match cause {
+                    Some(cause) => self.begin(cause),
+                    None => return self.close().await,
+                },
+                fetched = fetched(&mut self.fetching) => self.on_fetched(fetched),
+                (head, answer) = callback(&mut self.listener) => {
+                    // The browser may have closed the connection.
+                    let _ = answer.send(self.authorizer.handle_callback(&head, now()));
+                }
+                () = sleep(PAUSE), if self.awaited.is_some() => if let Some(lock) = self.awaited {
+                    self.try_lock(lock).await;
+                },
+                () = alarm.wait(due) => {}
+            }
+            self.authorizer.handle_timeout(now());
+        }
+    }
+
+    fn begin(&mut self, cause: Cause) {
+        let mut seed = [0; 32];
+        if let Err(error) = getrandom::fill(&mut seed) {
+            tracing::error!("cannot sign in: the operating system gives no random bytes: {error}");
+            return;
+        }
+        self.authorizer.begin(cause, Seed::new(seed), unix_time(), now());
+    }
+
+    async fn report(&mut self, event: Event) {
+        let server = &self.server;
+        let outcome = match event {
+            Event::Authorized(authorized) => Outcome::Authorized(authorized.credentials),
+            Event::Refused(error) => {
+                tracing::warn!("{server} could not be signed in to: {error}");
+                Outcome::Refused(error.to_string())
+            }
+            Event::NoToken => Outcome::NoToken,
+            Event::Waiting(waiting) => return tracing::info!("signing in to {server}: {waiting}"),
+            Event::Step(step) => return tracing::debug!("signing in to {server}: {step}"),
+            _ => return,
+        };
+        // The client may have ended.
+        let _ = self.report.send(outcome).await;
+    }
+
+    /// Carries out an action. What follows it waits for the store, so that tokens are stored before they are used
+    /// (OA-F-03), but not for other programs.
+    async fn act(&mut self, action: Action) {
+        match action {
+            Action::Fetch { fetch: key, request, reach, limit, timeout } => {
+                let fetcher = Arc::clone(&self.fetcher);
+                // The earlier request ends first.
+                self.fetching = None;
+                self.fetching =
+                    Some(Box::pin(async move { (key, fetcher.fetch(request, reach, limit, timeout).await) }));
+            }
+            Action::Lock(lock) => self.try_lock(lock).await,
+            Action::Unlock(lock) => {
+                if self.awaited == Some(lock) {
+                    self.awaited = None;
+                } else {
+                    let unlocked = self.with_store(move |store, key| {
+                        store.unlock(key, lock);
+                        Ok(())
+                    });
+                    if let Err(error) = unlocked.await {
+                        tracing::warn!("cannot unlock the stored tokens: {error}");
+                    }
+                }
+            }
+            Action::Load => {
+                let stored = self.with_store(Store::load).await.unwrap_or_else(|error| {
+                    tracing::warn!("cannot read the stored tokens: {error}");
+                    None
+                });
+                self.authorizer.handle_loaded(stored.as_deref(), now());
+            }
+            Action::Store(record) => {
+                let stored = self.with_store(move |store, key| store.store(key, record.reveal().as_bytes()));
+                if let Err(error) = stored.await {
+                    tracing::warn!("cannot store the tokens, which are lost when this program ends: {error}");
+                }
+            }
+            Action::Listen { port } => {
+                let opened = Listener::open(port).await;
+                self.listener = opened.inspect_err(|error| tracing::debug!("cannot listen: {error}")).ok();
+                let port = self.listener.as_ref().and_then(|listener| listener.port().ok());
+                self.authorizer.handle_listening(port, now());
+            }
+            Action::Unlisten => self.listener = None,
+            Action::OpenBrowser { url } => {
+                let open_url = Arc::clone(&self.open_url);
+                spawn_blocking(move || open_url.lock().unwrap_or_else(PoisonError::into_inner)(&url));
+            }
+            other => tracing::error!("this version cannot carry out {other:?}"),
+        }
+    }
+
+    fn on_fetched(&mut self, (key, outcome): Fetched) {
+        self.fetching = None;
+        match outcome {
+            Ok(response) => {
+                let (head, body) = response.into_parts();
+                self.authorizer.handle_response(key, &head, &body, now());
+            }
+            Err(reason) => self.authorizer.handle_failure(key, reason, now()),
+        }
+    }
+
+    async fn try_lock(&mut self, lock: Lock) {
+        let is_taken = self.with_store(move |store, key| store.try_lock(key, lock)).await.unwrap_or_else(|error| {
+            // Without locks, each process signs in by itself.
+            tracing::warn!("cannot lock the stored tokens: {error}");
+            true
+        });
+        self.awaited = (!is_taken).then_some(lock);
+        if is_taken {
+            self.authorizer.handle_locked(lock, now());
+        }
+    }
+
+    /// Calls the store on a thread that may be blocked.
+    async fn with_store<R: Send + 'static>(
+        &mut self,
+        call: impl FnOnce(&mut dyn Store, &str) -> io::Result<R> + Send + 'static,
+    ) -> io::Result<R> {
+        let (store, key) = (Arc::clone(&self.store), Arc::clone(&self.key));
+        let called = spawn_blocking(move || call(&mut **store.lock().unwrap_or_else(PoisonError::into_inner), &key));
+        called.await.unwrap_or_else(|_| Err(io::Error::other("the store panicked")))
+    }
+
+    async fn close(mut self) {
+        // A refresh token can be used once: the tokens of a response that is still coming are stored (OA-F-03).
+        if let Some(fetching) = self.fetching.take() {
+            let fetched = fetching.await;
+            self.on_fetched(fetched);
+            self.finish().await;
+        }
+        self.authorizer.close(now());
+        self.finish().await;
+    }
+
+    /// Carries out what concerns the store and the port, and begins nothing new.
+    async fn finish(&mut self) {
+        while let Some(output) = self.authorizer.poll_output() {
+            match output {
+                Output::Action(Action::Fetch { .. } | Action::Listen { .. } | Action::OpenBrowser { .. })
+                | Output::Event(_) => {}
+                Output::Action(action) => self.act(action).await,
+            }
+        }
+    }
+}
+
+async fn fetched(fetching: &mut Option<Pin<Box<dyn Future<Output = Fetched> + Send>>>) -> Fetched {
+    match fetching {
+        Some(fetching) => fetching.as_mut().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn callback(listener: &mut Option<Listener>) -> Callback {
+    match listener {
+        Some(listener) => listener.callback().await,
+        None => std::future::pending().await,
+    }
+}
