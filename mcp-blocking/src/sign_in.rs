@@ -25,11 +25,15 @@ const INBOX: usize = 64;
 /// Shows a URL to a person, in a browser or elsewhere.
 type OpenUrl = Box<dyn FnMut(&str) + Send>;
 
+/// Receives what a sign-in reports.
+type Observe = Box<dyn FnMut(&Event) + Send>;
+
 /// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
 pub struct Authorization {
     config: Config,
     store: Box<dyn Store>,
     open_url: OpenUrl,
+    observe: Observe,
     inbox: Arc<SyncSender<Input>>,
     inputs: Receiver<Input>,
 }
@@ -46,7 +50,7 @@ impl Authorization {
         let open_url = |url: &str| log::warn!("open this URL in a browser to sign in: {url}");
         let (inbox, inputs) = sync_channel(INBOX);
         let (store, open_url) = (Box::new(MemoryStore::new()), Box::new(open_url));
-        Ok(Self { config, store, open_url, inbox: Arc::new(inbox), inputs })
+        Ok(Self { config, store, open_url, observe: Box::new(|_| {}), inbox: Arc::new(inbox), inputs })
     }
 
     /// Sets where tokens are kept.
@@ -61,6 +65,13 @@ impl Authorization {
     #[must_use]
     pub fn open_url(mut self, open_url: impl FnMut(&str) + Send + 'static) -> Self {
         self.open_url = Box::new(open_url);
+        self
+    }
+
+    /// Sets a function that receives each event of the sign-in before the client does, on the thread that drives it.
+    #[must_use]
+    pub fn observe(mut self, observe: impl FnMut(&Event) + Send + 'static) -> Self {
+        self.observe = Box::new(observe);
         self
     }
 
@@ -91,13 +102,14 @@ impl Authorization {
     ///
     /// The thread could not be started.
     pub fn start(self, options: HttpOptions, report: impl FnMut(Event) + Send + 'static) -> io::Result<SignIn> {
-        let Self { config, store, open_url, inbox, inputs } = self;
+        let Self { config, store, open_url, observe, inbox, inputs } = self;
         let driver = Driver {
             key: config.store_key(),
             authorizer: Authorizer::new(config),
             options,
             store,
             open_url,
+            observe,
             report: Box::new(report),
             listener: None,
             awaited: None,
@@ -177,6 +189,7 @@ struct Driver {
     options: HttpOptions,
     store: Box<dyn Store>,
     open_url: OpenUrl,
+    observe: Observe,
     report: Box<dyn FnMut(Event) + Send>,
     listener: Option<Listener>,
     /// The lock that another process has.
@@ -189,7 +202,10 @@ impl Driver {
             while let Some(output) = self.authorizer.poll_output() {
                 match output {
                     Output::Action(action) => self.act(action),
-                    Output::Event(event) => (self.report)(event),
+                    Output::Event(event) => {
+                        (self.observe)(&event);
+                        (self.report)(event);
+                    }
                 }
             }
             let due = self.authorizer.poll_timeout().map(|due| due.saturating_duration_since(now()));
@@ -265,7 +281,9 @@ impl Driver {
             }
             Action::Unlisten => self.listener = None,
             Action::OpenBrowser { url } => (self.open_url)(&url),
-            other => log::error!("this version cannot carry out {other:?}"),
+            other @ (Action::ObtainToken | Action::CreateKey | Action::Sign { .. } | _) => {
+                log::error!("this version cannot carry out {other:?}")
+            }
         }
     }
 

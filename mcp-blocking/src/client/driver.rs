@@ -188,9 +188,13 @@ where
                 self.connect();
             }
             auth::Event::NoToken => self.connect(),
+            // The function of the authorization shows a URL; nothing else shows a code.
+            auth::Event::Waiting(waiting @ auth::Waiting::Device { .. }) => {
+                log::warn!("signing in to {}: {waiting}", self.server);
+            }
             auth::Event::Waiting(waiting) => log::info!("signing in to {}: {waiting}", self.server),
             auth::Event::Step(step) => log::debug!("signing in to {}: {step}", self.server),
-            _ => {}
+            auth::Event::SignedOut { .. } | _ => {}
         }
     }
 

@@ -397,9 +397,13 @@ where
                 Some(Err(error.to_string()))
             }
             auth::Event::NoToken => None,
+            // The function of the authorization shows a URL; nothing else shows a code.
+            auth::Event::Waiting(waiting @ auth::Waiting::Device { .. }) => {
+                return log::warn!("signing in to {server}: {waiting}");
+            }
             auth::Event::Waiting(waiting) => return log::info!("signing in to {server}: {waiting}"),
             auth::Event::Step(step) => return log::debug!("signing in to {server}: {step}"),
-            _ => return,
+            auth::Event::SignedOut { .. } | _ => return,
         };
         authorized.holds_client_until = None;
         if let Some(outcome) = outcome {

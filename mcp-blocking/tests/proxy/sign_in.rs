@@ -407,6 +407,47 @@ fn login_fails_with_the_reason() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn check_names_each_step_and_what_is_needed_and_asks_nobody() {
+    let (servers, desk) = (Servers::new(), Desk::new("check"));
+    let (url, named) = (servers.resource.url(), format!("http://{}", servers.authorization.authority));
+    let metadata = format!("http://{}/.well-known/oauth-protected-resource/mcp", servers.resource.authority);
+    let shown = |found: &str, registration: &str, pkce: &str| {
+        let mut rest = found;
+        for line in [
+            format!("sign-in:      metadata of the resource at {metadata}: found\n"),
+            format!(
+                "sign-in:      metadata of the authorization server at {named}/.well-known/oauth-authorization-server: found\n"
+            ),
+            format!("sign-in:      tokens are issued by {named}; {registration}; {pkce}; no scopes are named\n"),
+            "failed: the server at ".to_owned(),
+            format!("run `mcp-proxy login {url}`\n"),
+        ] {
+            let at = rest.find(&line).unwrap_or_else(|| panic!("{found} lacks {line}"));
+            rest = &rest[at + line.len()..];
+        }
+    };
+    let (code, found, _) = desk.run(&["--check", &url]);
+    assert_eq!(code, Some(1));
+    shown(&found, "clients are registered by themselves", "it supports PKCE with S256");
+    servers.issued(|issued| {
+        issued.metadata.push(("registration_endpoint", "null".to_owned()));
+        issued.metadata.push(("code_challenge_methods_supported", "null".to_owned()));
+    });
+    shown(&desk.run(&["--check", &url]).1, "a client id is needed", "it does not list PKCE with S256");
+    assert_eq!(desk.opened().len(), 0);
+    servers.issued(|issued| issued.metadata.clear());
+    thread::scope(|scope| {
+        let login = scope.spawn(|| desk.run(&["login", &url]));
+        sign_in(&desk.wait_for_browser(1));
+        assert_eq!(login.join().unwrap().0, Some(0));
+    });
+    let (code, found, _) = desk.run(&["--check", &url]);
+    assert!(found.contains("sign-in:      with a stored token") && found.contains("tools/list:   "), "{found}");
+    assert_eq!(code, Some(1), "the server has no list of tools");
+}
+
+#[test]
 fn a_server_that_demands_nothing_needs_no_login() {
     let desk = Desk::new("open");
     let server = mcp_testkit::loopback_server::echo_server();

@@ -274,6 +274,23 @@ pub enum Step {
         /// What was found there.
         found: String,
     },
+    /// The authorization server was found.
+    #[error(
+        "tokens are issued by {issuer}; {}; {}; {}",
+        if *.registers { "clients are registered by themselves" } else { "a client id is needed" },
+        if *.lists_pkce { "it supports PKCE with S256" } else { "it does not list PKCE with S256" },
+        scope.as_deref().map_or("no scopes are named".to_owned(), |scope| format!("scopes: {scope}"))
+    )]
+    AuthorizationServer {
+        /// The issuer.
+        issuer: String,
+        /// Clients can register, or use the URL of their metadata, if they have one, as their id.
+        registers: bool,
+        /// The metadata lists S256 as a method of PKCE.
+        lists_pkce: bool,
+        /// The scopes that are requested, separated by spaces.
+        scope: Option<String>,
+    },
     /// The client was registered.
     #[error("registered at {issuer}")]
     Registered {

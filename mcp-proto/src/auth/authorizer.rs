@@ -82,7 +82,7 @@ pub enum Cause {
     /// A person wants to sign in.
     Requested,
     /// Tokens of another program are stored, in the place of those that are stored already.
-    Imported(Imported),
+    Imported(Box<Imported>),
     /// A person wants to sign out: the tokens are revoked where that is possible, and erased.
     SignOut,
 }
@@ -210,7 +210,7 @@ impl Authorizer {
                 Some(Need::requested())
             }
             Cause::Imported(tokens) => {
-                imported = Some(tokens);
+                imported = Some(*tokens);
                 Some(Need::requested())
             }
             Cause::Challenged { status, challenges, generation }

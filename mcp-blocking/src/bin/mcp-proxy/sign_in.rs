@@ -68,7 +68,7 @@ pub(crate) fn login(account: &Account, out: &mut impl Write) -> io::Result<bool>
 pub(crate) fn import(account: &Account, out: &mut impl Write) -> io::Result<bool> {
     let AccountSettings { url, authorization, options, .. } = account.settings_or_exit();
     let imported = mcp_remote::tokens(&url, &authorization.config().resource)?;
-    match obtain(authorization, options, Cause::Imported(imported))? {
+    match obtain(authorization, options, Cause::Imported(Box::new(imported)))? {
         Ok(_) => report(account, "imported", out),
         Err(error) => {
             writeln!(out, "failed: {}", printable(&error.to_string()))?;

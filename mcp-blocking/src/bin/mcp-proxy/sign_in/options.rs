@@ -31,6 +31,10 @@ pub(crate) struct SignInOptions {
     #[arg(long, requires = "client_secret_env", help_heading = HEADING)]
     client_credentials: bool,
 
+    /// A person signs in on another device, with a code that is printed here
+    #[arg(long, conflicts_with = "client_credentials", help_heading = HEADING)]
+    device_code: bool,
+
     /// The scopes to request, separated by spaces; by default, those that the server names
     #[arg(long, value_name = "SCOPES", help_heading = HEADING)]
     scope: Option<String>,
@@ -134,6 +138,9 @@ impl SignInOptions {
         if self.client_credentials {
             config.grant = Grant::ClientCredentials;
         }
+        if self.device_code {
+            config.grant = Grant::DeviceCode;
+        }
         config.scope.clone_from(&self.scope);
         config.resource = match self.resource.as_deref() {
             None => ResourceParameter::Published,
@@ -179,6 +186,7 @@ impl SignInOptions {
         add("client-secret-env", self.client_secret_env.as_deref());
         add("client-metadata-url", self.client_metadata_url.as_deref());
         add("client-credentials", self.client_credentials.then_some(""));
+        add("device-code", self.device_code.then_some(""));
         add("scope", self.scope.as_deref());
         add("resource", self.resource.as_deref());
         for parameter in &self.authorize_params {
@@ -265,6 +273,7 @@ mod tests {
         );
         let tolerated = &other.exceptions;
         assert!(tolerated.other_issuer && tolerated.unlisted_pkce && tolerated.private_addresses);
+        assert_eq!(config(&["--device-code"]).unwrap().grant, Grant::DeviceCode);
         assert_eq!(config(&["--resource", "none"]).unwrap().resource, ResourceParameter::Omitted);
         // All that could lead to other tokens leads to another record (OA-M-03).
         let keys = [
