@@ -37,6 +37,15 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
+def is_open(port: int) -> bool:
+    """Whether a server listens on the port of this machine."""
+    try:
+        with socket.create_connection(("localhost", port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
 @dataclass(frozen=True)
 class Call:
     """A call of a tool, and what the text of its result must contain."""
