@@ -428,6 +428,37 @@ fn oa_k_04_a_refused_code_is_requested_once_more_with_what_was_wrong_left_out() 
 }
 
 #[test]
+fn oa_r_05_a_registration_is_repeated_without_its_scopes_if_they_are_refused() {
+    for (known, expected) in [
+        (None, &[Some("read offline_access")][..]),
+        (Some(&["read", "offline_access"][..]), &[Some("read offline_access")]),
+        (Some(&["offline_access"]), &[Some("read offline_access"), None]),
+    ] {
+        let mut world = World::new();
+        let issuer = world.issuer();
+        issuer.metadata["scopes_supported"] = json!(["offline_access"]);
+        issuer.registered_scopes = known;
+        world.challenge(0, 401, r#"Bearer scope="read""#);
+        let issuer = world.issuer();
+        let scopes: Vec<_> =
+            issuer.registrations.iter().map(|own| own.get("scope").and_then(|own| own.as_str())).collect();
+        assert_eq!(scopes, expected);
+        assert_eq!(issuer.authorizations[0]["scope"], "read offline_access", "the same scopes are requested");
+        assert_eq!(world.processes[0].token(), Some("access-1"));
+        world.check();
+    }
+    // Nothing is left out if there is no scope.
+    let mut world = World::new();
+    let issuer = world.issuer();
+    issuer.registration_status = 400;
+    issuer.registration = json!({ "error": "invalid_client_metadata" });
+    world.challenge(0, 401, "Bearer");
+    assert!(matches!(world.processes[0].refused[..], [SignInError::NotRegistered(_)]));
+    assert_eq!(world.issuer().registrations.len(), 1);
+    world.check();
+}
+
+#[test]
 fn oa_x_01_a_client_with_a_secret_signs_in_without_a_person() {
     let mut world = World::new().with(|config| {
         config.grant = mcp_proto::auth::Grant::ClientCredentials;
@@ -438,7 +469,8 @@ fn oa_x_01_a_client_with_a_secret_signs_in_without_a_person() {
     assert_eq!(world.processes[0].token(), Some("access-1"));
     assert_eq!(world.issuer().token_authorizations, [Some("Basic am9iOnMlMjZ0".to_owned())]);
     let request = &world.issuer().token_requests[0];
-    assert_eq!((request["scope"].as_str(), request["resource"].as_str()), ("read", SERVER));
+    assert_eq!((&*request["scope"], &*request["resource"], &*request["client_id"]), ("read", SERVER, "job"));
+    assert!(!request.contains_key("client_secret"), "it is in the header only");
     assert!(world.processes[0].waiting.is_empty() && world.issuer().registrations.is_empty());
     world.check();
 }

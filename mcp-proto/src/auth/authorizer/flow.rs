@@ -88,6 +88,8 @@ pub(super) struct Repeated {
     pub(super) has_registered_again: bool,
     /// The scopes were refused, and left out (OA-K-04).
     pub(super) is_without_scope: bool,
+    /// The scopes of the registration were refused, and left out (OA-R-05).
+    pub(super) registers_without_scope: bool,
     /// How often a request was repeated with the nonce that the server had demanded (OA-X-07).
     pub(super) for_nonce: u8,
 }

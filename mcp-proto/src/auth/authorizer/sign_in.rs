@@ -126,7 +126,8 @@ impl Authorizer {
             .into_iter()
             .find(|method| issuer.lists_client_authentication() && issuer.supports_client_authentication(method))
             .unwrap_or("none");
-        let scope = self.scope(&flow);
+        let (scope, _) = self.person_scope(&flow, issuer);
+        let scope = scope.filter(|_| !flow.repeated.registers_without_scope);
         let (grant, response_type) = match self.config.grant {
             Grant::DeviceCode => (DEVICE_CODE, None),
             Grant::AuthorizationCode
@@ -159,10 +160,18 @@ impl Authorizer {
         if is_temporary(status) {
             return self.fail(flow, SignInError::Temporary { url, status }, now);
         }
-        if !matches!(status, StatusCode::OK | StatusCode::CREATED) {
-            return self.fail(flow, SignInError::NotRegistered(refusal_text(status, body)), now);
-        }
         let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata, now) };
+        if !matches!(status, StatusCode::OK | StatusCode::CREATED) {
+            let refusal = serde_json::from_slice::<Refusal>(body).ok();
+            let is_refused = refusal.as_ref().is_some_and(|refusal| refusal.error == "invalid_client_metadata");
+            let issuer = found.issuer.clone();
+            let has_scope = self.person_scope(&flow, &issuer).0.is_some();
+            // Some servers register only their own scopes, but grant those of resources (OA-R-05).
+            if is_refused && has_scope && !std::mem::replace(&mut flow.repeated.registers_without_scope, true) {
+                return self.register(flow, &issuer, redirect_uri, now);
+            }
+            return self.fail(flow, SignInError::NotRegistered(refusal_text(status, refusal)), now);
+        }
         let issuer = found.issuer.issuer().to_owned();
         match ClientIdentity::parse_registered(body) {
             Ok(client) => {
@@ -290,17 +299,19 @@ fn port_of(redirect_uri: &str) -> Option<u16> {
     rest.split('/').next()?.parse().ok()
 }
 
+/// The body of a refused registration (RFC 7591, section 3.2.2).
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+    error_description: Option<String>,
+}
+
 /// What a registration endpoint says about its refusal.
-fn refusal_text(status: StatusCode, body: &[u8]) -> Excerpt {
-    #[derive(Deserialize)]
-    struct Refusal {
-        error: String,
-        error_description: Option<String>,
-    }
-    let text = match serde_json::from_slice(body) {
-        Ok(Refusal { error, error_description: Some(description) }) => format!("{error}: {description}"),
-        Ok(Refusal { error, error_description: None }) => error,
-        Err(_) => format!("status {}", status.as_u16()),
+fn refusal_text(status: StatusCode, refusal: Option<Refusal>) -> Excerpt {
+    let text = match refusal {
+        Some(Refusal { error, error_description: Some(description) }) => format!("{error}: {description}"),
+        Some(Refusal { error, error_description: None }) => error,
+        None => format!("status {}", status.as_u16()),
     };
     Excerpt::new(&text, 300)
 }

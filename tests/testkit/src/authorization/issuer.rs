@@ -21,6 +21,8 @@ pub struct Issuer {
     pub registration: Value,
     /// The status of registrations.
     pub registration_status: u16,
+    /// The scopes that a registration may contain; `None` if it may contain any.
+    pub registered_scopes: Option<&'static [&'static str]>,
     /// What the redirect contains besides code and state.
     pub redirect: Vec<(String, String)>,
     /// The lifetime of tokens in seconds.
@@ -107,6 +109,7 @@ impl Issuer {
             metadata_path: format!("{origin}/.well-known/oauth-authorization-server{}", path.trim_end_matches('/')),
             registration: json!({}),
             registration_status: 201,
+            registered_scopes: None,
             redirect: vec![("iss".to_owned(), issuer.to_owned())],
             lifetime: Some(3600),
             refreshes: true,
@@ -139,7 +142,13 @@ impl Issuer {
     ) -> Option<Answer> {
         let is = |endpoint| self.metadata[endpoint] == url;
         if is("registration_endpoint") {
-            self.registrations.push(serde_json::from_slice(body).unwrap());
+            let registration: Value = serde_json::from_slice(body).unwrap();
+            let mut scopes = registration["scope"].as_str().unwrap_or_default().split_whitespace();
+            let has_unknown = scopes.any(|scope| self.registered_scopes.is_some_and(|known| !known.contains(&scope)));
+            self.registrations.push(registration);
+            if has_unknown {
+                return Some(Answer::refusal("invalid_client_metadata"));
+            }
             let mut response = self.registration.clone();
             response["client_id"] = json!(format!("client-{}", self.registrations.len()));
             Some(Answer::new(self.registration_status, response))
