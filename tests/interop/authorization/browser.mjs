@@ -1,8 +1,9 @@
 // A headless Chromium that signs in. Usage: browser.mjs FOLDER CHROMIUM, where playwright-core is installed in FOLDER.
 //
 // Each line on standard input is a JSON object with an `id`, a `url` to open and what to do there (`answer`): `allow` or
-// `deny` the access, or `elsewhere`: allow it in a browser that cannot reach this machine. The line that answers has
-// the `url` at the end, and the `text` of that page; or an `error`.
+// `deny` the access, or `elsewhere`: allow it in a browser that reaches only the server of that URL, as on another
+// machine; and the `code` to type, if there is one. The line that answers has the `url` at the end, and the `text` of
+// that page; or an `error`.
 
 import { createRequire } from 'node:module';
 import { createInterface } from 'node:readline';
@@ -18,44 +19,48 @@ const REDIRECT = /^http:\/\/(127\.0\.0\.1|localhost):\d+\/callback\?/;
 
 // What a person types. Fields that are filled in already stay as they are.
 const TYPED = { login: 'ada', password: 'secret' };
+// A proxy that no browser reaches.
+const NOWHERE = 'http://127.0.0.1:9';
 
-async function fillIn(page) {
-  for (const [name, value] of Object.entries(TYPED)) {
+async function fillIn(page, typed) {
+  for (const [name, value] of Object.entries(typed)) {
     const field = page.locator(`input[name=${name}]:visible`);
     if ((await field.count()) > 0 && !(await field.inputValue())) await field.fill(value);
   }
 }
 
-async function signIn(page, answer) {
+// Fills in forms until there is none, or the browser is sent to the port of this machine.
+async function signIn(page, { answer, code }, isRedirected) {
   for (let forms = 0; forms <= MAX_FORMS; forms++) {
-    if (REDIRECT.test(page.url())) return;
     const button = page.locator('button[type=submit]:visible').first();
-    if ((await button.count()) === 0) return;
-    await fillIn(page);
+    if (isRedirected() || (await button.count()) === 0) return;
+    await fillIn(page, code ? { ...TYPED, user_code: code } : TYPED);
     const isConsent = (await page.locator('input[name=prompt][value=consent]').count()) > 0;
     const pressed = answer === 'deny' && isConsent ? page.locator('a[href$="/abort"]') : button;
     // The click leads to another document, even if its URL is the same.
-    const isNext = page.waitForEvent('domcontentloaded');
+    const isNext = Promise.race([
+      page.waitForEvent('domcontentloaded'),
+      page.waitForEvent('requestfailed', (failed) => REDIRECT.test(failed.url())),
+    ]);
     await pressed.click();
     await isNext;
   }
   throw new Error(`more than ${MAX_FORMS} forms, the last one at ${page.url().split('?')[0]}`);
 }
 
-async function open({ url, answer }) {
-  const context = await browser.newContext();
+async function open(request) {
+  const { url, answer } = request;
+  const proxy = { server: NOWHERE, bypass: `<-loopback>,${new URL(url).host}` };
+  const context = await browser.newContext(answer === 'elsewhere' ? { proxy } : {});
   context.setDefaultTimeout(PATIENCE);
   try {
     const page = await context.newPage();
     let redirect;
-    if (answer === 'elsewhere') {
-      await context.route(REDIRECT, async (route) => {
-        redirect = route.request().url();
-        await route.fulfill({ status: 502, contentType: 'text/plain', body: 'not reachable' });
-      });
-    }
+    page.on('request', (sent) => {
+      if (REDIRECT.test(sent.url())) redirect = sent.url();
+    });
     await page.goto(url, { waitUntil: 'domcontentloaded' });
-    await signIn(page, answer);
+    await signIn(page, request, () => redirect !== undefined);
     return { url: redirect ?? page.url(), text: await page.locator('body').innerText() };
   } finally {
     await context.close();

@@ -49,14 +49,14 @@ class Browser:
         threading.Thread(target=self._read, daemon=True).start()
         self.version = self._take(started, "the browser")["version"]
 
-    def sign_in(self, url: str, answer: str = "allow") -> Page:
-        """Opens a URL, fills in the forms, and returns the page at the end."""
+    def sign_in(self, url: str, answer: str = "allow", code: str = "") -> Page:
+        """Opens a URL, fills in the forms, and returns the page at the end. `browser.mjs` lists the answers."""
         with self._lock:
             self._next_id += 1
             request_id = self._next_id
             ended = self._expect(request_id)
             assert self._process.stdin is not None
-            request = {"id": request_id, "url": url, "answer": answer}
+            request = {"id": request_id, "url": url, "answer": answer, "code": code}
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
         page = self._take(ended, "the sign-in")

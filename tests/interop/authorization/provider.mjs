@@ -1,7 +1,7 @@
 // An authorization server on oidc-provider, and beside it a protected MCP server that accepts its tokens.
 // Usage: provider.mjs FOLDER ISSUER_PORT SERVER_PORT SETTINGS, where the packages are installed in FOLDER. The settings
-// are JSON: `lifetime` of access tokens in seconds, `dpop` (the server accepts only bound tokens), and `jwtResource`, the
-// URL of another server, whose access tokens are JWTs.
+// are JSON: `lifetime` of access tokens in seconds, `dpop` (the server accepts only bound tokens), `unlisted` (clients
+// cannot register the scopes of the server), and `jwtResource`, the URL of another server, whose access tokens are JWTs.
 //
 // Beside MCP, the server has `GET /counts`, with the number of requests of each kind that both have answered, and
 // `POST /refuse`: from then on, it refuses the access tokens that it has accepted so far.
@@ -12,7 +12,7 @@ import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
 const [folder, issuerPort, serverPort, settings] = process.argv.slice(2);
-const { lifetime = 3600, dpop = false, jwtResource } = JSON.parse(settings ?? '{}');
+const { lifetime = 3600, dpop = false, unlisted = false, jwtResource } = JSON.parse(settings ?? '{}');
 // Both packages are ECMAScript modules, which only `import` loads.
 const load = (name) => import(pathToFileURL(createRequire(`${folder}/any.js`).resolve(name)).href);
 const { Provider } = await load('oidc-provider');
@@ -40,6 +40,7 @@ const provider = new Provider(issuer, {
   findAccount: (_, accountId) => ({ accountId, claims: () => ({ sub: accountId }) }),
   clientDefaults: { id_token_signed_response_alg: 'RS256' },
   rotateRefreshToken: true,
+  scopes: ['openid', 'offline_access', ...(unlisted ? [] : [CALL, WRITE])],
   ttl: { AccessToken: lifetime, Grant: 86400, Interaction: 600, RefreshToken: 86400, Session: 86400, IdToken: 600 },
   features: {
     deviceFlow: { enabled: true },
