@@ -230,6 +230,34 @@ fn oa_s_02_a_step_up_asks_for_all_scopes_and_never_twice_for_the_same() {
 }
 
 #[test]
+fn oa_s_02_a_client_is_registered_again_if_its_scopes_are_refused_but_only_once() {
+    let mut world = World::new();
+    world.issuer().grants_registered_scopes = true;
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    world.challenge(0, 403, r#"Bearer error="insufficient_scope", scope="write""#);
+    let issuer = world.issuer();
+    assert_eq!((issuer.registrations.len(), issuer.authorizations.len()), (2, 3));
+    assert_eq!(issuer.registrations[1]["scope"], "read write");
+    assert_eq!(world.processes[0].token(), Some("access-2"));
+    world.check();
+    // A configured client cannot be replaced.
+    let mut world = World::new().with(|config| config.registered = Some(ClientIdentity::new("own")));
+    world.issuer().grants_registered_scopes = true;
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    assert_eq!((world.issuer().registrations.len(), world.issuer().authorizations.len()), (0, 1));
+    assert!(matches!(world.processes[0].refused[..], [SignInError::Redirect(RedirectError::Scope(_))]));
+    world.check();
+    // Scopes that no client gets are not requested again with yet another one.
+    let mut world = World::new();
+    world.issuer().grants_registered_scopes = true;
+    world.issuer().registered_scopes = Some(&[]);
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    assert_eq!((world.issuer().registrations.len(), world.issuer().authorizations.len()), (2, 1));
+    assert!(matches!(world.processes[0].refused[..], [SignInError::Redirect(RedirectError::Scope(_))]));
+    world.check();
+}
+
+#[test]
 fn oa_t_04_a_server_that_refuses_every_new_token_is_not_asked_forever() {
     let mut world = World::new();
     world.issuer().refreshes = false;

@@ -339,6 +339,24 @@ fn a_sign_out_revokes_the_refresh_token_where_that_is_possible_and_erases_the_re
 }
 
 #[test]
+fn oa_t_05_tokens_after_a_sign_out_are_not_taken_for_those_before_it() {
+    for signs_in in [0, 1] {
+        let mut world = World::new();
+        world.challenge(0, 401, "Bearer");
+        let other = world.add_process();
+        world.start(other);
+        assert_eq!(world.processes[other].token(), Some("access-1"));
+        world.cause(0, Cause::SignOut);
+        world.run();
+        world.challenge(signs_in, 401, r#"Bearer error="invalid_token""#);
+        world.challenge(other, 401, r#"Bearer error="invalid_token""#);
+        let expected = if signs_in == other { "access-3" } else { "access-2" };
+        assert_eq!(world.processes[other].token(), Some(expected));
+        world.check();
+    }
+}
+
+#[test]
 fn oa_b_03_a_person_who_refused_is_asked_again_only_on_request_or_after_a_minute() {
     let mut world = World::new();
     world.person = Person::IsAway;

@@ -12,6 +12,7 @@ use crate::auth::config::Config;
 use crate::auth::imported::Imported;
 use crate::auth::metadata::IssuerMetadata;
 use crate::auth::record::Tokens;
+use crate::auth::secret::Secret;
 
 /// A flow, from its cause to a token or a refusal.
 #[derive(Debug)]
@@ -50,8 +51,9 @@ pub(super) enum Need {
         sign_in_parameters: Vec<(String, String)>,
         /// The token that was sent lacks scopes.
         is_step_up: bool,
-        /// The serial number of the stored tokens that were refused.
-        refused: Option<u64>,
+        /// The stored tokens that were refused: their serial number, and the access token, because the numbers begin again
+        /// after a sign-out.
+        refused: Option<(u64, Secret)>,
     },
     /// No token at all: the stored ones are revoked and erased.
     SignOut,
@@ -90,6 +92,8 @@ pub(super) struct Repeated {
     pub(super) is_without_scope: bool,
     /// The scopes of the registration were refused, and left out (OA-R-05).
     pub(super) registers_without_scope: bool,
+    /// The client was registered by this flow, for the scopes that it requests.
+    pub(super) has_registered: bool,
     /// How often a request was repeated with the nonce that the server had demanded (OA-X-07).
     pub(super) for_nonce: u8,
 }
@@ -181,7 +185,8 @@ impl Flow {
         match &self.need {
             Need::Stored => tokens.is_valid(unix) && tokens.refresh_at().is_none_or(|at| at > unix),
             Need::New { scope, is_step_up, refused, .. } => {
-                let is_other = *refused != Some(serial);
+                let is_refused = |(own, token): &(u64, Secret)| *own == serial && *token == tokens.access_token;
+                let is_other = !refused.as_ref().is_some_and(is_refused);
                 let covers = !*is_step_up || scope.as_deref().is_some_and(|scope| tokens.covers(scope));
                 is_other && covers && tokens.is_valid(unix)
             }

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::Authorizer;
 use super::exchange::{ClientRequest, DEVICE_CODE, post};
-use super::flow::{Flow, Need, Step};
+use super::flow::{Flow, Need, Step, Then};
 use crate::Instant;
 use crate::auth::action::{self, Action, Event, Lock, SignInError, Waiting};
 use crate::auth::authorization::{Attempt, RedirectError};
@@ -180,6 +180,7 @@ impl Authorizer {
                 self.store();
                 self.outbox.report(Event::Step(action::Step::Registered { issuer }));
                 flow.must_register = false;
+                flow.repeated.has_registered = true;
                 self.authorize(flow, client, &redirect_uri, now);
             }
             Err(reason) => self.fail(flow, SignInError::Registration(reason), now),
@@ -281,9 +282,20 @@ impl Authorizer {
                 let Awaited { attempt, issuer, client } = *awaited;
                 self.request(flow, ClientRequest::code(issuer, client, attempt, code), now);
             }
+            Err(RedirectError::Scope(_)) if self.may_register_scopes(&flow) => {
+                flow.must_register = true;
+                self.lock_record(flow, Then::Decide, now);
+            }
             Err(reason) => self.fail(flow, SignInError::Redirect(reason), now),
         }
         true
+    }
+
+    /// Whether refused scopes may be granted to another client: some servers grant only those for which a client was
+    /// registered, and this one was registered by an earlier flow, perhaps for fewer (OA-S-02).
+    pub(super) fn may_register_scopes(&self, flow: &Flow) -> bool {
+        let client = flow.found.as_ref().map(|found| self.registered_client(&found.issuer));
+        !flow.repeated.has_registered && matches!(client, Some(Ok(None)))
     }
 }
 
