@@ -142,14 +142,28 @@ def not_interactive(world: World) -> None:
 
 
 def step_up(world: World) -> None:
-    server = world.provider()
+    server = world.provider(unlisted=True)
     editor = signed_in(world, server)
     request = editor.begin_call(WRITE)
     world.sign_in()
     editor.end_call(request, WRITE)
     editor.call()
-    expect_counts(server, SIGNED_IN | {"authorization": 2, "token authorization_code": 2})
+    again = {"registration refused": 1, "authorization": 2, "token authorization_code": 2}
+    expect_counts(server, SIGNED_IN | again)
     world.expect_windows(2)
+
+
+def registered_scopes(world: World) -> None:
+    server = world.provider()
+    editor = signed_in(world, server)
+    request = editor.begin_call(WRITE)
+    # The client was registered for other scopes, which shows only in the browser; then it is registered anew.
+    world.sign_in()
+    world.sign_in()
+    editor.end_call(request, WRITE)
+    editor.call()
+    expect_counts(server, {"registration": 2, "authorization": 3, "token authorization_code": 2})
+    world.expect_windows(3)
 
 
 def several(world: World) -> None:
@@ -282,6 +296,7 @@ CELLS: dict[str, Callable[[World], None]] = {
     "denied": denied,
     "not-interactive": not_interactive,
     "step-up": step_up,
+    "registered-scopes": registered_scopes,
     "unlisted-scopes": unlisted_scopes,
     "five-proxies": several,
     "killed": killed,
