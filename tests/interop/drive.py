@@ -115,7 +115,11 @@ class Driver:
     def sign_in(self, cells: list[str]) -> None:
         """Makes cells of authorization, in one browser."""
         browsers: list[Browser] = []
-        if not self._report.check(AUTHORIZATION, "-", "browser", lambda: browsers.append(Browser(self._install))):
+
+        def start() -> None:
+            browsers.append(Browser(self._install, self._folder / AUTHORIZATION / "browser"))
+
+        if not self._report.check(AUTHORIZATION, "-", "browser", start):
             return
         with closing(browsers[0]) as browser:
             drive_all(lambda cell: self._sign_in(cell, browser), cells)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import shutil
@@ -18,6 +19,8 @@ HERE = Path(__file__).resolve().parent
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 #: How long the start of the browser, or all steps of a sign-in may take.
 PATIENCE = 60.0
+#: How long the browser may take to end.
+END_PATIENCE = 5.0
 
 
 @dataclass(frozen=True)
@@ -31,16 +34,18 @@ class Page:
 class Browser:
     """One process with a headless Chromium. Each sign-in has its own session, as in a private window."""
 
-    def __init__(self, install: Path) -> None:
+    def __init__(self, install: Path, folder: Path) -> None:
+        """Starts it; the folder is for its temporary files."""
         program = next(filter(None, map(shutil.which, NAMES)), None)
         if program is None:
             raise Failure(f"no browser ({', '.join(NAMES)}) is installed: apt-get install chromium")
+        folder.mkdir(parents=True, exist_ok=True)
         self._process = processes.start(
             ["node", str(HERE / "browser.mjs"), str(install / "authorization"), program],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=processes.environment(),
+            env=processes.environment() | {"TMPDIR": str(folder)},
         )
         self._lock = threading.Lock()
         self._waiting: dict[int | None, queue.Queue[dict[str, str]]] = {}
@@ -65,6 +70,11 @@ class Browser:
         return Page(page["url"], page["text"])
 
     def close(self) -> None:
+        """Lets the browser end by itself, so that nothing of it remains."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(END_PATIENCE)
         processes.kill(self._process)
 
     def _expect(self, request_id: int | None) -> queue.Queue[dict[str, str]]:

@@ -209,7 +209,7 @@ def killed(world: World) -> None:
 
 def proven(world: World) -> None:
     server = world.provider(dpop=True)
-    editor = signed_in(world, server, "--dpop")
+    editor = signed_in(world, server)
     server.refuse_tokens()
     editor.call()
     expect_counts(server, SIGNED_IN | {"token refresh_token": 1})

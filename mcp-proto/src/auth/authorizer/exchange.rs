@@ -367,7 +367,7 @@ impl Authorizer {
             !std::mem::replace(&mut once.is_without_scope, true)
         } else if refusal.is("invalid_client") && self.config.registered.is_none() {
             flow.must_register = true;
-            !std::mem::replace(&mut once.has_registered_again, true)
+            !std::mem::replace(&mut flow.registering.is_repeated, true)
         } else {
             false
         };

@@ -29,6 +29,7 @@ pub(super) struct Flow {
     pub(super) asked_port: Option<u16>,
     /// The registered client is unknown at the issuer.
     pub(super) must_register: bool,
+    pub(super) registering: Registering,
     pub(super) repeated: Repeated,
     pub(super) step: Step,
 }
@@ -81,19 +82,24 @@ pub(super) struct Found {
     pub(super) issuer: IssuerMetadata,
 }
 
+/// What a flow has done to register the client.
+#[derive(Debug, Default)]
+pub(super) struct Registering {
+    /// The client was registered by this flow, for the scopes that it requests.
+    pub(super) is_done: bool,
+    /// The client was unknown, and registered again (OA-K-04).
+    pub(super) is_repeated: bool,
+    /// The scopes of the registration were refused, and left out (OA-R-05).
+    pub(super) is_without_scope: bool,
+}
+
 /// What a flow does at most once, or a few times.
 #[derive(Debug, Default)]
 pub(super) struct Repeated {
     /// The code was refused, and another one requested (OA-K-04).
     pub(super) has_restarted: bool,
-    /// The client was unknown, and registered again (OA-K-04).
-    pub(super) has_registered_again: bool,
     /// The scopes were refused, and left out (OA-K-04).
     pub(super) is_without_scope: bool,
-    /// The scopes of the registration were refused, and left out (OA-R-05).
-    pub(super) registers_without_scope: bool,
-    /// The client was registered by this flow, for the scopes that it requests.
-    pub(super) has_registered: bool,
     /// How often a request was repeated with the nonce that the server had demanded (OA-X-07).
     pub(super) for_nonce: u8,
 }
@@ -170,6 +176,7 @@ impl Flow {
             is_listening: false,
             asked_port: None,
             must_register: false,
+            registering: Registering::default(),
             repeated: Repeated::default(),
             step: Step::Ready,
         }

@@ -127,7 +127,7 @@ impl Authorizer {
             .find(|method| issuer.lists_client_authentication() && issuer.supports_client_authentication(method))
             .unwrap_or("none");
         let (scope, _) = self.person_scope(&flow, issuer);
-        let scope = scope.filter(|_| !flow.repeated.registers_without_scope);
+        let scope = scope.filter(|_| !flow.registering.is_without_scope);
         let (grant, response_type) = match self.config.grant {
             Grant::DeviceCode => (DEVICE_CODE, None),
             Grant::AuthorizationCode
@@ -167,7 +167,7 @@ impl Authorizer {
             let issuer = found.issuer.clone();
             let has_scope = self.person_scope(&flow, &issuer).0.is_some();
             // Some servers register only their own scopes, but grant those of resources (OA-R-05).
-            if is_refused && has_scope && !std::mem::replace(&mut flow.repeated.registers_without_scope, true) {
+            if is_refused && has_scope && !std::mem::replace(&mut flow.registering.is_without_scope, true) {
                 return self.register(flow, &issuer, redirect_uri, now);
             }
             return self.fail(flow, SignInError::NotRegistered(refusal_text(status, refusal)), now);
@@ -180,7 +180,7 @@ impl Authorizer {
                 self.store();
                 self.outbox.report(Event::Step(action::Step::Registered { issuer }));
                 flow.must_register = false;
-                flow.repeated.has_registered = true;
+                flow.registering.is_done = true;
                 self.authorize(flow, client, &redirect_uri, now);
             }
             Err(reason) => self.fail(flow, SignInError::Registration(reason), now),
@@ -295,7 +295,7 @@ impl Authorizer {
     /// registered, and this one was registered by an earlier flow, perhaps for fewer (OA-S-02).
     pub(super) fn may_register_scopes(&self, flow: &Flow) -> bool {
         let client = flow.found.as_ref().map(|found| self.registered_client(&found.issuer));
-        !flow.repeated.has_registered && matches!(client, Some(Ok(None)))
+        !flow.registering.is_done && matches!(client, Some(Ok(None)))
     }
 }
 
