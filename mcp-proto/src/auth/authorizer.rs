@@ -127,6 +127,8 @@ struct Held {
     serial: Option<u64>,
     /// Seconds since 1970.
     issued_at: u64,
+    /// Seconds since 1970; `None` if that is not known.
+    expires_at: Option<u64>,
     token: Secret,
     scheme: TokenScheme,
     /// The key to which it is bound.
@@ -286,12 +288,12 @@ impl Authorizer {
     /// Whether tokens with these scopes may help (OA-S-03).
     fn check_scopes(&mut self, scope: Option<&str>) -> Result<(), SignInError> {
         let wanted = union([scope]).unwrap_or_default();
-        let is_covered = self.record.tokens.as_ref().is_some_and(|tokens| tokens.covers(&wanted));
+        let was_requested = self.record.tokens.as_ref().is_some_and(|tokens| tokens.was_for(&wanted));
         // Another program decides by itself which scopes its tokens have.
-        if wanted.is_empty() || is_covered || matches!(self.config.grant, Grant::External) {
+        if wanted.is_empty() || matches!(self.config.grant, Grant::External) {
             return Err(SignInError::ScopesGranted);
         }
-        self.history.remember_scopes(wanted)
+        self.history.check_scopes(wanted, was_requested)
     }
 
     /// Looks for a token that the server accepts.
@@ -334,6 +336,11 @@ impl Authorizer {
         match then {
             Then::Decide => self.decide(flow, now),
             Then::Store(tokens) => self.replace_tokens(flow, *tokens, now),
+            Then::Forget { client, error } => {
+                self.record.forget_client(&client);
+                self.store();
+                self.fail(flow, error, now);
+            }
         }
     }
 
@@ -455,8 +462,13 @@ impl Authorizer {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
                 Timer::Step => {
-                    if let Some(flow) = self.flow.take() {
-                        let error = flow.timed_out(&self.config);
+                    let Some(mut flow) = self.flow.take() else { continue };
+                    let error = flow.timed_out(&self.config);
+                    let step = std::mem::replace(&mut flow.step, Step::Ready);
+                    if let Step::AwaitingRedirect(awaited) = step {
+                        self.on_nobody_came_back(flow, &awaited, error, now);
+                    } else {
+                        flow.step = step;
                         self.fail(flow, error, now);
                     }
                 }

@@ -24,6 +24,9 @@ pub(super) struct Record {
     pub(super) serial: u64,
     #[serde(default)]
     clients: Vec<RegisteredClient>,
+    /// The issuer at which the configured client was first of use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) registered_at: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) tokens: Option<Tokens>,
 }
@@ -67,7 +70,7 @@ pub(super) struct Tokens {
 
 impl Record {
     pub(super) const fn new() -> Self {
-        Self { format: FORMAT, serial: 0, clients: Vec::new(), tokens: None }
+        Self { format: FORMAT, serial: 0, clients: Vec::new(), registered_at: None, tokens: None }
     }
 
     /// Reads a stored record. One that cannot be read counts as none, and is replaced.
@@ -102,6 +105,10 @@ impl Record {
             redirect_uri: redirect_uri.to_owned(),
             client,
         });
+    }
+
+    pub(super) fn forget_client(&mut self, id: &str) {
+        self.clients.retain(|own| own.client.id() != id);
     }
 
     pub(super) fn remove_client(&mut self, issuer: &str) {
@@ -174,9 +181,19 @@ impl Tokens {
 
     /// Whether all of these scopes, separated by spaces, were granted.
     pub(super) fn covers(&self, scope: &str) -> bool {
-        let granted: BTreeSet<_> = self.granted.as_deref().unwrap_or_default().split_whitespace().collect();
-        scope.split_whitespace().all(|scope| granted.contains(scope))
+        contains(&[&self.granted], scope)
     }
+
+    /// Whether all of these scopes were requested or granted.
+    pub(super) fn was_for(&self, scope: &str) -> bool {
+        contains(&[&self.requested, &self.granted], scope)
+    }
+}
+
+/// Whether lists of scopes contain all of these.
+fn contains(lists: &[&Option<String>], scope: &str) -> bool {
+    let listed: BTreeSet<_> = lists.iter().copied().flatten().flat_map(|list| list.split_whitespace()).collect();
+    scope.split_whitespace().all(|scope| listed.contains(scope))
 }
 
 /// The scopes of several lists, each once, in their order (OA-S-02).

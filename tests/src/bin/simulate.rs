@@ -1,12 +1,14 @@
 //! Runs the simulation: one seed with its trace, a number of seeds, or seeds for a number of hours.
 
+use std::any::Any;
+use std::fmt::Display;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
 use mcp_testkit::simulation::{Plan, Report, run, shrink};
-use mcp_testkit::transcript;
+use mcp_testkit::{sign_in_simulation, transcript};
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]
@@ -26,6 +28,9 @@ struct Args {
     /// Run for this many hours instead of a number of seeds.
     #[arg(long)]
     hours: Option<f64>,
+    /// Run clients that sign in, with authorization servers, a person and several processes.
+    #[arg(long, conflicts_with = "transcript")]
+    sign_in: bool,
     /// Continue after a seed that fails, and print each reason with the number of seeds that failed for it.
     #[arg(long)]
     keep_going: bool,
@@ -39,22 +44,34 @@ fn main() -> ExitCode {
         transcript::print(|| drop(attempt(&Plan::new(seed), false)));
         return ExitCode::SUCCESS;
     }
-    if let Some(seed) = args.seed {
-        return one(seed);
+    match (args.seed, args.sign_in) {
+        (Some(seed), true) => one_sign_in(seed),
+        (Some(seed), false) => one(seed),
+        (None, true) => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
+        (None, false) => many(&args, |seed| attempt(&Plan::new(seed), false), Report::add),
     }
+}
+
+/// Runs many seeds, and prints the sum of their reports.
+fn many<R: Default + Display>(
+    args: &Args,
+    attempt: impl Fn(u64) -> Result<R, String>,
+    add: impl Fn(&mut R, &R),
+) -> ExitCode {
     let start = Instant::now();
     let until = args.hours.map(|hours| Duration::from_secs_f64(hours * 3600.0));
-    let mut sum = Report::default();
+    let option = if args.sign_in { "--sign-in " } else { "" };
+    let mut sum = R::default();
     let mut failed = 0_u64;
     for seed in args.from.. {
         if until.map_or(seed - args.from >= args.count, |until| start.elapsed() >= until) {
             break;
         }
-        match attempt(&Plan::new(seed), false) {
-            Ok(report) => sum.add(&report),
+        match attempt(seed) {
+            Ok(report) => add(&mut sum, &report),
             Err(reason) => {
                 println!("seed {seed}: {reason}");
-                println!("cargo run -p tests --bin simulate -- --seed {seed}");
+                println!("cargo run -p tests --bin simulate -- {option}--seed {seed}");
                 failed += 1;
                 if !args.keep_going {
                     return ExitCode::FAILURE;
@@ -65,6 +82,30 @@ fn main() -> ExitCode {
     println!("{sum}");
     println!("{:.1} s, {failed} seeds failed", start.elapsed().as_secs_f64());
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn one_sign_in(seed: u64) -> ExitCode {
+    match attempt_sign_in(seed, true) {
+        Ok(report) => {
+            println!("{report}");
+            ExitCode::SUCCESS
+        }
+        Err(reason) => {
+            println!("{reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the plan of a seed with sign-ins; returns the message of the panic if it fails.
+fn attempt_sign_in(seed: u64, is_watched: bool) -> Result<sign_in_simulation::Report, String> {
+    panic::catch_unwind(|| sign_in_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
+}
+
+/// The message of a panic.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
 fn one(seed: u64) -> ExitCode {
@@ -95,8 +136,5 @@ fn one(seed: u64) -> ExitCode {
 fn attempt(plan: &Plan, is_watched: bool) -> Result<Report, String> {
     let mut print = |line: &str| println!("{line}");
     let watcher: Option<&mut dyn FnMut(&str)> = if is_watched { Some(&mut print) } else { None };
-    panic::catch_unwind(AssertUnwindSafe(|| run(plan, watcher))).map_err(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
-    })
+    panic::catch_unwind(AssertUnwindSafe(|| run(plan, watcher))).map_err(|panic| message(&*panic))
 }

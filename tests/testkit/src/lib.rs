@@ -8,6 +8,7 @@
 //! | one machine, and a test that acts as its peer | [`http_client`], [`http_server`], [`byte_stream`] | passes bytes and time to the machine, collects its output, checks that each action is valid |
 //! | a client and a server, and perhaps a relay | [`pair`] | connects them with streams that split and delay, under one seed and a virtual clock |
 //! | several machines and faults of every kind | [`simulation`] | runs a plan that a seed determines, and compares each outcome with the prediction of a reference model |
+//! | clients that sign in, in several processes | [`sign_in_simulation`] | runs the plan of a seed with authorization servers, a protected server and a person |
 //! | a server machine over HTTP, and arbitrary clients | [`random_clients`] | performs random operations, and checks the invariants after each |
 //! | a driver or another program, which needs sockets | [`loopback_server`], [`raw_client`] | a server whose responses the test writes, a client that sends any bytes |
 //! | a client of a driver that signs in | [`authorization::ProtectedServer`] | a server on loopback that demands tokens, and issues them |
@@ -100,6 +101,7 @@ pub mod random;
 pub mod random_clients;
 pub mod raw_client;
 pub mod schema;
+pub mod sign_in_simulation;
 pub mod simulation;
 pub mod transcript;
 pub mod vectors;

@@ -142,6 +142,8 @@ pub(super) enum Then {
     Decide,
     /// New tokens are stored.
     Store(Box<Tokens>),
+    /// A client that may be unknown at its issuer is forgotten, and the flow ends.
+    Forget { client: String, error: SignInError },
 }
 
 impl Step {
@@ -218,6 +220,7 @@ impl Flow {
                 let after = if let Kind::Device(codes) = &request.kind { codes.lifetime } else { config.user_timeout };
                 SignInError::UserTimedOut { after }
             }
+            Step::Locking(Then::Forget { error, .. }) | Step::Loading(Then::Forget { error, .. }) => error.clone(),
             Step::Locking(_) | Step::Loading(_) => SignInError::StoreTimedOut,
             Step::Ready | Step::Listening => SignInError::NotListening,
             Step::Obtaining => SignInError::NotObtained,

@@ -38,7 +38,8 @@ impl History {
     ///
     /// It has refused too many new ones in a row.
     pub(super) fn count_refused(&mut self, held: &Held, unix: u64) -> Result<(), SignInError> {
-        let is_fresh = unix.saturating_sub(held.issued_at) < FRESH;
+        let is_expired = held.expires_at.is_some_and(|expiry| expiry <= unix);
+        let is_fresh = !is_expired && unix.saturating_sub(held.issued_at) < FRESH;
         self.refused_in_a_row = if is_fresh { self.refused_in_a_row + 1 } else { 0 };
         if self.refused_in_a_row < MAX_REFUSED_IN_A_ROW {
             Ok(())
@@ -47,19 +48,17 @@ impl History {
         }
     }
 
-    /// Remembers the scopes of a step-up.
+    /// The server refuses a token because it lacks these scopes; `was_requested` if it was requested with all of them.
     ///
     /// # Errors
     ///
-    /// There was one for the same scopes (OA-S-03).
-    pub(super) fn remember_scopes(&mut self, scopes: String) -> Result<(), SignInError> {
-        if self.useless_scopes.contains(&scopes) {
-            return Err(SignInError::ScopesGranted);
-        }
-        if self.useless_scopes.len() < MAX_REMEMBERED {
+    /// A request for these scopes was in vain, now or before (OA-S-03).
+    pub(super) fn check_scopes(&mut self, scopes: String, was_requested: bool) -> Result<(), SignInError> {
+        let is_useless = was_requested || self.useless_scopes.contains(&scopes);
+        if was_requested && self.useless_scopes.len() < MAX_REMEMBERED {
             self.useless_scopes.insert(scopes);
         }
-        Ok(())
+        if is_useless { Err(SignInError::ScopesGranted) } else { Ok(()) }
     }
 
     /// A flow has ended with this error.

@@ -105,7 +105,8 @@ impl Authorizer {
     /// The client that needs no registration: one that was registered beforehand, or the URL of its metadata (OA-R-01).
     pub(super) fn registered_client(&self, issuer: &IssuerMetadata) -> Result<Option<ClientIdentity>, SignInError> {
         if let Some(client) = &self.config.registered {
-            return match &self.config.registered_at {
+            let registered_at = self.config.registered_at.as_ref().or(self.record.registered_at.as_ref());
+            return match registered_at {
                 // It is of no use at another issuer, and its secret must not go there (OA-M-02).
                 Some(own) if own != issuer.issuer() => {
                     Err(SignInError::OtherIssuer { registered_at: own.clone(), issuer: issuer.issuer().to_owned() })
@@ -262,6 +263,16 @@ impl Authorizer {
         } else {
             (scope, false)
         }
+    }
+
+    /// A person was sent to the issuer, and did not come back in time. The server may have shown an error, because it has
+    /// forgotten the client that had registered itself: the next sign-in registers another one.
+    pub(super) fn on_nobody_came_back(&mut self, flow: Flow, awaited: &Awaited, error: SignInError, now: Instant) {
+        if self.config.registered.is_some() {
+            return self.fail(flow, error, now);
+        }
+        let client = awaited.client.id().to_owned();
+        self.lock_record(flow, Then::Forget { client, error }, now);
     }
 
     /// A redirect has come back.

@@ -92,6 +92,14 @@ impl Authorizer {
     fn use_obtained(&mut self, flow: Flow, token: Secret, now: Instant) {
         self.release(flow);
         let (unix, scheme) = (self.clock.unix(now), TokenScheme::Bearer);
-        self.hold(Held { generation: 0, serial: None, issued_at: unix, token, scheme, proof_key: None });
+        self.hold(Held {
+            generation: 0,
+            serial: None,
+            issued_at: unix,
+            expires_at: None,
+            token,
+            scheme,
+            proof_key: None,
+        });
     }
 }

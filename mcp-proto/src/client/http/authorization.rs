@@ -38,10 +38,18 @@ pub(super) struct Authorization {
     /// The newest nonce for proofs (OA-X-07).
     nonce: Option<Box<str>>,
     /// The challenge that was reported, and that the application has not answered.
-    awaited: Option<Refusal>,
+    awaited: Option<Awaited>,
     refused: Option<Refused>,
     pub(super) get_stream: WaitingStream,
     pub(super) two_endpoint_stream: WaitingStream,
+}
+
+/// A challenge.
+#[derive(Debug)]
+struct Awaited {
+    refusal: Refusal,
+    /// The scopes that it demands; `None` if it demands credentials, without which nothing can be sent.
+    scope: Option<Box<str>>,
 }
 
 /// Authorization that was refused, or not given in time.
@@ -49,7 +57,15 @@ pub(super) struct Authorization {
 struct Refused {
     /// Exchanges with smaller keys were open then.
     before: ExchangeKey,
+    scope: Option<Box<str>>,
     reason: Box<str>,
+}
+
+impl Refused {
+    /// Whether what a response demands was refused: without credentials, there are no scopes either.
+    fn answers(&self, exchange: ExchangeKey, scope: Option<&str>) -> bool {
+        exchange < self.before && (self.scope.is_none() || self.scope.as_deref() == scope)
+    }
 }
 
 /// A stream that belongs to no request.
@@ -61,11 +77,13 @@ pub(super) struct WaitingStream {
 }
 
 /// How often something was sent again because of challenges.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Resent {
     credentials: u8,
     scope: u8,
     nonce: u8,
+    /// The scopes that the last challenge demanded.
+    demanded: Option<Box<str>>,
 }
 
 /// What a server demands.
@@ -131,8 +149,10 @@ impl Authorization {
         self.credentials.as_ref()
     }
 
-    pub(super) const fn is_awaited(&self) -> bool {
-        self.awaited.is_some()
+    /// Whether no message can be sent before the application answers a challenge.
+    pub(super) fn blocks_all(&self) -> bool {
+        // The stream of a two-endpoint server names where messages are sent.
+        self.awaited.as_ref().is_some_and(|awaited| awaited.scope.is_none() || self.two_endpoint_stream.waits)
     }
 
     /// The generation of the credentials.
@@ -177,7 +197,7 @@ impl Authorization {
 
     /// Why something fails that waited for authorization.
     fn failure(&self, reason: Box<str>) -> Option<Failed> {
-        self.awaited.clone().map(|refusal| Failed::NotAuthorized { refusal, reason })
+        self.awaited.as_ref().map(|awaited| Failed::NotAuthorized { refusal: awaited.refusal.clone(), reason })
     }
 }
 
@@ -193,9 +213,13 @@ impl Http {
             return;
         }
         self.authorization.credentials = Some(credentials);
-        if self.authorization.awaited.take().is_none() {
-            return;
+        if self.authorization.awaited.take().is_some() {
+            self.send_waiting(now, output);
         }
+    }
+
+    /// Sends everything again that waited for authorization.
+    fn send_waiting(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         if let Some(opening) = self.deliveries.release_authorized() {
             output.pass(Inbound::OpeningContinues(opening));
         }
@@ -211,7 +235,8 @@ impl Http {
         self.pump(now, output);
     }
 
-    /// Fails everything that waits for authorization.
+    /// Fails what waits for the authorization that the last challenge demands. Messages that wait for another one are sent
+    /// again.
     pub(super) fn refuse_authorization(
         &mut self,
         reason: &str,
@@ -219,25 +244,37 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(failed) = self.authorization.failure(reason.into()) else { return };
-        self.authorization.awaited = None;
+        let blocks_all = self.authorization.blocks_all();
+        let scope = self.authorization.awaited.take().and_then(|awaited| awaited.scope).filter(|_| !blocks_all);
         // Messages on their way may still meet the challenge that is answered here (OA-T-05).
-        self.authorization.refused = Some(Refused { before: self.exchanges.next_key(), reason: reason.into() });
-        self.fail_unauthorized(&failed, output);
-        self.pump(now, output);
+        let (before, reason) = (self.exchanges.next_key(), reason.into());
+        self.authorization.refused = Some(Refused { before, scope: scope.clone(), reason });
+        self.fail_unauthorized(&failed, scope.as_deref(), output);
+        self.send_waiting(now, output);
     }
 
-    /// Fails everything that waits for authorization, for this reason.
-    fn fail_unauthorized(&mut self, failed: &Failed, output: &mut TransportOutput<'_, HttpAction>) {
+    /// Fails what waits for these scopes, or everything that waits for authorization, for this reason.
+    fn fail_unauthorized(
+        &mut self,
+        failed: &Failed,
+        scope: Option<&str>,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let waits_for = |resent: &Resent| scope.is_none() || resent.demanded.as_deref() == scope;
         for message in self.deliveries.waiting_for_authorization() {
-            self.undelivered(message, failed.clone(), output);
+            if self.deliveries.resent(message).is_some_and(waits_for) {
+                self.undelivered(message, failed.clone(), output);
+            }
         }
         for request in self.deliveries.waiting_to_resume() {
-            self.unanswered(request, failed.clone(), output);
+            if self.deliveries.resent(DeliveryKey::Request(request)).is_some_and(waits_for) {
+                self.unanswered(request, failed.clone(), output);
+            }
         }
-        if self.authorization.get_stream.take() {
+        if waits_for(&self.authorization.get_stream.resent) && self.authorization.get_stream.take() {
             output.fault(Fault::NoServerStream { reason: failed.clone() });
         }
-        if self.authorization.two_endpoint_stream.take() {
+        if waits_for(&self.authorization.two_endpoint_stream.resent) && self.authorization.two_endpoint_stream.take() {
             self.opening_failed(failed.clone(), output);
         }
     }
@@ -245,7 +282,7 @@ impl Http {
     /// The connection ends: nothing is worth waiting for any more.
     pub(super) fn stop_awaiting_authorization(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         self.authorization.awaited = None;
-        self.fail_unauthorized(&Failed::Closed, output);
+        self.fail_unauthorized(&Failed::Closed, None, output);
     }
 
     /// A message, or the stream of a request, has waited for authorization for too long.
@@ -267,7 +304,7 @@ impl Http {
 
     /// Lets the queued messages wait, because they would only meet the same challenge.
     pub(super) fn hold_queued(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
-        if self.authorization.is_awaited() && !self.session.is_closing() {
+        if self.authorization.blocks_all() && !self.session.is_closing() {
             let until = self.authorization_deadline(now);
             if let Some(opening) = self.deliveries.hold_queued(until) {
                 output.pass(Inbound::OpeningWaits(opening));
@@ -292,22 +329,30 @@ impl Http {
         let purpose = exchange.purpose;
         // The credentials that the request was sent with are not those that it would be sent with now (OA-T-05).
         let is_stale = exchange.opened_in.credentials != self.authorization.generation();
+        let scope: Option<Box<str>> = match demand {
+            Demand::Scope => Challenge::for_token(&challenges).and_then(Challenge::scope).map(Into::into),
+            Demand::Credentials | Demand::Nonce => None,
+        };
+        // What waits for the answer to another challenge was not sent in vain.
+        let is_behind = self.authorization.awaited.as_ref().is_some_and(|awaited| awaited.scope != scope);
         let Some(resent) = self.resent_mut(purpose) else { return false };
-        if !is_stale && !resent.try_count(demand) {
+        if !is_stale && !is_behind && !resent.try_count(demand) {
             return false;
         }
-        if !self.authorization.is_awaited() {
+        resent.demanded.clone_from(&scope);
+        if self.authorization.awaited.is_none() {
             if is_stale || demand == Demand::Nonce {
                 self.send_again(purpose, now, output);
                 return true;
             }
             let refusal = refusal(head.status, &head.headers, &self.limits);
-            if let Some(refused) = self.authorization.refused.as_ref().filter(|refused| key < refused.before) {
+            let refused = self.authorization.refused.as_ref();
+            if let Some(refused) = refused.filter(|refused| refused.answers(key, scope.as_deref())) {
                 let reason = refused.reason.clone();
                 self.not_authorized(purpose, Failed::NotAuthorized { refusal, reason }, now, output);
                 return true;
             }
-            self.authorization.awaited = Some(refusal);
+            self.authorization.awaited = Some(Awaited { refusal, scope });
             let bytes = head.headers.get_all(WWW_AUTHENTICATE).iter().map(http::HeaderValue::len).sum();
             let sent_with = exchange.opened_in.credentials;
             let (status, is_background) = (head.status, false);

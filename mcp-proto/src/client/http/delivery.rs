@@ -208,6 +208,10 @@ impl Deliveries {
         self.table.get_mut(&key).map(|delivery| &mut delivery.resent)
     }
 
+    pub(super) fn resent(&self, key: DeliveryKey) -> Option<&Resent> {
+        self.table.get(&key).map(|delivery| &delivery.resent)
+    }
+
     fn opening(&self, key: DeliveryKey) -> Option<RequestKey> {
         self.table.get(&key)?.role.opening()
     }

@@ -72,7 +72,7 @@ impl Http {
 
     /// The pause before a stream is opened again is over.
     pub(super) fn reopen(&mut self, request: RequestKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
-        if self.authorization.is_awaited() {
+        if self.authorization.blocks_all() {
             let until = self.authorization_deadline(now);
             return self.deliveries.wait_to_resume(request, until);
         }
@@ -104,7 +104,7 @@ impl Http {
         if has_one || self.session.is_closing() || self.limits.exchanges <= 1 {
             return;
         }
-        if self.authorization.is_awaited() {
+        if self.authorization.blocks_all() {
             self.authorization.get_stream.wait();
         } else {
             self.get(None, Purpose::GetStream { redirects: 0 }, output);

@@ -91,7 +91,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         self.mode = HttpMode::Opening { instead_of };
-        if self.authorization.is_awaited() {
+        if self.authorization.blocks_all() {
             self.authorization.two_endpoint_stream.wait();
         } else {
             self.get_endpoint(now, output);

@@ -1,0 +1,50 @@
+//! Clients that sign in, with plans from fixed seeds.
+
+use mcp_testkit::sign_in_simulation::{Report, run};
+
+/// The number of plans that takes a few seconds.
+const SEEDS: u64 = 200;
+
+#[test]
+fn every_call_ends_and_no_credential_leaves_its_issuer_in_every_plan() {
+    let mut sum = Report::default();
+    for seed in 0..SEEDS {
+        let report = std::panic::catch_unwind(|| run(seed, false));
+        let report = report
+            .unwrap_or_else(|_| panic!("seed {seed}: cargo run -p tests --bin simulate -- --sign-in --seed {seed}"));
+        sum.add(&report);
+    }
+    println!("{sum}");
+    // Invariants would also hold in a world in which nothing works.
+    assert!(sum.results * 2 > sum.calls, "{} results of {} calls", sum.results, sum.calls);
+    assert!(sum.sign_ins > SEEDS && sum.refreshes > SEEDS && sum.reuses > 0, "{sum}");
+    for fault in [
+        "absent person",
+        "broken connection",
+        "crash",
+        "forged redirect",
+        "forgotten clients",
+        "lost request",
+        "lost response",
+        "migration",
+        "outage",
+        "page",
+        "refusal of the person",
+        "revocation",
+        "silence",
+        "silence of the server",
+        "status 500",
+        "status 502",
+        "status 503",
+        "storm of 401",
+    ] {
+        assert!(sum.faults.get(fault).is_some_and(|count| *count > 0), "{fault}: {:?}", sum.faults);
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_of_sign_ins() {
+    for seed in 0..20 {
+        assert_eq!(run(seed, false), run(seed, false), "seed {seed}");
+    }
+}
