@@ -270,18 +270,29 @@ def typescript_sdk(world: World, *options: str) -> None:
     world.expect_windows(1)
 
 
-def python_sdk(world: World) -> None:
-    issuer, port = free_port(), free_port()
+def simple_auth(world: World, module: str, ports: list[int], *options: str) -> None:
+    """Starts a part of the example `simple-auth` of the Python SDK."""
     # The virtual environment of FastMCP has the same version of the SDK, and all that the example imports.
     python = str(world.install / "fastmcp-4" / "bin" / "python")
     examples = world.install / "python-sdk" / "examples" / "servers" / "simple-auth"
-    variables = {"PYTHONPATH": str(examples)}
-    module = [python, "-B", "-m"]
-    world.start("simple-auth-as", [*module, "mcp_simple_auth.auth_server", f"--port={issuer}"], [issuer], **variables)
-    command = [*module, "mcp_simple_auth.server", f"--port={port}", f"--auth-server=http://localhost:{issuer}"]
-    world.start("simple-auth-rs", [*command, "--oauth-strict"], [port], **variables)
+    command = [python, "-B", "-m", f"mcp_simple_auth.{module}", f"--port={ports[0]}", *options]
+    world.start(module, command, ports, PYTHONPATH=str(examples))
+
+
+def python_sdk(world: World) -> None:
+    issuer, port = free_port(), free_port()
+    simple_auth(world, "auth_server", [issuer])
+    simple_auth(world, "server", [port], f"--auth-server=http://localhost:{issuer}", "--oauth-strict")
     server = Protected(f"http://localhost:{port}/mcp", f"http://localhost:{issuer}", Call("get_time", {}, "timezone"))
     signed_in(world, server)
+    world.expect_windows(1)
+
+
+def python_sdk_legacy(world: World) -> None:
+    port = free_port()
+    simple_auth(world, "legacy_as_server", [port])
+    origin = f"http://localhost:{port}"
+    signed_in(world, Protected(f"{origin}/mcp", origin, Call("get_time", {}, "timezone")))
     world.expect_windows(1)
 
 
@@ -306,4 +317,5 @@ CELLS: dict[str, Callable[[World], None]] = {
     "typescript-sdk": typescript_sdk,
     "typescript-strict": lambda world: typescript_sdk(world, "--oauth-strict"),
     "python-sdk": python_sdk,
+    "python-sdk-legacy": python_sdk_legacy,
 }
