@@ -81,7 +81,7 @@ class World:
             )
         self._started.append(process)
         deadline = time.monotonic() + START_PATIENCE
-        while not all(is_open(port) for port in ports):
+        while process.poll() is not None or not all(is_open(port) for port in ports):
             if process.poll() is not None or time.monotonic() > deadline:
                 text = (self.folder / f"{name}.log").read_text(errors="replace")[-600:]
                 raise Failure(f"{name} does not start: {text}")
