@@ -46,7 +46,7 @@ enum Upstream {
         http: Box<HttpConfig>,
         options: HttpOptions,
         config: Box<Config>,
-        authorization: Option<Authorization>,
+        authorization: Option<Box<Authorization>>,
         proxy_loop: ProxyLoop<Http, Pool<Input<(ExchangeKey, Received)>>>,
     },
     Child {
@@ -93,7 +93,7 @@ impl Proxy {
     pub fn authorization(mut self, own: Authorization) -> Self {
         if let Upstream::Http { http, authorization, .. } = &mut self.0 {
             http.managed_authorization = true;
-            *authorization = Some(own);
+            *authorization = Some(Box::new(own));
         }
         self
     }
@@ -184,7 +184,7 @@ impl Proxy {
         match self.0 {
             Upstream::Http { http, mut options, config, authorization, proxy_loop } => {
                 let authorizing = authorization.map(|authorization| Authorizing {
-                    authorization,
+                    authorization: *authorization,
                     // The authorization server may be reached through another proxy, which the environment sets.
                     options: options.clone(),
                     server: format!("the server at {}", http.server()),

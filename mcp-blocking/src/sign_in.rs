@@ -1,17 +1,22 @@
 //! Signing in: the thread that drives the machine of `mcp_proto::auth`.
 
 mod listener;
+mod signing;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
 use mcp_proto::Output;
-use mcp_proto::auth::{Action, Authorizer, Cause, Config, Event, Lock, Seed};
+use mcp_proto::auth::{Action, Authorizer, Cause, Config, Event, KeyUse, Lock, Seed};
 
 use self::listener::Listener;
 use crate::clock::{now, unix_time};
 use crate::http_client::{HttpOptions, fetch};
+
+pub(crate) use signing::proof_header;
+
+pub use signing::PrivateKey;
 
 pub use mcp_token_store::{FileStore, MemoryStore, Store};
 
@@ -24,11 +29,19 @@ const INBOX: usize = 64;
 /// Shows a URL to a person, in a browser or elsewhere.
 type OpenUrl = Box<dyn FnMut(&str) + Send>;
 
+/// Gets a token that another program issues.
+type ObtainToken = Box<dyn FnMut() -> io::Result<String> + Send>;
+
+/// Signs messages with the key of the client.
+type Sign = Box<dyn FnMut(&[u8]) -> io::Result<Vec<u8>> + Send>;
+
 /// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
 pub struct Authorization {
     config: Config,
     store: Box<dyn Store>,
     open_url: OpenUrl,
+    obtain_token: Option<ObtainToken>,
+    sign: Option<Sign>,
 }
 
 impl Authorization {
@@ -41,7 +54,13 @@ impl Authorization {
     pub fn new(server: &str, client_name: &str) -> Result<Self, crate::Error> {
         let config = Config::new(server, client_name)?;
         let open_url = |url: &str| log::warn!("open this URL in a browser to sign in: {url}");
-        Ok(Self { config, store: Box::new(MemoryStore::new()), open_url: Box::new(open_url) })
+        Ok(Self {
+            config,
+            store: Box::new(MemoryStore::new()),
+            open_url: Box::new(open_url),
+            obtain_token: None,
+            sign: None,
+        })
     }
 
     /// Sets where tokens are kept.
@@ -56,6 +75,29 @@ impl Authorization {
     #[must_use]
     pub fn open_url(mut self, open_url: impl FnMut(&str) + Send + 'static) -> Self {
         self.open_url = Box::new(open_url);
+        self
+    }
+
+    /// Sets where tokens come from that another program issues: the platform's assertion, an ID token or an access token,
+    /// as [`Grant`](mcp_proto::auth::Grant) demands. The function is called on the thread of the sign-in, for each new
+    /// token, and must return within [`Config::request_timeout`].
+    #[must_use]
+    pub fn obtain_token(mut self, obtain: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
+        self.obtain_token = Some(Box::new(obtain));
+        self
+    }
+
+    /// Sets the key with which the client authenticates, if its identity says so
+    /// ([`ClientIdentity::with_key`](mcp_proto::auth::ClientIdentity::with_key)).
+    #[must_use]
+    pub fn private_key(self, key: PrivateKey) -> Self {
+        self.sign_with(move |message| key.sign(message))
+    }
+
+    /// Like [`Authorization::private_key`], for a key that is kept elsewhere. The signature has the form of RFC 7518.
+    #[must_use]
+    pub fn sign_with(mut self, sign: impl FnMut(&[u8]) -> io::Result<Vec<u8>> + Send + 'static) -> Self {
+        self.sign = Some(Box::new(sign));
         self
     }
 
@@ -74,6 +116,8 @@ impl Authorization {
             options,
             store: self.store,
             open_url: self.open_url,
+            obtain_token: self.obtain_token,
+            sign: self.sign,
             report: Box::new(report),
             listener: None,
             awaited: None,
@@ -119,6 +163,8 @@ struct Driver {
     options: HttpOptions,
     store: Box<dyn Store>,
     open_url: OpenUrl,
+    obtain_token: Option<ObtainToken>,
+    sign: Option<Sign>,
     report: Box<dyn FnMut(Event) + Send>,
     listener: Option<Listener>,
     /// The lock that another process has.
@@ -199,6 +245,24 @@ impl Driver {
             }
             Action::Unlisten => self.listener = None,
             Action::OpenBrowser { url } => (self.open_url)(&url),
+            Action::ObtainToken => {
+                let token = self.obtain_token.as_mut().map(|obtain| obtain());
+                let token = token.and_then(|token| {
+                    token.inspect_err(|error| log::warn!("the program that issues the token failed: {error}")).ok()
+                });
+                self.authorizer.handle_obtained(token.as_deref(), now());
+            }
+            Action::CreateKey => self.authorizer.handle_key(signing::create_proof_key(), now()),
+            Action::Sign { sign, key, message } => {
+                let signature = match key {
+                    KeyUse::Proof(key) => signing::sign_with_proof_key(&key, &message),
+                    KeyUse::Client(_) => self.sign.as_mut().and_then(|sign| {
+                        sign(&message).inspect_err(|error| log::warn!("the key of the client failed: {error}")).ok()
+                    }),
+                    _ => None,
+                };
+                self.authorizer.handle_signed(sign, signature.as_deref(), now());
+            }
             other => log::error!("this version cannot carry out {other:?}"),
         }
     }

@@ -46,7 +46,6 @@ pub use {
     client::{ClientAuthentication, ClientIdentity, InvalidRegistration},
     config::{Config, Exceptions, Grant, IdentityProvider, Proofs, ResourceParameter},
     metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata},
-    record::Record,
     seed::Seed,
     token::{TokenError, TokenResponse, TokenScheme},
     url::UrlRefused,

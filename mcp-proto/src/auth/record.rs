@@ -16,17 +16,9 @@ const FORMAT: u32 = 1;
 /// The number of registrations that are kept; the oldest is dropped.
 const MAX_CLIENTS: usize = 8;
 
-/// All that is stored for one server and one account: registrations and tokens.
-///
-/// # Example
-///
-/// ```
-/// use mcp_proto::auth::Record;
-///
-/// assert!(Record::parse(b"not a record").is_none());
-/// ```
+/// All that is stored for one server and one account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub(super) struct Record {
     format: u32,
     /// Counts the tokens that were stored: a process sees by it that another one has stored newer tokens.
     pub(super) serial: u64,
@@ -79,39 +71,8 @@ impl Record {
     }
 
     /// Reads a stored record. One that cannot be read counts as none, and is replaced.
-    #[must_use]
-    pub fn parse(stored: &[u8]) -> Option<Self> {
+    pub(super) fn parse(stored: &[u8]) -> Option<Self> {
         serde_json::from_slice(stored).ok().filter(|record: &Self| record.format == FORMAT)
-    }
-
-    /// The issuer of the stored tokens; `None` if there are no tokens.
-    #[must_use]
-    pub fn issuer(&self) -> Option<&str> {
-        self.tokens.as_ref().map(|tokens| tokens.issuer.issuer())
-    }
-
-    /// The id of the client for which the tokens were issued.
-    #[must_use]
-    pub fn client_id(&self) -> Option<&str> {
-        self.tokens.as_ref().map(|tokens| tokens.client.id())
-    }
-
-    /// The granted scopes, separated by spaces; `None` if the authorization server named none.
-    #[must_use]
-    pub fn scope(&self) -> Option<&str> {
-        self.tokens.as_ref()?.granted.as_deref()
-    }
-
-    /// When the access token expires, in seconds since 1970; `None` if that is not known.
-    #[must_use]
-    pub fn expires_at(&self) -> Option<u64> {
-        self.tokens.as_ref()?.expires_at
-    }
-
-    /// Whether there is a refresh token, so that an expired access token needs no other sign-in.
-    #[must_use]
-    pub fn can_refresh(&self) -> bool {
-        self.tokens.as_ref().is_some_and(|tokens| tokens.refresh_token.is_some())
     }
 
     pub(super) fn to_bytes(&self) -> Vec<u8> {

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::thread;
 
 use mcp_proto::Json;
-use mcp_proto::auth::{ClientIdentity, Config, Grant};
+use mcp_proto::auth::{ClientIdentity, ClientKey, Config, Grant, IdentityProvider};
 use mcp_proto::driver;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -18,6 +18,52 @@ const NAME: &str = "authorized-client";
 struct Context {
     client_id: Option<String>,
     client_secret: Option<String>,
+    /// The key of a client that signs assertions.
+    private_key_pem: Option<String>,
+    /// The assertion of the platform.
+    valid_jwt: Option<String>,
+    idp_client_id: String,
+    idp_id_token: Option<String>,
+    idp_issuer: String,
+    idp_token_endpoint: String,
+}
+
+impl Context {
+    fn read() -> Result<Self, Box<dyn Error>> {
+        let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "{}".to_owned());
+        Ok(serde_json::from_str(&context)?)
+    }
+
+    /// The token that another program would issue.
+    fn token(&self) -> Option<String> {
+        self.idp_id_token.clone().or_else(|| self.valid_jwt.clone())
+    }
+
+    /// Configures what a person would configure who knows the servers of the scenario.
+    fn configure(&self, scenario: &str, key: Option<ClientKey>, config: &mut Config) -> Result<(), Box<dyn Error>> {
+        if let Some(id) = &self.client_id {
+            let mut client = ClientIdentity::new(id);
+            if let Some(secret) = &self.client_secret {
+                client = client.with_secret(secret.as_str().into());
+            }
+            if let Some(key) = key {
+                client = client.with_key(key);
+            }
+            config.registered = Some(client);
+        }
+        match scenario {
+            "auth/basic-cimd" => config.client_metadata_url("https://conformance-test.local/client-metadata.json")?,
+            "auth/client-credentials-basic" | "auth/client-credentials-jwt" => config.grant = Grant::ClientCredentials,
+            "auth/wif-jwt-bearer" => config.grant = Grant::WorkloadIdentity,
+            "auth/enterprise-managed-authorization" | "auth/cross-app-access-complete-flow" => {
+                let client = ClientIdentity::new(&self.idp_client_id);
+                let provider = IdentityProvider::new(&self.idp_issuer, &self.idp_token_endpoint, client)?;
+                config.grant = Grant::EnterpriseManaged(provider);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 /// Runs the client's part of a scenario with `mcp-blocking`: it signs in when it is asked to, lists the tools, and calls
@@ -31,11 +77,22 @@ pub fn run_blocking(
     url: &str,
     builder: mcp_blocking::Builder<mcp_blocking::HttpServer>,
 ) -> Result<(), Box<dyn Error>> {
+    use mcp_blocking::sign_in::{Authorization, PrivateKey};
+
+    let context = Context::read()?;
+    let key = context.private_key_pem.as_deref().map(PrivateKey::from_pem).transpose()?;
+    let client_key = key.as_ref().map(PrivateKey::client_key);
     let mut configured = Ok(());
-    let authorization = mcp_blocking::sign_in::Authorization::new(url, NAME)?
+    let mut authorization = Authorization::new(url, NAME)?
         .open_url(sign_in)
-        .configure(|config| configured = configure(scenario, config));
+        .configure(|config| configured = context.configure(scenario, client_key, config));
     configured?;
+    if let Some(key) = key {
+        authorization = authorization.private_key(key);
+    }
+    if let Some(token) = context.token() {
+        authorization = authorization.obtain_token(move || Ok(token.clone()));
+    }
     let client = builder.authorization(authorization).connect()?;
     for params in calls(client.request("tools/list", None))? {
         client.request("tools/call", Some(params))?;
@@ -54,35 +111,19 @@ pub async fn run_tokio(
     url: &str,
     builder: mcp_tokio::Builder<mcp_tokio::HttpServer>,
 ) -> Result<(), Box<dyn Error>> {
+    use mcp_tokio::sign_in::Authorization;
+
+    let context = Context::read()?;
     let mut configured = Ok(());
-    let authorization = mcp_tokio::sign_in::Authorization::new(url, NAME)?
+    let authorization = Authorization::new(url, NAME)?
         .open_url(sign_in)
-        .configure(|config| configured = configure(scenario, config));
+        .configure(|config| configured = context.configure(scenario, None, config));
     configured?;
     let client = builder.authorization(authorization).connect().await?;
     for params in calls(client.request("tools/list", None).await)? {
         client.request("tools/call", Some(params)).await?;
     }
     client.close().await;
-    Ok(())
-}
-
-fn configure(scenario: &str, config: &mut Config) -> Result<(), Box<dyn Error>> {
-    let context = std::env::var("MCP_CONFORMANCE_CONTEXT").unwrap_or_else(|_| "{}".to_owned());
-    let context: Context = serde_json::from_str(&context)?;
-    if let Some(id) = &context.client_id {
-        let client = ClientIdentity::new(id);
-        config.registered = Some(match &context.client_secret {
-            Some(secret) => client.with_secret(secret.as_str().into()),
-            None => client,
-        });
-    }
-    if scenario == "auth/basic-cimd" {
-        config.client_metadata_url("https://conformance-test.local/client-metadata.json")?;
-    }
-    if scenario == "auth/client-credentials-basic" {
-        config.grant = Grant::ClientCredentials;
-    }
     Ok(())
 }
 
