@@ -1,6 +1,7 @@
 //! Signing in: the task that drives the machine of `mcp_proto::auth`.
 
 mod listener;
+mod signing;
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +10,9 @@ use std::{fmt, io};
 
 use http::Response;
 use mcp_proto::Output;
-use mcp_proto::auth::{Action, Authorizer, Cause, Config, Event, FetchFailure, FetchKey, Lock, Seed};
+use mcp_proto::auth::{
+    Action, Authorizer, Cause, Config, Event, FetchFailure, FetchKey, KeyUse, Lock, Secret, Seed, SignKey,
+};
 use mcp_proto::client::{Challenged, Credentials};
 use mcp_proto::machine::HandleAuthorization;
 use tokio::sync::mpsc;
@@ -23,7 +26,10 @@ use crate::http_client::fetch::Fetcher;
 use crate::http_client::{HttpClientError, HttpOptions};
 use listener::{Callback, Listener};
 
+pub(crate) use signing::proof_header;
+
 pub use mcp_token_store::{FileStore, MemoryStore, Store};
+pub use signing::PrivateKey;
 
 /// How often a lock that is taken is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -37,11 +43,19 @@ const OUTCOMES: usize = 4;
 /// Shows a URL to a person, in a browser or elsewhere.
 type OpenUrl = Box<dyn FnMut(&str) + Send>;
 
+/// Gets a token that another program issues.
+type ObtainToken = Box<dyn FnMut() -> io::Result<String> + Send>;
+
+/// Signs messages with the key of the client.
+type Sign = Box<dyn FnMut(&[u8]) -> io::Result<Vec<u8>> + Send>;
+
 /// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
 pub struct Authorization {
     config: Config,
     store: Box<dyn Store>,
     open_url: OpenUrl,
+    obtain_token: Option<ObtainToken>,
+    sign: Option<Sign>,
     options: Option<HttpOptions>,
 }
 
@@ -55,7 +69,14 @@ impl Authorization {
     pub fn new(server: &str, client_name: &str) -> Result<Self, crate::Error> {
         let config = Config::new(server, client_name)?;
         let open_url = |url: &str| tracing::warn!("open this URL in a browser to sign in: {url}");
-        Ok(Self { config, store: Box::new(MemoryStore::new()), open_url: Box::new(open_url), options: None })
+        Ok(Self {
+            config,
+            store: Box::new(MemoryStore::new()),
+            open_url: Box::new(open_url),
+            obtain_token: None,
+            sign: None,
+            options: None,
+        })
     }
 
     /// Sets where tokens are kept. The store is called on the runtime's threads for blocking functions.
@@ -70,6 +91,30 @@ impl Authorization {
     #[must_use]
     pub fn open_url(mut self, open_url: impl FnMut(&str) + Send + 'static) -> Self {
         self.open_url = Box::new(open_url);
+        self
+    }
+
+    /// Sets where tokens come from that another program issues: the platform's assertion, an ID token or an access token,
+    /// as [`Grant`](mcp_proto::auth::Grant) demands. The function is called on one of the runtime's threads for blocking
+    /// functions, for each new token, and must return within [`Config::request_timeout`].
+    #[must_use]
+    pub fn obtain_token(mut self, obtain: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
+        self.obtain_token = Some(Box::new(obtain));
+        self
+    }
+
+    /// Sets the key with which the client authenticates, if its identity says so
+    /// ([`ClientIdentity::with_key`](mcp_proto::auth::ClientIdentity::with_key)).
+    #[must_use]
+    pub fn private_key(self, key: PrivateKey) -> Self {
+        self.sign_with(move |message| key.sign(message))
+    }
+
+    /// Like [`Authorization::private_key`], for a key that is kept elsewhere. The signature has the form of RFC 7518. The
+    /// function is called on one of the runtime's threads for blocking functions.
+    #[must_use]
+    pub fn sign_with(mut self, sign: impl FnMut(&[u8]) -> io::Result<Vec<u8>> + Send + 'static) -> Self {
+        self.sign = Some(Box::new(sign));
         self
     }
 
@@ -102,6 +147,9 @@ impl Authorization {
             fetching: None,
             store: Arc::new(Mutex::new(self.store)),
             open_url: Arc::new(Mutex::new(self.open_url)),
+            obtain_token: self.obtain_token.map(|obtain| Arc::new(Mutex::new(obtain))),
+            sign: self.sign.map(|sign| Arc::new(Mutex::new(sign))),
+            calling: None,
             report,
             listener: None,
             awaited: None,
@@ -174,14 +222,26 @@ impl<M: HandleAuthorization> Authorize<M> for SignIn {
 /// The response to a request, or why there is none.
 type Fetched = (FetchKey, Result<Response<Vec<u8>>, FetchFailure>);
 
+/// What a function of the application has returned; `None` if it failed.
+enum Called {
+    Obtained(Option<Secret>),
+    Signed(SignKey, Option<Vec<u8>>),
+}
+
+type Pending<T> = Option<Pin<Box<dyn Future<Output = T> + Send>>>;
+
 struct Driver {
     key: Arc<str>,
     authorizer: Authorizer,
     fetcher: Arc<Fetcher>,
     /// The current request. A later one replaces it, because the machine waits for one at a time.
-    fetching: Option<Pin<Box<dyn Future<Output = Fetched> + Send>>>,
+    fetching: Pending<Fetched>,
     store: Arc<Mutex<Box<dyn Store>>>,
     open_url: Arc<Mutex<OpenUrl>>,
+    obtain_token: Option<Arc<Mutex<ObtainToken>>>,
+    sign: Option<Arc<Mutex<Sign>>>,
+    /// The current call of one of these two. A later one replaces it too.
+    calling: Pending<Called>,
     report: mpsc::Sender<Outcome>,
     listener: Option<Listener>,
     /// The lock that another process has.
@@ -206,7 +266,8 @@ impl Driver {
                     Some(cause) => self.begin(cause),
                     None => return self.close().await,
                 },
-                fetched = fetched(&mut self.fetching) => self.on_fetched(fetched),
+                fetched = done(&mut self.fetching) => self.on_fetched(fetched),
+                called = done(&mut self.calling) => self.on_called(called),
                 (head, answer) = callback(&mut self.listener) => {
                     // The browser may have closed the connection.
                     let _ = answer.send(self.authorizer.handle_callback(&head, now()));
@@ -240,7 +301,7 @@ impl Driver {
             Event::NoToken => Outcome::NoToken,
             Event::Waiting(waiting) => return tracing::info!("signing in to {server}: {waiting}"),
             Event::Step(step) => return tracing::debug!("signing in to {server}: {step}"),
-            _ => return,
+            Event::SignedOut { .. } | _ => return,
         };
         // The client may have ended.
         let _ = self.report.send(outcome).await;
@@ -295,7 +356,27 @@ impl Driver {
                 let open_url = Arc::clone(&self.open_url);
                 spawn_blocking(move || open_url.lock().unwrap_or_else(PoisonError::into_inner)(&url));
             }
-            other => tracing::error!("this version cannot carry out {other:?}"),
+            Action::ObtainToken => {
+                let obtain = self.obtain_token.clone();
+                self.calling = Some(Box::pin(async move {
+                    let token = call(obtain, "the program that issues the token", |obtain| obtain()).await;
+                    Called::Obtained(token.map(Secret::new))
+                }));
+            }
+            Action::CreateKey => self.authorizer.handle_key(signing::create_proof_key(), now()),
+            Action::Sign { sign, key: KeyUse::Proof(key), message } => {
+                let signature = signing::sign_with_proof_key(&key, &message);
+                self.authorizer.handle_signed(sign, signature.as_deref(), now());
+            }
+            Action::Sign { sign: key, key: KeyUse::Client(_), message } => {
+                let sign = self.sign.clone();
+                self.calling = Some(Box::pin(async move {
+                    Called::Signed(key, call(sign, "the key of the client", move |sign| sign(&message)).await)
+                }));
+            }
+            other @ (Action::Sign { .. } | Action::Erase | _) => {
+                tracing::error!("this version cannot carry out {other:?}");
+            }
         }
     }
 
@@ -307,6 +388,16 @@ impl Driver {
                 self.authorizer.handle_response(key, &head, &body, now());
             }
             Err(reason) => self.authorizer.handle_failure(key, reason, now()),
+        }
+    }
+
+    fn on_called(&mut self, called: Called) {
+        self.calling = None;
+        match called {
+            Called::Obtained(token) => {
+                self.authorizer.handle_obtained(token.as_ref().map(Secret::reveal), now());
+            }
+            Called::Signed(sign, signature) => self.authorizer.handle_signed(sign, signature.as_deref(), now()),
         }
     }
 
@@ -347,7 +438,13 @@ impl Driver {
     async fn finish(&mut self) {
         while let Some(output) = self.authorizer.poll_output() {
             match output {
-                Output::Action(Action::Fetch { .. } | Action::Listen { .. } | Action::OpenBrowser { .. })
+                Output::Action(
+                    Action::Fetch { .. }
+                    | Action::Listen { .. }
+                    | Action::OpenBrowser { .. }
+                    | Action::ObtainToken
+                    | Action::Sign { .. },
+                )
                 | Output::Event(_) => {}
                 Output::Action(action) => self.act(action).await,
             }
@@ -355,11 +452,27 @@ impl Driver {
     }
 }
 
-async fn fetched(fetching: &mut Option<Pin<Box<dyn Future<Output = Fetched> + Send>>>) -> Fetched {
-    match fetching {
-        Some(fetching) => fetching.as_mut().await,
+async fn done<T>(pending: &mut Pending<T>) -> T {
+    match pending {
+        Some(pending) => pending.as_mut().await,
         None => std::future::pending().await,
     }
+}
+
+/// Calls a function of the application on a thread that may be blocked; `None` if there is none, or if it failed.
+async fn call<F, R>(
+    function: Option<Arc<Mutex<F>>>,
+    what: &'static str,
+    call: impl FnOnce(&mut F) -> io::Result<R> + Send + 'static,
+) -> Option<R>
+where
+    F: Send + 'static,
+    R: Send + 'static,
+{
+    let function = function?;
+    let called = spawn_blocking(move || call(&mut function.lock().unwrap_or_else(PoisonError::into_inner)));
+    let outcome = called.await.unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+    outcome.inspect_err(|error| tracing::warn!("{what} failed: {error}")).ok()
 }
 
 async fn callback(listener: &mut Option<Listener>) -> Callback {

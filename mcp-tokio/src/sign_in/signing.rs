@@ -56,8 +56,7 @@ impl PrivateKey {
     pub fn from_pem(pem: &str) -> io::Result<Self> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| invalid())?;
         let der = der.secret_pkcs8_der();
-        let ecdsa =
-            |algorithm, curve| EcdsaKeyPair::from_pkcs8(curve, der).map(|key| Kind::Ecdsa(algorithm, key)).ok();
+        let ecdsa = |algorithm, curve| EcdsaKeyPair::from_pkcs8(curve, der).map(|key| Kind::Ecdsa(algorithm, key)).ok();
         let kind = ecdsa(SigningAlgorithm::Es256, &ECDSA_P256_SHA256_FIXED_SIGNING)
             .or_else(|| ecdsa(SigningAlgorithm::Es384, &ECDSA_P384_SHA384_FIXED_SIGNING))
             .or_else(|| Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map(Kind::Ed25519).ok())
@@ -168,12 +167,12 @@ mod tests {
 
     #[test]
     fn oa_x_03_keys_of_each_kind_are_read_and_sign_and_others_are_refused() {
-        for (pem, algorithm, length) in tests::keys::KEYS {
+        for (pem, algorithm, length) in ::tests::keys::KEYS {
             let key = PrivateKey::from_pem(pem).unwrap();
             assert_eq!((key.algorithm(), key.sign(b"message").unwrap().len()), (algorithm, length));
             assert!(!format!("{key:?}").contains("KeyPair"));
         }
-        for pem in tests::keys::INVALID_KEYS {
+        for pem in ::tests::keys::INVALID_KEYS {
             assert_eq!(PrivateKey::from_pem(pem).unwrap_err().kind(), io::ErrorKind::InvalidData);
         }
     }
