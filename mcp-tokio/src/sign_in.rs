@@ -15,7 +15,8 @@ use mcp_proto::auth::{
 };
 use mcp_proto::client::{Challenged, Credentials};
 use mcp_proto::machine::HandleAuthorization;
-use tokio::sync::mpsc;
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 use tracing::Instrument;
@@ -34,8 +35,8 @@ pub use signing::PrivateKey;
 /// How often a lock that is taken is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The causes that may wait for the task.
-const CAUSES: usize = 64;
+/// The inputs that may wait for the task.
+const INBOX: usize = 64;
 
 /// The outcomes that may wait for the task of the client. The sign-in waits while there is no room.
 const OUTCOMES: usize = 4;
@@ -57,6 +58,8 @@ pub struct Authorization {
     obtain_token: Option<ObtainToken>,
     sign: Option<Sign>,
     options: Option<HttpOptions>,
+    inbox: mpsc::Sender<Input>,
+    inputs: mpsc::Receiver<Input>,
 }
 
 impl Authorization {
@@ -69,6 +72,7 @@ impl Authorization {
     pub fn new(server: &str, client_name: &str) -> Result<Self, crate::Error> {
         let config = Config::new(server, client_name)?;
         let open_url = |url: &str| tracing::warn!("open this URL in a browser to sign in: {url}");
+        let (inbox, inputs) = mpsc::channel(INBOX);
         Ok(Self {
             config,
             store: Box::new(MemoryStore::new()),
@@ -76,6 +80,8 @@ impl Authorization {
             obtain_token: None,
             sign: None,
             options: None,
+            inbox,
+            inputs,
         })
     }
 
@@ -136,14 +142,53 @@ impl Authorization {
         self
     }
 
-    /// Starts the task. `default` are the options for the server, and `server` is its name for the log.
-    pub(crate) fn start(self, default: &HttpOptions, server: Arc<str>) -> Result<SignIn, HttpClientError> {
-        let (begin, causes) = mpsc::channel(CAUSES);
+    /// The configuration.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns a handle that passes in the URL to which a person was redirected, for people whose browser is on another
+    /// machine (OA-B-04).
+    #[must_use]
+    pub fn redirects(&self) -> Redirects {
+        Redirects(self.inbox.downgrade())
+    }
+
+    /// Starts a sign-in without a client, for a program that obtains or imports tokens for later. `report` receives its
+    /// events, in the task that drives it. `options` are those of [`Authorization::http_options`], unless these are set.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SetUp`](crate::Error::SetUp) if the HTTP client could not be set up, or outside of a runtime.
+    pub fn start(
+        mut self,
+        options: HttpOptions,
+        report: impl FnMut(Event) + Send + 'static,
+    ) -> Result<SignIn, crate::Error> {
+        let runtime = Handle::try_current().map_err(|error| crate::Error::SetUp(error.into()))?;
+        let options = self.options.take().unwrap_or(options);
+        self.spawn(&runtime, options, Report::Function(Box::new(report)))
+            .map_err(|error| crate::Error::SetUp(error.into()))
+    }
+
+    /// Starts the sign-in of a client. `server` are the options for its server, whose name in the log is `name`.
+    pub(crate) fn start_for_client(
+        mut self,
+        server: &HttpOptions,
+        name: Arc<str>,
+    ) -> Result<ClientSignIn, HttpClientError> {
         let (report, outcomes) = mpsc::channel(OUTCOMES);
+        let options = self.options.take().unwrap_or_else(|| server.for_other_servers());
+        let sign_in = self.spawn(&Handle::current(), options, Report::Client { outcomes: report, server: name })?;
+        Ok(ClientSignIn { sign_in, outcomes })
+    }
+
+    fn spawn(self, runtime: &Handle, options: HttpOptions, report: Report) -> Result<SignIn, HttpClientError> {
         let driver = Driver {
             key: self.config.store_key().into(),
             authorizer: Authorizer::new(self.config),
-            fetcher: Arc::new(Fetcher::new(self.options.unwrap_or_else(|| default.for_other_servers()))?),
+            fetcher: Arc::new(Fetcher::new(options)?),
             fetching: None,
             store: Arc::new(Mutex::new(self.store)),
             open_url: Arc::new(Mutex::new(self.open_url)),
@@ -153,10 +198,9 @@ impl Authorization {
             report,
             listener: None,
             awaited: None,
-            server,
         };
-        tokio::spawn(driver.run(causes).in_current_span());
-        Ok(SignIn { begin, outcomes })
+        runtime.spawn(driver.run(self.inputs).in_current_span());
+        Ok(SignIn { inbox: self.inbox })
     }
 }
 
@@ -167,8 +211,70 @@ impl fmt::Debug for Authorization {
 }
 
 /// A running sign-in: a task with a machine. Dropping it gives up a flow that runs.
-pub(crate) struct SignIn {
-    begin: mpsc::Sender<Cause>,
+pub struct SignIn {
+    inbox: mpsc::Sender<Input>,
+}
+
+impl SignIn {
+    /// A token is needed, as for [`Authorizer::begin`].
+    pub fn begin(&self, cause: Cause) {
+        // A full queue means that the task has enough causes already.
+        let _ = self.inbox.try_send(Input::Begin(cause));
+    }
+}
+
+impl fmt::Debug for SignIn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SignIn").finish_non_exhaustive()
+    }
+}
+
+/// Passes in URLs to which a person was redirected, from [`Authorization::redirects`].
+#[derive(Clone)]
+pub struct Redirects(mpsc::WeakSender<Input>);
+
+impl Redirects {
+    /// Passes in a URL, as it stands in the address bar of the browser. Returns whether it belongs to a sign-in that is in
+    /// progress; any other text has no effect (OA-Q-03). Before the sign-in is started, this waits.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_tokio::sign_in::Authorization;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_tokio::Error> {
+    /// let redirects = Authorization::new("https://example.com/mcp", "my-app")?.redirects();
+    /// assert!(!redirects.pass("http://127.0.0.1:4000/callback?code=c&state=s").await, "there is no sign-in");
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub async fn pass(&self, url: &str) -> bool {
+        let (belongs, answer) = oneshot::channel();
+        let Some(inbox) = self.0.upgrade() else { return false };
+        let is_sent = inbox.send(Input::Redirected(url.to_owned(), belongs)).await.is_ok();
+        // It would keep the sign-in running.
+        drop(inbox);
+        is_sent && answer.await.unwrap_or(false)
+    }
+}
+
+impl fmt::Debug for Redirects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redirects").finish_non_exhaustive()
+    }
+}
+
+/// An input of the task.
+enum Input {
+    Begin(Cause),
+    Redirected(String, oneshot::Sender<bool>),
+}
+
+/// The sign-in of a client or of a proxy.
+pub(crate) struct ClientSignIn {
+    sign_in: SignIn,
     outcomes: mpsc::Receiver<Outcome>,
 }
 
@@ -182,25 +288,17 @@ pub(crate) enum Outcome {
     NoToken,
 }
 
-impl SignIn {
-    /// A token is needed. Without effect while a flow runs.
-    fn begin(&self, cause: Cause) {
-        // A full queue means that the task has enough causes already.
-        let _ = self.begin.try_send(cause);
-    }
-}
-
-impl<M: HandleAuthorization> Authorize<M> for SignIn {
+impl<M: HandleAuthorization> Authorize<M> for ClientSignIn {
     type Outcome = Outcome;
 
     fn start(&self) -> bool {
-        self.begin(Cause::Start);
+        self.sign_in.begin(Cause::Start);
         true
     }
 
     fn challenged(&self, challenged: Challenged) {
         let Challenged { status, challenges, sent_with, .. } = challenged;
-        self.begin(Cause::Challenged { status, challenges, generation: sent_with });
+        self.sign_in.begin(Cause::Challenged { status, challenges, generation: sent_with });
     }
 
     async fn outcome(&mut self) -> Outcome {
@@ -242,28 +340,61 @@ struct Driver {
     sign: Option<Arc<Mutex<Sign>>>,
     /// The current call of one of these two. A later one replaces it too.
     calling: Pending<Called>,
-    report: mpsc::Sender<Outcome>,
+    report: Report,
     listener: Option<Listener>,
     /// The lock that another process has.
     awaited: Option<Lock>,
-    /// The server, for the log.
-    server: Arc<str>,
+}
+
+/// Where events go.
+enum Report {
+    Function(Box<dyn FnMut(Event) + Send>),
+    /// To the log, and what ends a sign-in to the task of the client.
+    Client {
+        outcomes: mpsc::Sender<Outcome>,
+        server: Arc<str>,
+    },
+}
+
+impl Report {
+    async fn event(&mut self, event: Event) {
+        let (outcomes, server) = match self {
+            Self::Function(report) => return report(event),
+            Self::Client { outcomes, server } => (outcomes, server),
+        };
+        let outcome = match event {
+            Event::Authorized(authorized) => Outcome::Authorized(authorized.credentials),
+            Event::Refused(error) => {
+                tracing::warn!("{server} could not be signed in to: {error}");
+                Outcome::Refused(error.to_string())
+            }
+            Event::NoToken => Outcome::NoToken,
+            Event::Waiting(waiting) => return tracing::info!("signing in to {server}: {waiting}"),
+            Event::Step(step) => return tracing::debug!("signing in to {server}: {step}"),
+            Event::SignedOut { .. } | _ => return,
+        };
+        // The client may have ended.
+        let _ = outcomes.send(outcome).await;
+    }
 }
 
 impl Driver {
-    async fn run(mut self, mut causes: mpsc::Receiver<Cause>) {
+    async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let mut alarm = Alarm::new();
         loop {
             while let Some(output) = self.authorizer.poll_output() {
                 match output {
                     Output::Action(action) => self.act(action).await,
-                    Output::Event(event) => self.report(event).await,
+                    Output::Event(event) => self.report.event(event).await,
                 }
             }
             let due = self.authorizer.poll_timeout();
             tokio::select! {
-                cause = causes.recv() => match cause {
-                    Some(cause) => self.begin(cause),
+                input = inputs.recv() => match input {
+                    Some(Input::Begin(cause)) => self.begin(cause),
+                    Some(Input::Redirected(url, belongs)) => {
+                        let _ = belongs.send(self.authorizer.handle_redirect(&url, now()));
+                    }
                     None => return self.close().await,
                 },
                 fetched = done(&mut self.fetching) => self.on_fetched(fetched),
@@ -288,23 +419,6 @@ impl Driver {
             return;
         }
         self.authorizer.begin(cause, Seed::new(seed), unix_time(), now());
-    }
-
-    async fn report(&mut self, event: Event) {
-        let server = &self.server;
-        let outcome = match event {
-            Event::Authorized(authorized) => Outcome::Authorized(authorized.credentials),
-            Event::Refused(error) => {
-                tracing::warn!("{server} could not be signed in to: {error}");
-                Outcome::Refused(error.to_string())
-            }
-            Event::NoToken => Outcome::NoToken,
-            Event::Waiting(waiting) => return tracing::info!("signing in to {server}: {waiting}"),
-            Event::Step(step) => return tracing::debug!("signing in to {server}: {step}"),
-            Event::SignedOut { .. } | _ => return,
-        };
-        // The client may have ended.
-        let _ = self.report.send(outcome).await;
     }
 
     /// Carries out an action. What follows it waits for the store, so that tokens are stored before they are used
