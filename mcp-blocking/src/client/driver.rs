@@ -76,6 +76,8 @@ pub(super) struct Driver<T: ClientTransport, L: Link> {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) sign_in: Option<SignIn>,
+    /// Whether the first connection was begun.
+    is_begun: bool,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, ResponseSender>,
     listeners: BTreeMap<SubscriptionKey, Sender<Change>>,
@@ -105,9 +107,11 @@ where
         }
     }
 
+    /// Begins the first connection, unless it was begun before.
     fn connect(&mut self) {
-        // It has no effect if a connection was begun before.
-        let _ = self.machine.connect(clock::now());
+        if !std::mem::replace(&mut self.state.is_begun, true) {
+            let _ = self.machine.connect(clock::now());
+        }
     }
 
     /// Carries out all outputs of the machine. Returns whether the machine has closed.
