@@ -4,6 +4,7 @@ mod listener;
 mod signing;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
@@ -35,6 +36,9 @@ type ObtainToken = Box<dyn FnMut() -> io::Result<String> + Send>;
 /// Signs messages with the key of the client.
 type Sign = Box<dyn FnMut(&[u8]) -> io::Result<Vec<u8>> + Send>;
 
+/// Receives what a sign-in reports.
+type Observe = Box<dyn FnMut(&Event) + Send>;
+
 /// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
 pub struct Authorization {
     config: Config,
@@ -42,6 +46,9 @@ pub struct Authorization {
     open_url: OpenUrl,
     obtain_token: Option<ObtainToken>,
     sign: Option<Sign>,
+    observe: Observe,
+    inbox: Arc<SyncSender<Input>>,
+    inputs: Receiver<Input>,
 }
 
 impl Authorization {
@@ -54,12 +61,16 @@ impl Authorization {
     pub fn new(server: &str, client_name: &str) -> Result<Self, crate::Error> {
         let config = Config::new(server, client_name)?;
         let open_url = |url: &str| log::warn!("open this URL in a browser to sign in: {url}");
+        let (inbox, inputs) = sync_channel(INBOX);
         Ok(Self {
             config,
             store: Box::new(MemoryStore::new()),
             open_url: Box::new(open_url),
             obtain_token: None,
             sign: None,
+            observe: Box::new(|_| {}),
+            inbox: Arc::new(inbox),
+            inputs,
         })
     }
 
@@ -101,6 +112,13 @@ impl Authorization {
         self
     }
 
+    /// Sets a function that receives each event of the sign-in before the client does, on the thread that drives it.
+    #[must_use]
+    pub fn observe(mut self, observe: impl FnMut(&Event) + Send + 'static) -> Self {
+        self.observe = Box::new(observe);
+        self
+    }
+
     /// Changes the configuration of the machine, for settings without a method of their own.
     #[must_use]
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
@@ -108,16 +126,36 @@ impl Authorization {
         self
     }
 
-    pub(crate) fn start(self, options: HttpOptions, report: impl FnMut(Event) + Send + 'static) -> io::Result<SignIn> {
-        let (inbox, inputs) = sync_channel(INBOX);
+    /// The configuration.
+    #[must_use]
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Returns a handle that passes in the URL to which a person was redirected, for people whose browser is on another
+    /// machine (OA-B-04).
+    #[must_use]
+    pub fn redirects(&self) -> Redirects {
+        Redirects(Arc::downgrade(&self.inbox))
+    }
+
+    /// Starts a sign-in without a client, for a program that obtains or imports tokens for later. `report` receives its
+    /// events, on the thread that drives it.
+    ///
+    /// # Errors
+    ///
+    /// The thread could not be started.
+    pub fn start(self, options: HttpOptions, report: impl FnMut(Event) + Send + 'static) -> io::Result<SignIn> {
+        let Self { config, store, open_url, obtain_token, sign, observe, inbox, inputs } = self;
         let driver = Driver {
-            key: self.config.store_key(),
-            authorizer: Authorizer::new(self.config),
+            key: config.store_key(),
+            authorizer: Authorizer::new(config),
             options,
-            store: self.store,
-            open_url: self.open_url,
-            obtain_token: self.obtain_token,
-            sign: self.sign,
+            store,
+            open_url,
+            obtain_token,
+            sign,
+            observe,
             report: Box::new(report),
             listener: None,
             awaited: None,
@@ -134,8 +172,8 @@ impl fmt::Debug for Authorization {
 }
 
 /// A running sign-in: a thread with a machine. Dropping it gives up a flow that runs.
-pub(crate) struct SignIn {
-    inbox: SyncSender<Input>,
+pub struct SignIn {
+    inbox: Arc<SyncSender<Input>>,
 }
 
 impl fmt::Debug for SignIn {
@@ -144,14 +182,48 @@ impl fmt::Debug for SignIn {
     }
 }
 
-/// What the thread is told.
+/// Passes in URLs to which a person was redirected, from [`Authorization::redirects`].
+#[derive(Clone)]
+pub struct Redirects(Weak<SyncSender<Input>>);
+
+impl Redirects {
+    /// Passes in a URL, as it stands in the address bar of the browser. Returns whether it belongs to a sign-in that is in
+    /// progress; any other text has no effect (OA-Q-03). Before the sign-in is started, this waits.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_blocking::sign_in::Authorization;
+    ///
+    /// let redirects = Authorization::new("https://example.com/mcp", "my-app")?.redirects();
+    /// assert!(!redirects.pass("http://127.0.0.1:4000/callback?code=c&state=s"), "there is no sign-in");
+    /// # Ok::<(), mcp_blocking::Error>(())
+    /// ```
+    #[must_use]
+    pub fn pass(&self, url: &str) -> bool {
+        let (belongs, answer) = sync_channel(1);
+        let Some(inbox) = self.0.upgrade() else { return false };
+        let is_sent = inbox.send(Input::Redirected(url.to_owned(), belongs)).is_ok();
+        drop(inbox);
+        is_sent && answer.recv().unwrap_or(false)
+    }
+}
+
+impl fmt::Debug for Redirects {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redirects").finish_non_exhaustive()
+    }
+}
+
+/// An input of the thread.
 enum Input {
     Begin(Cause),
+    Redirected(String, SyncSender<bool>),
 }
 
 impl SignIn {
-    /// A token is needed. Without effect while a flow runs.
-    pub(crate) fn begin(&self, cause: Cause) {
+    /// A token is needed, as for [`Authorizer::begin`].
+    pub fn begin(&self, cause: Cause) {
         // A full queue means that the thread has enough causes already.
         let _ = self.inbox.try_send(Input::Begin(cause));
     }
@@ -165,6 +237,7 @@ struct Driver {
     open_url: OpenUrl,
     obtain_token: Option<ObtainToken>,
     sign: Option<Sign>,
+    observe: Observe,
     report: Box<dyn FnMut(Event) + Send>,
     listener: Option<Listener>,
     /// The lock that another process has.
@@ -177,7 +250,10 @@ impl Driver {
             while let Some(output) = self.authorizer.poll_output() {
                 match output {
                     Output::Action(action) => self.act(action),
-                    Output::Event(event) => (self.report)(event),
+                    Output::Event(event) => {
+                        (self.observe)(&event);
+                        (self.report)(event);
+                    }
                 }
             }
             let due = self.authorizer.poll_timeout().map(|due| due.saturating_duration_since(now()));
@@ -185,6 +261,9 @@ impl Driver {
             let wait = due.unwrap_or(Duration::from_secs(3600)).min(if is_polling { PAUSE } else { Duration::MAX });
             match inputs.recv_timeout(wait) {
                 Ok(Input::Begin(cause)) => self.begin(cause),
+                Ok(Input::Redirected(url, belongs)) => {
+                    let _ = belongs.send(self.authorizer.handle_redirect(&url, now()));
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.close(),
             }
@@ -236,6 +315,11 @@ impl Driver {
             Action::Store(record) => {
                 if let Err(error) = self.store.store(&self.key, record.reveal().as_bytes()) {
                     log::warn!("cannot store the tokens, which are lost when this program ends: {error}");
+                }
+            }
+            Action::Erase => {
+                if let Err(error) = self.store.erase(&self.key) {
+                    log::warn!("cannot remove the stored tokens: {error}");
                 }
             }
             Action::Listen { port } => {

@@ -13,6 +13,8 @@ mod client;
 mod config;
 #[cfg(feature = "auth")]
 mod form;
+#[cfg(feature = "auth")]
+mod imported;
 mod jwt;
 mod key;
 #[cfg(feature = "auth")]
@@ -45,7 +47,9 @@ pub use {
     authorizer::{Authorizer, Cause},
     client::{ClientAuthentication, ClientIdentity, InvalidRegistration},
     config::{Config, Exceptions, Grant, IdentityProvider, Proofs, ResourceParameter},
+    imported::Imported,
     metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata},
+    record::StoredSignIn,
     seed::Seed,
     token::{TokenError, TokenResponse, TokenScheme},
     url::UrlRefused,

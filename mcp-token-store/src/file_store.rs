@@ -86,6 +86,14 @@ impl Store for FileStore {
         sync_directory(&self.directory)
     }
 
+    fn erase(&mut self, key: &str) -> io::Result<()> {
+        match fs::remove_file(self.path(key, ".json")?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => sync_directory(&self.directory),
+        }
+    }
+
     fn try_lock(&mut self, key: &str, lock: Lock) -> io::Result<bool> {
         let suffix = match lock {
             Lock::SignIn => ".sign-in",
@@ -182,6 +190,10 @@ mod tests {
             assert_eq!(store.load("5a").unwrap().as_deref(), Some(record));
         }
         assert_eq!(store.load("5b").unwrap(), None);
+        for _ in 0..2 {
+            store.erase("5a").unwrap();
+            assert_eq!(store.load("5a").unwrap(), None);
+        }
         for key in ["", "../5a", "5a/..", "5a.json"] {
             assert!(store.load(key).is_err() && store.store(key, b"").is_err(), "{key}");
         }

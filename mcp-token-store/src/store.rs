@@ -25,6 +25,13 @@ pub trait Store: Send + 'static {
     /// The record was not stored.
     fn store(&mut self, key: &str, record: &[u8]) -> io::Result<()>;
 
+    /// Removes a record; it is no error if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The record is still there.
+    fn erase(&mut self, key: &str) -> io::Result<()>;
+
     /// Takes a lock if it is free. Returns whether it was taken.
     ///
     /// # Errors
@@ -34,6 +41,28 @@ pub trait Store: Send + 'static {
 
     /// Releases a lock.
     fn unlock(&mut self, key: &str, lock: Lock);
+}
+
+impl<S: Store + ?Sized> Store for Box<S> {
+    fn load(&mut self, key: &str) -> io::Result<Option<Vec<u8>>> {
+        (**self).load(key)
+    }
+
+    fn store(&mut self, key: &str, record: &[u8]) -> io::Result<()> {
+        (**self).store(key, record)
+    }
+
+    fn erase(&mut self, key: &str) -> io::Result<()> {
+        (**self).erase(key)
+    }
+
+    fn try_lock(&mut self, key: &str, lock: Lock) -> io::Result<bool> {
+        (**self).try_lock(key, lock)
+    }
+
+    fn unlock(&mut self, key: &str, lock: Lock) {
+        (**self).unlock(key, lock);
+    }
 }
 
 /// A store in the memory of this process. Its clones share the records and the locks.
@@ -74,6 +103,11 @@ impl Store for MemoryStore {
 
     fn store(&mut self, key: &str, record: &[u8]) -> io::Result<()> {
         self.with(|shared| shared.records.insert(key.to_owned(), record.to_vec()));
+        Ok(())
+    }
+
+    fn erase(&mut self, key: &str) -> io::Result<()> {
+        self.with(|shared| shared.records.remove(key));
         Ok(())
     }
 

@@ -297,8 +297,7 @@ impl<M: HandleAuthorization> Authorize<M> for ClientSignIn {
     }
 
     fn challenged(&self, challenged: Challenged) {
-        let Challenged { status, challenges, sent_with, .. } = challenged;
-        self.sign_in.begin(Cause::Challenged { status, challenges, generation: sent_with });
+        self.sign_in.begin(challenged.into());
     }
 
     async fn outcome(&mut self) -> Outcome {
@@ -488,7 +487,12 @@ impl Driver {
                     Called::Signed(key, call(sign, "the key of the client", move |sign| sign(&message)).await)
                 }));
             }
-            other @ (Action::Sign { .. } | Action::Erase | _) => {
+            Action::Erase => {
+                if let Err(error) = self.with_store(Store::erase).await {
+                    tracing::warn!("cannot erase the stored tokens: {error}");
+                }
+            }
+            other @ (Action::Sign { .. } | _) => {
                 tracing::error!("this version cannot carry out {other:?}");
             }
         }

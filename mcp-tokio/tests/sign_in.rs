@@ -274,6 +274,11 @@ impl Store for SlowStore {
         self.inner.store(key, record)
     }
 
+    fn erase(&mut self, key: &str) -> io::Result<()> {
+        self.wait();
+        self.inner.erase(key)
+    }
+
     fn try_lock(&mut self, key: &str, lock: Lock) -> io::Result<bool> {
         self.wait();
         let is_taken = self.inner.try_lock(key, lock)?;
@@ -316,6 +321,10 @@ impl Store for BrokenStore {
     }
 
     fn store(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+        self.fail()
+    }
+
+    fn erase(&mut self, _: &str) -> io::Result<()> {
         self.fail()
     }
 
@@ -375,7 +384,7 @@ async fn oa_b_04_a_person_may_paste_the_redirect() {
 }
 
 #[tokio::test]
-async fn a_sign_in_without_a_client_reports_its_events_and_stores_the_tokens() {
+async fn a_sign_in_without_a_client_reports_its_events_and_stores_and_erases_the_tokens() {
     let (server, store) = (ProtectedServer::start(), MemoryStore::new());
     let (report, mut events) = mpsc::unbounded_channel();
     let report = move |event| {
@@ -388,6 +397,10 @@ async fn a_sign_in_without_a_client_reports_its_events_and_stores_the_tokens() {
     let authorized = async { while !matches!(events.recv().await, Some(Event::Authorized(_))) {} };
     timeout(LONG, authorized).await.unwrap();
     assert!(store.clone().load(&key).unwrap().is_some());
+    sign_in.begin(Cause::SignOut);
+    let signed_out = async { while !matches!(events.recv().await, Some(Event::SignedOut { .. })) {} };
+    timeout(LONG, signed_out).await.unwrap();
+    assert_eq!(store.clone().load(&key).unwrap(), None);
     drop(sign_in);
     timeout(LONG, async { while events.recv().await.is_some() {} }).await.expect("the task ends");
     server.check();

@@ -364,7 +364,7 @@ fn oa_q_03_a_redirect_of_another_sign_in_is_ignored_and_a_pasted_one_is_not() {
 fn oa_g_05_nobody_is_asked_by_a_program_that_may_not_and_an_absent_person_is_given_up() {
     let mut world = World::new().with(|config| config.may_ask_user = false);
     world.challenge(0, 401, "Bearer");
-    assert_eq!(world.processes[0].refused, [SignInError::NotInteractive]);
+    assert_eq!(world.processes[0].refused, [SignInError::NotInteractive { command: None }]);
     assert_eq!(world.processes[0].shown, None);
     world.check();
 

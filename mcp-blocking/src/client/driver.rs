@@ -10,7 +10,7 @@ use std::{fmt, io, thread};
 use log::Level;
 use mcp_proto::auth::{self, Cause};
 use mcp_proto::client::{
-    self as proto, Call, Challenged, ClientTransport, Credentials, HttpTransport, SubscriptionKey, Unavailable,
+    self as proto, Call, ClientTransport, Credentials, HttpTransport, SubscriptionKey, Unavailable,
 };
 use mcp_proto::driver::{
     Change, ClientEvent, Connected, Error, NOTICE_BYTES, NOTICES, NotConnected, Notice, Observation, Severity,
@@ -76,8 +76,7 @@ pub(super) struct Driver<T: ClientTransport, L: Link> {
 #[derive(Default)]
 pub(super) struct State {
     pub(super) sign_in: Option<SignIn>,
-    /// Whether the first connection was begun.
-    is_begun: bool,
+    has_begun: bool,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, ResponseSender>,
     listeners: BTreeMap<SubscriptionKey, Sender<Change>>,
@@ -107,9 +106,10 @@ where
         }
     }
 
-    /// Begins the first connection, unless it was begun before.
+    /// Begins the connection, once.
     fn connect(&mut self) {
-        if !std::mem::replace(&mut self.state.is_begun, true) {
+        if !std::mem::replace(&mut self.state.has_begun, true) {
+            // The machine is new: nothing prevents it.
             let _ = self.machine.connect(clock::now());
         }
     }
@@ -188,9 +188,13 @@ where
                 self.connect();
             }
             auth::Event::NoToken => self.connect(),
+            // The function of the authorization shows a URL; nothing else shows a code.
+            auth::Event::Waiting(waiting @ auth::Waiting::Device { .. }) => {
+                log::warn!("signing in to {}: {waiting}", self.server);
+            }
             auth::Event::Waiting(waiting) => log::info!("signing in to {}: {waiting}", self.server),
             auth::Event::Step(step) => log::debug!("signing in to {}: {step}", self.server),
-            _ => {}
+            auth::Event::SignedOut { .. } | _ => {}
         }
     }
 
@@ -236,8 +240,7 @@ where
             ClientEvent::Challenged(challenged) => {
                 log::debug!("{} demands authorization: {challenged:?}", self.server);
                 if let Some(sign_in) = &self.state.sign_in {
-                    let Challenged { status, challenges, sent_with, .. } = challenged;
-                    sign_in.begin(Cause::Challenged { status, challenges, generation: sent_with });
+                    sign_in.begin(challenged.into());
                 }
             }
             ClientEvent::SessionLost => log::info!("the session was lost; it is opened again"),

@@ -394,9 +394,13 @@ where
                 Some(Err(error.to_string()))
             }
             auth::Event::NoToken => None,
+            // The function of the authorization shows a URL; nothing else shows a code.
+            auth::Event::Waiting(waiting @ auth::Waiting::Device { .. }) => {
+                return log::warn!("signing in to {server}: {waiting}");
+            }
             auth::Event::Waiting(waiting) => return log::info!("signing in to {server}: {waiting}"),
             auth::Event::Step(step) => return log::debug!("signing in to {server}: {step}"),
-            _ => return,
+            auth::Event::SignedOut { .. } | _ => return,
         };
         authorized.holds_client_until = None;
         if let Some(outcome) = outcome {
@@ -406,8 +410,7 @@ where
 
     fn on_challenged(&self, challenged: Challenged) {
         if let Some(authorized) = &self.authorized {
-            let Challenged { status, challenges, sent_with, .. } = challenged;
-            authorized.sign_in.begin(Cause::Challenged { status, challenges, generation: sent_with });
+            authorized.sign_in.begin(challenged.into());
         }
     }
 

@@ -40,6 +40,9 @@ pub(crate) fn command(args: &[&str]) -> Command {
     {
         command.env_remove(name);
     }
+    // No test touches the tokens of the user who runs it, or opens a browser.
+    let home = concat!(env!("CARGO_TARGET_TMPDIR"), "/proxy-home");
+    command.env("MCP_PROXY_HOME", home).env("MCP_PROXY_NONINTERACTIVE", "1");
     command
 }
 

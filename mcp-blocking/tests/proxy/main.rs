@@ -8,5 +8,6 @@ mod command_line;
 mod editor;
 mod eras;
 mod http;
+mod sign_in;
 #[cfg(unix)]
 mod unread;

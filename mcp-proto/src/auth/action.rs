@@ -274,6 +274,23 @@ pub enum Step {
         /// What was found there.
         found: String,
     },
+    /// The authorization server was found.
+    #[error(
+        "tokens are issued by {issuer}; {}; {}; {}",
+        if *.registers { "clients are registered by themselves" } else { "a client id is needed" },
+        if *.lists_pkce { "it supports PKCE with S256" } else { "it does not list PKCE with S256" },
+        scope.as_deref().map_or("no scopes are named".to_owned(), |scope| format!("scopes: {scope}"))
+    )]
+    AuthorizationServer {
+        /// The issuer.
+        issuer: String,
+        /// Clients can register, or use the URL of their metadata, if they have one, as their id.
+        registers: bool,
+        /// The metadata lists S256 as a method of PKCE.
+        lists_pkce: bool,
+        /// The scopes that are requested, separated by spaces.
+        scope: Option<String>,
+    },
     /// The client was registered.
     #[error("registered at {issuer}")]
     Registered {
@@ -418,8 +435,17 @@ pub enum SignInError {
         issuer: String,
     },
     /// A person would have to sign in, and may not be asked (OA-G-05).
-    #[error("a person must sign in to this server, and this program may not ask one now")]
-    NotInteractive,
+    #[error("a person must sign in to this server, and this program may not ask one now{}", run(command.as_deref()))]
+    NotInteractive {
+        /// The command by which a person signs in.
+        command: Option<String>,
+    },
+    /// The tokens that were to be imported belong to another issuer (OA-M-01).
+    #[error("the tokens to import were not issued by {issuer}, whose tokens the server demands")]
+    ImportedFromOther {
+        /// What the server demands.
+        issuer: String,
+    },
     /// Nobody has signed in in time.
     #[error("nobody signed in within {} s; the sign-in was given up", after.as_secs())]
     UserTimedOut {
@@ -435,6 +461,11 @@ pub enum SignInError {
     /// The server refuses the tokens that its authorization server issues (OA-T-04).
     #[error("the server refused {0} tokens in a row that its authorization server had just issued")]
     TokensRefused(u32),
+}
+
+/// The end of a sentence that names a command to run.
+fn run(command: Option<&str>) -> String {
+    command.map(|command| format!("; run `{command}`")).unwrap_or_default()
 }
 
 /// Shows neither URLs nor bodies, because they contain codes and secrets (OA-N-04).

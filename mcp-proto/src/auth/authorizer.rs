@@ -40,12 +40,14 @@ use self::signing::Nonce;
 use super::action::{Action, Event, FetchFailure, FetchKey, Lock, Reach, SignInError, SignKey, Waiting};
 use super::challenge::Challenge;
 use super::config::{Config, Grant};
+use super::imported::Imported;
 use super::key::ProofKey;
 use super::record::{Record, union};
 use super::secret::Secret;
 use super::seed::{Nonces, Seed};
 use super::token::TokenScheme;
 use crate::Instant;
+use crate::client::Challenged;
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::outbox::{Outbox, Output};
 use crate::machine::Machine;
@@ -68,10 +70,32 @@ pub enum Cause {
         /// The generation of the token that was sent; `None` if none was.
         generation: Option<u64>,
     },
+    /// The server refused a request that no person waits for: none is asked (OA-G-05).
+    ChallengedInBackground {
+        /// The status, 401 or 403.
+        status: StatusCode,
+        /// Its challenges.
+        challenges: Vec<Challenge>,
+        /// The generation of the token that was sent; `None` if none was.
+        generation: Option<u64>,
+    },
     /// A person wants to sign in.
     Requested,
+    /// Tokens of another program are stored, in the place of those that are stored already.
+    Imported(Box<Imported>),
     /// A person wants to sign out: the tokens are revoked where that is possible, and erased.
     SignOut,
+}
+
+impl From<Challenged> for Cause {
+    fn from(challenged: Challenged) -> Self {
+        let Challenged { status, challenges, sent_with: generation, is_background, .. } = challenged;
+        if is_background {
+            Self::ChallengedInBackground { status, challenges, generation }
+        } else {
+            Self::Challenged { status, challenges, generation }
+        }
+    }
 }
 
 /// Gets tokens for one server: discovers its authorization server, signs in, and refreshes the tokens.
@@ -177,6 +201,7 @@ impl Authorizer {
         }
         self.clock = Clock { unix, at: now };
         self.nonces = Nonces::new(seed);
+        let (has_person, mut imported) = (!matches!(cause, Cause::ChallengedInBackground { .. }), None);
         let need = match cause {
             Cause::Start => Some(Need::Stored),
             Cause::SignOut => Some(Need::SignOut),
@@ -184,13 +209,22 @@ impl Authorizer {
                 self.history.ask_again();
                 Some(Need::requested())
             }
-            Cause::Challenged { status, challenges, generation } => {
+            Cause::Imported(tokens) => {
+                imported = Some(*tokens);
+                Some(Need::requested())
+            }
+            Cause::Challenged { status, challenges, generation }
+            | Cause::ChallengedInBackground { status, challenges, generation } => {
                 self.challenged(status, &challenges, generation, now)
             }
         };
-        match (need, &mut self.flow) {
-            (Some(need @ (Need::New { .. } | Need::SignOut)), Some(flow)) => flow.need = need,
-            (Some(need @ Need::New { .. }), None) => self.find_token(Flow::new(need), now),
+        match (need, self.flow.take()) {
+            (Some(need @ (Need::New { .. } | Need::SignOut)), Some(flow)) => {
+                self.flow = Some(Flow { need, has_person, imported, ..flow });
+            }
+            (Some(need @ Need::New { .. }), None) => {
+                self.find_token(Flow { has_person, imported, ..Flow::new(need) }, now);
+            }
             // That program keeps its tokens itself.
             (Some(Need::Stored), None) if matches!(self.config.grant, Grant::External) => {
                 self.obtain(Flow::new(Need::Stored), now);
@@ -198,7 +232,7 @@ impl Authorizer {
             (Some(need @ (Need::Stored | Need::SignOut)), None) => {
                 self.lock_record(Flow::new(need), Then::Decide, now);
             }
-            (Some(Need::Stored), Some(_)) | (None, _) => {}
+            (Some(Need::Stored) | None, flow) => self.flow = flow,
         }
     }
 

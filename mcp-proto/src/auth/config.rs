@@ -174,6 +174,8 @@ pub struct Config {
     pub uses_id_token: bool,
     /// Whether a person may be asked to sign in (OA-G-05). Default `true`.
     pub may_ask_user: bool,
+    /// The command by which a person signs in, for the error if none may be asked.
+    pub sign_in_command: Option<String>,
     /// What is accepted although the rules forbid it.
     pub exceptions: Exceptions,
     /// The time for one request to an authorization server. Default 30 seconds (OA-N-03).
@@ -205,6 +207,7 @@ impl Config {
             proofs: Proofs::default(),
             uses_id_token: false,
             may_ask_user: true,
+            sign_in_command: None,
             exceptions: Exceptions::default(),
             request_timeout: Duration::from_secs(30),
             user_timeout: Duration::from_secs(5 * 60),

@@ -115,6 +115,48 @@ impl Record {
     }
 }
 
+/// What a stored record contains, without its tokens and secrets.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::auth::StoredSignIn;
+///
+/// assert!(StoredSignIn::parse(b"not a record").is_none());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredSignIn {
+    /// The issuer of the tokens.
+    pub issuer: String,
+    /// The id of the client to which they were issued.
+    pub client_id: String,
+    /// The parameter `resource` for which they were issued; `None` if there was none.
+    pub resource: Option<String>,
+    /// The granted scopes, separated by spaces; `None` if the authorization server named none.
+    pub scope: Option<String>,
+    /// When the access token expires, in seconds since 1970; `None` if that is not known.
+    pub expires_at: Option<u64>,
+    /// Whether there is a refresh token, so that an expired access token needs no other sign-in.
+    pub can_refresh: bool,
+}
+
+impl StoredSignIn {
+    /// Reads a stored record; `None` if it contains no tokens.
+    #[must_use]
+    pub fn parse(record: &[u8]) -> Option<Self> {
+        let tokens = Record::parse(record)?.tokens?;
+        Some(Self {
+            issuer: tokens.issuer.issuer().to_owned(),
+            client_id: tokens.client.id().to_owned(),
+            resource: tokens.resource,
+            scope: tokens.granted,
+            expires_at: tokens.expires_at,
+            can_refresh: tokens.refresh_token.is_some(),
+        })
+    }
+}
+
 impl Tokens {
     /// Whether the access token can still be sent.
     pub(super) fn is_valid(&self, unix: u64) -> bool {

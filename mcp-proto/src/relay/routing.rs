@@ -154,7 +154,10 @@ impl<T: ClientTransport> Relay<T> {
                     self.sides.pass_notification(scope, method, params, now);
                 }
             },
-            E::Challenged(challenged) => self.sides.out.report(Event::Challenged(challenged)),
+            E::Challenged(mut challenged) => {
+                challenged.is_background = self.requests_in_flight() == 0;
+                self.sides.out.report(Event::Challenged(challenged));
+            }
             E::RequestWaits { limit } => self.sides.out.report(Event::RequestWaits { limit }),
             E::Faulted(fault) => self.sides.out.report(Event::Faulted { side: Side::Server, fault }),
             E::QuirkObserved(quirk) => self.sides.out.report(Event::QuirkObserved(quirk)),

@@ -10,10 +10,12 @@ use bytesize::ByteSize;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use mcp_blocking::HttpOptions;
+use mcp_blocking::sign_in::{Authorization, Store};
 use mcp_proto::client::{HttpConfig, HttpTransport};
 use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 
 use crate::secrets::Secrets;
+use crate::sign_in::{self, SignInOptions};
 
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";
@@ -28,10 +30,13 @@ const HTTP: &str = "HTTP options";
 #[command(
     name = "mcp-proxy",
     version,
-    override_usage = "mcp-proxy [OPTIONS] <URL>\n       mcp-proxy [OPTIONS] -- <COMMAND>...\n       mcp-proxy demo",
+    override_usage = "mcp-proxy [OPTIONS] <URL>\n       mcp-proxy [OPTIONS] -- <COMMAND>...\n       mcp-proxy login|logout|whoami [OPTIONS] <URL>\n       mcp-proxy demo",
     max_term_width = 100,
     args_conflicts_with_subcommands = true,
-    subcommand_negates_reqs = true
+    subcommand_negates_reqs = true,
+    // The same options of the subcommands conflict with nothing.
+    mut_group("Network", |group| group.conflicts_with("server")),
+    mut_group("SignInOptions", |group| group.conflicts_with("server"))
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -61,10 +66,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "auto|legacy|modern|REVISION", value_parser = versions, default_value = "auto")]
     protocol: Versions,
 
-    /// How long connecting to the server may take
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10", conflicts_with = "server", help_heading = HTTP)]
-    pub(crate) connect_timeout: Duration,
-
     /// How long the server may take to answer a request; progress extends it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
     pub(crate) request_timeout: Duration,
@@ -85,30 +86,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     max_message: ByteSize,
 
-    /// Trusts the certificate authorities, or the servers' own certificates, in this PEM file instead of the usual ones
-    #[arg(long, value_name = "PEM", conflicts_with = "server", help_heading = HTTP)]
-    ca_file: Option<PathBuf>,
+    #[command(flatten)]
+    network: Network,
 
-    /// The TLS client certificate
-    #[arg(long, value_name = "PEM", requires = "client_key", conflicts_with = "server", help_heading = HTTP)]
-    client_cert: Option<PathBuf>,
+    /// Signs in to no server; one that demands it answers with an error
+    #[arg(long, conflicts_with = "server", help_heading = sign_in::HEADING)]
+    no_auth: bool,
 
-    /// The private key of the certificate
-    #[arg(long, value_name = "PEM", requires = "client_cert", conflicts_with = "server", help_heading = HTTP)]
-    client_key: Option<PathBuf>,
+    #[command(flatten)]
+    sign_in: SignInOptions,
 
-    /// Reaches the server through this HTTP proxy; by default, `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`
-    /// apply, except for servers on this machine
-    #[arg(long, value_name = "URL", conflicts_with = "server", help_heading = HTTP)]
-    proxy: Option<String>,
-
-    /// The level of the log
-    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
-    pub(crate) log_level: LogLevel,
-
-    /// Logs to this file instead of stderr
-    #[arg(long, value_name = "FILE")]
-    pub(crate) log_file: Option<PathBuf>,
+    #[command(flatten)]
+    log: LogOptions,
 
     /// Writes every message to this file as one JSON line; values of headers and of the environment are removed
     #[arg(long, value_name = "FILE")]
@@ -119,10 +108,78 @@ pub(crate) struct Args {
     pub(crate) check: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
+#[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Shows a whole dialogue between an editor, this proxy and a small server
     Demo,
+    /// Signs in to a server, and stores its tokens for all proxies
+    Login {
+        /// Takes over the tokens that mcp-remote has stored, and leaves its files as they are
+        #[arg(long)]
+        import: bool,
+
+        #[command(flatten)]
+        account: Account,
+    },
+    /// Removes the stored tokens of a server
+    Logout(Account),
+    /// Prints with whose tokens a server is used
+    Whoami(Account),
+}
+
+/// A server, and the options that determine with which tokens it is used.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct Account {
+    /// The server's URL, such as `https://example.com/mcp`
+    url: String,
+
+    #[command(flatten)]
+    network: Network,
+
+    #[command(flatten)]
+    sign_in: SignInOptions,
+
+    #[command(flatten)]
+    log: LogOptions,
+}
+
+/// How servers are connected to.
+#[derive(Debug, clap::Args)]
+struct Network {
+    /// How long connecting to the server may take
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10", help_heading = HTTP)]
+    connect_timeout: Duration,
+
+    /// Trusts the certificate authorities, or the servers' own certificates, in this PEM file instead of the usual ones
+    #[arg(long, value_name = "PEM", help_heading = HTTP)]
+    ca_file: Option<PathBuf>,
+
+    /// The TLS client certificate
+    #[arg(long, value_name = "PEM", requires = "client_key", help_heading = HTTP)]
+    client_cert: Option<PathBuf>,
+
+    /// The private key of the certificate
+    #[arg(long, value_name = "PEM", requires = "client_cert", help_heading = HTTP)]
+    client_key: Option<PathBuf>,
+
+    /// Reaches the server through this HTTP proxy; by default, `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY`
+    /// apply, except for servers on this machine
+    #[arg(long, value_name = "URL", help_heading = HTTP)]
+    proxy: Option<String>,
+}
+
+/// Where the log is written.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct LogOptions {
+    /// The level of the log
+    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
+    pub(crate) log_level: LogLevel,
+
+    /// Logs to this file instead of stderr
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -188,7 +245,12 @@ pub(crate) struct Settings {
 /// How the server is reached.
 #[derive(Debug)]
 pub(crate) enum Server {
-    Http { http: HttpConfig, options: HttpOptions },
+    Http {
+        http: Box<HttpConfig>,
+        options: HttpOptions,
+        /// `None` if credentials are configured, or none are to be sent (OA-T-06).
+        authorization: Option<Box<Authorization>>,
+    },
     Child(process::Command),
 }
 
@@ -236,8 +298,16 @@ impl Args {
             Server::Child(command)
         } else {
             let http = self.http(&mut secrets)?;
-            let options = self.options(&http, &mut secrets)?;
-            Server::Http { http, options }
+            let options = self.network.options(&http, &mut secrets)?;
+            let has_credentials =
+                self.bearer_env.is_some() || self.headers.iter().any(|header| is_authorization(header));
+            let authorization = if self.no_auth || has_credentials {
+                self.sign_in.refuse_any()?;
+                None
+            } else {
+                Some(Box::new(self.sign_in.authorization(self.url(), &mut secrets)?))
+            };
+            Server::Http { http: Box::new(http), options, authorization }
         };
         let limit = usize::try_from(self.max_message.as_u64()).unwrap_or(usize::MAX);
         let mut limits = Limits::default();
@@ -263,7 +333,7 @@ impl Args {
             let name = name.trim();
             let value = expand(value.trim(), secrets).map_err(|error| format!("--header {name}: {error}"))?;
             http.header(name, &value).map_err(|error| format!("--header {name}: {error}"))?;
-            let is_authorization = name.eq_ignore_ascii_case("authorization");
+            let is_authorization = is_authorization(header);
             if is_authorization && self.bearer_env.is_some() {
                 return Err(
                     "--header Authorization cannot be used with --bearer-env, which sets that header".to_owned()
@@ -289,6 +359,73 @@ impl Args {
         Ok(http)
     }
 
+    /// The URL; empty only if there is a command instead.
+    fn url(&self) -> &str {
+        self.url.as_deref().unwrap_or_default()
+    }
+
+    /// The URL without the parts that may be secret.
+    fn shown_url(&self) -> String {
+        shown_url(self.url())
+    }
+
+    /// Where the log is written.
+    pub(crate) const fn log(&self) -> &LogOptions {
+        match &self.command {
+            Some(Command::Login { account, .. } | Command::Logout(account) | Command::Whoami(account)) => &account.log,
+            Some(Command::Demo) | None => &self.log,
+        }
+    }
+
+    /// Exits with a usage error, as for an invalid command line.
+    pub(crate) fn exit_with_usage(message: &str) -> ! {
+        Self::command().error(ErrorKind::ValueValidation, message).exit()
+    }
+}
+
+impl Account {
+    /// The server's configuration, and how it is signed in to.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user, to be shown with the usage.
+    fn settings(&self) -> Result<AccountSettings, String> {
+        let mut secrets = Secrets::default();
+        let http = HttpConfig::new(&self.url).map_err(|error| format!("{}: {error}", shown_url(&self.url)))?;
+        let options = self.network.options(&http, &mut secrets)?;
+        let authorization = self.sign_in.authorization(&self.url, &mut secrets)?;
+        let (url, store) = (self.url.clone(), self.sign_in.store(&self.url)?);
+        Ok(AccountSettings { url, http, options, authorization, store, secrets: Arc::new(secrets) })
+    }
+
+    /// The settings. If there are none, this ends the process as for an invalid command line.
+    pub(crate) fn settings_or_exit(&self) -> AccountSettings {
+        self.settings().unwrap_or_else(|message| Args::exit_with_usage(&message))
+    }
+}
+
+/// The settings of a command about an account.
+pub(crate) struct AccountSettings {
+    pub(crate) url: String,
+    pub(crate) http: HttpConfig,
+    pub(crate) options: HttpOptions,
+    pub(crate) authorization: Authorization,
+    pub(crate) store: Box<dyn Store>,
+    pub(crate) secrets: Arc<Secrets>,
+}
+
+/// Whether a header is `Authorization`.
+fn is_authorization(header: &str) -> bool {
+    header.split_once(':').is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"))
+}
+
+/// A URL without the parts that may be secret.
+pub(crate) fn shown_url(url: &str) -> String {
+    let shown = url.split(['?', '#']).next().filter(|url| !url.contains('@'));
+    escape_text(shown.unwrap_or("the URL"), 200)
+}
+
+impl Network {
     fn options(&self, http: &HttpConfig, secrets: &mut Secrets) -> Result<HttpOptions, String> {
         let mut options = HttpOptions::new();
         options.connect_timeout = self.connect_timeout;
@@ -315,22 +452,6 @@ impl Args {
             secrets.add("the password of the HTTP proxy", password);
         }
         Ok(options)
-    }
-
-    /// The URL; empty only if there is a command instead.
-    fn url(&self) -> &str {
-        self.url.as_deref().unwrap_or_default()
-    }
-
-    /// The URL without the parts that may be secret.
-    fn shown_url(&self) -> String {
-        let shown = self.url().split(['?', '#']).next().filter(|url| !url.contains('@'));
-        escape_text(shown.unwrap_or("the URL"), 200)
-    }
-
-    /// Exits with a usage error, as for an invalid command line.
-    pub(crate) fn exit_with_usage(message: &str) -> ! {
-        Self::command().error(ErrorKind::ValueValidation, message).exit()
     }
 }
 
@@ -362,7 +483,7 @@ fn expand(text: &str, secrets: &mut Secrets) -> Result<String, String> {
 
 /// The value of an environment variable, without the trailing line break that it has if it was read from a file by
 /// `cat`.
-fn environment(name: &str) -> Result<String, String> {
+pub(crate) fn environment(name: &str) -> Result<String, String> {
     match std::env::var_os(name).map(OsString::into_string) {
         Some(Ok(value)) => {
             let value = value.strip_suffix('\n').map_or(value.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
@@ -415,7 +536,7 @@ mod tests {
 
     fn http(args: &[&str]) -> (HttpConfig, HttpOptions) {
         match settings(&[args, &["http://127.0.0.1:1/mcp"]].concat()).unwrap().server {
-            Server::Http { http, options } => (http, options),
+            Server::Http { http, options, .. } => (*http, options),
             Server::Child(_) => panic!("there is a URL"),
         }
     }

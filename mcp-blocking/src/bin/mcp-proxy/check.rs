@@ -8,9 +8,12 @@ mod findings;
 
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use mcp_blocking::sign_in::Authorization;
 use mcp_blocking::{Client, Error, ServerProcess};
+use mcp_proto::auth::Event;
 use mcp_proto::client::{Config, DetectedEra};
 use mcp_proto::{Era, Json, escape_text};
 
@@ -120,11 +123,16 @@ fn explore(
     on_start: OnStart<'_>,
 ) -> io::Result<Result<bool, Error>> {
     let started = Instant::now();
-    let client = match connect(settings, request_timeout, findings, on_start) {
+    let (steps, reported) = channel();
+    let connected = connect(settings, request_timeout, findings, steps, on_start);
+    let connecting = started.elapsed();
+    for step in reported.try_iter() {
+        writeln!(out, "sign-in:      {}", printable(&step))?;
+    }
+    let client = match connected {
         Ok(client) => client,
         Err(error) => return Ok(Err(error)),
     };
-    let connecting = started.elapsed();
     match client.transport() {
         Some(transport) => writeln!(out, "transport:    {transport}")?,
         None => writeln!(out, "transport:    stdio")?,
@@ -155,6 +163,7 @@ fn connect(
     settings: Settings,
     request_timeout: Duration,
     findings: &Findings,
+    steps: Sender<String>,
     on_start: OnStart<'_>,
 ) -> Result<Client, Error> {
     let Settings { server, versions, limits, .. } = settings;
@@ -168,9 +177,12 @@ fn connect(
     let (name, version) = ("mcp-proxy", env!("CARGO_PKG_VERSION"));
     let builder = Client::builder().name(name, version).handler(findings.clone()).configure(configure);
     match server {
-        Server::Http { http, options } => {
-            let builder = builder.http("http://localhost/")?.configure_http(|own| *own = http);
-            builder.http_options(options).connect()
+        Server::Http { http, options, authorization } => {
+            let builder = builder.http("http://localhost/")?.configure_http(|own| *own = *http).http_options(options);
+            match authorization {
+                Some(authorization) => builder.authorization(observed(*authorization, steps)).connect(),
+                None => builder.connect(),
+            }
         }
         Server::Child(command) => {
             let builder = builder.child(command);
@@ -178,6 +190,19 @@ fn connect(
             builder.connect()
         }
     }
+}
+
+/// A sign-in that sends its steps, and asks nobody.
+fn observed(authorization: Authorization, steps: Sender<String>) -> Authorization {
+    authorization.configure(|config| config.may_ask_user = false).observe(move |event| {
+        let step = match event {
+            Event::Authorized(_) => "with a stored token, or one that needs no person".to_owned(),
+            Event::Step(step) => step.to_string(),
+            Event::Refused(_) | Event::NoToken | Event::Waiting(_) | _ => return,
+        };
+        // After the connection, nobody reads them.
+        let _ = steps.send(step);
+    })
 }
 
 /// Sends requests that change nothing.

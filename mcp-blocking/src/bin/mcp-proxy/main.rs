@@ -7,6 +7,7 @@ mod logging;
 mod private_file;
 mod record;
 mod secrets;
+mod sign_in;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use args::{Args, Command, Server, Settings};
+use args::{Account, Args, Command, LogOptions, Server, Settings};
 use clap::Parser;
 use log::Level;
 use logging::Log;
@@ -35,7 +36,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let log = logging::init(args.log_level.into(), args.log_file.as_deref())
+    let LogOptions { log_level, log_file } = args.log();
+    let log = logging::init((*log_level).into(), log_file.as_deref())
         .unwrap_or_else(|error| Args::exit_with_usage(&format!("{}: {error}", log_option(&args))));
     let outcome = run(&args, &log);
     if let Err(error) = &outcome {
@@ -47,13 +49,13 @@ fn main() -> ExitCode {
 
 /// The option that sets the destination of the log, for an error message.
 fn log_option(args: &Args) -> String {
-    args.log_file.as_ref().map_or_else(|| "the log".to_owned(), |path| format!("--log-file {}", path.display()))
+    args.log().log_file.as_ref().map_or_else(|| "the log".to_owned(), |path| format!("--log-file {}", path.display()))
 }
 
 /// Returns whether the command succeeded.
 fn run(args: &Args, log: &Log) -> io::Result<bool> {
-    if args.command == Some(Command::Demo) {
-        return demo::run(&mut io::stdout().lock()).map(|()| true);
+    if let Some(command) = &args.command {
+        return run_command(command, log);
     }
     let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
     log.leave_out(Arc::clone(&settings.secrets));
@@ -61,6 +63,26 @@ fn run(args: &Args, log: &Log) -> io::Result<bool> {
         return check(args, settings);
     }
     serve(args, settings)
+}
+
+fn run_command(command: &Command, log: &Log) -> io::Result<bool> {
+    let leave_out = |account: &Account| log.leave_out(account.settings_or_exit().secrets);
+    let out = &mut io::stdout();
+    match command {
+        Command::Demo => demo::run(&mut out.lock()).map(|()| true),
+        Command::Login { import, account } => {
+            leave_out(account);
+            if *import { sign_in::import(account, out) } else { sign_in::login(account, out) }
+        }
+        Command::Logout(account) => {
+            leave_out(account);
+            sign_in::logout(account, out)
+        }
+        Command::Whoami(account) => {
+            leave_out(account);
+            sign_in::whoami(account, out)
+        }
+    }
 }
 
 /// Returns whether the server can be used.
@@ -102,7 +124,10 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     let config = config(args, versions, limits);
     let watcher = Watcher { server: server.in_words(), recorder };
     let proxy = match server {
-        Server::Http { http, options } => Proxy::http(http, options, config),
+        Server::Http { http, options, authorization: None } => Proxy::http(*http, options, config),
+        Server::Http { http, options, authorization: Some(authorization) } => {
+            Proxy::http(*http, options, config).map(|proxy| proxy.authorization(*authorization))
+        }
         Server::Child(command) => Proxy::child(command, config),
     };
     let proxy = proxy.map_err(io::Error::other)?;

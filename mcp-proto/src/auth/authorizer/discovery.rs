@@ -224,7 +224,13 @@ impl Authorizer {
     }
 
     fn on_issuer(&mut self, mut flow: Flow, resource: Resource, issuer: IssuerMetadata, now: Instant) {
+        let has_own_url = self.config.client_metadata_url.is_some() && issuer.supports_client_id_metadata();
+        let (name, lists_pkce) = (issuer.issuer().to_owned(), issuer.check_pkce(false).is_ok());
+        let registers = has_own_url || issuer.registration_endpoint().is_some();
         flow.found = Some(Found { resource, issuer });
+        let scope = self.scope(&flow);
+        let step = action::Step::AuthorizationServer { issuer: name, registers, lists_pkce, scope };
+        self.outbox.report(Event::Step(step));
         self.lock_record(flow, Then::Decide, now);
     }
 

@@ -9,6 +9,7 @@ use super::signing::Signing;
 use super::without_query;
 use crate::auth::action::{FetchFailure, FetchKey, Lock, SignInError};
 use crate::auth::config::Config;
+use crate::auth::imported::Imported;
 use crate::auth::metadata::IssuerMetadata;
 use crate::auth::record::Tokens;
 
@@ -16,6 +17,10 @@ use crate::auth::record::Tokens;
 #[derive(Debug)]
 pub(super) struct Flow {
     pub(super) need: Need,
+    /// A person waits for its outcome, and may be asked.
+    pub(super) has_person: bool,
+    /// What is stored once discovery has ended.
+    pub(super) imported: Option<Imported>,
     pub(super) locks: BTreeSet<Lock>,
     pub(super) found: Option<Found>,
     pub(super) is_listening: bool,
@@ -152,6 +157,8 @@ impl Flow {
     pub(super) fn new(need: Need) -> Self {
         Self {
             need,
+            has_person: true,
+            imported: None,
             locks: BTreeSet::new(),
             found: None,
             is_listening: false,

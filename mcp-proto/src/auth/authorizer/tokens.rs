@@ -39,7 +39,16 @@ impl Authorizer {
     pub(super) fn decide(&mut self, mut flow: Flow, now: Instant) {
         self.timers.clear(Timer::Step);
         let unix = self.clock.unix(now);
-        let tokens = self.record.tokens.as_ref().filter(|tokens| flow.is_for(tokens));
+        if let (Some(imported), Some(found)) = (&flow.imported, &flow.found) {
+            let tokens = imported.to_tokens(&found.issuer, found.resource.parameter.as_deref(), unix);
+            if let Some(tokens) = tokens {
+                return self.store_tokens(flow, tokens, now);
+            }
+            let issuer = found.issuer.issuer().to_owned();
+            return self.fail(flow, SignInError::ImportedFromOther { issuer }, now);
+        }
+        let is_replaced = flow.imported.is_some();
+        let tokens = self.record.tokens.as_ref().filter(|tokens| flow.is_for(tokens) && !is_replaced);
         if tokens.is_some_and(|tokens| flow.may_use(tokens, self.record.serial, unix)) {
             return self.use_stored(flow, now);
         }
@@ -69,8 +78,9 @@ impl Authorizer {
 
     /// Begins a sign-in by a person, if this process may, and no other one does.
     fn ask_person(&mut self, mut flow: Flow, now: Instant) {
-        if !self.config.may_ask_user {
-            return self.fail(flow, SignInError::NotInteractive, now);
+        if !self.config.may_ask_user || !flow.has_person {
+            let command = self.config.sign_in_command.clone();
+            return self.fail(flow, SignInError::NotInteractive { command }, now);
         }
         if let Some(error) = self.history.pause(now) {
             return self.fail(flow, error, now);

@@ -310,7 +310,8 @@ impl Http {
             self.authorization.awaited = Some(refusal);
             let bytes = head.headers.get_all(WWW_AUTHENTICATE).iter().map(http::HeaderValue::len).sum();
             let sent_with = exchange.opened_in.credentials;
-            output.pass(Inbound::Challenged(Challenged { status: head.status, challenges, sent_with, bytes }));
+            let (status, is_background) = (head.status, false);
+            output.pass(Inbound::Challenged(Challenged { status, challenges, sent_with, is_background, bytes }));
         }
         self.wait_for_authorization(purpose, now, output);
         true

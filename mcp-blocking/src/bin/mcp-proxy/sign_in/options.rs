@@ -1,0 +1,324 @@
+//! The options that determine with which tokens a server is used.
+
+use clap::ValueEnum;
+use mcp_blocking::sign_in::{Authorization, Store};
+use mcp_proto::auth::{ClientIdentity, Config, Grant, ResourceParameter, Secret};
+
+use super::credential_helper::CredentialHelper;
+use super::{browser, places};
+use crate::args::{environment, shown_url};
+use crate::secrets::Secrets;
+
+/// The heading of these options in the help.
+pub(crate) const HEADING: &str = "Options for signing in";
+
+/// How a server is signed in to.
+#[derive(Debug, Default, PartialEq, Eq, clap::Args)]
+pub(crate) struct SignInOptions {
+    /// The id of a client that was registered at the authorization server beforehand
+    #[arg(long, value_name = "ID", help_heading = HEADING)]
+    client_id: Option<String>,
+
+    /// Takes the secret of the client from this environment variable
+    #[arg(long, value_name = "VAR", requires = "client_id", help_heading = HEADING)]
+    client_secret_env: Option<String>,
+
+    /// The URL of the client's own metadata, which is its id at authorization servers that support this
+    #[arg(long, value_name = "URL", conflicts_with = "client_id", help_heading = HEADING)]
+    client_metadata_url: Option<String>,
+
+    /// Signs in as the client itself, with its id and secret, and without a person
+    #[arg(long, requires = "client_secret_env", help_heading = HEADING)]
+    client_credentials: bool,
+
+    /// A person signs in on another device, with a code that is printed here
+    #[arg(long, conflicts_with = "client_credentials", help_heading = HEADING)]
+    device_code: bool,
+
+    /// The scopes to request, separated by spaces; by default, those that the server names
+    #[arg(long, value_name = "SCOPES", help_heading = HEADING)]
+    scope: Option<String>,
+
+    /// The parameter `resource` of requests to the authorization server; by default, what the server publishes
+    #[arg(long, value_name = "URI|none", help_heading = HEADING)]
+    resource: Option<String>,
+
+    /// Adds a parameter to the URL that is opened in the browser, such as `audience=…` (repeatable)
+    #[arg(long = "authorize-param", value_name = "NAME=VALUE", help_heading = HEADING)]
+    authorize_params: Vec<String>,
+
+    /// The port on this machine to which the browser returns; by default, any that is free
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = HEADING)]
+    callback_port: Option<u16>,
+
+    /// Keeps these tokens apart from those of other accounts at the same server
+    #[arg(long, value_name = "NAME", help_heading = HEADING)]
+    profile: Option<String>,
+
+    /// Stores the tokens with `docker-credential-NAME`, such as `osxkeychain` or `secretservice`, instead of in files
+    #[arg(long, value_name = "NAME", help_heading = HEADING)]
+    credential_helper: Option<String>,
+
+    /// Accepts what the rules of OAuth forbid, for authorization servers that need it (repeatable)
+    #[arg(long, value_enum, value_name = "WHAT", help_heading = HEADING)]
+    tolerate: Vec<Tolerated>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Tolerated {
+    /// Metadata that names another issuer than the server does
+    OtherIssuer,
+    /// An authorization server that does not list its methods of PKCE
+    UnlistedPkce,
+    /// Authorization servers at private addresses, although the server's own address is public
+    PrivateAddresses,
+}
+
+impl SignInOptions {
+    /// How the server with this URL is signed in to.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user, to be shown with the usage.
+    pub(crate) fn authorization(&self, url: &str, secrets: &mut Secrets) -> Result<Authorization, String> {
+        let mut authorization =
+            Authorization::new(url, "mcp-proxy").map_err(|error| format!("{}: {error}", shown_url(url)))?;
+        let command = self.login_command(url);
+        let mut outcome = Ok(());
+        authorization = authorization.configure(|config| {
+            config.may_ask_user = places::may_ask();
+            config.sign_in_command = Some(command.clone());
+            outcome = self.configure(config, secrets);
+        });
+        outcome?;
+        let hint = format!("If the browser is on another machine, run `{command}` in a terminal instead.");
+        Ok(authorization.store(self.store(url)?).open_url(move |url| browser::show(url, &hint)))
+    }
+
+    /// Where the tokens are stored.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user, to be shown with the usage.
+    pub(crate) fn store(&self, url: &str) -> Result<Box<dyn Store>, String> {
+        let files = places::store();
+        let Some(name) = &self.credential_helper else { return Ok(files) };
+        let helper = CredentialHelper::new(name, &shown_url(url), files);
+        helper.map(|helper| Box::new(helper) as Box<dyn Store>).map_err(|error| format!("--credential-helper: {error}"))
+    }
+
+    /// Refuses these options where there is no sign-in.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user: there are some.
+    pub(crate) fn refuse_any(&self) -> Result<(), String> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: there is no sign-in with --no-auth, --bearer-env or a header Authorization",
+            self.arguments().first().map_or("", |argument| argument)
+        ))
+    }
+
+    fn configure(&self, config: &mut Config, secrets: &mut Secrets) -> Result<(), String> {
+        if let Some(id) = &self.client_id {
+            let mut client = ClientIdentity::new(id);
+            if let Some(variable) = &self.client_secret_env {
+                let secret = environment(variable).map_err(|error| format!("--client-secret-env: {error}"))?;
+                secrets.add(format!("the environment variable {variable}"), &secret);
+                client = client.with_secret(Secret::new(secret));
+            }
+            config.registered = Some(client);
+        }
+        if let Some(url) = &self.client_metadata_url {
+            config.client_metadata_url(url).map_err(|error| format!("--client-metadata-url: {error}"))?;
+        }
+        if self.client_credentials {
+            config.grant = Grant::ClientCredentials;
+        }
+        if self.device_code {
+            config.grant = Grant::DeviceCode;
+        }
+        config.scope.clone_from(&self.scope);
+        config.resource = match self.resource.as_deref() {
+            None => ResourceParameter::Published,
+            Some("none") => ResourceParameter::Omitted,
+            Some(uri) => ResourceParameter::Fixed(uri.to_owned()),
+        };
+        for parameter in &self.authorize_params {
+            let (name, value) = parameter
+                .split_once('=')
+                .ok_or_else(|| "--authorize-param: a parameter is written as NAME=VALUE".to_owned())?;
+            config
+                .authorization_parameter(name, value)
+                .map_err(|error| format!("--authorize-param {}: {error}", mcp_proto::escape_text(name, 80)))?;
+        }
+        config.callback_port = self.callback_port;
+        config.profile = self.profile.clone().unwrap_or_default();
+        for tolerated in &self.tolerate {
+            match tolerated {
+                Tolerated::OtherIssuer => config.exceptions.other_issuer = true,
+                Tolerated::UnlistedPkce => config.exceptions.unlisted_pkce = true,
+                Tolerated::PrivateAddresses => config.exceptions.private_addresses = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// The command with which a person signs in with these options.
+    fn login_command(&self, url: &str) -> String {
+        let words = ["mcp-proxy".to_owned(), "login".to_owned()].into_iter().chain(self.arguments());
+        words.chain([shown_url(url)]).map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+    }
+
+    /// These options, as they are written on the command line.
+    fn arguments(&self) -> Vec<String> {
+        let mut arguments = Vec::new();
+        let mut add = |name: &str, value: Option<&str>| {
+            if let Some(value) = value {
+                arguments.push(format!("--{name}"));
+                arguments.extend((!value.is_empty()).then(|| value.to_owned()));
+            }
+        };
+        add("client-id", self.client_id.as_deref());
+        add("client-secret-env", self.client_secret_env.as_deref());
+        add("client-metadata-url", self.client_metadata_url.as_deref());
+        add("client-credentials", self.client_credentials.then_some(""));
+        add("device-code", self.device_code.then_some(""));
+        add("scope", self.scope.as_deref());
+        add("resource", self.resource.as_deref());
+        for parameter in &self.authorize_params {
+            add("authorize-param", Some(parameter));
+        }
+        add("callback-port", self.callback_port.map(|port| port.to_string()).as_deref());
+        add("profile", self.profile.as_deref());
+        add("credential-helper", self.credential_helper.as_deref());
+        for tolerated in &self.tolerate {
+            let value = tolerated.to_possible_value();
+            add("tolerate", value.as_ref().map(clap::builder::PossibleValue::get_name));
+        }
+        arguments
+    }
+}
+
+/// A word of a command line, quoted for shells where that is needed.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:=@%+,".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: SignInOptions,
+    }
+
+    fn options(args: &[&str]) -> SignInOptions {
+        Line::try_parse_from([&["x"], args].concat()).unwrap().options
+    }
+
+    fn config(args: &[&str]) -> Result<Config, String> {
+        let authorization =
+            options(args).authorization("https://mcp.example/mcp?key=secret", &mut Secrets::default())?;
+        Ok(authorization.config().clone())
+    }
+
+    #[test]
+    fn every_option_reaches_the_configuration() {
+        let usual = config(&[]).unwrap();
+        assert!(usual.registered.is_none() && usual.scope.is_none() && usual.callback_port.is_none());
+        assert_eq!((usual.grant, usual.resource.clone()), (Grant::AuthorizationCode, ResourceParameter::Published));
+        let other = config(&[
+            "--client-id",
+            "id",
+            "--client-secret-env",
+            "PATH",
+            "--client-credentials",
+            "--scope",
+            "a b",
+            "--resource",
+            "api://x",
+            "--authorize-param",
+            "audience=a=b",
+            "--callback-port",
+            "4000",
+            "--profile",
+            "work",
+            "--tolerate",
+            "other-issuer",
+            "--tolerate",
+            "unlisted-pkce",
+            "--tolerate",
+            "private-addresses",
+        ])
+        .unwrap();
+        let path = std::env::var("PATH").unwrap();
+        let client = ClientIdentity::new("id").with_secret(Secret::new(path));
+        assert_eq!((other.registered.as_ref(), other.grant), (Some(&client), Grant::ClientCredentials));
+        assert_eq!((other.scope.as_deref(), other.callback_port), (Some("a b"), Some(4000)));
+        assert_eq!(
+            (other.resource.clone(), other.profile.as_str()),
+            (ResourceParameter::Fixed("api://x".to_owned()), "work")
+        );
+        let tolerated = &other.exceptions;
+        assert!(tolerated.other_issuer && tolerated.unlisted_pkce && tolerated.private_addresses);
+        assert_eq!(config(&["--device-code"]).unwrap().grant, Grant::DeviceCode);
+        assert_eq!(config(&["--resource", "none"]).unwrap().resource, ResourceParameter::Omitted);
+        // All that could lead to other tokens leads to another record (OA-M-03).
+        let keys = [
+            &[][..],
+            &["--client-id", "id"],
+            &["--client-metadata-url", "https://me.example/client"],
+            &["--scope", "a"],
+            &["--resource", "none"],
+            &["--authorize-param", "a=b"],
+            &["--profile", "work"],
+        ];
+        let keys: std::collections::BTreeSet<_> = keys.map(|args| config(args).unwrap().store_key()).into();
+        assert_eq!(keys.len(), 7);
+    }
+
+    #[test]
+    fn the_command_to_sign_in_has_the_same_options() {
+        for (args, command) in [
+            (&[][..], "mcp-proxy login https://mcp.example/mcp"),
+            (
+                &["--client-id", "i'd", "--scope", "a b", "--tolerate", "unlisted-pkce"],
+                r"mcp-proxy login --client-id 'i'\''d' --scope 'a b' --tolerate unlisted-pkce https://mcp.example/mcp",
+            ),
+            (
+                &["--client-id", "i", "--client-secret-env", "PATH", "--client-credentials", "--callback-port", "1"],
+                "mcp-proxy login --client-id i --client-secret-env PATH --client-credentials --callback-port 1 https://mcp.example/mcp",
+            ),
+        ] {
+            assert_eq!(config(args).unwrap().sign_in_command.as_deref(), Some(command));
+        }
+    }
+
+    #[test]
+    fn options_that_cannot_be_used_are_named() {
+        for (args, text) in [
+            (&["--client-id", "a", "--client-secret-env", "NO_SUCH_VARIABLE"][..], "--client-secret-env: "),
+            (&["--client-metadata-url", "http://me.example/client"], "--client-metadata-url: "),
+            (&["--authorize-param", "a"], "--authorize-param: a parameter is written as NAME=VALUE"),
+            (&["--authorize-param", "state=a"], "--authorize-param state: "),
+            (&["--credential-helper", "../x"], "--credential-helper: "),
+        ] {
+            let error = config(args).unwrap_err();
+            assert!(error.starts_with(text), "{error}");
+        }
+        assert_eq!(options(&[]).refuse_any(), Ok(()));
+        assert!(options(&["--scope", "a"]).refuse_any().unwrap_err().starts_with("--scope: there is no sign-in"));
+    }
+}

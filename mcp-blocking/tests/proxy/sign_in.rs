@@ -1,0 +1,539 @@
+//! Signing in through the binary: a protected server, an authorization server and a browser, all played by the test.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mcp_testkit::http1::{self, HttpMessage};
+use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
+use mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
+use md5::{Digest, Md5};
+
+use crate::editor::{Proxy, command};
+
+/// What the authorization server knows.
+#[derive(Default)]
+struct Issued {
+    /// The authorization requests for which a code was issued.
+    codes: BTreeMap<String, BTreeMap<String, String>>,
+    access_tokens: Vec<String>,
+    refresh_tokens: Vec<String>,
+    registrations: usize,
+    authorizations: usize,
+    /// The forms that the token endpoint has received.
+    token_requests: Vec<BTreeMap<String, String>>,
+    /// Members of the metadata that replace the usual ones; `null` removes one.
+    metadata: Vec<(&'static str, String)>,
+}
+
+/// A protected server and its authorization server.
+struct Servers {
+    resource: LoopbackServer,
+    authorization: LoopbackServer,
+    issued: Arc<Mutex<Issued>>,
+}
+
+fn form(text: &str) -> BTreeMap<String, String> {
+    let decode = |text: &str| {
+        let mut bytes = Vec::new();
+        let mut rest = text.bytes();
+        while let Some(byte) = rest.next() {
+            bytes.push(match byte {
+                b'+' => b' ',
+                b'%' => {
+                    let digits = [rest.next().unwrap(), rest.next().unwrap()];
+                    u8::from_str_radix(std::str::from_utf8(&digits).unwrap(), 16).unwrap()
+                }
+                other => other,
+            });
+        }
+        String::from_utf8(bytes).unwrap()
+    };
+    text.split('&').filter_map(|pair| pair.split_once('=')).map(|(name, value)| (decode(name), decode(value))).collect()
+}
+
+fn serve_authorization(request: &HttpMessage, connection: &mut Connection, state: &Mutex<Issued>) -> io::Result<()> {
+    let issued = &mut *state.lock().unwrap();
+    let target = request.line.split(' ').nth(1).unwrap_or_default();
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let origin = format!("http://{}", request.header("host"));
+    let body = String::from_utf8_lossy(&request.body).into_owned();
+    match path {
+        "/.well-known/oauth-authorization-server" => {
+            let mut members = BTreeMap::from([
+                ("issuer", format!("\"{origin}\"")),
+                ("authorization_endpoint", format!("\"{origin}/authorize\"")),
+                ("token_endpoint", format!("\"{origin}/token\"")),
+                ("registration_endpoint", format!("\"{origin}/register\"")),
+                ("code_challenge_methods_supported", r#"["S256"]"#.to_owned()),
+            ]);
+            members.extend(issued.metadata.iter().cloned());
+            let members: Vec<_> = members
+                .iter()
+                .filter(|(_, value)| *value != "null")
+                .map(|(name, value)| format!("\"{name}\":{value}"))
+                .collect();
+            connection.json(format!("{{{}}}", members.join(",")))
+        }
+        "/register" => {
+            issued.registrations += 1;
+            connection.json(format!(r#"{{"client_id":"client-{}"}}"#, issued.registrations))
+        }
+        "/authorize" => {
+            let asked = form(query);
+            issued.authorizations += 1;
+            let code = format!("code-{}", issued.authorizations);
+            let location = format!("{}?code={code}&state={}", asked["redirect_uri"], asked["state"]);
+            issued.codes.insert(code, asked);
+            connection.reply("302 Found", &[("location", &location)], "")
+        }
+        "/token" => {
+            let asked = form(&body);
+            let is_known = match asked["grant_type"].as_str() {
+                "authorization_code" => issued.codes.remove(&asked["code"]).is_some(),
+                "refresh_token" => {
+                    let known = issued.refresh_tokens.iter().position(|token| *token == asked["refresh_token"]);
+                    known.map(|position| issued.refresh_tokens.remove(position)).is_some()
+                }
+                "client_credentials" => request.header("authorization") == "Basic aWQ6c2VjcmV0LTQ3MTE=",
+                _ => false,
+            };
+            issued.token_requests.push(asked);
+            if !is_known {
+                return connection.reply("400 Bad Request", &[], r#"{"error":"invalid_grant"}"#);
+            }
+            let number = issued.token_requests.len();
+            let (access, refresh) = (format!("access-{number}"), format!("refresh-{number}"));
+            let answer = format!(
+                r#"{{"access_token":"{access}","token_type":"Bearer","expires_in":3600,"refresh_token":"{refresh}","scope":"read"}}"#
+            );
+            issued.access_tokens.push(access);
+            issued.refresh_tokens.push(refresh);
+            connection.json(answer)
+        }
+        _ => connection.reply("404 Not Found", &[], ""),
+    }
+}
+
+impl Servers {
+    /// A server that demands a token for each request of which `demands` says so.
+    fn with(demands: impl Fn(&HttpMessage) -> bool + Send + Sync + 'static) -> Self {
+        let issued = Arc::new(Mutex::new(Issued { refresh_tokens: vec!["imported".to_owned()], ..Issued::default() }));
+        let own = Arc::clone(&issued);
+        let authorization =
+            LoopbackServer::start(move |request, connection| serve_authorization(request, connection, &own));
+        let (own, named) = (Arc::clone(&issued), format!("http://{}", authorization.authority));
+        let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params)));
+        let resource = LoopbackServer::start(move |request, connection| {
+            let origin = format!("http://{}", request.header("host"));
+            if request.line.starts_with("GET /.well-known/oauth-protected-resource/mcp ") {
+                return connection
+                    .json(format!(r#"{{"resource":"{origin}/mcp","authorization_servers":["{named}"]}}"#));
+            }
+            let token = request.header("authorization").strip_prefix("Bearer ").map(str::to_owned);
+            let is_valid = token.is_some_and(|token| own.lock().unwrap().access_tokens.contains(&token));
+            if demands(request) && !is_valid {
+                let metadata = format!("{origin}/.well-known/oauth-protected-resource/mcp");
+                let challenge = format!(r#"Bearer resource_metadata="{metadata}""#);
+                return connection.reply("401 Unauthorized", &[("www-authenticate", &challenge)], "");
+            }
+            serve(request, connection)
+        });
+        Self { resource, authorization, issued }
+    }
+
+    fn new() -> Self {
+        Self::with(|_| true)
+    }
+
+    fn issued<R>(&self, read: impl FnOnce(&mut Issued) -> R) -> R {
+        read(&mut self.issued.lock().unwrap())
+    }
+}
+
+/// The home directory of a user, and a browser that writes the URLs that it is to open to a file.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sign-in-{name}"));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("bin")).unwrap();
+        let browser = folder.join("bin/xdg-open");
+        let opened = folder.join("opened");
+        fs::write(&browser, format!("#!/bin/sh\nprintf '%s\\n' \"$1\" >>'{}'\n", opened.display())).unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Self(folder)
+    }
+
+    /// A command of the user, who sees a screen.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = command(args);
+        let path = format!("{}:/usr/bin:/bin", self.0.join("bin").display());
+        command.env_remove("MCP_PROXY_NONINTERACTIVE").env_remove("SSH_CONNECTION").env_remove("WSL_DISTRO_NAME");
+        command.env("MCP_PROXY_HOME", self.0.join("home")).env("PATH", path).env("DISPLAY", ":0");
+        command
+    }
+
+    /// The URLs that the browser was to open.
+    fn opened(&self) -> Vec<String> {
+        fs::read_to_string(self.0.join("opened")).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    /// The next URL of which there are `count` afterwards.
+    fn wait_for_browser(&self, count: usize) -> String {
+        let until = Instant::now() + Duration::from_secs(10);
+        loop {
+            if let Some(url) = self.opened().get(count - 1) {
+                return url.clone();
+            }
+            assert!(Instant::now() < until, "no browser was opened");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What is stored, by the suffix of the names of the files.
+    fn stored(&self, suffix: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.0.join("home/tokens")) else { return Vec::new() };
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths
+            .filter(|path| path.to_string_lossy().ends_with(suffix))
+            .map(|path| fs::read_to_string(path).unwrap())
+            .collect()
+    }
+
+    /// Runs a command with this input; returns its exit code and its outputs.
+    fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
+        let output = self.command(args).stdin(Stdio::null()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+}
+
+/// Requests a URL as a browser does.
+fn get(url: &str) -> HttpMessage {
+    let (authority, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(authority).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 4096];
+    loop {
+        if let Some(found) = http1::read(&mut &bytes[..]).filter(|found| found.is_complete) {
+            return found;
+        }
+        let length = stream.read(&mut chunk).unwrap();
+        assert!(length > 0, "the response is not complete");
+        bytes.extend_from_slice(&chunk[..length]);
+    }
+}
+
+/// The person signs in: the URL to which the browser is sent.
+fn agree(url: &str) -> String {
+    get(url).header("location").to_owned()
+}
+
+/// The person signs in, and the browser follows.
+fn sign_in(url: &str) {
+    let page = get(&agree(url));
+    assert_eq!(page.status(), 200, "{page:?}");
+}
+
+fn is_answered(proxy: &Proxy) {
+    assert_eq!(proxy.line(), result("0", &initialize_result("2025-11-25")));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_person_signs_in_once_for_all_proxies_and_credentials_stay_where_they_belong() {
+    let (servers, desk) = (Servers::new(), Desk::new("once"));
+    let url = servers.resource.url();
+    let mut proxy = Proxy::spawn(desk.command(&["-H", "X-Api-Key: key-0815", &url]));
+    proxy.write(&initialize("0", "2025-11-25"));
+    let shown = desk.wait_for_browser(1);
+    assert!(proxy.error().contains(&shown), "it is also printed");
+    sign_in(&shown);
+    is_answered(&proxy);
+    proxy.write(INITIALIZED);
+    proxy.write(&request("1", "tools/call", r#"{"a":1}"#));
+    assert_eq!(proxy.line(), result("1", r#"{"a":1}"#));
+
+    let mut second = Proxy::spawn(desk.command(&["-H", "X-Api-Key: key-0815", &url]));
+    second.initialize();
+    servers.issued(|issued| assert_eq!((issued.registrations, issued.token_requests.len()), (1, 1)));
+    assert_eq!(desk.opened().len(), 1);
+    assert!(servers.authorization.requests().iter().all(|request| request.header("x-api-key").is_empty()));
+    let records = desk.stored(".json");
+    assert!(records.len() == 1 && records[0].contains("access-1"), "{records:?}");
+
+    // Another account at the same server.
+    let mut third = Proxy::spawn(desk.command(&["--profile", "work", &url]));
+    third.write(&initialize("0", "2025-11-25"));
+    sign_in(&desk.wait_for_browser(2));
+    is_answered(&third);
+    assert_eq!(desk.stored(".json").len(), 2);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn oa_g_03_proxies_that_start_together_open_one_browser() {
+    let (servers, desk) = (Servers::new(), Desk::new("together"));
+    let mut proxies: Vec<_> = (0..3).map(|_| Proxy::spawn(desk.command(&[&servers.resource.url()]))).collect();
+    for proxy in &mut proxies {
+        proxy.write(&initialize("0", "2025-11-25"));
+    }
+    let shown = desk.wait_for_browser(1);
+    thread::sleep(Duration::from_millis(300));
+    sign_in(&shown);
+    for proxy in &proxies {
+        is_answered(proxy);
+    }
+    assert_eq!(desk.opened().len(), 1);
+    servers.issued(|issued| assert_eq!((issued.registrations, issued.token_requests.len()), (1, 1)));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn oa_g_05_nobody_is_asked_without_a_request_that_waits_or_where_that_is_forbidden() {
+    let (servers, desk) = (Servers::new(), Desk::new("forbidden"));
+    let mut command = desk.command(&["--scope", "a b", &servers.resource.url()]);
+    command.env("MCP_PROXY_NONINTERACTIVE", "1");
+    let mut proxy = Proxy::spawn(command);
+    let error = proxy.open().unwrap_err();
+    let expected = format!("run `mcp-proxy login --scope 'a b' {}`", servers.resource.url());
+    assert!(error.contains(&expected), "{error}");
+    servers.issued(|issued| assert_eq!((issued.registrations, issued.authorizations), (0, 0)));
+
+    // Only the stream, which the proxy opens by itself, and calls need a token.
+    let servers = Servers::with(|request| {
+        let is_call = PostedMessage::of(request).is_some_and(|asked| asked.method == "tools/call");
+        is_call || request.line.starts_with("GET /mcp")
+    });
+    let mut proxy = Proxy::spawn(desk.command(&[&servers.resource.url()]));
+    proxy.initialize();
+    servers.resource.wait_for("GET /mcp");
+    servers.authorization.wait_for("GET /.well-known/oauth-authorization-server");
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(desk.opened(), [] as [&str; 0]);
+    proxy.write(&request("1", "tools/call", "{}"));
+    sign_in(&desk.wait_for_browser(1));
+    assert_eq!(proxy.line(), result("1", "{}"));
+}
+
+#[test]
+fn oa_t_06_no_sign_in_is_begun_where_credentials_are_configured_or_none_are_wanted() {
+    let (servers, desk) = (Servers::new(), Desk::new("configured"));
+    for args in [&["-H", "authorization : Basic eA=="][..], &["--bearer-env", "PATH"], &["--no-auth"]] {
+        let mut proxy = Proxy::spawn(desk.command(&[args, &[&servers.resource.url()]].concat()));
+        let error = proxy.open().unwrap_err();
+        assert!(error.contains("401 Unauthorized"), "{error}");
+    }
+    assert_eq!((servers.authorization.connections(), desk.opened().len()), (0, 0));
+    assert_eq!(desk.stored("").len(), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn login_signs_in_whoami_shows_it_without_tokens_and_logout_ends_it() {
+    let (servers, desk) = (Servers::new(), Desk::new("login"));
+    let url = servers.resource.url();
+    assert_eq!(desk.run(&["whoami", &url]), (Some(1), "not signed in with these options\n".to_owned(), String::new()));
+    let login = thread::scope(|scope| {
+        let login = scope.spawn(|| desk.run(&["login", &url]));
+        sign_in(&desk.wait_for_browser(1));
+        login.join().unwrap()
+    });
+    let issuer = format!("http://{}", servers.authorization.authority);
+    let shown = format!(
+        "signed in\nissuer:    {issuer}\nclient id: client-1\nresource:  {url}\nscopes:    read\n\
+         expires:   in 59 min; it is renewed without a sign-in\n"
+    );
+    let shown = |found: &str| assert_eq!(found.replace("in 60 min", "in 59 min"), shown);
+    assert_eq!(login.0, Some(0), "{login:?}");
+    shown(&login.1);
+    let (code, found, _) = desk.run(&["whoami", &url]);
+    assert_eq!(code, Some(0));
+    shown(&found);
+    assert_eq!(desk.run(&["whoami", "--profile", "work", &url]).0, Some(1));
+    // The tokens are those of proxies.
+    Proxy::spawn(desk.command(&[&url])).initialize();
+    // A person who has signed in is not asked again.
+    assert_eq!(desk.run(&["login", &url]).0, Some(0));
+    assert_eq!(desk.opened().len(), 1);
+    for text in ["signed out: the tokens were removed; ", "not signed in with these options\n"] {
+        let (code, found, error) = desk.run(&["logout", &url]);
+        assert!(code == Some(0) && found.starts_with(text) && error.is_empty(), "{found} {error}");
+        assert_eq!(desk.stored(".json").len(), 0);
+    }
+    assert_eq!(desk.run(&["whoami", &url]).0, Some(1));
+}
+
+#[test]
+fn oa_b_04_the_url_of_a_browser_on_another_machine_is_pasted() {
+    let (servers, desk) = (Servers::new(), Desk::new("pasted"));
+    let mut command = desk.command(&["login", &servers.resource.url()]);
+    command.env_remove("DISPLAY").env_remove("WAYLAND_DISPLAY").env("SSH_CONNECTION", "1");
+    let mut proxy = Proxy::spawn(command);
+    let line = proxy.error();
+    let (_, shown) = line.split_once("open this URL in a browser to sign in: ").unwrap();
+    assert!(proxy.error().contains("paste the URL"));
+    let redirected = agree(shown);
+    proxy.write("nonsense");
+    assert!(proxy.error().contains("not the URL"));
+    proxy.write(&format!("  {redirected}  "));
+    assert_eq!(proxy.line(), "signed in");
+    assert!(proxy.wait().0.success());
+    assert_eq!(desk.opened().len(), 0);
+}
+
+#[test]
+fn login_fails_with_the_reason() {
+    let (servers, desk) = (Servers::new(), Desk::new("fails"));
+    servers.issued(|issued| issued.metadata.push(("registration_endpoint", "null".to_owned())));
+    let (code, found, _) = desk.run(&["login", &servers.resource.url()]);
+    assert!(code == Some(1) && found.contains("registers no clients by itself"), "{found}");
+    let open = Servers::with(|_| false);
+    let (code, found, _) = desk.run(&["login", "--client-id", "x", "--client-secret-env", "NO", &open.resource.url()]);
+    assert!(code == Some(2) && found.is_empty());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn check_names_each_step_and_what_is_needed_and_asks_nobody() {
+    let (servers, desk) = (Servers::new(), Desk::new("check"));
+    let (url, named) = (servers.resource.url(), format!("http://{}", servers.authorization.authority));
+    let metadata = format!("http://{}/.well-known/oauth-protected-resource/mcp", servers.resource.authority);
+    let shown = |found: &str, registration: &str, pkce: &str| {
+        let mut rest = found;
+        for line in [
+            format!("sign-in:      metadata of the resource at {metadata}: found\n"),
+            format!(
+                "sign-in:      metadata of the authorization server at {named}/.well-known/oauth-authorization-server: found\n"
+            ),
+            format!("sign-in:      tokens are issued by {named}; {registration}; {pkce}; no scopes are named\n"),
+            "failed: the server at ".to_owned(),
+            format!("run `mcp-proxy login {url}`\n"),
+        ] {
+            let at = rest.find(&line).unwrap_or_else(|| panic!("{found} lacks {line}"));
+            rest = &rest[at + line.len()..];
+        }
+    };
+    let (code, found, _) = desk.run(&["--check", &url]);
+    assert_eq!(code, Some(1));
+    shown(&found, "clients are registered by themselves", "it supports PKCE with S256");
+    servers.issued(|issued| {
+        issued.metadata.push(("registration_endpoint", "null".to_owned()));
+        issued.metadata.push(("code_challenge_methods_supported", "null".to_owned()));
+    });
+    shown(&desk.run(&["--check", &url]).1, "a client id is needed", "it does not list PKCE with S256");
+    assert_eq!(desk.opened().len(), 0);
+    servers.issued(|issued| issued.metadata.clear());
+    thread::scope(|scope| {
+        let login = scope.spawn(|| desk.run(&["login", &url]));
+        sign_in(&desk.wait_for_browser(1));
+        assert_eq!(login.join().unwrap().0, Some(0));
+    });
+    let (code, found, _) = desk.run(&["--check", &url]);
+    assert!(found.contains("sign-in:      with a stored token") && found.contains("tools/list:   "), "{found}");
+    assert_eq!(code, Some(1), "the server has no list of tools");
+}
+
+#[test]
+fn a_server_that_demands_nothing_needs_no_login() {
+    let desk = Desk::new("open");
+    let server = mcp_testkit::loopback_server::echo_server();
+    let (code, found, _) = desk.run(&["login", &server.url()]);
+    assert_eq!((code, found.as_str()), (Some(0), "the server demands no sign-in\n"));
+}
+
+#[test]
+fn oa_x_01_a_program_signs_in_as_itself_and_its_secret_is_shown_nowhere() {
+    let (servers, desk) = (Servers::new(), Desk::new("itself"));
+    let options =
+        ["--client-id", "id", "--client-secret-env", "SECRET", "--client-credentials", "--log-level", "trace"];
+    let mut command = desk.command(&[&options[..], &[&servers.resource.url()]].concat());
+    command.env("SECRET", "secret-4711").env("MCP_PROXY_NONINTERACTIVE", "1");
+    let mut proxy = Proxy::spawn(command);
+    proxy.initialize();
+    proxy.end_input();
+    proxy.wait();
+    for line in proxy.errors() {
+        assert!(!line.contains("secret-4711") && !line.contains("access-1") && !line.contains("refresh-"), "{line}");
+    }
+    assert_eq!(desk.opened().len(), 0);
+}
+
+#[test]
+fn tokens_of_mcp_remote_are_imported_once_and_renewed_by_the_proxy() {
+    let (servers, desk) = (Servers::new(), Desk::new("import"));
+    let url = servers.resource.url();
+    let folder = desk.0.join("remote/mcp-remote-v1");
+    fs::create_dir_all(&folder).unwrap();
+    let hash = Md5::digest(&url).iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"));
+    let run = |args: &[&str]| {
+        let output = desk.command(args).env("MCP_REMOTE_CONFIG_DIR", desk.0.join("remote")).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, _, error) = run(&["login", "--import", &url]);
+    assert!(code == Some(1) && error.contains("_tokens.json"), "{error}");
+    let tokens =
+        r#"{"access_token":"expired","token_type":"Bearer","refresh_token":"imported","expires_at":1500000000000}"#;
+    fs::write(folder.join(format!("{hash}_tokens.json")), tokens).unwrap();
+    fs::write(folder.join(format!("{hash}_client_info.json")), r#"{"client_id":"theirs","redirect_uris":[]}"#).unwrap();
+    let (code, found, _) = run(&["login", "--import", &url]);
+    assert!(
+        code == Some(0) && found.contains("client id: theirs\n") && found.contains("expires:   now; it is renewed"),
+        "{found}"
+    );
+    Proxy::spawn(desk.command(&[&url])).initialize();
+    servers.issued(|issued| {
+        assert_eq!((issued.registrations, issued.authorizations, issued.token_requests.len()), (0, 0, 1));
+        assert_eq!(issued.token_requests[0]["client_id"], "theirs");
+    });
+    assert_eq!(fs::read_to_string(folder.join(format!("{hash}_tokens.json"))).unwrap(), tokens);
+    assert_eq!(desk.opened().len(), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn tokens_are_kept_by_a_credential_helper_and_no_file_contains_them() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let (servers, desk) = (Servers::new(), Desk::new("helper"));
+    let (helper, kept) = (desk.0.join("bin/docker-credential-drawer"), desk.0.join("drawer"));
+    let script = format!(
+        "#!/bin/sh\ncase $1 in\n\
+         store) cat >'{kept}' ;;\n\
+         get) cat >>'{kept}.asked'; cat '{kept}' 2>/dev/null || {{ echo credentials not found in native keychain; exit 1; }} ;;\n\
+         erase) rm '{kept}' ;;\nesac\n",
+        kept = kept.display()
+    );
+    fs::write(&helper, script).unwrap();
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    let url = servers.resource.url();
+    let account = ["--credential-helper", "drawer", url.as_str()];
+    let mut proxy = Proxy::spawn(desk.command(&account));
+    proxy.write(&initialize("0", "2025-11-25"));
+    sign_in(&desk.wait_for_browser(1));
+    is_answered(&proxy);
+    let credential = fs::read_to_string(&kept).unwrap();
+    assert!(
+        credential.starts_with(r#"{"ServerURL":"mcp-proxy:"#) && credential.contains(&format!(r#""Username":"{url}""#))
+    );
+    assert!(credential.contains("access-1") && desk.stored("").iter().all(String::is_empty), "{credential}");
+    Proxy::spawn(desk.command(&account)).initialize();
+    assert_eq!(desk.opened().len(), 1);
+    let (code, found, _) = desk.run(&[&["whoami"], &account[..]].concat());
+    assert!(code == Some(0) && found.contains("client id: client-1"), "{found}");
+    assert_eq!(desk.run(&[&["logout"], &account[..]].concat()).0, Some(0));
+    assert!(!kept.exists());
+}
