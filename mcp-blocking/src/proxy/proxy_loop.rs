@@ -20,7 +20,8 @@ use std::time::Duration;
 use mcp_proto::auth::{self, Cause};
 use mcp_proto::client::{Challenged, ClientTransport, CloseReason, Credentials};
 use mcp_proto::driver::{
-    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read, poll_observed,
+    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read,
+    poll_observed,
 };
 use mcp_proto::relay::{Action, Relay};
 use mcp_proto::{Instant, StdioAction};
@@ -37,10 +38,6 @@ use crate::stdio::{Happened, Output, Writer, spawn_reader};
 /// How often timeouts are checked while there is input, so that not every new deadline has to wake the thread that
 /// handles timeouts.
 const TICK: Duration = Duration::from_millis(20);
-
-/// How long the client's first message waits for a stored token. A message that is sent without it meets a challenge, and
-/// waits for the sign-in then.
-const STORED_TOKEN_TIME: Duration = Duration::from_secs(5);
 
 /// How a relay is authorized.
 pub(super) struct Authorizing<T: ClientTransport> {
@@ -442,7 +439,7 @@ impl<T: ClientTransport> Authorizing<T> {
         };
         let sign_in = self.authorization.start(self.options, report)?;
         sign_in.begin(Cause::Start);
-        let holds_client_until = Some(clock::now() + STORED_TOKEN_TIME);
+        let holds_client_until = Some(clock::now() + STORED_TOKEN_TIMEOUT);
         Ok(Authorized { sign_in, server: self.server, authorize: self.authorize, holds_client_until })
     }
 }
