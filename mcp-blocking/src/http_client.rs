@@ -32,12 +32,14 @@ use bytes::Bytes;
 use http::Request;
 use http::response::Parts;
 use mcp_proto::Instant;
+use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction};
 use mcp_proto::machine::HandleResponses;
 
 use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
+use crate::sign_in::proof_header;
 use address_cache::AddressCache;
 use chunk::Chunk;
 use worker::{Job, Worker};
@@ -75,8 +77,16 @@ pub(crate) struct Pool<I> {
     idle: Vec<Worker>,
     busy: BTreeMap<ExchangeKey, Busy>,
     /// Requests that wait for a free worker.
-    waiting: VecDeque<(ExchangeKey, Request<Bytes>)>,
+    waiting: VecDeque<Opening>,
     workers: usize,
+}
+
+/// An exchange that is to be opened.
+#[derive(Debug)]
+struct Opening {
+    exchange: ExchangeKey,
+    request: Request<Bytes>,
+    proof: Option<ProofClaims>,
 }
 
 #[derive(Debug)]
@@ -109,16 +119,26 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
         }
     }
 
-    fn open(&mut self, exchange: ExchangeKey, request: Request<Bytes>) {
+    fn open(&mut self, opening: Opening) {
         let worker = match self.idle.pop() {
             Some(worker) => Some(worker),
             None if self.workers < self.max_workers => self.spawn(),
             None => None,
         };
         let Some(worker) = worker else {
-            self.waiting.push_back((exchange, request));
+            self.waiting.push_back(opening);
             return;
         };
+        let Opening { exchange, mut request, proof } = opening;
+        // A proof is valid for a short time: it is signed when the request is sent (OA-X-06).
+        match proof.as_ref().map(proof_header) {
+            Some(Some(proof)) => {
+                request.headers_mut().insert("dpop", proof);
+            }
+            // The server refuses the request.
+            Some(None) => log::error!("the key to which the access token is bound cannot sign"),
+            None => {}
+        }
         // A request without a body is never reported as sent.
         let is_sent_reported = request.body().is_empty();
         let sent = Arc::new(AtomicBool::new(false));
@@ -129,7 +149,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
 
     /// Closes the connection of an exchange, at whatever point its worker is blocked.
     fn abort(&mut self, exchange: ExchangeKey) {
-        self.waiting.retain(|(waiting, _)| *waiting != exchange);
+        self.waiting.retain(|waiting| waiting.exchange != exchange);
         if let Some(busy) = self.busy.get_mut(&exchange) {
             busy.is_aborted = true;
             // The flag comes first: a worker that has not begun sees it, or still uses the agent that is closed next.
@@ -161,7 +181,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
 
     fn act(&mut self, action: HttpAction) {
         match action {
-            HttpAction::Open { exchange, request, .. } => self.open(exchange, request),
+            HttpAction::Open { exchange, request, proof } => self.open(Opening { exchange, request, proof }),
             HttpAction::Abort { exchange } => self.abort(exchange),
             _ => {}
         }
@@ -203,8 +223,8 @@ impl<M: HandleResponses, I: From<(ExchangeKey, Received)> + Send + 'static> Feed
             if let Some(busy) = self.busy.remove(&exchange) {
                 self.idle.push(busy.worker);
             }
-            if let Some((exchange, request)) = self.waiting.pop_front() {
-                self.open(exchange, request);
+            if let Some(waiting) = self.waiting.pop_front() {
+                self.open(waiting);
             }
         }
         if is_aborted {

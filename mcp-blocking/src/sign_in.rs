@@ -1,6 +1,7 @@
 //! Signing in: the thread that drives the machine of `mcp_proto::auth`.
 
 mod listener;
+mod signing;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
@@ -8,11 +9,15 @@ use std::time::Duration;
 use std::{fmt, io, thread};
 
 use mcp_proto::Output;
-use mcp_proto::auth::{Action, Authorizer, Cause, Config, Event, Lock, Seed};
+use mcp_proto::auth::{Action, Authorizer, Cause, Config, Event, KeyUse, Lock, Seed};
 
 use self::listener::Listener;
 use crate::clock::{now, unix_time};
 use crate::http_client::{HttpOptions, fetch};
+
+pub(crate) use signing::proof_header;
+
+pub use signing::PrivateKey;
 
 pub use mcp_token_store::{FileStore, MemoryStore, Store};
 
@@ -28,6 +33,12 @@ type OpenUrl = Box<dyn FnMut(&str) + Send>;
 /// Receives what a sign-in reports.
 type Observe = Box<dyn FnMut(&Event) + Send>;
 
+/// Gets a token that another program issues.
+type ObtainToken = Box<dyn FnMut() -> io::Result<String> + Send>;
+
+/// Signs messages with the key of the client.
+type Sign = Box<dyn FnMut(&[u8]) -> io::Result<Vec<u8>> + Send>;
+
 /// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
 pub struct Authorization {
     config: Config,
@@ -36,6 +47,8 @@ pub struct Authorization {
     observe: Observe,
     inbox: Arc<SyncSender<Input>>,
     inputs: Receiver<Input>,
+    obtain_token: Option<ObtainToken>,
+    sign: Option<Sign>,
 }
 
 impl Authorization {
@@ -49,8 +62,16 @@ impl Authorization {
         let config = Config::new(server, client_name)?;
         let open_url = |url: &str| log::warn!("open this URL in a browser to sign in: {url}");
         let (inbox, inputs) = sync_channel(INBOX);
-        let (store, open_url) = (Box::new(MemoryStore::new()), Box::new(open_url));
-        Ok(Self { config, store, open_url, observe: Box::new(|_| {}), inbox: Arc::new(inbox), inputs })
+        Ok(Self {
+            config,
+            store: Box::new(MemoryStore::new()),
+            open_url: Box::new(open_url),
+            observe: Box::new(|_| {}),
+            obtain_token: None,
+            sign: None,
+            inbox: Arc::new(inbox),
+            inputs,
+        })
     }
 
     /// Sets where tokens are kept.
@@ -72,6 +93,29 @@ impl Authorization {
     #[must_use]
     pub fn observe(mut self, observe: impl FnMut(&Event) + Send + 'static) -> Self {
         self.observe = Box::new(observe);
+        self
+    }
+
+    /// Sets where tokens come from that another program issues: the platform's assertion, an ID token or an access token,
+    /// as [`Grant`](mcp_proto::auth::Grant) demands. The function is called on the thread of the sign-in, for each new
+    /// token, and must return within [`Config::request_timeout`].
+    #[must_use]
+    pub fn obtain_token(mut self, obtain: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
+        self.obtain_token = Some(Box::new(obtain));
+        self
+    }
+
+    /// Sets the key with which the client authenticates, if its identity says so
+    /// ([`ClientIdentity::with_key`](mcp_proto::auth::ClientIdentity::with_key)).
+    #[must_use]
+    pub fn private_key(self, key: PrivateKey) -> Self {
+        self.sign_with(move |message| key.sign(message))
+    }
+
+    /// Like [`Authorization::private_key`], for a key that is kept elsewhere. The signature has the form of RFC 7518.
+    #[must_use]
+    pub fn sign_with(mut self, sign: impl FnMut(&[u8]) -> io::Result<Vec<u8>> + Send + 'static) -> Self {
+        self.sign = Some(Box::new(sign));
         self
     }
 
@@ -102,7 +146,7 @@ impl Authorization {
     ///
     /// The thread could not be started.
     pub fn start(self, options: HttpOptions, report: impl FnMut(Event) + Send + 'static) -> io::Result<SignIn> {
-        let Self { config, store, open_url, observe, inbox, inputs } = self;
+        let Self { config, store, open_url, observe, obtain_token, sign, inbox, inputs } = self;
         let driver = Driver {
             key: config.store_key(),
             authorizer: Authorizer::new(config),
@@ -110,6 +154,8 @@ impl Authorization {
             store,
             open_url,
             observe,
+            obtain_token,
+            sign,
             report: Box::new(report),
             listener: None,
             awaited: None,
@@ -190,6 +236,8 @@ struct Driver {
     store: Box<dyn Store>,
     open_url: OpenUrl,
     observe: Observe,
+    obtain_token: Option<ObtainToken>,
+    sign: Option<Sign>,
     report: Box<dyn FnMut(Event) + Send>,
     listener: Option<Listener>,
     /// The lock that another process has.
@@ -281,9 +329,25 @@ impl Driver {
             }
             Action::Unlisten => self.listener = None,
             Action::OpenBrowser { url } => (self.open_url)(&url),
-            other @ (Action::ObtainToken | Action::CreateKey | Action::Sign { .. } | _) => {
-                log::error!("this version cannot carry out {other:?}")
+            Action::ObtainToken => {
+                let token = self.obtain_token.as_mut().map(|obtain| obtain());
+                let token = token.and_then(|token| {
+                    token.inspect_err(|error| log::warn!("the program that issues the token failed: {error}")).ok()
+                });
+                self.authorizer.handle_obtained(token.as_deref(), now());
             }
+            Action::CreateKey => self.authorizer.handle_key(signing::create_proof_key(), now()),
+            Action::Sign { sign, key, message } => {
+                let signature = match key {
+                    KeyUse::Proof(key) => signing::sign_with_proof_key(&key, &message),
+                    KeyUse::Client(_) => self.sign.as_mut().and_then(|sign| {
+                        sign(&message).inspect_err(|error| log::warn!("the key of the client failed: {error}")).ok()
+                    }),
+                    _ => None,
+                };
+                self.authorizer.handle_signed(sign, signature.as_deref(), now());
+            }
+            other => log::error!("this version cannot carry out {other:?}"),
         }
     }
 

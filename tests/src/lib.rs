@@ -12,6 +12,7 @@
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
 //! | [`protected`] | servers that demand tokens |
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
+//! | [`keys`] | private keys |
 //! | [`tools`] | the tools of the servers in tests of proxies |
 //! | [`urls`] | URLs of servers in the spellings that users write |
 //! | [`examples`] | runs the examples of the drivers |
@@ -26,6 +27,7 @@ pub mod catalogue;
 pub mod defects;
 pub mod error_texts;
 pub mod examples;
+pub mod keys;
 pub mod late_answers;
 pub mod modern_answers;
 pub mod on_the_wire;

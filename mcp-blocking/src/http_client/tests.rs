@@ -209,7 +209,7 @@ fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
     assert_eq!(harness.counts(), (0, 2, 2));
     harness.abort(third);
     assert_eq!(harness.counts(), (0, 2, 1));
-    assert_eq!(harness.pool.waiting[0].0, last);
+    assert_eq!(harness.pool.waiting[0].exchange, last);
     harness.server.wait_for("POST /hang");
     harness.abort(first);
     // Its worker takes the waiting request.

@@ -473,6 +473,29 @@ fn oa_x_01_a_program_signs_in_as_itself_and_its_secret_is_shown_nowhere() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_command_that_prints_tokens_is_run_again_when_the_server_refuses_one() {
+    let (servers, desk) = (Servers::new(), Desk::new("command"));
+    let (count, valid) = (desk.0.join("count"), desk.0.join("valid"));
+    fs::write(&valid, "first-4711").unwrap();
+    servers.issued(|issued| issued.access_tokens.push("first-4711".to_owned()));
+    let script = format!("echo run >>'{}'; cat '{}'", count.display(), valid.display());
+    let runs = || fs::read_to_string(&count).unwrap().lines().count();
+    let mut proxy =
+        Proxy::spawn(desk.command(&["--token-command", &script, "--log-level", "debug", &servers.resource.url()]));
+    proxy.initialize();
+    assert_eq!((runs(), servers.authorization.connections()), (1, 0));
+    fs::write(&valid, "second-4711").unwrap();
+    servers.issued(|issued| issued.access_tokens = vec!["second-4711".to_owned()]);
+    proxy.write(&request("1", "tools/call", "{}"));
+    assert_eq!(proxy.line(), result("1", "{}"));
+    assert_eq!((runs(), desk.stored("").len()), (2, 0));
+    proxy.end_input();
+    proxy.wait();
+    assert!(proxy.errors().iter().all(|line| !line.contains("-4711")));
+}
+
+#[test]
 fn tokens_of_mcp_remote_are_imported_once_and_renewed_by_the_proxy() {
     let (servers, desk) = (Servers::new(), Desk::new("import"));
     let url = servers.resource.url();

@@ -5,6 +5,7 @@
 //! | `options` | the options that determine with which tokens a server is used |
 //! | `places` | where tokens are stored, and whether a person may be asked |
 //! | `credential_helper` | tokens in the keychain of the system |
+//! | `token_source` | tokens that other programs issue |
 //! | `browser` | shows a URL to a person |
 //! | `mcp_remote` | the tokens that `mcp-remote` has stored |
 
@@ -13,6 +14,7 @@ mod credential_helper;
 mod mcp_remote;
 mod options;
 mod places;
+mod token_source;
 
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::channel;
@@ -91,7 +93,7 @@ pub(crate) fn logout(account: &Account, out: &mut impl Write) -> io::Result<bool
     let outcome = obtain(authorization, options, Cause::SignOut)?;
     match outcome {
         Ok(Outcome::SignedOut { is_revoked: true }) => {
-            writeln!(out, "signed out: the tokens were revoked and removed")?
+            writeln!(out, "signed out: the tokens were revoked and removed")?;
         }
         Ok(_) => writeln!(
             out,
