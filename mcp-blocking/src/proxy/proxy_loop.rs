@@ -398,8 +398,13 @@ where
             }
             auth::Event::NoToken => None,
             // The function of the authorization shows a URL; nothing else shows a code.
-            auth::Event::Waiting(waiting @ auth::Waiting::Device { .. }) => {
+            auth::Event::Waiting(ref waiting @ auth::Waiting::Device { ref url, .. }) => {
+                self.relay.set_sign_in_url(Some(url));
                 return log::warn!("signing in to {server}: {waiting}");
+            }
+            auth::Event::Waiting(auth::Waiting::Browser { url }) => {
+                self.relay.set_sign_in_url(Some(&url));
+                return log::info!("signing in to {server}: a person is asked");
             }
             auth::Event::Waiting(waiting) => return log::info!("signing in to {server}: {waiting}"),
             auth::Event::Step(step) => return log::debug!("signing in to {server}: {step}"),
@@ -407,6 +412,7 @@ where
         };
         authorized.holds_client_until = None;
         if let Some(outcome) = outcome {
+            self.relay.set_sign_in_url(None);
             (authorized.authorize)(&mut self.relay, outcome, now);
         }
     }

@@ -77,10 +77,11 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     fn on_notification(&mut self, method: Method, params: Option<Json>, now: Instant) {
-        match self.path {
+        match &mut self.path {
             // The relay itself is the server for a legacy client's notifications (BR-L-03); a modern client sends none
             // to forward.
             Path::LegacyClient(_) | Path::ModernClient(_) => {}
+            Path::Opening(Opening::Answered(early)) if method == Method::INITIALIZED => early.on_initialized(params),
             Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass_to_server(method, params, now),
         }
     }
@@ -156,6 +157,7 @@ impl<T: ClientTransport> Relay<T> {
             },
             E::Challenged(mut challenged) => {
                 challenged.is_background = self.requests_in_flight() == 0;
+                self.await_sign_in(now);
                 self.sides.out.report(Event::Challenged(challenged));
             }
             E::RequestWaits { limit } => self.sides.out.report(Event::RequestWaits { limit }),
