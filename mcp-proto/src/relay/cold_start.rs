@@ -9,6 +9,7 @@ use super::opening::Opening;
 use super::{Config, Event, Path, Relay, convert};
 use mcp_proto::Instant;
 use mcp_proto::Json;
+use mcp_proto::Notification;
 use mcp_proto::client::ClientTransport;
 use mcp_proto::spec::meta::SERVER_INFO;
 use mcp_proto::spec::{List, Method, ProtocolVersion};
@@ -93,8 +94,8 @@ pub(super) struct ColdStart {
 pub(super) struct EarlyAnswer {
     /// The capabilities that the client was given.
     capabilities: Json,
-    /// The parameters of `notifications/initialized`, once the client has sent it.
-    initialized: Option<Option<Json>>,
+    /// `notifications/initialized`, once the client has sent it.
+    initialized: Option<Notification>,
 }
 
 impl ColdStart {
@@ -125,7 +126,7 @@ impl ColdStart {
 impl EarlyAnswer {
     /// The client has sent `notifications/initialized`.
     pub(super) fn on_initialized(&mut self, params: Option<Json>) {
-        self.initialized = Some(params);
+        self.initialized = Some(Notification { method: Method::INITIALIZED, params });
     }
 }
 
@@ -153,7 +154,11 @@ impl<T: ClientTransport> Relay<T> {
                 self.sides.respond(ticket, Ok(answer), now);
                 self.sides.out.report(Event::AnsweredEarly);
             }
-            other => *opening = other,
+            other @ (Opening::Awaited
+            | Opening::Answered(_)
+            | Opening::Failed { .. }
+            | Opening::Prepared { .. }
+            | Opening::Discovering { .. }) => *opening = other,
         }
     }
 
@@ -173,8 +178,8 @@ impl<T: ClientTransport> Relay<T> {
             if let Path::LegacyClient(state) = &mut self.path {
                 state.listen_anew(&mut self.sides, now);
             }
-        } else if let Some(params) = initialized {
-            self.sides.pass_to_server(Method::INITIALIZED, params, now);
+        } else if let Some(Notification { method, params }) = initialized {
+            self.sides.pass_to_server(method, params, now);
         }
         // A client that is not initialized asks for the lists later.
         if told == capabilities || !is_initialized {
