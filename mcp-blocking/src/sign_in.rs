@@ -30,25 +30,25 @@ const INBOX: usize = 64;
 /// Shows a URL to a person, in a browser or elsewhere.
 type OpenUrl = Box<dyn FnMut(&str) + Send>;
 
-/// Receives what a sign-in reports.
-type Observe = Box<dyn FnMut(&Event) + Send>;
-
 /// Gets a token that another program issues.
 type ObtainToken = Box<dyn FnMut() -> io::Result<String> + Send>;
 
 /// Signs messages with the key of the client.
 type Sign = Box<dyn FnMut(&[u8]) -> io::Result<Vec<u8>> + Send>;
 
+/// Receives what a sign-in reports.
+type Observe = Box<dyn FnMut(&Event) + Send>;
+
 /// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
 pub struct Authorization {
     config: Config,
     store: Box<dyn Store>,
     open_url: OpenUrl,
+    obtain_token: Option<ObtainToken>,
+    sign: Option<Sign>,
     observe: Observe,
     inbox: Arc<SyncSender<Input>>,
     inputs: Receiver<Input>,
-    obtain_token: Option<ObtainToken>,
-    sign: Option<Sign>,
 }
 
 impl Authorization {
@@ -66,9 +66,9 @@ impl Authorization {
             config,
             store: Box::new(MemoryStore::new()),
             open_url: Box::new(open_url),
-            observe: Box::new(|_| {}),
             obtain_token: None,
             sign: None,
+            observe: Box::new(|_| {}),
             inbox: Arc::new(inbox),
             inputs,
         })
@@ -86,13 +86,6 @@ impl Authorization {
     #[must_use]
     pub fn open_url(mut self, open_url: impl FnMut(&str) + Send + 'static) -> Self {
         self.open_url = Box::new(open_url);
-        self
-    }
-
-    /// Sets a function that receives each event of the sign-in before the client does, on the thread that drives it.
-    #[must_use]
-    pub fn observe(mut self, observe: impl FnMut(&Event) + Send + 'static) -> Self {
-        self.observe = Box::new(observe);
         self
     }
 
@@ -116,6 +109,13 @@ impl Authorization {
     #[must_use]
     pub fn sign_with(mut self, sign: impl FnMut(&[u8]) -> io::Result<Vec<u8>> + Send + 'static) -> Self {
         self.sign = Some(Box::new(sign));
+        self
+    }
+
+    /// Sets a function that receives each event of the sign-in before the client does, on the thread that drives it.
+    #[must_use]
+    pub fn observe(mut self, observe: impl FnMut(&Event) + Send + 'static) -> Self {
+        self.observe = Box::new(observe);
         self
     }
 
@@ -146,16 +146,16 @@ impl Authorization {
     ///
     /// The thread could not be started.
     pub fn start(self, options: HttpOptions, report: impl FnMut(Event) + Send + 'static) -> io::Result<SignIn> {
-        let Self { config, store, open_url, observe, obtain_token, sign, inbox, inputs } = self;
+        let Self { config, store, open_url, obtain_token, sign, observe, inbox, inputs } = self;
         let driver = Driver {
             key: config.store_key(),
             authorizer: Authorizer::new(config),
             options,
             store,
             open_url,
-            observe,
             obtain_token,
             sign,
+            observe,
             report: Box::new(report),
             listener: None,
             awaited: None,
@@ -235,9 +235,9 @@ struct Driver {
     options: HttpOptions,
     store: Box<dyn Store>,
     open_url: OpenUrl,
-    observe: Observe,
     obtain_token: Option<ObtainToken>,
     sign: Option<Sign>,
+    observe: Observe,
     report: Box<dyn FnMut(Event) + Send>,
     listener: Option<Listener>,
     /// The lock that another process has.

@@ -72,6 +72,8 @@ pub(super) struct Driver<T: ClientTransport, L, A> {
     server: Arc<str>,
     /// Returns the machine's HTTP transport; `None` on a byte stream.
     http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
+    /// Whether the first connection was begun.
+    is_begun: bool,
     connected: Option<oneshot::Sender<Result<Connected, NotConnected>>>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
@@ -114,6 +116,7 @@ where
             handler,
             server,
             http_transport,
+            is_begun: false,
             connected: Some(connected),
             refused: None,
             callers: BTreeMap::new(),
@@ -168,9 +171,12 @@ where
         self.end(noticing).await;
     }
 
+    /// Begins the first connection, unless it was begun before.
     fn connect(&mut self) {
-        // It has no effect if a connection was begun before.
-        let _ = self.machine.connect(now());
+        if !std::mem::replace(&mut self.is_begun, true) {
+            let connecting = self.machine.connect(now());
+            debug_assert!(connecting.is_ok(), "nothing was connected before");
+        }
     }
 
     async fn end(mut self, mut noticing: JoinHandle<()>) {

@@ -3,12 +3,14 @@
 use std::error::Error;
 use std::thread;
 
-use mcp_blocking::sign_in::{Authorization, PrivateKey};
-use mcp_blocking::{Builder, HttpServer};
 use mcp_proto::Json;
-use mcp_proto::auth::{ClientIdentity, Config, Grant, IdentityProvider};
+use mcp_proto::auth::{ClientIdentity, ClientKey, Config, Grant, IdentityProvider};
+use mcp_proto::driver;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+/// The name that people see when they sign in.
+const NAME: &str = "authorized-client";
 
 /// What the suite passes for a scenario; each has only some of it.
 #[derive(Debug, Default, Deserialize)]
@@ -38,14 +40,14 @@ impl Context {
     }
 
     /// Configures what a person would configure who knows the servers of the scenario.
-    fn configure(&self, scenario: &str, key: Option<&PrivateKey>, config: &mut Config) -> Result<(), Box<dyn Error>> {
+    fn configure(&self, scenario: &str, key: Option<ClientKey>, config: &mut Config) -> Result<(), Box<dyn Error>> {
         if let Some(id) = &self.client_id {
             let mut client = ClientIdentity::new(id);
             if let Some(secret) = &self.client_secret {
                 client = client.with_secret(secret.as_str().into());
             }
             if let Some(key) = key {
-                client = client.with_key(key.client_key());
+                client = client.with_key(key);
             }
             config.registered = Some(client);
         }
@@ -64,18 +66,26 @@ impl Context {
     }
 }
 
-/// Runs the client's part of a scenario: it signs in when it is asked to, lists the tools, and calls each.
+/// Runs the client's part of a scenario with `mcp-blocking`: it signs in when it is asked to, lists the tools, and calls
+/// each.
 ///
 /// # Errors
 ///
 /// A request to the server failed, as it must in some scenarios.
-pub fn run(scenario: &str, url: &str, builder: Builder<HttpServer>) -> Result<(), Box<dyn Error>> {
+pub fn run_blocking(
+    scenario: &str,
+    url: &str,
+    builder: mcp_blocking::Builder<mcp_blocking::HttpServer>,
+) -> Result<(), Box<dyn Error>> {
+    use mcp_blocking::sign_in::{Authorization, PrivateKey};
+
     let context = Context::read()?;
     let key = context.private_key_pem.as_deref().map(PrivateKey::from_pem).transpose()?;
+    let client_key = key.as_ref().map(PrivateKey::client_key);
     let mut configured = Ok(());
-    let mut authorization = Authorization::new(url, "authorized-client")?
+    let mut authorization = Authorization::new(url, NAME)?
         .open_url(sign_in)
-        .configure(|config| configured = context.configure(scenario, key.as_ref(), config));
+        .configure(|config| configured = context.configure(scenario, client_key, config));
     configured?;
     if let Some(key) = key {
         authorization = authorization.private_key(key);
@@ -84,19 +94,49 @@ pub fn run(scenario: &str, url: &str, builder: Builder<HttpServer>) -> Result<()
         authorization = authorization.obtain_token(move || Ok(token.clone()));
     }
     let client = builder.authorization(authorization).connect()?;
-    let tools: Value = client.request("tools/list", None)?.read()?;
-    for tool in tools["tools"].as_array().ok_or("the result has no list")? {
-        let params = json!({ "name": tool["name"], "arguments": {} });
-        client.request("tools/call", Some(Json::from_serialize(&params)?))?;
+    for params in calls(client.request("tools/list", None))? {
+        client.request("tools/call", Some(params))?;
     }
     client.close();
     Ok(())
 }
 
+/// The same with `mcp-tokio`.
+///
+/// # Errors
+///
+/// As for [`run_blocking`].
+pub async fn run_tokio(
+    scenario: &str,
+    url: &str,
+    builder: mcp_tokio::Builder<mcp_tokio::HttpServer>,
+) -> Result<(), Box<dyn Error>> {
+    let context = Context::read()?;
+    let mut configured = Ok(());
+    let authorization = mcp_tokio::sign_in::Authorization::new(url, NAME)?
+        .open_url(sign_in)
+        .configure(|config| configured = context.configure(scenario, None, config));
+    configured?;
+    let client = builder.authorization(authorization).connect().await?;
+    for params in calls(client.request("tools/list", None).await)? {
+        client.request("tools/call", Some(params)).await?;
+    }
+    client.close().await;
+    Ok(())
+}
+
+/// The parameters with which each tool of a list is called.
+fn calls(listed: Result<Json, driver::Error>) -> Result<Vec<Json>, Box<dyn Error>> {
+    let tools: Value = listed?.read()?;
+    let tools = tools["tools"].as_array().ok_or("the result has no list")?;
+    let params = tools.iter().map(|tool| Json::from_serialize(&json!({ "name": tool["name"], "arguments": {} })));
+    Ok(params.collect::<Result<_, _>>()?)
+}
+
 /// Acts as the browser of a person who agrees: the authorization server redirects at once.
 fn sign_in(url: &str) {
     let url = url.to_owned();
-    // The thread that asks for the browser also answers it.
+    // In `mcp-blocking`, the thread that asks for the browser also answers it.
     thread::spawn(move || {
         let agent: ureq::Agent = ureq::Agent::config_builder().max_redirects(0).build().into();
         let visited = agent.get(&url).call().and_then(|response| {

@@ -12,6 +12,7 @@
 //! ```
 
 mod issuer;
+mod loopback;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -28,6 +29,7 @@ use serde_json::json;
 use self::issuer::{Answer, signature};
 
 pub use self::issuer::Issuer;
+pub use self::loopback::{ProtectedServer, browse, exchange};
 
 /// The URL of the server.
 pub const SERVER: &str = "https://mcp.example/v1/mcp";

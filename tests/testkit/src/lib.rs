@@ -10,6 +10,7 @@
 //! | several machines and faults of every kind | [`simulation`] | runs a plan that a seed determines, and compares each outcome with the prediction of a reference model |
 //! | a server machine over HTTP, and arbitrary clients | [`random_clients`] | performs random operations, and checks the invariants after each |
 //! | a driver or another program, which needs sockets | [`loopback_server`], [`raw_client`] | a server whose responses the test writes, a client that sends any bytes |
+//! | a client of a driver that signs in | [`authorization::ProtectedServer`] | a server on loopback that demands tokens, and issues them |
 //! | an `Authorizer` | [`authorization`] | acts as its authorization server, its store, its browser and its person, for several processes at once |
 //! | a decoder | [`oracle`], [`chunks`], [`json_text`] | naive decoders to compare it with, ways to split its input, valid and invalid JSON |
 //!

@@ -54,7 +54,7 @@ pub struct Issuer {
     codes: BTreeMap<String, BTreeMap<String, String>>,
     refresh_tokens: BTreeSet<String>,
     used_refresh_tokens: BTreeSet<String>,
-    issued: u64,
+    pub(super) issued: u64,
 }
 
 /// What an authorization server answers.
