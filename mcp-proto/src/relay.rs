@@ -240,6 +240,20 @@ impl<T: ClientTransport> Relay<T> {
         self.sides.sign_in_url = url.map(Box::from);
     }
 
+    /// Whether the client has declared that it opens URLs for the server (`elicitation.url`).
+    #[must_use]
+    pub const fn client_opens_urls(&self) -> bool {
+        self.cold_start.opens_urls()
+    }
+
+    /// Asks the client to open a URL at which a person signs in, with `elicitation/create`. It has no effect if the client
+    /// does not open URLs. If the client still waits for the answer to `initialize`, it is answered now, because it accepts
+    /// no request before.
+    pub fn ask_to_open_url(&mut self, url: &str, now: Instant) {
+        self.send_or_keep_url(url, now);
+        self.settle(now);
+    }
+
     /// The resources that the relay holds now, those of its two machines included.
     #[must_use]
     pub fn load(&self) -> Load {

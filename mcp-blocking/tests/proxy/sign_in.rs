@@ -552,6 +552,34 @@ fn oa_g_07_initialize_is_answered_while_a_person_signs_in() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn a_client_that_opens_urls_is_asked_in_place_of_the_browser() {
+    let (servers, desk) = (Servers::new(), Desk::new("elicitation"));
+    let mut proxy = Proxy::spawn(desk.command(&[&servers.resource.url()]));
+    proxy.write(&initialize("0", "2025-11-25").replace(r#"{"roots":{}}"#, r#"{"elicitation":{"form":{},"url":{}}}"#));
+    assert!(proxy.line().contains(r#""listChanged":true"#), "it is answered at once, so that it can be asked");
+    proxy.write(INITIALIZED);
+    let asked = proxy.line();
+    assert!(asked.contains(r#""method":"elicitation/create""#) && asked.contains(r#""mode":"url""#), "{asked}");
+    let shown = asked.split(r#""url":""#).nth(1).unwrap().split('"').next().unwrap();
+    let id = asked.split(r#""id":"#).nth(1).unwrap().split([',', '}']).next().unwrap();
+    proxy.write(&result(id, r#"{"action":"accept"}"#));
+    proxy.write(&request("1", "tools/call", "{}"));
+    sign_in(shown);
+    assert_eq!((proxy.line(), proxy.line()), (TOOLS_CHANGED.to_owned(), result("1", "{}")));
+    assert_eq!(desk.opened().len(), 0);
+
+    // A session that is open is not interrupted by a browser either.
+    servers.issued(|issued| (issued.access_tokens.clear(), issued.refresh_tokens.clear()));
+    proxy.write(&request("2", "tools/call", "{}"));
+    let asked = proxy.line();
+    assert!(asked.contains(r#""method":"elicitation/create""#), "{asked}");
+    sign_in(asked.split(r#""url":""#).nth(1).unwrap().split('"').next().unwrap());
+    assert_eq!(proxy.line(), result("2", "{}"));
+    assert_eq!(desk.opened().len(), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn oa_g_07_a_modern_server_is_joined_after_an_early_answer() {
     let servers = Servers::serving(
         |_| true,

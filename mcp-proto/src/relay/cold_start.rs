@@ -10,7 +10,7 @@ use super::{Config, Event, Path, Relay, convert};
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Notification;
-use mcp_proto::client::ClientTransport;
+use mcp_proto::client::{Call, ClientTransport};
 use mcp_proto::spec::meta::SERVER_INFO;
 use mcp_proto::spec::{List, Method, ProtocolVersion};
 
@@ -87,6 +87,12 @@ pub(super) struct ColdStart {
     wait: Duration,
     /// When the client's `initialize` is answered in the place of the server.
     answer_at: Option<Instant>,
+    /// The client has declared that it opens URLs (`elicitation.url`).
+    opens_urls: bool,
+    /// The client accepts requests.
+    is_initialized: bool,
+    /// The URL that the client is to open once it accepts requests.
+    url: Option<Box<str>>,
 }
 
 /// An answer to `initialize` in the place of the server.
@@ -101,7 +107,27 @@ pub(super) struct EarlyAnswer {
 impl ColdStart {
     pub(super) fn new(config: &Config) -> Self {
         let wait = WAIT.min(config.request_timeout);
-        Self { known: config.opening.clone(), answer_after: config.answer_after, wait, answer_at: None }
+        Self {
+            known: config.opening.clone(),
+            answer_after: config.answer_after,
+            wait,
+            answer_at: None,
+            opens_urls: false,
+            is_initialized: false,
+            url: None,
+        }
+    }
+
+    /// The client has sent `initialize` with these parameters.
+    pub(super) fn on_initialize(&mut self, params: &Json) {
+        let declared = params.first_member("capabilities").and_then(|own| own.first_member("elicitation"));
+        self.opens_urls = declared.and_then(|elicitation| elicitation.first_member("url")).is_some();
+        self.is_initialized = false;
+    }
+
+    /// Whether the client opens URLs.
+    pub(super) const fn opens_urls(&self) -> bool {
+        self.opens_urls
     }
 
     pub(super) const fn poll_timeout(&self) -> Option<Instant> {
@@ -135,6 +161,42 @@ impl<T: ClientTransport> Relay<T> {
     pub(super) fn await_sign_in(&mut self, now: Instant) {
         if let Path::Opening(Opening::Sent { .. }) = self.path {
             self.cold_start.answer_at.get_or_insert(now + self.cold_start.answer_after);
+        }
+    }
+
+    /// Asks the client to open a URL, at which a person signs in. One that waits for the answer to `initialize` gets it
+    /// now, because it accepts no request before. Without effect if the client does not open URLs.
+    pub(super) fn send_or_keep_url(&mut self, url: &str, now: Instant) {
+        if self.cold_start.opens_urls {
+            self.cold_start.url = Some(url.into());
+            if let Path::Opening(Opening::Sent { .. }) = self.path {
+                self.cold_start.answer_at = Some(now);
+                self.answer_early(now);
+            }
+            self.send_url(now);
+        }
+    }
+
+    /// The client accepts requests from now on.
+    pub(super) fn on_client_initialized(&mut self, now: Instant) {
+        self.cold_start.is_initialized = true;
+        self.send_url(now);
+    }
+
+    fn send_url(&mut self, now: Instant) {
+        if !self.cold_start.is_initialized {
+            return;
+        }
+        let Some(url) = self.cold_start.url.take() else { return };
+        let text = format!("Sign in to use {}.", self.sides.client.peer());
+        // The URL is new for each sign-in, so that it identifies this one.
+        let params = [("url", &*url), ("elicitationId", &*url), ("mode", "url"), ("message", &*text)];
+        let add = |params: Json, (name, value): (&str, &str)| params.with_member(name, &Json::from(value));
+        let call = Call::new(Method::ELICITATION_CREATE).params(params.into_iter().fold(Json::empty_object(), add));
+        // Its answer is not needed: the redirect shows whether somebody has signed in.
+        let session = self.sides.server.session();
+        if let Err(error) = self.sides.server.request(session, call, now) {
+            self.sides.out.report(Event::NotPassed { method: Method::ELICITATION_CREATE, error });
         }
     }
 

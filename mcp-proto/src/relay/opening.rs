@@ -100,6 +100,7 @@ impl<T: ClientTransport> Relay<T> {
             ) => {}
         }
         self.identify_legacy(&params);
+        self.cold_start.on_initialize(&params);
         let connected = match self.offered(&params) {
             Some(offered) => self.sides.client.connect_with(client::Opening::Initialize(offered), now),
             None => self.sides.client.connect(now),
