@@ -274,8 +274,14 @@ fn a_person_signs_in_once_for_all_proxies_and_credentials_stay_where_they_belong
     proxy.write(&request("1", "tools/call", r#"{"a":1}"#));
     assert_eq!(proxy.line(), result("1", r#"{"a":1}"#));
 
+    let before = servers.resource.requests().len();
     let mut second = Proxy::spawn(desk.command(&["-H", "X-Api-Key: key-0815", &url]));
     second.initialize();
+    let requests = servers.resource.requests();
+    assert!(
+        requests[before..].iter().all(|request| request.header("authorization") == "Bearer access-1"),
+        "the first too"
+    );
     servers.issued(|issued| assert_eq!((issued.registrations, issued.token_requests.len()), (1, 1)));
     assert_eq!(desk.opened().len(), 1);
     assert!(servers.authorization.requests().iter().all(|request| request.header("x-api-key").is_empty()));
@@ -669,4 +675,6 @@ fn tokens_are_kept_by_a_credential_helper_and_no_file_contains_them() {
     assert!(code == Some(0) && found.contains("client id: client-1"), "{found}");
     assert_eq!(desk.run(&[&["logout"], &account[..]].concat()).0, Some(0));
     assert!(!kept.exists());
+    let (code, found, _) = desk.run(&[&["whoami"], &account[..]].concat());
+    assert_eq!((code, found.as_str()), (Some(1), "not signed in with these options\n"));
 }
