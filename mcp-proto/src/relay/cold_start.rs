@@ -244,7 +244,7 @@ impl<T: ClientTransport> Relay<T> {
             self.sides.pass_to_server(method, params, now);
         }
         // A client that is not initialized asks for the lists later.
-        if told == capabilities || !is_initialized {
+        if !is_initialized {
             return;
         }
         let session = self.sides.server.session();

@@ -203,7 +203,7 @@ fn obtain(
             Event::Authorized(_) => return Ok(Ok(Outcome::SignedIn)),
             Event::SignedOut { is_revoked } => return Ok(Ok(Outcome::SignedOut { is_revoked })),
             Event::Refused(error) => return Ok(Err(error)),
-            Event::Waiting(Waiting::OtherProcess) => log::warn!("{}", Waiting::OtherProcess),
+            Event::Waiting(waiting @ (Waiting::OtherProcess | Waiting::Device { .. })) => log::warn!("{waiting}"),
             Event::NoToken | Event::Waiting(_) | Event::Step(_) | _ => {}
         }
     }
