@@ -274,7 +274,7 @@ impl Simulation {
         }
         match happening {
             Happening::AtHost(from, fetch, request) => self.at_host(from, fetch, &request),
-            Happening::FromHost(to, fetch, answer) => self.from_host(to, fetch, answer),
+            Happening::FromHost(to, fetch, answer) => self.host_answered(to, fetch, answer),
             Happening::AtServer(from, exchange, request, proof) => {
                 self.at_server(from, exchange, &request, proof.as_ref());
             }
@@ -448,7 +448,7 @@ impl Simulation {
         }
     }
 
-    fn from_host(&mut self, to: Origin, fetch: FetchKey, answer: Result<Answer, FetchFailure>) {
+    fn host_answered(&mut self, to: Origin, fetch: FetchKey, answer: Result<Answer, FetchFailure>) {
         if !self.is_live(to) {
             return;
         }
