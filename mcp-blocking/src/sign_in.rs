@@ -126,6 +126,17 @@ impl Authorization {
         self
     }
 
+    /// Passes URLs to this function first; those for which it returns `false` are opened as before.
+    pub(crate) fn divert_urls(mut self, mut divert: impl FnMut(&str) -> bool + Send + 'static) -> Self {
+        let mut open_url = self.open_url;
+        self.open_url = Box::new(move |url| {
+            if !divert(url) {
+                open_url(url);
+            }
+        });
+        self
+    }
+
     /// The configuration.
     #[must_use]
     pub const fn config(&self) -> &Config {

@@ -43,7 +43,7 @@ pub use change::Change;
 pub use client_event::ClientEvent;
 pub use client_limits::{
     CLOSED_INPUT_TIMEOUT, CONNECT_TIMEOUT, EXIT_TIMEOUT, LONGEST_TIMEOUT, MAX_CHANGE_BYTES, MAX_CHANGES,
-    PROXY_FLUSH_TIMEOUT, STREAM_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT,
+    PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, STREAM_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT,
 };
 pub use connected::{Connected, NotConnected};
 pub use connection_timeouts::ConnectionTimeouts;

@@ -25,6 +25,7 @@
 //! | `config` | the configuration of a relay |
 //! | `event` | actions for the driver, and events |
 //! | `opening` | the first messages, which determine the eras of both sides |
+//! | `cold_start` | what the client is answered while a person signs in |
 //! | `pace` | whether the server accepts data fast enough |
 //! | `sides` | the two machines, and the functions for all combinations of eras |
 //! | `in_flight` | requests in flight in both directions |
@@ -37,6 +38,7 @@
 //! | `session_settings` | log level and subscriptions that are set in the session of a legacy server |
 //! | `convert` | conversion of payloads between the eras |
 
+mod cold_start;
 mod config;
 mod convert;
 mod event;
@@ -57,6 +59,7 @@ use std::time::Duration;
 
 use http::response::Parts;
 
+use cold_start::ColdStart;
 use in_flight::InFlight;
 use legacy_client::LegacyClient;
 use mcp_proto::Instant;
@@ -74,6 +77,7 @@ use opening::Opening;
 use pace::Pace;
 use sides::Sides;
 
+pub use cold_start::KnownServer;
 pub use config::Config;
 pub use event::{Action, Event, Side};
 
@@ -106,6 +110,7 @@ pub struct Relay<T: ClientTransport = Http> {
     versions: Vec<ProtocolVersion>,
     /// How long a parked call waits for its retry.
     parking_timeout: Duration,
+    cold_start: ColdStart,
     pace: Pace,
 }
 
@@ -145,6 +150,7 @@ impl<T: ClientTransport> Relay<T> {
         transport.set_redelivery_time(config.redelivery);
         let (limits, versions, parking_timeout) =
             (config.limits.clone(), config.versions.clone(), config.parking_timeout);
+        let cold_start = ColdStart::new(&config);
         let pace = Pace::new(config.request_timeout, &limits);
         let (server, client) = config.split();
         let sides = Sides {
@@ -152,9 +158,11 @@ impl<T: ClientTransport> Relay<T> {
             client: Client::new(transport, client)?,
             in_flight: InFlight::default(),
             limits,
+            request_timeout: None,
+            sign_in_url: None,
             out: Outbox::new(),
         };
-        Ok(Self { sides, path: Path::Opening(Opening::Awaited), versions, parking_timeout, pace })
+        Ok(Self { sides, path: Path::Opening(Opening::Awaited), versions, parking_timeout, cold_start, pace })
     }
 
     /// Bytes have arrived from the client, in pieces of any size.
@@ -181,6 +189,7 @@ impl<T: ClientTransport> Relay<T> {
         if let Path::ModernClient(state) = &mut self.path {
             state.handle_timeout(&mut self.sides, now);
         }
+        self.answer_early(now);
         self.sides.server.handle_timeout(now);
         self.settle(now);
         self.sides.client.handle_timeout(now);
@@ -205,7 +214,7 @@ impl<T: ClientTransport> Relay<T> {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let parked = if let Path::ModernClient(state) = &self.path { state.poll_timeout() } else { None };
-        let own = [parked, self.pace.poll_timeout()];
+        let own = [parked, self.pace.poll_timeout(), self.cold_start.poll_timeout()];
         let machines = [self.sides.server.poll_timeout(), self.sides.client.poll_timeout()];
         own.into_iter().chain(machines).flatten().min()
     }
@@ -224,6 +233,25 @@ impl<T: ClientTransport> Relay<T> {
     #[must_use]
     pub fn wants_body(&self) -> bool {
         self.sides.out.has_room(&self.sides.limits) && self.sides.server.has_room() && self.sides.client.wants_input()
+    }
+
+    /// A person signs in at this URL: requests that wait for that in vain fail with it (OA-G-07). `None` ends that.
+    pub fn set_sign_in_url(&mut self, url: Option<&str>) {
+        self.sides.sign_in_url = url.map(Box::from);
+    }
+
+    /// Whether the client has declared that it opens URLs for the server (`elicitation.url`).
+    #[must_use]
+    pub const fn client_opens_urls(&self) -> bool {
+        self.cold_start.opens_urls()
+    }
+
+    /// Asks the client to open a URL at which a person signs in, with `elicitation/create`. It has no effect if the client
+    /// does not open URLs. If the client still waits for the answer to `initialize`, it is answered now, because it accepts
+    /// no request before.
+    pub fn ask_to_open_url(&mut self, url: &str, now: Instant) {
+        self.send_or_keep_url(url, now);
+        self.settle(now);
     }
 
     /// The resources that the relay holds now, those of its two machines included.

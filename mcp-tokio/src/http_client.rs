@@ -23,6 +23,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 use http::response::Parts;
+use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction, HttpConfig};
 use mcp_proto::driver::CONNECT_TIMEOUT;
 use mcp_proto::machine::HandleResponses;
@@ -33,6 +34,7 @@ use tracing::Instrument;
 
 use crate::clock::now;
 use crate::link::{Feed, Link};
+use crate::sign_in::proof_header;
 use failure::{failure, in_words};
 use outgoing::Outgoing;
 
@@ -185,7 +187,16 @@ impl Exchanges {
         Ok(Self { client, tasks: JoinSet::new(), open: BTreeMap::new(), hand_in, received })
     }
 
-    fn open(&mut self, exchange: ExchangeKey, request: Request<Bytes>) {
+    fn open(&mut self, exchange: ExchangeKey, mut request: Request<Bytes>, proof: Option<&ProofClaims>) {
+        match proof.map(proof_header) {
+            Some(Some(proof)) => {
+                request.headers_mut().insert("dpop", proof);
+            }
+            // The server refuses the request.
+            Some(None) => tracing::error!("the key to which the access token is bound cannot sign"),
+            None => {}
+        }
+
         tracing::trace!(?exchange, method = %request.method(), bytes = request.body().len(), "an exchange begins");
         let hand_in = HandIn { exchange, to: self.hand_in.clone() };
         let task = self.tasks.spawn(carry(self.client.clone(), request, hand_in).in_current_span());
@@ -223,7 +234,7 @@ impl Link for Exchanges {
 
     fn act(&mut self, action: HttpAction) {
         match action {
-            HttpAction::Open { exchange, request, .. } => self.open(exchange, request),
+            HttpAction::Open { exchange, request, proof } => self.open(exchange, request, proof.as_ref()),
             HttpAction::Abort { exchange } => {
                 if let Some(task) = self.open.remove(&exchange) {
                     // This also closes the connection.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use mcp_proto::client::{ClientTransport, CloseReason};
 #[cfg(feature = "http-client")]
 use mcp_proto::client::{Http, HttpConfig};
-use mcp_proto::driver::{ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, poll_observed};
+use mcp_proto::driver::{
+    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, poll_observed,
+};
 use mcp_proto::machine::{ClientStream, ServerStream};
 use mcp_proto::relay::{Action, Config, Relay};
 use mcp_proto::{Stdio, UsageError};
@@ -17,12 +19,15 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::Instrument;
 
+use crate::authorize::Authorize;
 use crate::byte_stream::{ByteStream, Received};
 use crate::child;
 use crate::clock::{Alarm, now};
 #[cfg(feature = "http-client")]
 use crate::http_client::{Exchanges, HttpOptions};
 use crate::link::{Feed, Link};
+#[cfg(feature = "http-client")]
+use crate::sign_in::Authorization;
 use crate::stdio::{Streams, Written};
 
 /// A proxy between a client on a pair of byte streams and a server over HTTP or in a child process. The two sides may
@@ -50,8 +55,16 @@ pub struct Proxy {
 /// The server's side of a proxy that is not running yet.
 enum Upstream {
     #[cfg(feature = "http-client")]
-    Http(Box<(Relay<Http>, HttpConfig, HttpOptions)>),
+    Http(Box<HttpUpstream>),
     Child(Box<(Relay<Stdio>, Command)>),
+}
+
+#[cfg(feature = "http-client")]
+struct HttpUpstream {
+    http: HttpConfig,
+    options: HttpOptions,
+    config: Config,
+    authorization: Option<Authorization>,
 }
 
 impl Proxy {
@@ -62,8 +75,40 @@ impl Proxy {
     /// [`UsageError`] if the configuration is invalid.
     #[cfg(feature = "http-client")]
     pub fn http(http: HttpConfig, options: HttpOptions, config: Config) -> Result<Self, UsageError> {
-        let relay = Relay::new(Http::new(http.clone()), config)?;
-        Ok(Self::new(Upstream::Http(Box::new((relay, http, options)))))
+        Relay::new(Http::new(http.clone()), config.clone())?;
+        Ok(Self::new(Upstream::Http(Box::new(HttpUpstream { http, options, config, authorization: None }))))
+    }
+
+    /// Signs in when the server demands it, and sends the tokens with every request. Messages of the client wait
+    /// meanwhile. It has no effect if the server runs in a child process (OA-T-01), or if `http` has an `Authorization`
+    /// header (OA-T-06).
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_proto::client::HttpConfig;
+    /// use mcp_proto::relay::Config;
+    /// use mcp_tokio::sign_in::{Authorization, FileStore};
+    /// use mcp_tokio::{HttpOptions, Proxy};
+    ///
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let url = "https://example.com/mcp";
+    /// let authorization = Authorization::new(url, "my-proxy")?
+    ///     .store(FileStore::new(".tokens".as_ref()))
+    ///     .open_url(|url| eprintln!("Open {url} to sign in."));
+    /// let proxy = Proxy::http(HttpConfig::new(url)?, HttpOptions::new(), Config::default())?;
+    /// proxy.authorization(authorization).run_on_stdio(()).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "http-client")]
+    #[must_use]
+    pub fn authorization(mut self, authorization: Authorization) -> Self {
+        if let Upstream::Http(server) = &mut self.upstream {
+            server.http.managed_authorization = true;
+            server.authorization = Some(authorization);
+        }
+        self
     }
 
     /// Creates a proxy to a server that [`Proxy::run`] starts as a child process, over its stdin and stdout. The child
@@ -150,10 +195,14 @@ impl Proxy {
         match self.upstream {
             #[cfg(feature = "http-client")]
             Upstream::Http(server) => {
-                let (relay, http, options) = *server;
+                let HttpUpstream { http, options, config, authorization } = *server;
                 let span = tracing::info_span!("mcp_proxy", server = http.server());
+                let name: Arc<str> = format!("the server at {}", http.server()).into();
+                let start = |authorization: Authorization| authorization.start_for_client(&options, name);
+                let authorize = span.in_scope(|| authorization.map(start).transpose()).map_err(io::Error::other)?;
                 let link = Exchanges::new(options, &http).map_err(io::Error::other)?;
-                let running = Running { relay, link, client, observer, is_stopped };
+                let relay = Relay::new(Http::new(http), config).map_err(io::Error::other)?;
+                let running = Running { relay, link, authorize, client, observer, is_stopped };
                 Box::pin(running.run(written).instrument(span)).await
             }
             Upstream::Child(server) => {
@@ -161,7 +210,7 @@ impl Proxy {
                 let span = tracing::info_span!("mcp_proxy", program = ?command.as_std().get_program());
                 let start = move || child::start(&mut command, false);
                 let link = span.in_scope(|| ByteStream::start(ServerStream, start))?;
-                let running = Running { relay, link, client, observer, is_stopped };
+                let running = Running { relay, link, authorize: (), client, observer, is_stopped };
                 Box::pin(running.run(written).instrument(span)).await
             }
         }
@@ -195,32 +244,42 @@ impl Stopper {
 }
 
 /// A relay, its connection to the server and the streams of its client.
-struct Running<T: ClientTransport, L, R, W, O> {
+struct Running<T: ClientTransport, L, A, R, W, O> {
     relay: Relay<T>,
     link: L,
+    authorize: A,
     client: ByteStream<ClientStream, R, W>,
     observer: O,
     is_stopped: watch::Receiver<bool>,
 }
 
-impl<T, L, R, W, O> Running<T, L, R, W, O>
+impl<T, L, A, R, W, O> Running<T, L, A, R, W, O>
 where
     T: ClientTransport,
     L: Feed<Relay<T>, Action = T::Action>,
+    A: Authorize<Relay<T>>,
     R: AsyncRead + Send + Unpin + 'static,
     W: AsyncWrite + Send + Unpin + 'static,
     O: Observer,
 {
     async fn run(mut self, written: Option<Written>) -> io::Result<CloseReason> {
         let (mut alarm, mut is_closing) = (Alarm::new(), false);
+        // Until then, the client's first message waits for the stored token.
+        let mut held_until = self.authorize.start().then(|| now() + STORED_TOKEN_TIMEOUT);
         let reason = loop {
             if let Some(reason) = self.drain() {
                 break reason;
             }
-            let Self { relay, link, client, observer, is_stopped } = &mut self;
-            let (due, wants_body, wants_bytes) =
-                (relay.poll_timeout(), link.wants_input(relay), client.wants_input(relay));
+            held_until = held_until.filter(|until| *until > now());
+            let Self { relay, link, authorize, client, observer, is_stopped } = &mut self;
+            let due = relay.poll_timeout().into_iter().chain(held_until).min();
+            let wants_body = link.wants_input(relay);
+            let wants_bytes = held_until.is_none() && client.wants_input(relay);
             tokio::select! {
+                outcome = authorize.outcome() => {
+                    held_until = None;
+                    authorize.apply(relay, outcome);
+                }
                 received = link.receive(wants_body) => link.feed(relay, received),
                 received = client.receive(wants_bytes) => {
                     let is_closed = matches!(received, Received::Closed);
@@ -250,8 +309,7 @@ where
                 ObservedOutput::Action(Action::Client(action)) => self.client.act(action),
                 ObservedOutput::Action(Action::Server(action)) => self.link.act(action),
                 ObservedOutput::Closed(reason) => return Some(reason),
-                // The observer may react to it.
-                ObservedOutput::Challenged(_) => {}
+                ObservedOutput::Challenged(challenged) => self.authorize.challenged(challenged),
             }
         }
         None

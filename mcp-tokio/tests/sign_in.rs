@@ -4,19 +4,24 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::collections::{BTreeMap, HashSet};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 use std::{fs, io};
 
-use mcp_proto::auth::Lock;
+use mcp_proto::auth::{Cause, ClientIdentity, Event, Grant, Lock};
+use mcp_proto::client::HttpConfig;
+use mcp_proto::relay::Config;
 use mcp_proto::{Failed, Json};
 use mcp_testkit::authorization::{ProtectedServer, browse, exchange};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http1::HttpMessage;
+use mcp_testkit::messages;
 use mcp_tokio::sign_in::{Authorization, FileStore, MemoryStore, Store};
-use mcp_tokio::{Builder, Client, Error, HttpOptions, HttpServer};
+use mcp_tokio::{Builder, Client, Error, HttpOptions, HttpServer, Proxy};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 
@@ -175,7 +180,7 @@ async fn oa_b_01_only_the_redirect_of_the_sign_in_ends_it_and_the_port_is_closed
     });
     let authority = authority.await.unwrap();
     echo(&timeout(LONG, connecting).await.unwrap().unwrap().unwrap()).await;
-    assert!(exchange(&authority, "GET / HTTP/1.1\r\n\r\n").is_err(), "nothing listens any more");
+    assert!(TcpStream::connect(&authority).is_err(), "nothing listens any more");
     server.check();
 }
 
@@ -204,7 +209,7 @@ async fn a_client_that_is_given_up_while_a_person_signs_in_releases_the_locks_an
     connecting.abort();
     echo(&connect(&server, store).await).await;
     let authority = redirect.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
-    assert!(exchange(&authority, "GET / HTTP/1.1\r\n\r\n").is_err(), "nothing listens any more");
+    assert!(TcpStream::connect(&authority).is_err(), "nothing listens any more");
     server.check();
 }
 
@@ -270,6 +275,11 @@ impl Store for SlowStore {
         self.inner.store(key, record)
     }
 
+    fn erase(&mut self, key: &str) -> io::Result<()> {
+        self.wait();
+        self.inner.erase(key)
+    }
+
     fn try_lock(&mut self, key: &str, lock: Lock) -> io::Result<bool> {
         self.wait();
         let is_taken = self.inner.try_lock(key, lock)?;
@@ -315,6 +325,10 @@ impl Store for BrokenStore {
         self.fail()
     }
 
+    fn erase(&mut self, _: &str) -> io::Result<()> {
+        self.fail()
+    }
+
     fn try_lock(&mut self, _: &str, _: Lock) -> io::Result<bool> {
         self.fail()
     }
@@ -346,6 +360,139 @@ async fn nobody_is_asked_with_a_header_of_the_application_or_with_metadata_of_an
     let error = builder(&server).authorization(authorization(&server, MemoryStore::new())).connect().await.unwrap_err();
     assert!(error.to_string().contains("issuer"), "{error}");
     assert_eq!(counts(&server), (0, 0), "OA-A-03");
+}
+
+#[tokio::test]
+async fn oa_b_04_a_person_may_paste_the_redirect() {
+    let server = ProtectedServer::start();
+    let (authorization, mut shown) = away(&server, MemoryStore::new());
+    let redirects = authorization.redirects();
+    let connecting = tokio::spawn(builder(&server).authorization(authorization).connect());
+    let url = shown.recv().await.unwrap();
+    let (origin, path) = url.split_once("/authorize").unwrap();
+    let authority = origin.strip_prefix("http://").unwrap();
+    let asked = format!("GET /authorize{path} HTTP/1.1\r\nhost: {authority}\r\n\r\n");
+    let redirect = exchange(authority, &asked).unwrap().header("location").to_owned();
+    assert!(!redirects.pass("https://evil.example/?code=c&state=s").await);
+    assert!(redirects.pass(&redirect).await);
+    assert!(!redirects.pass(&redirect).await, "it is used once");
+    let client = timeout(LONG, connecting).await.unwrap().unwrap().unwrap();
+    echo(&client).await;
+    client.close().await;
+    drop(client);
+    timeout(LONG, async { while redirects.pass(&redirect).await {} }).await.unwrap();
+    server.check();
+}
+
+#[tokio::test]
+async fn a_sign_in_without_a_client_reports_its_events_and_stores_and_erases_the_tokens() {
+    let (server, store) = (ProtectedServer::start(), MemoryStore::new());
+    let (report, mut events) = mpsc::unbounded_channel();
+    let report = move |event| {
+        let _ = report.send(event);
+    };
+    let authorization = authorization(&server, store.clone());
+    let key = authorization.config().store_key();
+    let sign_in = authorization.start(HttpOptions::new(), report).unwrap();
+    sign_in.begin(Cause::Requested);
+    let authorized = async { while !matches!(events.recv().await, Some(Event::Authorized(_))) {} };
+    timeout(LONG, authorized).await.unwrap();
+    assert!(store.clone().load(&key).unwrap().is_some());
+    sign_in.begin(Cause::SignOut);
+    let signed_out = async { while !matches!(events.recv().await, Some(Event::SignedOut { .. })) {} };
+    timeout(LONG, signed_out).await.unwrap();
+    assert_eq!(store.clone().load(&key).unwrap(), None);
+    drop(sign_in);
+    timeout(LONG, async { while events.recv().await.is_some() {} }).await.expect("the task ends");
+    server.check();
+}
+
+#[test]
+fn outside_of_a_runtime_no_sign_in_can_be_started() {
+    let authorization = Authorization::new("http://127.0.0.1:1/mcp", "my-app").unwrap();
+    let outcome = authorization.start(HttpOptions::new(), |_| {});
+    assert!(matches!(outcome, Err(Error::SetUp(_))), "{outcome:?}");
+}
+
+/// A program that issues assertions.
+type Issue = fn() -> io::Result<String>;
+
+#[tokio::test]
+async fn oa_x_05_the_token_of_another_program_is_exchanged_and_its_failure_is_reported() {
+    let obtained: [(Issue, bool); 3] = [
+        (|| Ok("assertion".to_owned()), true),
+        (|| Err(io::ErrorKind::NotFound.into()), false),
+        (|| panic!("the program is broken"), false),
+    ];
+    for (obtain, works) in obtained {
+        let server = ProtectedServer::start();
+        server.issuer(|issuer| issuer.assertions.insert("assertion".to_owned()));
+        let authorization = authorization(&server, MemoryStore::new()).obtain_token(obtain).configure(|config| {
+            config.grant = Grant::WorkloadIdentity;
+            config.registered = Some(ClientIdentity::new("job"));
+        });
+        let connected = timeout(LONG, builder(&server).authorization(authorization).connect()).await.unwrap();
+        match connected {
+            Ok(client) => {
+                assert!(works);
+                echo(&client).await;
+            }
+            Err(error) => assert!(!works && matches!(error, Error::Failed { .. }), "{error}"),
+        }
+        assert_eq!(counts(&server), (0, usize::from(works)));
+        server.check();
+    }
+}
+
+#[tokio::test]
+async fn a_proxy_signs_in_for_its_client_and_sends_its_first_message_with_the_stored_token() {
+    let (server, store) = (ProtectedServer::start(), MemoryStore::new());
+    for number in 0..2 {
+        let http = HttpConfig::new(&server.url()).unwrap();
+        let proxy = Proxy::http(http, HttpOptions::new(), Config::default()).unwrap();
+        let proxy = proxy.authorization(authorization(&server, store.clone()));
+        let (ours, theirs) = duplex(64 * 1024);
+        let (read, write) = split(theirs);
+        let running = tokio::spawn(proxy.run(read, write, ()));
+        let (read, mut write) = split(ours);
+        let mut lines = BufReader::new(read).lines();
+        let asked = tokens(&server).len();
+        for (message, expected) in [
+            (messages::initialize("1", "2025-11-25"), "protocolVersion"),
+            (messages::INITIALIZED.to_owned(), ""),
+            (messages::request("2", "tools/call", r#"{"name":"echo"}"#), r#""name":"echo""#),
+        ] {
+            write.write_all(format!("{message}\n").as_bytes()).await.unwrap();
+            if !expected.is_empty() {
+                let line = timeout(LONG, lines.next_line()).await.unwrap().unwrap().unwrap();
+                assert!(line.contains(expected), "{line}");
+            }
+        }
+        assert_eq!(tokens(&server)[asked], if number == 0 { "" } else { "Bearer access-1" });
+        write.shutdown().await.unwrap();
+        drop(write);
+        timeout(LONG, running).await.unwrap().unwrap().unwrap();
+    }
+    assert_eq!(counts(&server), (1, 1));
+    server.check();
+}
+
+#[tokio::test]
+async fn a_proxy_whose_client_leaves_during_a_sign_in_ends() {
+    let server = ProtectedServer::start();
+    let (authorization, mut shown) = away(&server, MemoryStore::new());
+    let http = HttpConfig::new(&server.url()).unwrap();
+    let proxy = Proxy::http(http, HttpOptions::new(), Config::default()).unwrap().authorization(authorization);
+    let (ours, theirs) = duplex(64 * 1024);
+    let (read, write) = split(theirs);
+    let running = tokio::spawn(proxy.run(read, write, ()));
+    let (_read, mut write) = split(ours);
+    write.write_all(format!("{}\n", messages::initialize("1", "2025-11-25")).as_bytes()).await.unwrap();
+    let redirect = form_of(&shown.recv().await.unwrap())["redirect_uri"].clone();
+    write.shutdown().await.unwrap();
+    timeout(LONG, running).await.unwrap().unwrap().unwrap();
+    let authority = redirect.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
+    until(|| TcpStream::connect(&authority).is_err()).await;
 }
 
 #[test]

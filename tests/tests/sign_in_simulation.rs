@@ -16,7 +16,7 @@ fn every_call_ends_and_no_credential_leaves_its_issuer_in_every_plan() {
     }
     println!("{sum}");
     // Invariants would also hold in a world in which nothing works.
-    assert!(sum.results * 2 > sum.calls, "{} results of {} calls", sum.results, sum.calls);
+    assert!(sum.results * 5 > sum.calls * 2, "{} results of {} calls", sum.results, sum.calls);
     assert!(sum.sign_ins > SEEDS && sum.refreshes > SEEDS && sum.reuses > 0, "{sum}");
     for fault in [
         "absent person",

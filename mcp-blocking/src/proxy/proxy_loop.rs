@@ -20,7 +20,8 @@ use std::time::Duration;
 use mcp_proto::auth::{self, Cause};
 use mcp_proto::client::{Challenged, ClientTransport, CloseReason, Credentials};
 use mcp_proto::driver::{
-    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read, poll_observed,
+    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read,
+    poll_observed,
 };
 use mcp_proto::relay::{Action, Relay};
 use mcp_proto::{Instant, StdioAction};
@@ -37,10 +38,6 @@ use crate::stdio::{Happened, Output, Writer, spawn_reader};
 /// How often timeouts are checked while there is input, so that not every new deadline has to wake the thread that
 /// handles timeouts.
 const TICK: Duration = Duration::from_millis(20);
-
-/// How long the client's first message waits for a stored token. A message that is sent without it meets a challenge, and
-/// waits for the sign-in then.
-const STORED_TOKEN_TIME: Duration = Duration::from_secs(5);
 
 /// How a relay is authorized.
 pub(super) struct Authorizing<T: ClientTransport> {
@@ -61,6 +58,8 @@ struct Authorized<T: ClientTransport> {
     authorize: Authorize<T>,
     /// Until when the client's first message waits for a stored token.
     holds_client_until: Option<Instant>,
+    /// Whether the client opens URLs.
+    client_opens_urls: Arc<AtomicBool>,
 }
 
 /// A relay that is running or will be run.
@@ -373,10 +372,12 @@ where
             // The client no longer reads, so there is nothing left to do.
             Some(Input::Client(Happened::OutputClosed)) => self.relay.close(now),
             Some(Input::SignIn(event)) => self.on_sign_in(event, now),
+            Some(Input::OpenUrl(url)) => self.relay.ask_to_open_url(&url, now),
             Some(Input::Client(Happened::Written)) | None => {}
         }
         if let Some(authorized) = &mut self.authorized {
             authorized.holds_client_until = authorized.holds_client_until.filter(|until| *until > now);
+            authorized.client_opens_urls.store(self.relay.client_opens_urls(), Ordering::Release);
         }
         if is_stopped && !self.is_closing {
             self.is_closing = true;
@@ -398,8 +399,13 @@ where
             }
             auth::Event::NoToken => None,
             // The function of the authorization shows a URL; nothing else shows a code.
-            auth::Event::Waiting(waiting @ auth::Waiting::Device { .. }) => {
+            auth::Event::Waiting(ref waiting @ auth::Waiting::Device { ref url, .. }) => {
+                self.relay.set_sign_in_url(Some(url));
                 return log::warn!("signing in to {server}: {waiting}");
+            }
+            auth::Event::Waiting(auth::Waiting::Browser { url }) => {
+                self.relay.set_sign_in_url(Some(&url));
+                return log::info!("signing in to {server}: a person is asked");
             }
             auth::Event::Waiting(waiting) => return log::info!("signing in to {server}: {waiting}"),
             auth::Event::Step(step) => return log::debug!("signing in to {server}: {step}"),
@@ -407,6 +413,7 @@ where
         };
         authorized.holds_client_until = None;
         if let Some(outcome) = outcome {
+            self.relay.set_sign_in_url(None);
             (authorized.authorize)(&mut self.relay, outcome, now);
         }
     }
@@ -436,14 +443,21 @@ where
 impl<T: ClientTransport> Authorizing<T> {
     /// Starts the thread of the sign-in, which reads the stored token first.
     fn start<R: Send + 'static>(self, inbox: Arc<dyn Inbox<Input<R>>>) -> io::Result<Authorized<T>> {
+        let client_opens_urls = Arc::new(AtomicBool::new(false));
+        let (opens_urls, to_client) = (Arc::clone(&client_opens_urls), Arc::clone(&inbox));
+        // The client may run on the machine whose screen the person sees.
+        let authorization = self.authorization.divert_urls(move |url| {
+            opens_urls.load(Ordering::Acquire) && to_client.send(Input::OpenUrl(url.to_owned()))
+        });
         let report = move |event| {
             // The relay may have ended.
             inbox.send(Input::SignIn(event));
         };
-        let sign_in = self.authorization.start(self.options, report)?;
+        let sign_in = authorization.start(self.options, report)?;
         sign_in.begin(Cause::Start);
-        let holds_client_until = Some(clock::now() + STORED_TOKEN_TIME);
-        Ok(Authorized { sign_in, server: self.server, authorize: self.authorize, holds_client_until })
+        let holds_client_until = Some(clock::now() + STORED_TOKEN_TIMEOUT);
+        let (server, authorize) = (self.server, self.authorize);
+        Ok(Authorized { sign_in, server, authorize, holds_client_until, client_opens_urls })
     }
 }
 
@@ -453,6 +467,8 @@ pub(super) enum Input<R> {
     Server(R),
     Client(Happened),
     SignIn(auth::Event),
+    /// A person signs in at this URL.
+    OpenUrl(String),
 }
 
 impl<R> From<R> for Input<R> {

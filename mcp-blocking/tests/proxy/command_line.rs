@@ -460,7 +460,7 @@ fn defect_b4_b7_check_shows_challenges_and_where_a_redirect_leads() {
             "",
         )
     });
-    let (code, found, _) = run(&["--check", &server.url()], &[]);
+    let (code, found, _) = run(&["--check", "--no-auth", &server.url()], &[]);
     assert_eq!(code, Some(1));
     assert!(found.contains("; its challenge is Bearer resource_metadata=\"https://a.example/x\"\n"), "{found}");
     let server = LoopbackServer::start(|_, connection| {

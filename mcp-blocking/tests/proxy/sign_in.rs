@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use mcp_testkit::http1::{self, HttpMessage};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
-use mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
+use mcp_testkit::messages::{DISCOVERED, INITIALIZED, complete, error, initialize, initialize_result, request, result};
 use md5::{Digest, Md5};
 
 use crate::editor::{Proxy, command};
@@ -124,12 +124,19 @@ fn serve_authorization(request: &HttpMessage, connection: &mut Connection, state
 impl Servers {
     /// A server that demands a token for each request of which `demands` says so.
     fn with(demands: impl Fn(&HttpMessage) -> bool + Send + Sync + 'static) -> Self {
+        Self::serving(demands, mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params))))
+    }
+
+    /// Like [`Servers::with`], with this server behind it.
+    fn serving(
+        demands: impl Fn(&HttpMessage) -> bool + Send + Sync + 'static,
+        serve: impl Fn(&HttpMessage, &mut Connection) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
         let issued = Arc::new(Mutex::new(Issued { refresh_tokens: vec!["imported".to_owned()], ..Issued::default() }));
         let own = Arc::clone(&issued);
         let authorization =
             LoopbackServer::start(move |request, connection| serve_authorization(request, connection, &own));
         let (own, named) = (Arc::clone(&issued), format!("http://{}", authorization.authority));
-        let serve = mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params)));
         let resource = LoopbackServer::start(move |request, connection| {
             let origin = format!("http://{}", request.header("host"));
             if request.line.starts_with("GET /.well-known/oauth-protected-resource/mcp ") {
@@ -267,8 +274,14 @@ fn a_person_signs_in_once_for_all_proxies_and_credentials_stay_where_they_belong
     proxy.write(&request("1", "tools/call", r#"{"a":1}"#));
     assert_eq!(proxy.line(), result("1", r#"{"a":1}"#));
 
+    let before = servers.resource.requests().len();
     let mut second = Proxy::spawn(desk.command(&["-H", "X-Api-Key: key-0815", &url]));
     second.initialize();
+    let requests = servers.resource.requests();
+    assert!(
+        requests[before..].iter().all(|request| request.header("authorization") == "Bearer access-1"),
+        "the first too"
+    );
     servers.issued(|issued| assert_eq!((issued.registrations, issued.token_requests.len()), (1, 1)));
     assert_eq!(desk.opened().len(), 1);
     assert!(servers.authorization.requests().iter().all(|request| request.header("x-api-key").is_empty()));
@@ -473,6 +486,132 @@ fn oa_x_01_a_program_signs_in_as_itself_and_its_secret_is_shown_nowhere() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_command_that_prints_tokens_is_run_again_when_the_server_refuses_one() {
+    let (servers, desk) = (Servers::new(), Desk::new("command"));
+    let (count, valid) = (desk.0.join("count"), desk.0.join("valid"));
+    fs::write(&valid, "first-4711").unwrap();
+    servers.issued(|issued| issued.access_tokens.push("first-4711".to_owned()));
+    let script = format!("echo run >>'{}'; cat '{}'", count.display(), valid.display());
+    let runs = || fs::read_to_string(&count).unwrap().lines().count();
+    let mut proxy =
+        Proxy::spawn(desk.command(&["--token-command", &script, "--log-level", "debug", &servers.resource.url()]));
+    proxy.initialize();
+    assert_eq!((runs(), servers.authorization.connections()), (1, 0));
+    fs::write(&valid, "second-4711").unwrap();
+    servers.issued(|issued| issued.access_tokens = vec!["second-4711".to_owned()]);
+    proxy.write(&request("1", "tools/call", "{}"));
+    assert_eq!(proxy.line(), result("1", "{}"));
+    assert_eq!((runs(), desk.stored("").len()), (2, 0));
+    proxy.end_input();
+    proxy.wait();
+    assert!(proxy.errors().iter().all(|line| !line.contains("-4711")));
+}
+
+const TOOLS_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+
+#[test]
+#[cfg(target_os = "linux")]
+fn oa_g_07_initialize_is_answered_while_a_person_signs_in() {
+    let (servers, desk) = (Servers::new(), Desk::new("cold"));
+    let url = servers.resource.url();
+    let start = |args: &[&str]| {
+        let mut proxy = Proxy::spawn(desk.command(&[args, &["--answer-after", "0.3", &url]].concat()));
+        proxy.write(&initialize("0", "2025-11-25"));
+        proxy
+    };
+    let mut proxy = start(&[]);
+    let shown = desk.wait_for_browser(1);
+    let changes = r#"{"listChanged":true}"#;
+    let early = proxy.line();
+    for part in ["\"id\":0,\"result\":", r#""protocolVersion":"2025-11-25""#, &format!(r#""tools":{changes}"#)] {
+        assert!(early.contains(part), "{early} lacks {part}");
+    }
+    proxy.write(INITIALIZED);
+    proxy.write(&request("1", "tools/list", "{}"));
+    thread::sleep(Duration::from_millis(200));
+    assert!(servers.resource.asked().iter().all(|asked| asked.method != "tools/list"));
+    sign_in(&shown);
+    assert_eq!(proxy.line(), TOOLS_CHANGED, "the server has tools, and nothing else of what was promised");
+    assert_eq!(proxy.line(), result("1", "{}"));
+    assert!(
+        servers
+            .resource
+            .requests()
+            .iter()
+            .any(|request| String::from_utf8_lossy(&request.body).contains("notifications/initialized"))
+    );
+
+    // What the server has stated then is the answer later.
+    servers.issued(|issued| (issued.access_tokens.clear(), issued.refresh_tokens.clear()));
+    let mut proxy = start(&["--request-timeout", "1"]);
+    let shown = desk.wait_for_browser(2);
+    is_answered(&proxy);
+    proxy.write(INITIALIZED);
+    proxy.write(&request("1", "tools/call", "{}"));
+    let line = proxy.line();
+    assert!(line.contains(r#""id":1,"error""#) && line.contains(&format!("sign in first: open {shown}")), "{line}");
+    sign_in(&shown);
+    proxy.write(&request("2", "tools/call", "{}"));
+    assert_eq!(proxy.line(), result("2", "{}"), "nothing has changed");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_client_that_opens_urls_is_asked_in_place_of_the_browser() {
+    let (servers, desk) = (Servers::new(), Desk::new("elicitation"));
+    let mut proxy = Proxy::spawn(desk.command(&[&servers.resource.url()]));
+    proxy.write(&initialize("0", "2025-11-25").replace(r#"{"roots":{}}"#, r#"{"elicitation":{"form":{},"url":{}}}"#));
+    assert!(proxy.line().contains(r#""listChanged":true"#), "it is answered at once, so that it can be asked");
+    proxy.write(INITIALIZED);
+    let asked = proxy.line();
+    assert!(asked.contains(r#""method":"elicitation/create""#) && asked.contains(r#""mode":"url""#), "{asked}");
+    let shown = asked.split(r#""url":""#).nth(1).unwrap().split('"').next().unwrap();
+    let id = asked.split(r#""id":"#).nth(1).unwrap().split([',', '}']).next().unwrap();
+    proxy.write(&result(id, r#"{"action":"accept"}"#));
+    proxy.write(&request("1", "tools/call", "{}"));
+    sign_in(shown);
+    assert_eq!((proxy.line(), proxy.line()), (TOOLS_CHANGED.to_owned(), result("1", "{}")));
+    assert_eq!(desk.opened().len(), 0);
+
+    // A session that is open is not interrupted by a browser either.
+    servers.issued(|issued| (issued.access_tokens.clear(), issued.refresh_tokens.clear()));
+    proxy.write(&request("2", "tools/call", "{}"));
+    let asked = proxy.line();
+    assert!(asked.contains(r#""method":"elicitation/create""#), "{asked}");
+    sign_in(asked.split(r#""url":""#).nth(1).unwrap().split('"').next().unwrap());
+    assert_eq!(proxy.line(), result("2", "{}"));
+    assert_eq!(desk.opened().len(), 0);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn oa_g_07_a_modern_server_is_joined_after_an_early_answer() {
+    let servers = Servers::serving(
+        |_| true,
+        |request, connection| match PostedMessage::of(request) {
+            Some(asked) if asked.method == "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
+            Some(asked) if asked.method == "initialize" => connection.json(error(&asked.id, -32601, "unknown")),
+            Some(asked) if !asked.id.is_empty() => connection.json(complete(&asked.id)),
+            _ => connection.reply("202 Accepted", &[], ""),
+        },
+    );
+    let desk = Desk::new("cold-modern");
+    let mut proxy = Proxy::spawn(desk.command(&["--answer-after", "0.3", &servers.resource.url()]));
+    proxy.write(&initialize("0", "2025-11-25"));
+    let shown = desk.wait_for_browser(1);
+    assert!(proxy.line().contains(r#""listChanged":true"#));
+    proxy.write(INITIALIZED);
+    proxy.write(&request("1", "tools/call", r#"{"name":"x"}"#));
+    thread::sleep(Duration::from_millis(200));
+    sign_in(&shown);
+    assert_eq!(proxy.line(), TOOLS_CHANGED);
+    assert_eq!(proxy.line(), result("1", r#"{"content":[]}"#));
+    proxy.write(&request("2", "tools/call", r#"{"name":"x"}"#));
+    assert_eq!(proxy.line(), result("2", r#"{"content":[]}"#));
+}
+
+#[test]
 fn tokens_of_mcp_remote_are_imported_once_and_renewed_by_the_proxy() {
     let (servers, desk) = (Servers::new(), Desk::new("import"));
     let url = servers.resource.url();
@@ -536,4 +675,6 @@ fn tokens_are_kept_by_a_credential_helper_and_no_file_contains_them() {
     assert!(code == Some(0) && found.contains("client id: client-1"), "{found}");
     assert_eq!(desk.run(&[&["logout"], &account[..]].concat()).0, Some(0));
     assert!(!kept.exists());
+    let (code, found, _) = desk.run(&[&["whoami"], &account[..]].concat());
+    assert_eq!((code, found.as_str()), (Some(1), "not signed in with these options\n"));
 }

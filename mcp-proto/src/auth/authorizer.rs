@@ -263,7 +263,11 @@ impl Authorizer {
         let is_step_up = status == StatusCode::FORBIDDEN;
         let is_hopeless = match self.held.as_ref().filter(|_| generation.is_some()) {
             _ if is_step_up => self.check_scopes(scope.as_deref()),
-            Some(held) => self.history.count_refused(held, self.clock.unix(now)),
+            Some(held) => {
+                // Another one of the same kind would be refused too, until it is clear why (OA-P-07).
+                self.timers.clear(Timer::Refresh);
+                self.history.count_refused(held, self.clock.unix(now))
+            }
             None => Ok(()),
         };
         if let Err(error) = is_hopeless {

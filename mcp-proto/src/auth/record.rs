@@ -16,6 +16,9 @@ const FORMAT: u32 = 1;
 /// The number of registrations that are kept; the oldest is dropped.
 const MAX_CLIENTS: usize = 8;
 
+/// The seconds that a token must still be valid for, so that it is when the request arrives.
+const LEEWAY: u64 = 10;
+
 /// All that is stored for one server and one account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
@@ -165,9 +168,12 @@ impl StoredSignIn {
 }
 
 impl Tokens {
-    /// Whether the access token can still be sent.
+    /// Whether the access token is valid long enough for a request that is sent now.
     pub(super) fn is_valid(&self, unix: u64) -> bool {
-        self.expires_at.is_none_or(|expiry| expiry > unix)
+        self.expires_at.is_none_or(|expiry| {
+            let lifetime = expiry.saturating_sub(self.issued_at);
+            expiry.saturating_sub(unix) > LEEWAY.min(lifetime / 2)
+        })
     }
 
     /// When the tokens should be refreshed: a minute before they expire, or a tenth of their lifetime if that is more

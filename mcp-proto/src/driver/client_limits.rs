@@ -9,6 +9,10 @@ pub const LONGEST_TIMEOUT: Duration = Duration::from_secs(30 * 365 * 24 * 3600);
 /// How long connecting to a server over HTTP may take by default: 10 s.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How long the first message of the client of a proxy waits for a stored token: 5 s. A message that is sent without it
+/// meets a challenge, and waits for the sign-in then.
+pub const STORED_TOKEN_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// The most changes that are queued for one subscription: 256. More are dropped and counted.
 pub const MAX_CHANGES: usize = 256;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::cold_start::KnownServer;
 use mcp_proto::Limits;
 use mcp_proto::ProtocolVersion;
 use mcp_proto::client;
@@ -45,6 +46,12 @@ pub struct Config {
     pub respawn: bool,
     /// Whether parameters with a duplicate member name are refused (JS6). Default `true`.
     pub strict_json: bool,
+    /// What the server has stated about itself earlier: the answer to the client's `initialize` while a person signs in.
+    /// Default `None`: the answer promises every list, and that changes are notified (OA-G-07).
+    pub opening: Option<KnownServer>,
+    /// How long the client's `initialize` waits for a person to sign in, before it is answered in the place of the server.
+    /// Default 15 s (OA-G-07).
+    pub answer_after: Duration,
     /// The seed of the random variation of pauses. Relays should have different seeds, so that they do not all connect
     /// again at the same moment. Default 0.
     pub seed: u64,
@@ -63,6 +70,8 @@ impl Default for Config {
             parking_timeout: Duration::from_secs(600),
             respawn: false,
             strict_json: true,
+            opening: None,
+            answer_after: Duration::from_secs(15),
             seed: 0,
         }
     }

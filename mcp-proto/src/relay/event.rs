@@ -70,6 +70,8 @@ pub enum Event {
     /// [`Relay::authorize`](super::Relay::authorize) or
     /// [`Relay::refuse_authorization`](super::Relay::refuse_authorization).
     Challenged(Challenged),
+    /// The client's `initialize` was answered in the place of the server, because a person signs in (OA-G-07).
+    AnsweredEarly,
     /// A request got no answer; the client received an error instead.
     Failed(Failed),
     /// A notification could not be forwarded.

@@ -2,6 +2,7 @@
 //! whether the server is of the same era.
 
 use super::Event;
+use super::cold_start::EarlyAnswer;
 use super::convert;
 use super::legacy_client::LegacyClient;
 use super::modern_client::ModernClient;
@@ -23,6 +24,8 @@ pub(super) enum Opening {
     Awaited,
     /// The client's `initialize` was sent to the server.
     Sent { ticket: Ticket, params: Json },
+    /// A person signs in, and the client's `initialize` was answered in the place of the server.
+    Answered(EarlyAnswer),
     /// It failed and the client received an error. The connection is retried in the background.
     Failed { params: Json },
     /// The retry in the background succeeded. If the client sends `initialize` again, this is the answer.
@@ -89,10 +92,15 @@ impl<T: ClientTransport> Relay<T> {
             path @ (Path::PassThrough { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => self.path = path,
             // If no request is held, discovery has failed, and the connection starts again.
             Path::Opening(
-                Opening::Awaited | Opening::Sent { .. } | Opening::Failed { .. } | Opening::Discovering { .. },
+                Opening::Awaited
+                | Opening::Sent { .. }
+                | Opening::Answered(_)
+                | Opening::Failed { .. }
+                | Opening::Discovering { .. },
             ) => {}
         }
         self.identify_legacy(&params);
+        self.cold_start.on_initialize(&params);
         let connected = match self.offered(&params) {
             Some(offered) => self.sides.client.connect_with(client::Opening::Initialize(offered), now),
             None => self.sides.client.connect(now),
@@ -137,12 +145,14 @@ impl<T: ClientTransport> Relay<T> {
             return;
         }
         let is_stateless = version.is_stateless();
+        self.sides.request_timeout = None;
         let Path::Opening(opening) = &mut self.path else { return };
         let opening = std::mem::replace(opening, Opening::Awaited);
         self.path = Path::PassThrough { discovered: None };
         match opening {
             Opening::Sent { ticket, params } if is_stateless => self.bridge_legacy_client(ticket, params, &result, now),
             Opening::Sent { ticket, .. } => self.sides.respond(ticket, Ok(result), now),
+            Opening::Answered(early) => self.on_late_connection(early, version, &result, now),
             Opening::Failed { params } | Opening::Prepared { params, .. } => {
                 self.path = Path::Opening(Opening::Prepared { params, version, result });
             }
@@ -187,7 +197,7 @@ impl<T: ClientTransport> Relay<T> {
         let (failed, ticket) = match std::mem::replace(opening, Opening::Awaited) {
             Opening::Sent { ticket, params } => (Opening::Failed { params }, Some(ticket)),
             Opening::Prepared { params, .. } | Opening::Failed { params } => (Opening::Failed { params }, None),
-            opening @ (Opening::Awaited | Opening::Discovering { .. }) => (opening, None),
+            opening @ (Opening::Awaited | Opening::Answered(_) | Opening::Discovering { .. }) => (opening, None),
         };
         *opening = failed;
         let error = match reason {
@@ -241,16 +251,21 @@ impl<T: ClientTransport> Relay<T> {
 
     /// Joins a legacy client to a modern server: from here on, the relay is the client's server (BR-L-01).
     fn bridge_legacy_client(&mut self, ticket: Ticket, params: Json, discovered: &Json, now: Instant) {
+        self.identify_legacy(&params);
+        self.become_legacy_server(discovered);
+        self.sides.server.handle_again(ticket, Method::INITIALIZE, Some(params), now);
+    }
+
+    /// Replaces the server behind the relay for a legacy client; `discovered` is what that server has stated.
+    pub(super) fn become_legacy_server(&mut self, discovered: &Json) {
         let [capabilities, meta] = discovered.first_members(["capabilities", "_meta"]);
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
         let server_info = meta.and_then(|meta| meta.first_member(SERVER_INFO));
-        self.identify_legacy(&params);
         self.path = Path::LegacyClient(LegacyClient::new(&capabilities));
         self.sides.out.report(Event::Bridging { client: Era::Legacy, server: Era::Modern });
         let capabilities = capabilities.without_members(&["extensions"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
         self.serve(discovered, server_info, capabilities, Era::Legacy);
-        self.sides.server.handle_again(ticket, Method::INITIALIZE, Some(params), now);
     }
 
     /// Joins a modern client to a legacy server: from here on, the relay is the client's server (BR-M-01).

@@ -45,6 +45,9 @@ impl<T: ClientTransport> Sides<T> {
         if forwarded.method == Method::SUBSCRIPTIONS_LISTEN {
             call = call.timeout(Duration::MAX);
         }
+        if let Some(timeout) = self.request_timeout {
+            call = call.timeout(timeout);
+        }
         if forwarded.is_unchanged {
             call = call.unchanged();
         }

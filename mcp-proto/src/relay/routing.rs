@@ -50,6 +50,7 @@ impl<T: ClientTransport> Relay<T> {
                 self.sides.client.close(now);
             }
             E::Ready { .. } => {
+                self.on_client_initialized(now);
                 if let Path::LegacyClient(state) = &mut self.path {
                     state.listen_anew(&mut self.sides, now);
                 }
@@ -77,11 +78,16 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     fn on_notification(&mut self, method: Method, params: Option<Json>, now: Instant) {
-        match self.path {
+        let is_initialized = method == Method::INITIALIZED;
+        match &mut self.path {
             // The relay itself is the server for a legacy client's notifications (BR-L-03); a modern client sends none
             // to forward.
             Path::LegacyClient(_) | Path::ModernClient(_) => {}
+            Path::Opening(Opening::Answered(early)) if method == Method::INITIALIZED => early.on_initialized(params),
             Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass_to_server(method, params, now),
+        }
+        if is_initialized {
+            self.on_client_initialized(now);
         }
     }
 
@@ -156,6 +162,7 @@ impl<T: ClientTransport> Relay<T> {
             },
             E::Challenged(mut challenged) => {
                 challenged.is_background = self.requests_in_flight() == 0;
+                self.await_sign_in(now);
                 self.sides.out.report(Event::Challenged(challenged));
             }
             E::RequestWaits { limit } => self.sides.out.report(Event::RequestWaits { limit }),

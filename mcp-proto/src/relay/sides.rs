@@ -1,5 +1,7 @@
 //! The two sides of a relay, and what every way of joining them does: answer, ask, notify and report.
 
+use std::time::Duration;
+
 use super::in_flight::InFlight;
 use super::{Action, Event};
 use mcp_proto::Excerpt;
@@ -23,6 +25,10 @@ pub(super) struct Sides<T: ClientTransport> {
     pub(super) client: Client<T>,
     pub(super) in_flight: InFlight,
     pub(super) limits: Limits,
+    /// The time for requests, if it is another one than that of the configuration.
+    pub(super) request_timeout: Option<Duration>,
+    /// Where a person signs in.
+    pub(super) sign_in_url: Option<Box<str>>,
     pub(super) out: Outbox<Action<T::Action>, Event>,
 }
 
@@ -101,7 +107,11 @@ impl<T: ClientTransport> Sides<T> {
         }
         let data = data.with_member("failure", &Json::from(reason.name()));
         let data = data.with_member("source", &Json::from("relay"));
-        ErrorObject::with_data(code::INTERNAL_ERROR, &reason.describe(&self.client.peer()), &data)
+        let mut text = reason.describe(&self.client.peer());
+        if let (Failed::TimedOut { .. }, Some(url)) = (reason, &self.sign_in_url) {
+            text = format!("{text}; a person must sign in first: open {url}");
+        }
+        ErrorObject::with_data(code::INTERNAL_ERROR, &text, &data)
     }
 }
 

@@ -313,7 +313,7 @@ impl Builder<HttpServer> {
         let server: Arc<str> = format!("the server at {server}").into();
         let no_client = |error: HttpClientError| Error::SetUp(error.into());
         let machine = proto::Client::new(proto::Http::new(http.clone()), config)?;
-        let start = |authorization: Authorization| authorization.start(&options, Arc::clone(&server));
+        let start = |authorization: Authorization| authorization.start_for_client(&options, Arc::clone(&server));
         let sign_in = span.in_scope(|| authorization.map(start).transpose()).map_err(no_client)?;
         let link = Exchanges::new(options, &http).map_err(no_client)?;
         let transport = |machine: &proto::Client<_>| Some(machine.http_transport());

@@ -73,7 +73,7 @@ pub(super) struct Driver<T: ClientTransport, L, A> {
     /// Returns the machine's HTTP transport; `None` on a byte stream.
     http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     /// Whether the first connection was begun.
-    is_begun: bool,
+    has_begun: bool,
     connected: Option<oneshot::Sender<Result<Connected, NotConnected>>>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
@@ -116,7 +116,7 @@ where
             handler,
             server,
             http_transport,
-            is_begun: false,
+            has_begun: false,
             connected: Some(connected),
             refused: None,
             callers: BTreeMap::new(),
@@ -173,7 +173,7 @@ where
 
     /// Begins the first connection, unless it was begun before.
     fn connect(&mut self) {
-        if !std::mem::replace(&mut self.is_begun, true) {
+        if !std::mem::replace(&mut self.has_begun, true) {
             let connecting = self.machine.connect(now());
             debug_assert!(connecting.is_ok(), "nothing was connected before");
         }

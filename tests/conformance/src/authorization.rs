@@ -111,12 +111,22 @@ pub async fn run_tokio(
     url: &str,
     builder: mcp_tokio::Builder<mcp_tokio::HttpServer>,
 ) -> Result<(), Box<dyn Error>> {
+    use mcp_tokio::sign_in::{Authorization, PrivateKey};
+
     let context = Context::read()?;
+    let key = context.private_key_pem.as_deref().map(PrivateKey::from_pem).transpose()?;
+    let client_key = key.as_ref().map(PrivateKey::client_key);
     let mut configured = Ok(());
-    let authorization = mcp_tokio::sign_in::Authorization::new(url, NAME)?
+    let mut authorization = Authorization::new(url, NAME)?
         .open_url(sign_in)
-        .configure(|config| configured = context.configure(scenario, None, config));
+        .configure(|config| configured = context.configure(scenario, client_key, config));
     configured?;
+    if let Some(key) = key {
+        authorization = authorization.private_key(key);
+    }
+    if let Some(token) = context.token() {
+        authorization = authorization.obtain_token(move || Ok(token.clone()));
+    }
     let client = builder.authorization(authorization).connect().await?;
     for params in calls(client.request("tools/list", None).await)? {
         client.request("tools/call", Some(params)).await?;

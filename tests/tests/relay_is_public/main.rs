@@ -1,7 +1,7 @@
 //! The relay uses public paths only: it compiles as a part of another crate, as a gateway of another author would be. The
 //! modules here are links to its source.
 
-#[allow(dead_code, unreachable_pub, reason = "it is a module of a library")]
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "it is a module of a library")]
 mod relay;
 
 use mcp_proto::client::{Http, HttpAction, HttpConfig};

@@ -93,6 +93,10 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "server", help_heading = sign_in::HEADING)]
     no_auth: bool,
 
+    /// How long the client's `initialize` waits for a person to sign in before the proxy answers it itself
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "15", conflicts_with = "server", help_heading = sign_in::HEADING)]
+    pub(crate) answer_after: Duration,
+
     #[command(flatten)]
     sign_in: SignInOptions,
 

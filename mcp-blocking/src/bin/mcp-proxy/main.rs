@@ -22,9 +22,10 @@ use log::Level;
 use logging::Log;
 use mcp_blocking::{Observer, Proxy, ServerProcess};
 use mcp_proto::client::{CloseReason, Unavailable};
-use mcp_proto::relay::{Config, Event, Side};
+use mcp_proto::relay::{Config, Event, KnownServer, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
 use record::Recorder;
+use sign_in::KnownServerFile;
 
 /// Exit code of a process that a signal ended at once: the second one, or the first during `--check`.
 const INTERRUPTED: i32 = 130;
@@ -121,12 +122,15 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
             Err(error) => Args::exit_with_usage(&format!("--record {}: {error}", path.display())),
         },
     };
-    let config = config(args, versions, limits);
-    let watcher = Watcher { server: server.in_words(), recorder };
+    let mut config = config(args, versions, limits);
+    let mut watcher = Watcher { server: server.in_words(), recorder, known: None };
     let proxy = match server {
         Server::Http { http, options, authorization: None } => Proxy::http(*http, options, config),
         Server::Http { http, options, authorization: Some(authorization) } => {
-            Proxy::http(*http, options, config).map(|proxy| proxy.authorization(*authorization))
+            let (authorization, mut known) = KnownServerFile::new(*authorization);
+            config.opening = known.as_mut().and_then(KnownServerFile::read);
+            watcher.known = known;
+            Proxy::http(*http, options, config).map(|proxy| proxy.authorization(authorization))
         }
         Server::Child(command) => Proxy::child(command, config),
     };
@@ -149,6 +153,7 @@ fn config(args: &Args, versions: Vec<ProtocolVersion>, limits: Limits) -> Config
     config.limits = limits;
     config.request_timeout = args.request_timeout;
     config.drain_timeout = args.drain_timeout;
+    config.answer_after = args.answer_after;
     config.max_timeout = config.max_timeout.max(args.request_timeout);
     config.seed = seed();
     config
@@ -193,6 +198,8 @@ struct Watcher {
     /// The server, as it appears in log messages.
     server: String,
     recorder: Option<Recorder>,
+    /// Where it is stored what the server states about itself.
+    known: Option<KnownServerFile>,
 }
 
 /// Returns the level and text of the log line for an event; `server` is the server as it appears in log messages.
@@ -239,6 +246,9 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
         Event::Challenged(challenged) => {
             (Level::Debug, format!("{server} demands authorization: it answered {}", challenged.status))
         }
+        Event::AnsweredEarly => {
+            (Level::Info, format!("the client's initialize was answered in the place of {server}: a person signs in"))
+        }
         Event::Failed(reason) => (Level::Warn, format!("a request failed: {}", reason.describe(server))),
         Event::NotPassed { method, error } => (Level::Info, format!("{method} was not passed on: {error}")),
         Event::Faulted { side, fault } => {
@@ -258,6 +268,9 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
 
 impl Observer for Watcher {
     fn event(&mut self, event: &Event) {
+        if let (Event::Connected { version, result, .. }, Some(known)) = (event, &mut self.known) {
+            known.write(&KnownServer::new(*version, result.clone()));
+        }
         if let Some((level, text)) = log_line(event, &self.server) {
             log::log!(level, "{text}");
         }

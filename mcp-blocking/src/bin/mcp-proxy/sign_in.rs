@@ -5,14 +5,18 @@
 //! | `options` | the options that determine with which tokens a server is used |
 //! | `places` | where tokens are stored, and whether a person may be asked |
 //! | `credential_helper` | tokens in the keychain of the system |
+//! | `token_source` | tokens that other programs issue |
 //! | `browser` | shows a URL to a person |
+//! | `known_server` | what servers have stated about themselves |
 //! | `mcp_remote` | the tokens that `mcp-remote` has stored |
 
 mod browser;
 mod credential_helper;
+mod known_server;
 mod mcp_remote;
 mod options;
 mod places;
+mod token_source;
 
 use std::io::{self, BufRead, Write};
 use std::sync::mpsc::channel;
@@ -26,6 +30,7 @@ use mcp_proto::escape_text;
 
 use crate::args::{Account, AccountSettings};
 
+pub(crate) use known_server::KnownServerFile;
 pub(crate) use options::{HEADING, SignInOptions};
 
 /// Characters that are shown of a text from a server.
@@ -88,6 +93,10 @@ pub(crate) fn logout(account: &Account, out: &mut impl Write) -> io::Result<bool
         return Ok(true);
     }
     let AccountSettings { authorization, options, .. } = account.settings_or_exit();
+    let (authorization, known) = KnownServerFile::new(authorization);
+    if let Some(mut known) = known {
+        known.erase();
+    }
     let outcome = obtain(authorization, options, Cause::SignOut)?;
     match outcome {
         Ok(Outcome::SignedOut { is_revoked: true }) => {
@@ -194,7 +203,7 @@ fn obtain(
             Event::Authorized(_) => return Ok(Ok(Outcome::SignedIn)),
             Event::SignedOut { is_revoked } => return Ok(Ok(Outcome::SignedOut { is_revoked })),
             Event::Refused(error) => return Ok(Err(error)),
-            Event::Waiting(Waiting::OtherProcess) => log::warn!("{}", Waiting::OtherProcess),
+            Event::Waiting(waiting @ (Waiting::OtherProcess | Waiting::Device { .. })) => log::warn!("{waiting}"),
             Event::NoToken | Event::Waiting(_) | Event::Step(_) | _ => {}
         }
     }

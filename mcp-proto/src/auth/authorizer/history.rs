@@ -25,10 +25,19 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct History {
     /// New tokens that the server refused, one after the other.
     refused_in_a_row: u32,
+    last_refused: LastRefused,
     /// Sets of scopes with which the server still refused.
     useless_scopes: BTreeSet<String>,
     /// When a person last did not sign in, and why.
     without_person: Option<(Instant, SignInError)>,
+}
+
+/// The last token that the server refused.
+#[derive(Debug, Default)]
+struct LastRefused {
+    generation: u64,
+    /// Seconds since 1970.
+    at: u64,
 }
 
 impl History {
@@ -40,7 +49,14 @@ impl History {
     pub(super) fn count_refused(&mut self, held: &Held, unix: u64) -> Result<(), SignInError> {
         let is_expired = held.expires_at.is_some_and(|expiry| expiry <= unix);
         let is_fresh = !is_expired && unix.saturating_sub(held.issued_at) < FRESH;
-        self.refused_in_a_row = if is_fresh { self.refused_in_a_row + 1 } else { 0 };
+        let is_in_row = unix.saturating_sub(self.last_refused.at) < FRESH;
+        let is_same = self.last_refused.generation == held.generation;
+        self.refused_in_a_row = match (is_fresh, is_in_row) {
+            (true, true) => self.refused_in_a_row + u32::from(!is_same),
+            (true, false) => 1,
+            (false, _) => 0,
+        };
+        self.last_refused = LastRefused { generation: held.generation, at: unix };
         if self.refused_in_a_row < MAX_REFUSED_IN_A_ROW {
             Ok(())
         } else {

@@ -103,19 +103,28 @@ impl Authorizer {
     }
 
     /// The client that needs no registration: one that was registered beforehand, or the URL of its metadata (OA-R-01).
-    pub(super) fn registered_client(&self, issuer: &IssuerMetadata) -> Result<Option<ClientIdentity>, SignInError> {
-        if let Some(client) = &self.config.registered {
-            let registered_at = self.config.registered_at.as_ref().or(self.record.registered_at.as_ref());
-            return match registered_at {
-                // It is of no use at another issuer, and its secret must not go there (OA-M-02).
-                Some(own) if own != issuer.issuer() => {
-                    Err(SignInError::OtherIssuer { registered_at: own.clone(), issuer: issuer.issuer().to_owned() })
-                }
-                Some(_) | None => Ok(Some(client.clone())),
-            };
+    /// The record is locked: from its first use, the configured client belongs to one issuer (OA-M-02).
+    pub(super) fn registered_client(&mut self, issuer: &IssuerMetadata) -> Result<Option<ClientIdentity>, SignInError> {
+        let Some(client) = &self.config.registered else {
+            let url = self.config.client_metadata_url.as_deref().filter(|_| issuer.supports_client_id_metadata());
+            return Ok(url.map(ClientIdentity::new));
+        };
+        let client = client.clone();
+        match self.config.registered_at.as_ref().or(self.record.registered_at.as_ref()) {
+            // It is of no use at another issuer, and its secret must not go there.
+            Some(own) if own != issuer.issuer() => {
+                return Err(SignInError::OtherIssuer {
+                    registered_at: own.clone(),
+                    issuer: issuer.issuer().to_owned(),
+                });
+            }
+            Some(_) => {}
+            None => {
+                self.record.registered_at = Some(issuer.issuer().to_owned());
+                self.store();
+            }
         }
-        let url = self.config.client_metadata_url.as_deref().filter(|_| issuer.supports_client_id_metadata());
-        Ok(url.map(ClientIdentity::new))
+        Ok(Some(client))
     }
 
     fn register(&mut self, mut flow: Flow, issuer: &IssuerMetadata, redirect_uri: String, now: Instant) {

@@ -107,10 +107,6 @@ impl Authorizer {
     }
 
     pub(super) fn replace_tokens(&mut self, flow: Flow, tokens: Tokens, now: Instant) {
-        // From now on, the configured client belongs to this issuer (OA-M-02).
-        if self.config.registered.is_some() && self.record.registered_at.is_none() {
-            self.record.registered_at = Some(tokens.issuer.issuer().to_owned());
-        }
         self.record.set_tokens(tokens);
         self.store();
         self.use_stored(flow, now);

@@ -67,7 +67,7 @@ impl Authorizer {
     }
 
     /// The issuer that was found, and the client that is registered there: these grants register none.
-    fn configured_client(&self, flow: &Flow) -> Result<(IssuerMetadata, ClientIdentity), SignInError> {
+    fn configured_client(&mut self, flow: &Flow) -> Result<(IssuerMetadata, ClientIdentity), SignInError> {
         let issuer = flow.found.as_ref().ok_or(SignInError::NoMetadata)?.issuer.clone();
         match self.registered_client(&issuer)? {
             Some(client) => Ok((issuer, client)),

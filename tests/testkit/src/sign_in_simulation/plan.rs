@@ -8,6 +8,7 @@ use crate::random::Random;
 
 /// How the servers, the person and the processes of a run act.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is drawn by itself")]
 pub(super) struct Settings {
     pub(super) processes: usize,
     /// The clients use only revisions that begin with `initialize`.

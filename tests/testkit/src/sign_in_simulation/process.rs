@@ -303,7 +303,7 @@ impl Simulation {
                 let is_taken = |port: u16| self.processes.iter().any(|own| own.listening == Some(port));
                 let port = match port {
                     Some(port) => Some(port).filter(|port| !is_taken(*port)),
-                    None => (40_000..).find(|port| !is_taken(*port)),
+                    None => (40_000..u16::MAX).find(|port| !is_taken(*port)),
                 };
                 self.processes[number].listening = port;
                 self.processes[number].authorizer.handle_listening(port, now);

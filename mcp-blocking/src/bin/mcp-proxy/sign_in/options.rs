@@ -1,10 +1,14 @@
 //! The options that determine with which tokens a server is used.
 
+use std::fs;
+use std::path::PathBuf;
+
 use clap::ValueEnum;
-use mcp_blocking::sign_in::{Authorization, Store};
-use mcp_proto::auth::{ClientIdentity, Config, Grant, ResourceParameter, Secret};
+use mcp_blocking::sign_in::{Authorization, PrivateKey, Store};
+use mcp_proto::auth::{ClientIdentity, ClientKey, Config, Grant, Proofs, ResourceParameter, Secret};
 
 use super::credential_helper::CredentialHelper;
+use super::token_source::TokenSource;
 use super::{browser, places};
 use crate::args::{environment, shown_url};
 use crate::secrets::Secrets;
@@ -27,13 +31,33 @@ pub(crate) struct SignInOptions {
     #[arg(long, value_name = "URL", conflicts_with = "client_id", help_heading = HEADING)]
     client_metadata_url: Option<String>,
 
-    /// Signs in as the client itself, with its id and secret, and without a person
-    #[arg(long, requires = "client_secret_env", help_heading = HEADING)]
+    /// Authenticates the client with the private key in this PEM file (PKCS #8) instead of a secret
+    #[arg(long, value_name = "PEM", requires = "client_id", conflicts_with = "client_secret_env", help_heading = HEADING)]
+    private_key: Option<PathBuf>,
+
+    /// Signs in as the client itself, with its id and its secret or key, and without a person
+    #[arg(long, requires = "client_id", help_heading = HEADING)]
     client_credentials: bool,
+
+    /// Signs in with the assertion of the platform in this environment variable (workload identity)
+    #[arg(long, value_name = "VAR", requires = "client_id", conflicts_with = "client_credentials", help_heading = HEADING)]
+    identity_token_env: Option<String>,
+
+    /// Signs in with the assertion of the platform that this command prints (workload identity)
+    #[arg(long, value_name = "COMMAND", requires = "client_id", conflicts_with_all = ["client_credentials", "identity_token_env"], help_heading = HEADING)]
+    identity_token_command: Option<String>,
+
+    /// Sends the access token that this command prints; it is run again when the server refuses the token
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["client_id", "client_metadata_url", "device_code"], help_heading = HEADING)]
+    token_command: Option<String>,
 
     /// A person signs in on another device, with a code that is printed here
     #[arg(long, conflicts_with = "client_credentials", help_heading = HEADING)]
     device_code: bool,
+
+    /// Binds tokens to a key wherever the authorization server supports that (`DPoP`), not only where it is demanded
+    #[arg(long, help_heading = HEADING)]
+    dpop: bool,
 
     /// The scopes to request, separated by spaces; by default, those that the server names
     #[arg(long, value_name = "SCOPES", help_heading = HEADING)]
@@ -91,6 +115,12 @@ impl SignInOptions {
             outcome = self.configure(config, secrets);
         });
         outcome?;
+        if let Some((key, _)) = self.read_key()? {
+            authorization = authorization.private_key(key);
+        }
+        if let Some((source, _)) = self.token_source() {
+            authorization = authorization.obtain_token(move || source.read());
+        }
         let hint = format!("If the browser is on another machine, run `{command}` in a terminal instead.");
         Ok(authorization.store(self.store(url)?).open_url(move |url| browser::show(url, &hint)))
     }
@@ -130,13 +160,25 @@ impl SignInOptions {
                 secrets.add(format!("the environment variable {variable}"), &secret);
                 client = client.with_secret(Secret::new(secret));
             }
+            if let Some((_, public)) = self.read_key()? {
+                client = client.with_key(public);
+            }
             config.registered = Some(client);
         }
         if let Some(url) = &self.client_metadata_url {
             config.client_metadata_url(url).map_err(|error| format!("--client-metadata-url: {error}"))?;
         }
         if self.client_credentials {
+            if self.client_secret_env.is_none() && self.private_key.is_none() {
+                return Err("--client-credentials: this needs --client-secret-env or --private-key".to_owned());
+            }
             config.grant = Grant::ClientCredentials;
+        }
+        if let Some((_, grant)) = self.token_source() {
+            config.grant = grant;
+        }
+        if self.dpop {
+            config.proofs = Proofs::Supported;
         }
         if self.device_code {
             config.grant = Grant::DeviceCode;
@@ -167,6 +209,24 @@ impl SignInOptions {
         Ok(())
     }
 
+    /// The private key of the client, and what its identity states about it.
+    fn read_key(&self) -> Result<Option<(PrivateKey, ClientKey)>, String> {
+        let Some(path) = &self.private_key else { return Ok(None) };
+        let key = fs::read_to_string(path).and_then(|pem| PrivateKey::from_pem(&pem));
+        let key = key.map_err(|error| format!("--private-key {}: {error}", path.display()))?;
+        let public = key.client_key();
+        Ok(Some((key, public)))
+    }
+
+    /// Where tokens of another program come from, and what they are used for.
+    fn token_source(&self) -> Option<(TokenSource, Grant)> {
+        let variable = self.identity_token_env.clone().map(TokenSource::Variable);
+        let assertion = variable.or_else(|| self.identity_token_command.clone().map(TokenSource::Command));
+        let token = self.token_command.clone().map(TokenSource::Command);
+        let assertion = assertion.map(|source| (source, Grant::WorkloadIdentity));
+        assertion.or_else(|| token.map(|source| (source, Grant::External)))
+    }
+
     /// The command with which a person signs in with these options.
     fn login_command(&self, url: &str) -> String {
         let words = ["mcp-proxy".to_owned(), "login".to_owned()].into_iter().chain(self.arguments());
@@ -185,6 +245,11 @@ impl SignInOptions {
         add("client-id", self.client_id.as_deref());
         add("client-secret-env", self.client_secret_env.as_deref());
         add("client-metadata-url", self.client_metadata_url.as_deref());
+        add("private-key", self.private_key.as_ref().map(|path| path.to_string_lossy()).as_deref());
+        add("identity-token-env", self.identity_token_env.as_deref());
+        add("identity-token-command", self.identity_token_command.as_deref());
+        add("token-command", self.token_command.as_deref());
+        add("dpop", self.dpop.then_some(""));
         add("client-credentials", self.client_credentials.then_some(""));
         add("device-code", self.device_code.then_some(""));
         add("scope", self.scope.as_deref());
@@ -274,6 +339,14 @@ mod tests {
         let tolerated = &other.exceptions;
         assert!(tolerated.other_issuer && tolerated.unlisted_pkce && tolerated.private_addresses);
         assert_eq!(config(&["--device-code"]).unwrap().grant, Grant::DeviceCode);
+        for (args, grant) in [
+            (&["--client-id", "id", "--identity-token-env", "PATH"][..], Grant::WorkloadIdentity),
+            (&["--client-id", "id", "--identity-token-command", "x"], Grant::WorkloadIdentity),
+            (&["--token-command", "x"], Grant::External),
+        ] {
+            assert_eq!(config(args).unwrap().grant, grant);
+        }
+        assert_eq!((usual.proofs, config(&["--dpop"]).unwrap().proofs), (Proofs::Demanded, Proofs::Supported));
         assert_eq!(config(&["--resource", "none"]).unwrap().resource, ResourceParameter::Omitted);
         // All that could lead to other tokens leads to another record (OA-M-03).
         let keys = [
@@ -313,6 +386,8 @@ mod tests {
             (&["--client-metadata-url", "http://me.example/client"], "--client-metadata-url: "),
             (&["--authorize-param", "a"], "--authorize-param: a parameter is written as NAME=VALUE"),
             (&["--authorize-param", "state=a"], "--authorize-param state: "),
+            (&["--client-id", "a", "--client-credentials"], "--client-credentials: this needs"),
+            (&["--client-id", "a", "--private-key", "/no/such"], "--private-key /no/such: "),
             (&["--credential-helper", "../x"], "--credential-helper: "),
         ] {
             let error = config(args).unwrap_err();
