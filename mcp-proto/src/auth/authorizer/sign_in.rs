@@ -106,8 +106,7 @@ impl Authorizer {
     /// The record is locked: from its first use, the configured client belongs to one issuer (OA-M-02).
     pub(super) fn registered_client(&mut self, issuer: &IssuerMetadata) -> Result<Option<ClientIdentity>, SignInError> {
         let Some(client) = &self.config.registered else {
-            let url = self.config.client_metadata_url.as_deref().filter(|_| issuer.supports_client_id_metadata());
-            return Ok(url.map(ClientIdentity::new));
+            return Ok(self.metadata_url(issuer).map(ClientIdentity::new));
         };
         let client = client.clone();
         match self.config.registered_at.as_ref().or(self.record.registered_at.as_ref()) {
@@ -125,6 +124,11 @@ impl Authorizer {
             }
         }
         Ok(Some(client))
+    }
+
+    /// The URL of the client's metadata, if it is the client's id at this issuer.
+    fn metadata_url(&self, issuer: &IssuerMetadata) -> Option<&str> {
+        self.config.client_metadata_url.as_deref().filter(|_| issuer.supports_client_id_metadata())
     }
 
     fn register(&mut self, mut flow: Flow, issuer: &IssuerMetadata, redirect_uri: String, now: Instant) {
@@ -314,8 +318,8 @@ impl Authorizer {
     /// Whether refused scopes may be granted to another client: some servers grant only those for which a client was
     /// registered, and this one was registered by an earlier flow, perhaps for fewer (OA-S-02).
     pub(super) fn may_register_scopes(&self, flow: &Flow) -> bool {
-        let client = flow.found.as_ref().map(|found| self.registered_client(&found.issuer));
-        !flow.registering.is_done && matches!(client, Some(Ok(None)))
+        let has_url = flow.found.as_ref().is_none_or(|found| self.metadata_url(&found.issuer).is_some());
+        !flow.registering.is_done && !has_url && self.config.registered.is_none()
     }
 }
 
