@@ -207,11 +207,13 @@ def killed(world: World) -> None:
     world.expect_windows(2)
 
 
-def proven(world: World) -> None:
-    server = world.provider(dpop=True)
-    editor = signed_in(world, server)
+def proven(world: World, is_demanded: bool, *options: str) -> None:
+    server = world.provider(dpop=is_demanded)
+    editor = signed_in(world, server, *options)
     server.refuse_tokens()
     editor.call()
+    counts = server.counts()
+    expect(counts.get("proof", 0) >= counts["mcp 200"], f"not every request had a proof: {counts}")
     expect_counts(server, SIGNED_IN | {"token refresh_token": 1})
     world.expect_windows(1)
 
@@ -312,7 +314,8 @@ CELLS: dict[str, Callable[[World], None]] = {
     "five-proxies": several,
     "killed": killed,
     "device-code": other_device,
-    "dpop": proven,
+    "dpop": lambda world: proven(world, True),
+    "dpop-option": lambda world: proven(world, False, "--dpop"),
     "own-server": own_server,
     "typescript-sdk": typescript_sdk,
     "typescript-strict": lambda world: typescript_sdk(world, "--oauth-strict"),

@@ -84,8 +84,11 @@ async function authenticate(request) {
   const [scheme, token] = (request.headers.authorization ?? '').split(' ');
   const found = token && !refused.has(token) ? await provider.AccessToken.find(token) : undefined;
   if (!found?.isValid || found.aud !== resource) return undefined;
-  if (scheme !== (dpop ? 'DPoP' : 'Bearer') || dpop !== Boolean(found.jkt)) return undefined;
-  if (dpop && !(await isProven(request, token, found.jkt))) return undefined;
+  if (scheme !== (found.jkt ? 'DPoP' : 'Bearer') || (dpop && !found.jkt)) return undefined;
+  if (found.jkt) {
+    if (!(await isProven(request, token, found.jkt))) return undefined;
+    count('proof');
+  }
   seen.add(token);
   return found;
 }
