@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import fnmatch
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
+from authorization.browser import Browser
+from authorization.cells import CELLS
+from authorization.world import World
 from checks import ANSWERS, CONVERSATION, Conversation, dead_server, doctor, unknown_authority
 from matrix import Matrix
 from processes import kill_all
@@ -19,10 +25,14 @@ from proxy import Failure, Proxy
 from report import Report
 from servers import REVISIONS, Server, all_servers
 
+T = TypeVar("T")
+
 #: How many servers are driven at the same time.
 AT_A_TIME = 3
 #: What asks for the matrix, or with `:EDITOR:SERVER` for a part of it.
 MATRIX = "matrix"
+#: What asks for the cells of authorization, or with `:CELL` for some of them.
+AUTHORIZATION = "authorization"
 
 BEFORE_ELICITATION = REVISIONS[:2]
 BEFORE_RESUMPTION = REVISIONS[:3]
@@ -102,6 +112,23 @@ class Driver:
         finally:
             server.kill()
 
+    def sign_in(self, cells: list[str]) -> None:
+        """Makes cells of authorization, in one browser."""
+        browsers: list[Browser] = []
+
+        def start() -> None:
+            browsers.append(Browser(self._install, self._folder / AUTHORIZATION / "browser"))
+
+        if not self._report.check(AUTHORIZATION, "-", "browser", start):
+            return
+        with closing(browsers[0]) as browser:
+            drive_all(lambda cell: self._sign_in(cell, browser), cells)
+
+    def _sign_in(self, cell: str, browser: Browser) -> None:
+        world = World(self._binary, self._install, self._folder / AUTHORIZATION / cell, browser)
+        with closing(world):
+            self._report.check(AUTHORIZATION, "-", cell, lambda: CELLS[cell](world), world)
+
     def _converse(self, server: Server, revision: str) -> None:
         proxy = Proxy(self.command(server), ANSWERS)
         talk = Conversation(server, revision, proxy)
@@ -138,15 +165,19 @@ def unusable() -> None:
     raise Failure("not made, because nothing works without initialize")
 
 
+def is_cell(cell: str, wanted: str) -> bool:
+    return fnmatch.fnmatch(cell, wanted.partition(":")[2] or "*")
+
+
 def stop(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def drive_all(drive: Callable[[Server], None], servers: list[Server]) -> None:
-    """Several servers at a time, because most of the time is spent waiting."""
+def drive_all(drive: Callable[[T], None], parts: list[T]) -> None:
+    """Several parts at a time, because most of the time is spent waiting."""
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         try:
-            jobs = [pool.submit(drive, server) for server in servers]
+            jobs = [pool.submit(drive, part) for part in parts]
             for job in jobs:
                 job.result()
         except BaseException:
@@ -161,15 +192,23 @@ def main() -> int:
     parser.add_argument("--binary", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--install", required=True, type=Path, help=argparse.SUPPRESS)
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"of {', '.join(servers)}, matrix[:EDITOR[:SERVER]]; all without any"
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"of {', '.join(servers)}, matrix[:EDITOR[:SERVER]], authorization[:CELL]; all without any",
     )
     parser.add_argument("--markdown", action="store_true", help="prints the matrix as docs/interop.md shows it, too")
     args = parser.parse_args()
-    names = args.names or [*servers, MATRIX]
+    names = args.names or [*servers, MATRIX, AUTHORIZATION]
     patterns = [name for name in names if name.split(":")[0] == MATRIX]
-    unknown = [name for name in names if name not in servers and name not in patterns]
+    wanted_cells = [name for name in names if name.split(":")[0] == AUTHORIZATION]
+    unknown = [name for name in names if name not in (*servers, *patterns, *wanted_cells)]
     if unknown:
-        parser.error(f"no server is called {' or '.join(unknown)}; there are {', '.join(servers)} and {MATRIX}")
+        others = f"{', '.join(servers)}, {MATRIX} and {AUTHORIZATION}"
+        parser.error(f"no server is called {' or '.join(unknown)}; there are {others}")
+    cells = [cell for cell in CELLS if any(is_cell(cell, wanted) for wanted in wanted_cells)]
+    if wanted_cells and not cells:
+        parser.error(f"no cell of {AUTHORIZATION} is called so; there are {', '.join(CELLS)}")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)
     report = Report()
@@ -183,6 +222,8 @@ def main() -> int:
         if chosen:
             drive_all(driver.drive, chosen)
             driver.dead_server(chosen[0])
+        if cells:
+            driver.sign_in(cells)
         for matrix in matrices:
             drive_all(matrix.drive, matrix.servers())
             print("", *matrix.table(), *(matrix.markdown() if args.markdown else ()), "", sep="\n", flush=True)

@@ -93,7 +93,12 @@ class Proxy:
     A thread reads every line that the process writes, checks it, and answers what the server asks.
     """
 
-    def __init__(self, command: list[str], answers: dict[str, Callable[[Params], Params]]) -> None:
+    def __init__(
+        self,
+        command: list[str],
+        answers: dict[str, Callable[[Params], Params]],
+        environment: dict[str, str] | None = None,
+    ) -> None:
         self.started = time.monotonic()
         self._answers = answers
         self._lock = threading.Condition()
@@ -112,7 +117,7 @@ class Proxy:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=processes.environment(),
+            env=environment or processes.environment(),
         )
         self._threads = [threading.Thread(target=read, daemon=True) for read in (self._read, self._read_log)]
         for thread in self._threads:
@@ -200,6 +205,10 @@ class Proxy:
             time.sleep(0.01)
 
     # The end.
+
+    def kill(self) -> None:
+        """Ends the process at once, as a crash does."""
+        processes.kill(self._process)
 
     def wait_for_end(self, patience: float) -> int:
         """The exit code, once everything that was written has been read."""

@@ -5,12 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from processes import Stopping, is_stopping
-from proxy import Failure, Proxy
+from proxy import Failure
 
 #: How much of a conversation is shown with a failure.
 TRANSCRIPT_LINES = 12
+
+
+class Transcript(Protocol):
+    """What has the last lines of what was written and read."""
+
+    def transcript(self, lines: int) -> list[str]: ...
 
 
 class Report:
@@ -34,9 +41,9 @@ class Report:
             print("\n".join([f"{line} {outcome}", *(f"    {fault}" for fault in faults)]), flush=True)
 
     def check(
-        self, server: str, revision: str, name: str, check: Callable[[], None], proxy: Proxy | None = None
+        self, server: str, revision: str, name: str, check: Callable[[], None], proxy: Transcript | None = None
     ) -> bool:
-        """Makes a check; what the proxy wrote and read last is shown if it fails."""
+        """Makes a check; what was written and read last is shown if it fails."""
         started = time.monotonic()
         failure: str | None = None
         try:

@@ -31,10 +31,29 @@ TEN_MEGABYTES = 10 << 20
 START_PATIENCE = 30.0
 
 
+_given_ports: set[int] = set()
+_giving_ports = threading.Lock()
+
+
 def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+    """A port that is free, and was not returned before: its server may not have opened it yet."""
+    while True:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            port: int = listener.getsockname()[1]
+        with _giving_ports:
+            if port not in _given_ports:
+                _given_ports.add(port)
+                return port
+
+
+def is_open(port: int) -> bool:
+    """Whether a server listens on the port of this machine."""
+    try:
+        with socket.create_connection(("localhost", port), timeout=1):
+            return True
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True)

@@ -233,6 +233,34 @@ fn oa_s_02_a_step_up_asks_for_all_scopes_and_never_twice_for_the_same() {
 }
 
 #[test]
+fn oa_s_02_a_client_is_registered_again_if_its_scopes_are_refused_but_only_once() {
+    let mut world = World::new();
+    world.issuer().grants_registered_scopes = true;
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    world.challenge(0, 403, r#"Bearer error="insufficient_scope", scope="write""#);
+    let issuer = world.issuer();
+    assert_eq!((issuer.registrations.len(), issuer.authorizations.len()), (2, 3));
+    assert_eq!(issuer.registrations[1]["scope"], "read write");
+    assert_eq!(world.processes[0].token(), Some("access-2"));
+    world.check();
+    // A configured client cannot be replaced.
+    let mut world = World::new().with(|config| config.registered = Some(ClientIdentity::new("own")));
+    world.issuer().grants_registered_scopes = true;
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    assert_eq!((world.issuer().registrations.len(), world.issuer().authorizations.len()), (0, 1));
+    assert!(matches!(world.processes[0].refused[..], [SignInError::Redirect(RedirectError::Scope(_))]));
+    world.check();
+    // Scopes that no client gets are not requested again with yet another one.
+    let mut world = World::new();
+    world.issuer().grants_registered_scopes = true;
+    world.issuer().registered_scopes = Some(&[]);
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    assert_eq!((world.issuer().registrations.len(), world.issuer().authorizations.len()), (2, 1));
+    assert!(matches!(world.processes[0].refused[..], [SignInError::Redirect(RedirectError::Scope(_))]));
+    world.check();
+}
+
+#[test]
 fn oa_t_04_a_server_that_refuses_every_new_token_is_not_asked_forever() {
     let mut world = World::new();
     world.issuer().refreshes = false;
@@ -431,6 +459,37 @@ fn oa_k_04_a_refused_code_is_requested_once_more_with_what_was_wrong_left_out() 
 }
 
 #[test]
+fn oa_r_05_a_registration_is_repeated_without_its_scopes_if_they_are_refused() {
+    for (known, expected) in [
+        (None, &[Some("read offline_access")][..]),
+        (Some(&["read", "offline_access"][..]), &[Some("read offline_access")]),
+        (Some(&["offline_access"]), &[Some("read offline_access"), None]),
+    ] {
+        let mut world = World::new();
+        let issuer = world.issuer();
+        issuer.metadata["scopes_supported"] = json!(["offline_access"]);
+        issuer.registered_scopes = known;
+        world.challenge(0, 401, r#"Bearer scope="read""#);
+        let issuer = world.issuer();
+        let scopes: Vec<_> =
+            issuer.registrations.iter().map(|own| own.get("scope").and_then(|own| own.as_str())).collect();
+        assert_eq!(scopes, expected);
+        assert_eq!(issuer.authorizations[0]["scope"], "read offline_access", "the same scopes are requested");
+        assert_eq!(world.processes[0].token(), Some("access-1"));
+        world.check();
+    }
+    // Nothing is left out if there is no scope.
+    let mut world = World::new();
+    let issuer = world.issuer();
+    issuer.registration_status = 400;
+    issuer.registration = json!({ "error": "invalid_client_metadata" });
+    world.challenge(0, 401, "Bearer");
+    assert!(matches!(world.processes[0].refused[..], [SignInError::NotRegistered(_)]));
+    assert_eq!(world.issuer().registrations.len(), 1);
+    world.check();
+}
+
+#[test]
 fn oa_x_01_a_client_with_a_secret_signs_in_without_a_person() {
     let mut world = World::new().with(|config| {
         config.grant = mcp_proto::auth::Grant::ClientCredentials;
@@ -441,7 +500,8 @@ fn oa_x_01_a_client_with_a_secret_signs_in_without_a_person() {
     assert_eq!(world.processes[0].token(), Some("access-1"));
     assert_eq!(world.issuer().token_authorizations, [Some("Basic am9iOnMlMjZ0".to_owned())]);
     let request = &world.issuer().token_requests[0];
-    assert_eq!((request["scope"].as_str(), request["resource"].as_str()), ("read", SERVER));
+    assert_eq!((&*request["scope"], &*request["resource"], &*request["client_id"]), ("read", SERVER, "job"));
+    assert!(!request.contains_key("client_secret"), "it is in the header only");
     assert!(world.processes[0].waiting.is_empty() && world.issuer().registrations.is_empty());
     world.check();
 }

@@ -47,6 +47,7 @@ fn oa_x_08_a_code_is_shown_and_the_token_endpoint_is_asked_at_the_interval_that_
     let issuer = world.issuer();
     assert_eq!(issuer.registrations[0]["grant_types"][0], "urn:ietf:params:oauth:grant-type:device_code");
     assert_eq!(issuer.registrations[0].get("redirect_uris"), None);
+    assert_eq!(issuer.registrations[0]["response_types"], json!([]));
     let asked = &issuer.authorizations[0];
     assert_eq!((&*asked["client_id"], &*asked["scope"], &*asked["resource"]), ("client-1", "read", SERVER));
     let request = issuer.token_requests.last().unwrap();
@@ -180,7 +181,7 @@ fn oa_x_04_an_id_token_is_exchanged_at_the_identity_provider_and_the_assertion_a
     }
     let issuer = world.issuer();
     assert_eq!(issuer.token_requests[0]["assertion"], "jag-1");
-    assert!(issuer.token_authorizations[0].is_some() && !issuer.token_requests[0].contains_key("client_id"));
+    assert!(issuer.token_authorizations[0].is_some() && !issuer.token_requests[0].contains_key("client_secret"));
     assert!(issuer.authorizations.is_empty(), "no person is sent to the issuer");
 }
 
@@ -333,6 +334,24 @@ fn a_sign_out_revokes_the_refresh_token_where_that_is_possible_and_erases_the_re
         world.pass(Duration::from_secs(4000));
         world.start(0);
         assert!(world.processes[0].has_none);
+        world.check();
+    }
+}
+
+#[test]
+fn oa_t_05_tokens_after_a_sign_out_are_not_taken_for_those_before_it() {
+    for signs_in in [0, 1] {
+        let mut world = World::new();
+        world.challenge(0, 401, "Bearer");
+        let other = world.add_process();
+        world.start(other);
+        assert_eq!(world.processes[other].token(), Some("access-1"));
+        world.cause(0, Cause::SignOut);
+        world.run();
+        world.challenge(signs_in, 401, r#"Bearer error="invalid_token""#);
+        world.challenge(other, 401, r#"Bearer error="invalid_token""#);
+        let expected = if signs_in == other { "access-3" } else { "access-2" };
+        assert_eq!(world.processes[other].token(), Some(expected));
         world.check();
     }
 }

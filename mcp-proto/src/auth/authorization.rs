@@ -114,8 +114,10 @@ impl Attempt {
                 return Err(RedirectError::Denied);
             }
             let description = get("error_description").map_err(repeated)?.unwrap_or_default();
+            let is_scope = error == "invalid_scope";
             let text = if description.is_empty() { error } else { format!("{error}: {description}") };
-            return Err(RedirectError::Failed(Excerpt::new(&text, 300)));
+            let text = Excerpt::new(&text, 300);
+            return Err(if is_scope { RedirectError::Scope(text) } else { RedirectError::Failed(text) });
         }
         let code = get("code").map_err(repeated)?.filter(|code| !code.is_empty());
         code.map(|code| Some(Secret::new(code))).ok_or(RedirectError::Malformed)
@@ -146,7 +148,10 @@ pub enum RedirectError {
     /// The person refused.
     #[error("access was denied in the browser")]
     Denied,
-    /// The authorization server reports an error.
+    /// The authorization server refuses the requested scopes.
+    #[error("the authorization server refuses the requested scopes: {0}")]
+    Scope(Excerpt),
+    /// The authorization server reports another error.
     #[error("the authorization server reports an error: {0}")]
     Failed(Excerpt),
     /// The response comes from another issuer than the one that was asked (RFC 9207, section 2.4). Nothing of it is

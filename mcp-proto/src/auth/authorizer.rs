@@ -135,6 +135,13 @@ struct Held {
     proof_key: Option<Arc<ProofKey>>,
 }
 
+impl Held {
+    /// Which tokens of the record these are, if they are of the record.
+    fn stored(&self) -> Option<(u64, Secret)> {
+        Some((self.serial?, self.token.clone()))
+    }
+}
+
 /// Seconds since 1970 at a moment of the driver's clock.
 #[derive(Debug, Clone, Copy)]
 struct Clock {
@@ -277,7 +284,7 @@ impl Authorizer {
             scope,
             sign_in_parameters: sign_in_parameters.collect(),
             is_step_up,
-            refused: self.held.as_ref().filter(|_| generation.is_some()).and_then(|held| held.serial),
+            refused: self.held.as_ref().filter(|_| generation.is_some()).and_then(Held::stored),
         })
     }
 

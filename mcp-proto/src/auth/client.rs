@@ -143,6 +143,8 @@ impl ClientIdentity {
                 let pair = format!("{}:{}", encode_component(&self.id), encode_component(secret));
                 let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).ok()?;
                 value.set_sensitive(true);
+                // Some servers look the client up by the id in the body before they read the header.
+                form.add("client_id", &self.id);
                 return Some(value);
             }
             ClientAuthentication::ClientSecretPost => {
@@ -163,7 +165,7 @@ pub(super) struct Registration<'r> {
     #[serde(skip_serializing_if = "<[&str]>::is_empty")]
     pub(super) redirect_uris: &'r [&'r str],
     pub(super) grant_types: &'r [&'r str],
-    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
+    /// None are stated as such: a server takes `code` for granted if this is absent, and then demands redirect URIs.
     pub(super) response_types: &'r [&'r str],
     pub(super) token_endpoint_auth_method: &'r str,
     /// A program on the user's machine (OA-R-03).

@@ -356,14 +356,18 @@ impl Authorizer {
     }
 
     pub(super) fn on_code_refused(&mut self, mut flow: Flow, issuer: String, refusal: TokenError, now: Instant) {
+        let may_register = self.may_register_scopes(&flow);
         let once = &mut flow.repeated;
         let is_repeated = if refusal.is("invalid_grant") {
             !std::mem::replace(&mut once.has_restarted, true)
+        } else if refusal.is("invalid_scope") && may_register {
+            flow.must_register = true;
+            true
         } else if refusal.is("invalid_scope") {
             !std::mem::replace(&mut once.is_without_scope, true)
         } else if refusal.is("invalid_client") && self.config.registered.is_none() {
             flow.must_register = true;
-            !std::mem::replace(&mut once.has_registered_again, true)
+            !std::mem::replace(&mut flow.registering.is_repeated, true)
         } else {
             false
         };

@@ -12,6 +12,7 @@ use crate::auth::config::Config;
 use crate::auth::imported::Imported;
 use crate::auth::metadata::IssuerMetadata;
 use crate::auth::record::Tokens;
+use crate::auth::secret::Secret;
 
 /// A flow, from its cause to a token or a refusal.
 #[derive(Debug)]
@@ -28,6 +29,7 @@ pub(super) struct Flow {
     pub(super) asked_port: Option<u16>,
     /// The registered client is unknown at the issuer.
     pub(super) must_register: bool,
+    pub(super) registering: Registering,
     pub(super) repeated: Repeated,
     pub(super) step: Step,
 }
@@ -50,8 +52,9 @@ pub(super) enum Need {
         sign_in_parameters: Vec<(String, String)>,
         /// The token that was sent lacks scopes.
         is_step_up: bool,
-        /// The serial number of the stored tokens that were refused.
-        refused: Option<u64>,
+        /// The stored tokens that were refused: their serial number, and the access token, because the numbers begin again
+        /// after a sign-out.
+        refused: Option<(u64, Secret)>,
     },
     /// No token at all: the stored ones are revoked and erased.
     SignOut,
@@ -79,13 +82,22 @@ pub(super) struct Found {
     pub(super) issuer: IssuerMetadata,
 }
 
+/// What a flow has done to register the client.
+#[derive(Debug, Default)]
+pub(super) struct Registering {
+    /// The client was registered by this flow, for the scopes that it requests.
+    pub(super) is_done: bool,
+    /// The client was unknown, and registered again (OA-K-04).
+    pub(super) is_repeated: bool,
+    /// The scopes of the registration were refused, and left out (OA-R-05).
+    pub(super) is_without_scope: bool,
+}
+
 /// What a flow does at most once, or a few times.
 #[derive(Debug, Default)]
 pub(super) struct Repeated {
     /// The code was refused, and another one requested (OA-K-04).
     pub(super) has_restarted: bool,
-    /// The client was unknown, and registered again (OA-K-04).
-    pub(super) has_registered_again: bool,
     /// The scopes were refused, and left out (OA-K-04).
     pub(super) is_without_scope: bool,
     /// How often a request was repeated with the nonce that the server had demanded (OA-X-07).
@@ -168,6 +180,7 @@ impl Flow {
             is_listening: false,
             asked_port: None,
             must_register: false,
+            registering: Registering::default(),
             repeated: Repeated::default(),
             step: Step::Ready,
         }
@@ -183,7 +196,8 @@ impl Flow {
         match &self.need {
             Need::Stored => tokens.is_valid(unix) && tokens.refresh_at().is_none_or(|at| at > unix),
             Need::New { scope, is_step_up, refused, .. } => {
-                let is_other = *refused != Some(serial);
+                let is_refused = |(own, token): &(u64, Secret)| *own == serial && *token == tokens.access_token;
+                let is_other = !refused.as_ref().is_some_and(is_refused);
                 let covers = !*is_step_up || scope.as_deref().is_some_and(|scope| tokens.covers(scope));
                 is_other && covers && tokens.is_valid(unix)
             }

@@ -106,8 +106,7 @@ impl Authorizer {
     /// The record is locked: from its first use, the configured client belongs to one issuer (OA-M-02).
     pub(super) fn registered_client(&mut self, issuer: &IssuerMetadata) -> Result<Option<ClientIdentity>, SignInError> {
         let Some(client) = &self.config.registered else {
-            let url = self.config.client_metadata_url.as_deref().filter(|_| issuer.supports_client_id_metadata());
-            return Ok(url.map(ClientIdentity::new));
+            return Ok(self.metadata_url(issuer).map(ClientIdentity::new));
         };
         let client = client.clone();
         match self.config.registered_at.as_ref().or(self.record.registered_at.as_ref()) {
@@ -127,6 +126,11 @@ impl Authorizer {
         Ok(Some(client))
     }
 
+    /// The URL of the client's metadata, if it is the client's id at this issuer.
+    fn metadata_url(&self, issuer: &IssuerMetadata) -> Option<&str> {
+        self.config.client_metadata_url.as_deref().filter(|_| issuer.supports_client_id_metadata())
+    }
+
     fn register(&mut self, mut flow: Flow, issuer: &IssuerMetadata, redirect_uri: String, now: Instant) {
         let Some(endpoint) = issuer.registration_endpoint() else {
             let issuer = issuer.issuer().to_owned();
@@ -136,7 +140,8 @@ impl Authorizer {
             .into_iter()
             .find(|method| issuer.lists_client_authentication() && issuer.supports_client_authentication(method))
             .unwrap_or("none");
-        let scope = self.scope(&flow);
+        let (scope, _) = self.person_scope(&flow, issuer);
+        let scope = scope.filter(|_| !flow.registering.is_without_scope);
         let (grant, response_type) = match self.config.grant {
             Grant::DeviceCode => (DEVICE_CODE, None),
             Grant::AuthorizationCode
@@ -169,10 +174,18 @@ impl Authorizer {
         if is_temporary(status) {
             return self.fail(flow, SignInError::Temporary { url, status }, now);
         }
-        if !matches!(status, StatusCode::OK | StatusCode::CREATED) {
-            return self.fail(flow, SignInError::NotRegistered(refusal_text(status, body)), now);
-        }
         let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata, now) };
+        if !matches!(status, StatusCode::OK | StatusCode::CREATED) {
+            let refusal = serde_json::from_slice::<Refusal>(body).ok();
+            let is_refused = refusal.as_ref().is_some_and(|refusal| refusal.error == "invalid_client_metadata");
+            let issuer = found.issuer.clone();
+            let has_scope = self.person_scope(&flow, &issuer).0.is_some();
+            // Some servers register only their own scopes, but grant those of resources (OA-R-05).
+            if is_refused && has_scope && !std::mem::replace(&mut flow.registering.is_without_scope, true) {
+                return self.register(flow, &issuer, redirect_uri, now);
+            }
+            return self.fail(flow, SignInError::NotRegistered(refusal_text(status, refusal)), now);
+        }
         let issuer = found.issuer.issuer().to_owned();
         match ClientIdentity::parse_registered(body) {
             Ok(client) => {
@@ -181,6 +194,7 @@ impl Authorizer {
                 self.store();
                 self.outbox.report(Event::Step(action::Step::Registered { issuer }));
                 flow.must_register = false;
+                flow.registering.is_done = true;
                 self.authorize(flow, client, &redirect_uri, now);
             }
             Err(reason) => self.fail(flow, SignInError::Registration(reason), now),
@@ -292,9 +306,20 @@ impl Authorizer {
                 let Awaited { attempt, issuer, client } = *awaited;
                 self.request(flow, ClientRequest::code(issuer, client, attempt, code), now);
             }
+            Err(RedirectError::Scope(_)) if self.may_register_scopes(&flow) => {
+                flow.must_register = true;
+                self.lock_record(flow, Then::Decide, now);
+            }
             Err(reason) => self.fail(flow, SignInError::Redirect(reason), now),
         }
         true
+    }
+
+    /// Whether refused scopes may be granted to another client: some servers grant only those for which a client was
+    /// registered, and this one was registered by an earlier flow, perhaps for fewer (OA-S-02).
+    pub(super) fn may_register_scopes(&self, flow: &Flow) -> bool {
+        let has_url = flow.found.as_ref().is_none_or(|found| self.metadata_url(&found.issuer).is_some());
+        !flow.registering.is_done && !has_url && self.config.registered.is_none()
     }
 }
 
@@ -310,17 +335,19 @@ fn port_of(redirect_uri: &str) -> Option<u16> {
     rest.split('/').next()?.parse().ok()
 }
 
+/// The body of a refused registration (RFC 7591, section 3.2.2).
+#[derive(Deserialize)]
+struct Refusal {
+    error: String,
+    error_description: Option<String>,
+}
+
 /// What a registration endpoint says about its refusal.
-fn refusal_text(status: StatusCode, body: &[u8]) -> Excerpt {
-    #[derive(Deserialize)]
-    struct Refusal {
-        error: String,
-        error_description: Option<String>,
-    }
-    let text = match serde_json::from_slice(body) {
-        Ok(Refusal { error, error_description: Some(description) }) => format!("{error}: {description}"),
-        Ok(Refusal { error, error_description: None }) => error,
-        Err(_) => format!("status {}", status.as_u16()),
+fn refusal_text(status: StatusCode, refusal: Option<Refusal>) -> Excerpt {
+    let text = match refusal {
+        Some(Refusal { error, error_description: Some(description) }) => format!("{error}: {description}"),
+        Some(Refusal { error, error_description: None }) => error,
+        None => format!("status {}", status.as_u16()),
     };
     Excerpt::new(&text, 300)
 }

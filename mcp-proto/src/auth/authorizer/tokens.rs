@@ -141,10 +141,9 @@ impl Authorizer {
     /// The tokens of the record are used from now on.
     fn use_stored(&mut self, flow: Flow, now: Instant) {
         let Some(tokens) = &self.record.tokens else { return self.end_without_token(flow) };
-        let serial = Some(self.record.serial);
         let held = Held {
             generation: self.generation,
-            serial,
+            serial: Some(self.record.serial),
             issued_at: tokens.issued_at,
             expires_at: tokens.expires_at,
             token: tokens.access_token.clone(),
@@ -153,7 +152,7 @@ impl Authorizer {
         };
         let refresh_at = tokens.refresh_at();
         self.release(flow);
-        if self.held.as_ref().is_some_and(|held| held.serial == serial) {
+        if self.held.as_ref().is_some_and(|own| own.stored() == held.stored()) {
             self.report_held();
         } else {
             self.hold(held);

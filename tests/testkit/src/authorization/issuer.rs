@@ -21,6 +21,10 @@ pub struct Issuer {
     pub registration: Value,
     /// The status of registrations.
     pub registration_status: u16,
+    /// The scopes that a registration may contain; `None` if it may contain any.
+    pub registered_scopes: Option<&'static [&'static str]>,
+    /// Whether only scopes are granted that the client has registered.
+    pub grants_registered_scopes: bool,
     /// What the redirect contains besides code and state.
     pub redirect: Vec<(String, String)>,
     /// The lifetime of tokens in seconds.
@@ -107,6 +111,8 @@ impl Issuer {
             metadata_path: format!("{origin}/.well-known/oauth-authorization-server{}", path.trim_end_matches('/')),
             registration: json!({}),
             registration_status: 201,
+            registered_scopes: None,
+            grants_registered_scopes: false,
             redirect: vec![("iss".to_owned(), issuer.to_owned())],
             lifetime: Some(3600),
             refreshes: true,
@@ -139,7 +145,13 @@ impl Issuer {
     ) -> Option<Answer> {
         let is = |endpoint| self.metadata[endpoint] == url;
         if is("registration_endpoint") {
-            self.registrations.push(serde_json::from_slice(body).unwrap());
+            let registration: Value = serde_json::from_slice(body).unwrap();
+            let mut scopes = registration["scope"].as_str().unwrap_or_default().split_whitespace();
+            let has_unknown = scopes.any(|scope| self.registered_scopes.is_some_and(|known| !known.contains(&scope)));
+            self.registrations.push(registration);
+            if has_unknown {
+                return Some(Answer::refusal("invalid_client_metadata"));
+            }
             let mut response = self.registration.clone();
             response["client_id"] = json!(format!("client-{}", self.registrations.len()));
             Some(Answer::new(self.registration_status, response))
@@ -169,12 +181,23 @@ impl Issuer {
         let parameters = form(query.as_bytes());
         let code = format!("code-{}", self.authorizations.len() + 1);
         let mut redirect = form_urlencoded::Serializer::new(String::new());
-        redirect.append_pair("code", &code).append_pair("state", &parameters["state"]);
+        let result = if self.may_grant(&parameters) { ("code", &*code) } else { ("error", "invalid_scope") };
+        redirect.append_pair(result.0, result.1).append_pair("state", &parameters["state"]);
         redirect.extend_pairs(&self.redirect);
         let url = format!("{}?{}", parameters["redirect_uri"], redirect.finish());
         self.codes.insert(code, parameters.clone());
         self.authorizations.push(parameters);
         url
+    }
+
+    fn may_grant(&self, parameters: &BTreeMap<String, String>) -> bool {
+        let number: Option<usize> =
+            parameters["client_id"].strip_prefix("client-").and_then(|number| number.parse().ok());
+        let registration = number.and_then(|number| self.registrations.get(number.checked_sub(1)?));
+        let registered = registration.and_then(|own| own["scope"].as_str()).unwrap_or_default();
+        let scope = parameters.get("scope").map(String::as_str).unwrap_or_default();
+        let is_registered = |scope| registered.split_whitespace().any(|own| own == scope);
+        !self.grants_registered_scopes || scope.split_whitespace().all(is_registered)
     }
 
     fn token(&mut self, headers: &HeaderMap, body: &[u8], violations: &mut Vec<String>) -> Answer {
