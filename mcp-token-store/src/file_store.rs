@@ -43,7 +43,7 @@ impl FileStore {
         Self { directory: directory.to_owned(), locked: BTreeMap::new() }
     }
 
-    /// The path of a file of a key; the directory exists afterwards.
+    /// The path of a file of a key.
     fn path(&self, key: &str, suffix: &str) -> io::Result<PathBuf> {
         // A key is a name of a file, and never a path.
         if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_hexdigit()) {
@@ -52,8 +52,14 @@ impl FileStore {
                 "the key of a record consists of hexadecimal digits",
             ));
         }
-        create_private(&self.directory)?;
         Ok(self.directory.join(format!("{key}{suffix}")))
+    }
+
+    /// The path of a file that is created if it does not exist, in a directory that exists.
+    fn created_path(&self, key: &str, suffix: &str) -> io::Result<PathBuf> {
+        let path = self.path(key, suffix)?;
+        create_private(&self.directory)?;
+        Ok(path)
     }
 }
 
@@ -74,7 +80,7 @@ impl Store for FileStore {
 
     fn store(&mut self, key: &str, record: &[u8]) -> io::Result<()> {
         // The lock of the record is held: no other process writes to this file.
-        let (new, current) = (self.path(key, ".new")?, self.path(key, ".json")?);
+        let (new, current) = (self.created_path(key, ".new")?, self.path(key, ".json")?);
         let mut options = OpenOptions::new();
         options.create(true).write(true).truncate(true);
         without_links(&mut options);
@@ -103,7 +109,7 @@ impl Store for FileStore {
         let mut options = OpenOptions::new();
         options.create(true).write(true).truncate(false);
         without_links(&mut options);
-        let file = options.open(self.path(key, suffix)?)?;
+        let file = options.open(self.created_path(key, suffix)?)?;
         let is_taken = match FileExt::try_lock(&file) {
             Ok(()) => true,
             Err(fs4::TryLockError::WouldBlock) => false,
@@ -185,6 +191,8 @@ mod tests {
         let directory = Directory::new("record");
         let mut store = FileStore::new(&directory.0.join("a/b"));
         assert_eq!(store.load("5a").unwrap(), None);
+        store.erase("5a").unwrap();
+        assert!(!directory.0.exists(), "reading creates nothing");
         for record in [&b"a long record"[..], b"short", b""] {
             store.store("5a", record).unwrap();
             assert_eq!(store.load("5a").unwrap().as_deref(), Some(record));
@@ -227,7 +235,7 @@ mod tests {
             assert_eq!(mode(&entry.unwrap().path()), 0o600);
         }
         fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o755)).unwrap();
-        store.load("5a").unwrap();
+        store.store("5a", b"record").unwrap();
         assert_eq!(mode(&directory.0), 0o700, "it is made private again");
 
         let victim = directory.0.join("victim");

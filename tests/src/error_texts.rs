@@ -61,6 +61,7 @@ pub fn all() -> Vec<Texts> {
                 UsageError::NoAuthorizationServer,
                 UsageError::Scope,
                 UsageError::ClientMetadataUrl,
+                UsageError::IdentityProvider,
                 UsageError::AuthorizationParameter,
                 UsageError::HeaderName,
                 UsageError::HeaderValue { name: "x-key".into() },

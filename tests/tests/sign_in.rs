@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use mcp_proto::auth::{Cause, ClientIdentity, FetchFailure, RedirectError, ResourceParameter, SignInError, Waiting};
-use mcp_testkit::authorization::{Person, SERVER, World};
+use mcp_proto::auth::{
+    Action, Cause, ClientIdentity, Event, FetchFailure, RedirectError, ResourceParameter, SignInError, Waiting,
+};
+use mcp_proto::{Instant, Output};
+use mcp_testkit::authorization::{Issuer, Person, SERVER, World};
 use serde_json::json;
 
 const RESOURCE_DOCUMENT: &str = "https://mcp.example/.well-known/oauth-protected-resource/v1/mcp";
@@ -544,4 +547,126 @@ fn oa_b_01_only_the_redirect_of_the_current_sign_in_has_an_effect_on_the_open_po
     }
     assert_eq!(world.processes[0].token(), Some("access-1"));
     world.check();
+}
+
+#[test]
+fn oa_m_02_a_configured_client_belongs_to_the_first_issuer_that_the_server_names() {
+    let mut world = World::new().with(|config| {
+        config.registered = Some(ClientIdentity::new("mine").with_secret("s".into()));
+    });
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    let moved = json!({ "resource": SERVER, "authorization_servers": ["https://other.example"] }).to_string();
+    world.documents.insert(RESOURCE_DOCUMENT.to_owned(), (200, moved));
+    world.issuers.insert("https://other.example".to_owned(), Issuer::new("https://other.example"));
+    // Another process knows of the first issuer too.
+    let other = world.add_process_with(|config| {
+        config.registered = Some(ClientIdentity::new("mine").with_secret("s".into()));
+    });
+    for process in [0, other] {
+        world.challenge(process, 401, "Bearer");
+        let [SignInError::OtherIssuer { registered_at, .. }] = &world.processes[process].refused[..] else {
+            panic!("{:?}", world.processes[process].refused)
+        };
+        assert_eq!(registered_at, ISSUER);
+    }
+    assert!(world.issuers["https://other.example"].authorizations.is_empty());
+    world.check();
+}
+
+#[test]
+fn oa_r_06_a_client_from_whose_sign_in_nobody_came_back_is_registered_again() {
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    world.issuer().revoke();
+    world.pass(Duration::from_secs(3600));
+    // The authorization server shows an error, because it does not know the client any more.
+    world.person = Person::IsAway;
+    world.challenge(0, 401, "Bearer");
+    world.pass(Duration::from_secs(300 + 61));
+    world.check();
+    world.person = Person::SignsIn;
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.issuer().registrations.len(), 2);
+    assert_eq!(world.issuer().authorizations.last().unwrap()["client_id"], "client-2");
+    assert_eq!(world.processes[0].token(), Some("access-2"));
+    world.check();
+}
+
+#[test]
+fn oa_f_02_a_stored_token_that_expires_on_the_way_is_not_used() {
+    for (left, expected) in [(12, Some("access-1")), (9, None)] {
+        let mut world = World::new();
+        world.issuer().refreshes = false;
+        world.challenge(0, 401, "Bearer");
+        world.pass(Duration::from_secs(3600 - left));
+        let other = world.add_process();
+        world.start(other);
+        assert_eq!(world.processes[other].token(), expected, "{left} s are left");
+        world.check();
+    }
+}
+
+#[test]
+fn oa_s_03_scopes_are_asked_for_again_after_a_token_without_them_was_issued() {
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    let lacks_write = r#"Bearer error="insufficient_scope", scope="write""#;
+    for round in 0..2 {
+        world.challenge(0, 401, r#"Bearer scope="read""#);
+        world.challenge(0, 403, lacks_write);
+        assert_eq!(world.processes[0].authorized.len(), 2 * (round + 1));
+        world.pass(Duration::from_secs(3600));
+    }
+    assert!(world.processes[0].refused.is_empty());
+    // What was requested and is still refused is not requested again.
+    world.challenge(0, 403, lacks_write);
+    assert_eq!(world.processes[0].refused, [SignInError::ScopesGranted]);
+    world.check();
+}
+
+#[test]
+fn oa_t_04_tokens_that_expire_soon_or_are_refused_long_after_each_other_do_not_count_as_refused_in_a_row() {
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    world.issuer().lifetime = Some(30);
+    for round in 1..=5 {
+        world.challenge(0, 401, "Bearer");
+        assert_eq!(world.processes[0].authorized.len(), round);
+        world.pass(Duration::from_secs(31));
+    }
+    world.issuer().lifetime = None;
+    for _ in 0..5 {
+        world.challenge(0, 401, "Bearer");
+        world.challenge(0, 401, "Bearer");
+        world.pass(Duration::from_secs(60));
+    }
+    assert!(world.processes[0].refused.is_empty(), "{:?}", world.processes[0].refused);
+    world.check();
+}
+
+#[test]
+fn oa_p_07_a_token_that_the_server_refuses_is_not_refreshed_ahead_of_time() {
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    world.person = Person::IsAway;
+    let moved = json!({ "resource": SERVER, "authorization_servers": ["https://other.example"] }).to_string();
+    world.documents.insert(RESOURCE_DOCUMENT.to_owned(), (200, moved));
+    world.issuers.insert("https://other.example".to_owned(), Issuer::new("https://other.example"));
+    world.challenge(0, 401, "Bearer");
+    world.pass(Duration::from_secs(7200));
+    assert_eq!(world.issuer().token_requests.len(), 1, "nothing more is asked of the first issuer");
+    world.check();
+}
+
+#[test]
+fn oa_t_02_a_start_without_stored_tokens_takes_no_lock_and_sends_nothing() {
+    let mut world = World::new();
+    world.cause(0, Cause::Start);
+    let authorizer = &mut world.processes[0].authorizer;
+    assert!(matches!(authorizer.poll_output(), Some(Output::Action(Action::Load))));
+    assert!(authorizer.poll_output().is_none());
+    authorizer.handle_loaded(None, Instant::START);
+    assert!(matches!(authorizer.poll_output(), Some(Output::Event(Event::NoToken))));
+    assert!(authorizer.poll_output().is_none() && !authorizer.is_busy());
 }

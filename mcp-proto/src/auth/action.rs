@@ -42,7 +42,7 @@ pub enum Action {
     Lock(Lock),
     /// Release a lock, or stop waiting for it.
     Unlock(Lock),
-    /// Read the stored record, then call `handle_loaded`.
+    /// Read the stored record, then call `handle_loaded`. Its lock may not be held: the store replaces records as a whole.
     Load,
     /// Replace the stored record, durably, before any later action or event is carried out (OA-F-03).
     Store(Secret),

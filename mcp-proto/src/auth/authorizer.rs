@@ -238,9 +238,8 @@ impl Authorizer {
             (Some(Need::Stored), None) if matches!(self.config.grant, Grant::External) => {
                 self.obtain(Flow::new(Need::Stored), now);
             }
-            (Some(need @ (Need::Stored | Need::SignOut)), None) => {
-                self.lock_record(Flow::new(need), Then::Decide, now);
-            }
+            (Some(Need::Stored), None) => self.look_at_record(now),
+            (Some(Need::SignOut), None) => self.lock_record(Flow::new(Need::SignOut), Then::Decide, now),
             (Some(Need::Stored) | None, flow) => self.flow = flow,
         }
     }
@@ -339,6 +338,7 @@ impl Authorizer {
         self.record = stored.and_then(Record::parse).unwrap_or_else(Record::new);
         match then {
             Then::Decide => self.decide(flow, now),
+            Then::UseAsItIs => self.use_as_it_is(flow, now),
             Then::Store(tokens) => self.replace_tokens(flow, *tokens, now),
             Then::Forget { client, error } => {
                 self.record.forget_client(&client);

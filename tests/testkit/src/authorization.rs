@@ -162,7 +162,14 @@ impl World {
 
     /// Adds a process, and returns its number.
     pub fn add_process(&mut self) -> usize {
-        self.processes.push(Process::new(config()));
+        self.add_process_with(|_| {})
+    }
+
+    /// Adds a process with another configuration, and returns its number.
+    pub fn add_process_with(&mut self, change: impl FnOnce(&mut Config)) -> usize {
+        let mut config = config();
+        change(&mut config);
+        self.processes.push(Process::new(config));
         self.processes.len() - 1
     }
 
@@ -323,7 +330,6 @@ impl World {
             Action::Unlock(lock) => self.release(number, lock),
             Action::Load => {
                 let stored = self.stored.clone();
-                self.require(number, Lock::Record, "loads");
                 self.processes[number].authorizer.handle_loaded(stored.as_deref(), now);
             }
             Action::Store(record) => {

@@ -19,7 +19,7 @@
 //!   authorization server never sees one again whose successor was stored.
 //! - A code is sent to the authorization server that issued it, and a forged one to none. A token is sent to the server
 //!   alone, a refresh token and a secret to their issuer alone, and nothing of them is in a URL.
-//! - A token is stored before it is used. Records are read and written under their lock, and a browser is opened under
+//! - A token is stored before it is used. Records are written under their lock, and a browser is opened under
 //!   that of sign-ins, at most three times in a row for a server that accepts nothing.
 //! - In the end, no lock is held, no port is open, and no flow runs.
 

@@ -140,6 +140,8 @@ pub(super) enum Step {
 pub(super) enum Then {
     /// Stored tokens are used, refreshed or replaced.
     Decide,
+    /// Stored tokens are used if they need not be refreshed. The record is not locked.
+    UseAsItIs,
     /// New tokens are stored.
     Store(Box<Tokens>),
     /// A client that may be unknown at its issuer is forgotten, and the flow ends.

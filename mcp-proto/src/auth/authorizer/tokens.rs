@@ -16,6 +16,27 @@ use crate::auth::token::TokenScheme;
 use crate::client::Credentials;
 
 impl Authorizer {
+    /// Reads the record without its lock: a server that needs no token causes no files.
+    pub(super) fn look_at_record(&mut self, now: Instant) {
+        self.timers.set(Timer::Step, now + self.config.request_timeout);
+        self.outbox.act(Action::Load);
+        self.flow = Some(Flow { step: Step::Loading(Then::UseAsItIs), ..Flow::new(Need::Stored) });
+    }
+
+    /// Uses the stored tokens, if that needs no request. Another process may be replacing the record, which is replaced as
+    /// a whole.
+    pub(super) fn use_as_it_is(&mut self, flow: Flow, now: Instant) {
+        let (unix, serial) = (self.clock.unix(now), self.record.serial);
+        let tokens = self.record.tokens.as_ref();
+        let can_be_used = tokens.is_some_and(|tokens| flow.may_use(tokens, serial, unix));
+        let can_be_refreshed = tokens.is_some_and(|tokens| tokens.refresh_token.is_some());
+        match flow.need {
+            Need::Stored if can_be_used => self.use_stored(flow, now),
+            Need::Stored if !can_be_refreshed => self.end_without_token(flow),
+            Need::Stored | Need::New { .. } | Need::SignOut => self.lock_record(flow, Then::Decide, now),
+        }
+    }
+
     /// Takes the lock of the record, and loads it.
     pub(super) fn lock_record(&mut self, mut flow: Flow, then: Then, now: Instant) {
         self.timers.set(Timer::Step, now + self.config.request_timeout * 2);
