@@ -781,16 +781,17 @@ fn is_challenged(relay: &mut Relay) -> bool {
 #[test]
 fn the_handshake_of_a_relay_and_its_messages_wait_for_authorization() {
     let discover = r#"{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"editor","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}"#;
-    for (line, answer) in [
-        (initialize("1", "2025-11-25"), initialize_result("2025-11-25")),
-        (request("1", "server/discover", discover), DISCOVERED.to_owned()),
+    for (line, answer, wait) in [
+        // After 15 s, the relay answers by itself (OA-G-07).
+        (initialize("1", "2025-11-25"), initialize_result("2025-11-25"), Duration::from_secs(14)),
+        (request("1", "server/discover", discover), DISCOVERED.to_owned(), 5 * MINUTE),
     ] {
         let mut relay = relay();
         relay.line(&line);
         let opened = relay.opened();
         relay.reply(opened.key, &unauthorized());
         assert!(is_challenged(&mut relay));
-        relay.pass(5 * MINUTE);
+        relay.pass(wait);
         assert!(relay.lines().is_empty() && !relay.has_opened());
         HandleAuthorization::authorize(&mut relay.machine, bearer(1), relay.now);
         let again = relay.opened();
