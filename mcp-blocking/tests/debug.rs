@@ -59,7 +59,16 @@ fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
     let to_http = Proxy::http(http, options.clone(), relay::Config::default()).unwrap();
     let to_child = Proxy::child(command(), relay::Config::default()).unwrap();
     let builder = Client::builder().http(&url).unwrap().bearer(SECRET).unwrap().http_options(options.clone());
+    let authorization = Authorization::new(&url, "n").unwrap().obtain_token(|| Ok(SECRET.to_owned())).configure(|config| {
+        config.registered = Some(ClientIdentity::new("id").with_secret(SECRET.into()));
+        config.authorization_parameter("login_hint", SECRET).unwrap();
+    });
+    let (authorization_form, redirects) = (format!("{authorization:?}"), authorization.redirects());
+    let sign_in = authorization.start(options.clone(), |_| {}).unwrap();
     for (name, shown) in [
+        ("Authorization", authorization_form),
+        ("Redirects", format!("{redirects:?}")),
+        ("SignIn", format!("{sign_in:?}")),
         ("Proxy", format!("{to_http:?} {to_http:#?}")),
         ("Proxy", format!("{to_child:?} {to_child:#?}")),
         ("Stopper", format!("{:?} {:?}", to_http.stopper(), to_child.stopper())),

@@ -68,7 +68,8 @@
 //! | `key`, `jwt`, `proof` | keys, assertions of a client, proofs of possession |
 //! | `record`, `imported` | what is stored, and tokens that another program has stored |
 //! | `config` | what a sign-in needs to know |
-//! | `action` | what a sign-in asks of its driver, and what it reports |
+//! | `action`, `reach` | what a sign-in asks of its driver, and which addresses requests may reach; what it reports |
+//! | `error` | why a sign-in gives no token |
 //! | `authorizer` | the machine; its flow, the tokens in use, and what limits the number of sign-ins have files of their own |
 //! | `resource` | the metadata that a server publishes |
 
@@ -84,6 +85,8 @@ mod client;
 #[cfg(feature = "auth")]
 mod config;
 #[cfg(feature = "auth")]
+mod error;
+#[cfg(feature = "auth")]
 mod form;
 #[cfg(feature = "auth")]
 mod imported;
@@ -92,6 +95,8 @@ mod key;
 #[cfg(feature = "auth")]
 mod metadata;
 mod proof;
+#[cfg(feature = "auth")]
+mod reach;
 #[cfg(feature = "auth")]
 mod record;
 mod resource;
@@ -112,15 +117,15 @@ pub(crate) use resource::WELL_KNOWN;
 pub use secret::Secret;
 #[cfg(feature = "auth")]
 pub use {
-    action::{
-        Action, Authorized, Event, FetchFailure, FetchKey, KeyUse, Lock, Reach, SignInError, SignKey, Step, Waiting,
-    },
+    action::{Action, Authorized, Event, FetchKey, KeyUse, Lock, SignKey, Step, Waiting},
     authorization::{InvalidAuthorization, RedirectError},
     authorizer::{Authorizer, Cause},
     client::{ClientAuthentication, ClientIdentity, InvalidRegistration},
     config::{Config, Exceptions, Grant, IdentityProvider, Proofs, ResourceParameter},
+    error::{FetchFailure, SignInError},
     imported::Imported,
     metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata},
+    reach::Reach,
     record::StoredSignIn,
     seed::Seed,
     token::{TokenError, TokenResponse, TokenScheme},

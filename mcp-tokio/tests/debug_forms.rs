@@ -8,7 +8,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use mcp_proto::auth::Challenge;
+use mcp_proto::auth::{Challenge, ClientIdentity};
 use mcp_proto::client::Call;
 use mcp_proto::model::{ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
 use mcp_proto::server::{Config, HttpConfig, Principal};
@@ -16,6 +16,7 @@ use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server, modern_server};
 use mcp_testkit::messages::{INITIALIZED, initialize, request, result};
+use mcp_tokio::sign_in::{Authorization, PrivateKey};
 use mcp_tokio::{Builder, Change, Client, Error, HttpOptions, Incoming, Proxy, Server, StateKeys, reqwest};
 use tower_service::Service as _;
 
@@ -137,12 +138,29 @@ async fn server_forms(forms: &mut Forms) {
     forms.add("Incoming", incoming);
 }
 
+fn sign_in_forms(forms: &mut Forms) {
+    let authorization = Authorization::new(&format!("http://127.0.0.1:1/mcp?key={SECRET}"), "n").unwrap();
+    let authorization = authorization.obtain_token(|| Ok(SECRET.to_owned())).configure(|config| {
+        config.registered = Some(ClientIdentity::new("id").with_secret(SECRET.into()));
+        config.authorization_parameter("login_hint", SECRET).unwrap();
+    });
+    forms.add("Authorization", &authorization);
+    forms.add("Redirects", &authorization.redirects());
+    forms.add("SignIn", &authorization.start(HttpOptions::new(), |_| {}).unwrap());
+    let (pem, ..) = tests::keys::KEYS[0];
+    let key = PrivateKey::from_pem(pem).unwrap();
+    forms.add("PrivateKey", &key);
+    let secret = pem.lines().nth(1).unwrap();
+    assert!(!format!("{key:?}").contains(secret));
+}
+
 #[tokio::test]
 async fn defect_x2_no_debug_form_of_a_public_type_prints_a_secret() {
     let mut forms = Forms::default();
     client_forms(&mut forms).await;
     server_forms(&mut forms).await;
     proxy_forms(&mut forms);
+    sign_in_forms(&mut forms);
     let seen: BTreeSet<_> = forms.0.into_keys().map(str::to_owned).collect();
     let mut types = public_types(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     // These are the core's.

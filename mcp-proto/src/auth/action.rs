@@ -1,6 +1,5 @@
 //! What a sign-in asks of its driver, and what it reports.
 
-use core::net::{IpAddr, Ipv6Addr};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 
-use super::authorization::{InvalidAuthorization, RedirectError};
-use super::client::InvalidRegistration;
+use super::error::SignInError;
 use super::key::{ProofKey, SigningAlgorithm};
-use super::metadata::InvalidMetadata;
+use super::reach::Reach;
 use super::secret::Secret;
-use super::token::{TokenError, TokenScheme};
-use super::url::UrlRefused;
+use super::token::TokenScheme;
 use crate::client::Credentials;
-use crate::codec::text::Excerpt;
 use crate::conversation::outbox::Weight;
 
 /// An action that the driver of a sign-in must carry out.
@@ -105,100 +101,6 @@ pub enum Lock {
 /// Identifies a request to an authorization server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FetchKey(pub(super) u64);
-
-/// To which addresses the host of a request may resolve (OA-N-02).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reach {
-    /// Public addresses only: a server that we do not trust named the host.
-    Public,
-    /// Any address but those that no server should have: link-local, multicast and unspecified ones.
-    Private,
-}
-
-impl Reach {
-    /// Whether a request may be sent to an address.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use mcp_proto::auth::Reach;
-    ///
-    /// assert!(Reach::Public.allows("93.184.216.34".parse()?));
-    /// assert!(!Reach::Public.allows("::ffff:10.0.0.1".parse()?));
-    /// assert!(Reach::Private.allows("127.0.0.1".parse()?));
-    /// assert!(!Reach::Private.allows("169.254.169.254".parse()?), "where clouds keep credentials");
-    /// # Ok::<(), core::net::AddrParseError>(())
-    /// ```
-    #[must_use]
-    pub fn allows(self, address: IpAddr) -> bool {
-        match Class::of(address) {
-            Class::Never => false,
-            Class::Private => self == Self::Private,
-            Class::Public => true,
-        }
-    }
-}
-
-/// What an address is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Public,
-    Private,
-    Never,
-}
-
-impl Class {
-    fn of(address: IpAddr) -> Self {
-        match address {
-            IpAddr::V4(address) => {
-                let [a, b, c, _] = address.octets();
-                if address.is_link_local() || address.is_multicast() || a == 0 || address.is_broadcast() {
-                    Self::Never
-                } else if address.is_private()
-                    || address.is_loopback()
-                    // Shared by carriers, benchmarks, and reserved (RFC 6890).
-                    || (a == 100 && b & 0xC0 == 64)
-                    || (a == 198 && b & 0xFE == 18)
-                    || (a == 192 && b == 0 && c == 0)
-                    || a >= 240
-                {
-                    Self::Private
-                } else {
-                    Self::Public
-                }
-            }
-            IpAddr::V6(address) => match Self::embedded(address) {
-                Some(embedded) => Self::of(embedded),
-                None if address.is_unspecified()
-                    || address.is_multicast()
-                    || address.segments()[0] & 0xFFC0 == 0xFE80 =>
-                {
-                    Self::Never
-                }
-                // Unique local addresses (RFC 4193).
-                None if address.is_loopback() || address.segments()[0] & 0xFE00 == 0xFC00 => Self::Private,
-                None => Self::Public,
-            },
-        }
-    }
-
-    /// The IPv4 address inside an IPv6 address: mapped (RFC 4291), translated (RFC 6052) or 6to4 (RFC 3056).
-    fn embedded(address: Ipv6Addr) -> Option<IpAddr> {
-        let segments = address.segments();
-        let join = |high: u16, low: u16| {
-            let ([a, b], [c, d]) = (high.to_be_bytes(), low.to_be_bytes());
-            IpAddr::from([a, b, c, d])
-        };
-        match segments {
-            [0, 0, 0, 0, 0, 0, 0, _] => None,
-            [0, 0, 0, 0, 0, 0xFFFF | 0, high, low]
-            | [0x64, 0xFF9B, 0, 0, 0, 0, high, low]
-            | [0x2002, high, low, ..] => Some(join(high, low)),
-            _ => None,
-        }
-    }
-}
 
 /// What a sign-in reports to the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -299,175 +201,6 @@ pub enum Step {
     },
 }
 
-/// Why a request to an authorization server has no response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FetchFailure {
-    /// The connection failed or broke.
-    #[error("it cannot be reached")]
-    Unreachable,
-    /// The time is over.
-    #[error("it did not answer in time")]
-    TimedOut,
-    /// The body is larger than the limit.
-    #[error("its response is too large")]
-    TooLarge,
-    /// The host resolves to an address that the request must not reach (OA-N-02).
-    #[error(
-        "its address is private or reserved, and the server that names it is not on a private network; \
-         allow private addresses if this is intended"
-    )]
-    AddressRefused,
-}
-
-/// Why a sign-in gave no token.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SignInError {
-    /// The server demands a token, and nothing states where to get one (OA-T-07).
-    #[error(
-        "the server demands authorization but publishes no OAuth metadata; \
-         if it wants a key or a token of its own, send it in a header"
-    )]
-    NoMetadata,
-    /// A metadata document must not be used.
-    #[error("the metadata at {url} {reason}")]
-    Metadata {
-        /// The URL of the document.
-        url: String,
-        /// Why.
-        reason: InvalidMetadata,
-    },
-    /// A URL that the server or its metadata named is refused.
-    #[error("{what} {reason}")]
-    Url {
-        /// Which URL.
-        what: &'static str,
-        /// Why.
-        reason: UrlRefused,
-    },
-    /// A request failed; it may succeed later.
-    #[error("no response from {url}: {reason}")]
-    Fetch {
-        /// The URL, without its query.
-        url: String,
-        /// Why.
-        reason: FetchFailure,
-    },
-    /// A server is overloaded or defective; the request may succeed later (OA-P-03).
-    #[error("{url} answered with status {status}; try again later")]
-    Temporary {
-        /// The URL, without its query.
-        url: String,
-        /// The status.
-        status: http::StatusCode,
-    },
-    /// The authorization server publishes no metadata.
-    #[error("the authorization server {issuer}, which the server names, publishes no metadata")]
-    NoIssuerMetadata {
-        /// The issuer.
-        issuer: String,
-    },
-    /// The client is unknown at the issuer, which does not register clients itself.
-    #[error(
-        "the authorization server {issuer} registers no clients by itself; \
-         register one there, and configure its client id"
-    )]
-    NoClientId {
-        /// The issuer.
-        issuer: String,
-    },
-    /// The configured client belongs to another issuer (OA-M-02).
-    #[error("the configured client id belongs to {registered_at}, but the server now demands tokens of {issuer}")]
-    OtherIssuer {
-        /// Where the client was registered.
-        registered_at: String,
-        /// What the server demands.
-        issuer: String,
-    },
-    /// The registration was refused (OA-R-05).
-    #[error("the authorization server refused to register this client: {0}")]
-    NotRegistered(Excerpt),
-    /// The registration cannot be used.
-    #[error("this client cannot use its registration: {0}")]
-    Registration(InvalidRegistration),
-    /// The port of the redirect URI is taken (OA-G-06).
-    #[error(
-        "port {port} on 127.0.0.1, to which the browser returns, is in use; end the program that uses it, or choose another port"
-    )]
-    PortTaken {
-        /// The port.
-        port: u16,
-    },
-    /// No port can be opened.
-    #[error("no port on 127.0.0.1 can be opened, to which the browser could return")]
-    NotListening,
-    /// No authorization request can be made.
-    #[error("{0}")]
-    Authorization(InvalidAuthorization),
-    /// The redirect gave no code.
-    #[error("{0}")]
-    Redirect(RedirectError),
-    /// The token endpoint issued no token.
-    #[error("the token endpoint of {issuer} {reason}")]
-    Token {
-        /// The issuer.
-        issuer: String,
-        /// Why.
-        reason: TokenError,
-    },
-    /// The stored token cannot be sent.
-    #[error("the token cannot be sent in a header: it must consist of visible ASCII characters")]
-    UnusableToken,
-    /// The program that issues the token gave none.
-    #[error("the program that issues the token for this server gave none")]
-    NotObtained,
-    /// A key could not be created, or did not sign.
-    #[error("the key of this client could not sign; check that it fits the algorithm")]
-    NotSigned,
-    /// The authorization server does not issue tokens for this server (OA-K-04).
-    #[error(
-        "the authorization server {issuer} refuses the parameter `resource`; \
-         omit it, or configure the value under which it knows this server"
-    )]
-    ResourceRefused {
-        /// The issuer.
-        issuer: String,
-    },
-    /// A person would have to sign in, and may not be asked (OA-G-05).
-    #[error("a person must sign in to this server, and this program may not ask one now{}", run(command.as_deref()))]
-    NotInteractive {
-        /// The command by which a person signs in.
-        command: Option<String>,
-    },
-    /// The tokens that were to be imported belong to another issuer (OA-M-01).
-    #[error("the tokens to import were not issued by {issuer}, whose tokens the server demands")]
-    ImportedFromOther {
-        /// What the server demands.
-        issuer: String,
-    },
-    /// Nobody has signed in in time.
-    #[error("nobody signed in within {} s; the sign-in was given up", after.as_secs())]
-    UserTimedOut {
-        /// The time that was given.
-        after: Duration,
-    },
-    /// The stored record could not be locked or read in time.
-    #[error("the stored tokens could not be read in time: another process holds their lock")]
-    StoreTimedOut,
-    /// The server refuses tokens with all scopes that it asks for (OA-S-03).
-    #[error("the server demands scopes that are granted already, or that it was refused before: access stays denied")]
-    ScopesGranted,
-    /// The server refuses the tokens that its authorization server issues (OA-T-04).
-    #[error("the server refused {0} tokens in a row that its authorization server had just issued")]
-    TokensRefused(u32),
-}
-
-/// The end of a sentence that names a command to run.
-fn run(command: Option<&str>) -> String {
-    command.map(|command| format!("; run `{command}`")).unwrap_or_default()
-}
-
 /// Shows neither URLs nor bodies, because they contain codes and secrets (OA-N-04).
 impl fmt::Debug for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -520,49 +253,6 @@ impl Weight for Event {
             Self::Authorized(authorized) => authorized.token.reveal().len(),
             Self::Refused(_) | Self::Waiting(_) | Self::Step(_) => 1024,
             Self::NoToken | Self::SignedOut { .. } => 0,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn oa_n_02_addresses_are_classified_and_embedded_ones_unfolded() {
-        for (address, public, private) in [
-            ("8.8.8.8", true, true),
-            ("2606:4700::1111", true, true),
-            ("127.0.0.1", false, true),
-            ("10.1.2.3", false, true),
-            ("172.31.0.1", false, true),
-            ("192.168.0.1", false, true),
-            ("100.64.0.1", false, true),
-            ("100.128.0.1", true, true),
-            ("198.19.0.1", false, true),
-            ("192.0.0.1", false, true),
-            ("250.0.0.1", false, true),
-            ("::1", false, true),
-            ("fd00::1", false, true),
-            ("::ffff:10.0.0.1", false, true),
-            ("64:ff9b::a00:1", false, true),
-            ("2002:a00:1::", false, true),
-            ("2002:808:808::", true, true),
-            ("::ffff:8.8.8.8", true, true),
-            ("169.254.169.254", false, false),
-            ("::ffff:169.254.169.254", false, false),
-            ("64:ff9b::a9fe:a9fe", false, false),
-            ("fe80::1", false, false),
-            ("febf::1", false, false),
-            ("0.0.0.0", false, false),
-            ("0.1.2.3", false, false),
-            ("255.255.255.255", false, false),
-            ("224.0.0.1", false, false),
-            ("ff02::1", false, false),
-            ("::", false, false),
-        ] {
-            let ip: IpAddr = address.parse().unwrap();
-            assert_eq!((Reach::Public.allows(ip), Reach::Private.allows(ip)), (public, private), "{address}");
         }
     }
 }

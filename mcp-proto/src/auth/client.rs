@@ -261,7 +261,7 @@ mod tests {
     fn oa_k_02_id_and_secret_are_encoded_as_the_method_demands() {
         let client = ClientIdentity::new("a:b c").with_secret("p&ä".into());
         for (method, header, body) in [
-            (ClientAuthentication::ClientSecretBasic, Some("Basic YSUzQWIrYzpwJTI2JUMzJUE0"), ""),
+            (ClientAuthentication::ClientSecretBasic, Some("Basic YSUzQWIrYzpwJTI2JUMzJUE0"), "client_id=a%3Ab+c"),
             (ClientAuthentication::ClientSecretPost, None, "client_id=a%3Ab+c&client_secret=p%26%C3%A4"),
             (ClientAuthentication::None, None, "client_id=a%3Ab+c"),
             (ClientAuthentication::PrivateKeyJwt, None, ""),

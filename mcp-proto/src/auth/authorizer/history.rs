@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::Held;
 use crate::Instant;
-use crate::auth::action::SignInError;
 use crate::auth::authorization::RedirectError;
+use crate::auth::error::SignInError;
 
 /// The number of new tokens in a row that the server may refuse before no more are requested (OA-T-04).
 const MAX_REFUSED_IN_A_ROW: u32 = 3;
