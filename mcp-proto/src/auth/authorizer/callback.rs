@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn oa_b_01_only_names_of_this_machine_are_its_host() {
+    fn au13_oa_b_01_only_names_of_this_machine_are_its_host() {
         for (host, expected) in [
             ("127.0.0.1:4000", true),
             ("127.0.0.1", true),
