@@ -335,7 +335,7 @@ fn is_secure(url: &str) -> bool {
         || host.starts_with("127.") && host.parse::<std::net::Ipv4Addr>().is_ok()
         || host.starts_with('[')
             && (host.ends_with("::1]") || host.contains("127.") || host.contains("7f") || host.ends_with(":1]"));
-    let is_plain = !url.contains(['\\', '#', '@', ' ', '\t', '\r', '\n', '\0']);
+    let is_plain = !url.contains(['\\', '#', ' ', '\t', '\r', '\n', '\0']) && !split_url(url).1.contains('@');
     is_plain && !host.is_empty() && (scheme == "https" || scheme == "http" && is_loopback)
 }
 
