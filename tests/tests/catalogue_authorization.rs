@@ -196,7 +196,7 @@ fn au16_a_registration_that_is_refused_or_unusable_is_reported_without_control_c
         (400, r#"{"error":"invalid_redirect_uri","error_description":"\u001b[31mno\r\n\u202e"}"#),
         (401, "<html>"),
         (403, "{}"),
-        (302, ""),
+        (302, r#"{"client_id":"evil"}"#),
         (201, "{}"),
         (201, "[]"),
         (201, r#"{"client_id":""}"#),
@@ -221,8 +221,12 @@ struct Alone {
 
 impl Alone {
     fn challenged() -> Self {
+        Self::with(Challenge::bearer())
+    }
+
+    fn with(challenge: Challenge) -> Self {
         let mut authorizer = Authorizer::new(config());
-        let challenges = vec![Challenge::bearer()];
+        let challenges = vec![challenge];
         let status = http::StatusCode::UNAUTHORIZED;
         let cause = Cause::Challenged { status, challenges, generation: None };
         authorizer.begin(cause, Seed::new([1; 32]), BEGIN, Instant::START);
@@ -234,7 +238,10 @@ impl Alone {
         while let Some(output) = self.authorizer.poll_output() {
             match output {
                 Output::Action(Action::Fetch { fetch, request, reach, limit, timeout }) => {
-                    assert_eq!((reach, limit), (Reach::Public, 64 * 1024));
+                    // The host that the user has named may have any address.
+                    let expected =
+                        if request.uri().host() == Some("mcp.example") { Reach::Private } else { Reach::Public };
+                    assert_eq!((reach, limit), (expected, 64 * 1024));
                     assert!(timeout <= Duration::from_secs(30));
                     return Some((fetch, request));
                 }
@@ -277,6 +284,10 @@ fn au7_au17_au18_metadata_is_small_and_public_and_redirects_stay_on_its_origin()
         };
         assert_eq!(request.uri(), expected, "{location}");
     }
+    let elsewhere = "https://elsewhere.example/metadata";
+    let mut alone = Alone::with(Challenge::bearer().with("resource_metadata", elsewhere));
+    assert_eq!(alone.next().unwrap().1.uri(), elsewhere);
+
     let mut alone = Alone::challenged();
     let mut requests = 0;
     while let Some((fetch, _)) = alone.next() {

@@ -247,7 +247,9 @@ fn places_of_issuer(issuer: &str) {
 
 fn resource(document: &[u8], value: Option<&Value>, server: &str) {
     let Ok(read) = ResourceMetadata::parse(document, server) else { return };
-    let value = value.filter(|value| value.is_object()).expect("a JSON object");
+    // A member that is ignored may be no UTF-8, or a number without measure, which another reader refuses.
+    let Some(value) = value else { return };
+    assert!(value.is_object());
     assert_eq!(value["resource"], read.resource());
     assert_eq!(value["authorization_servers"], json!(read.authorization_servers()));
     assert!(!read.authorization_servers().is_empty());
@@ -280,7 +282,9 @@ fn issuer(document: &[u8], value: Option<&Value>, issuer: &str) {
     } else {
         assert!(matches!(named, Err(InvalidMetadata::OtherIssuer { .. })), "{issuer} is not {}", read.issuer());
     }
-    let value = value.filter(|value| value.is_object()).expect("a JSON object");
+    // A member that is ignored may be no UTF-8, or a number without measure, which another reader refuses.
+    let Some(value) = value else { return };
+    assert!(value.is_object());
     assert_eq!(value["issuer"], read.issuer());
     for (member, url) in [
         ("authorization_endpoint", read.authorization_endpoint()),
@@ -351,9 +355,11 @@ pub fn token_response(data: &[u8]) {
     let value: Option<Value> = serde_json::from_slice(body).ok();
     match &parsed {
         Ok(response) => {
-            let value = value.as_ref().expect("JSON");
-            assert!(is_token_response(status, value), "{status} {value}");
-            accepted(response, value);
+            // A member that is ignored may be no UTF-8, or a number without measure, which another reader refuses.
+            if let Some(value) = &value {
+                assert!(is_token_response(status, value), "{status} {value}");
+                accepted(response, value);
+            }
         }
         Err(error) => refused(error, status),
     }
