@@ -43,3 +43,40 @@ pub fn script(seed: u64) -> Vec<u8> {
     }
     script
 }
+
+/// The entries of a dictionary, in the form of libFuzzer: a text in quotes on each line, with `\xHH`, `\\` and `\"`.
+#[must_use]
+pub fn dictionary(name: &str) -> Vec<Vec<u8>> {
+    let text = fs::read_to_string(folder("dictionaries").join(name).with_extension("dict")).expect("a dictionary");
+    let entries = text.lines().filter_map(|line| line.strip_prefix('"')?.strip_suffix('"'));
+    entries.map(unescaped).collect()
+}
+
+fn unescaped(entry: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::new(), entry);
+    while let Some(c) = rest.chars().next() {
+        let (byte, length) = match rest.strip_prefix("\\x") {
+            Some(hex) => (u8::from_str_radix(&hex[..2], 16).expect("two digits"), 4),
+            None if c == '\\' => (rest.as_bytes()[1], 2),
+            None => (rest.as_bytes()[0], 1),
+        };
+        bytes.push(byte);
+        rest = &rest[length..];
+    }
+    bytes
+}
+
+/// An input that is made of the beginning and the end of two others, with entries of a dictionary between them.
+#[must_use]
+pub fn mixed(seed: u64, kept: &[Vec<u8>], entries: &[Vec<u8>]) -> Vec<u8> {
+    let mut random = Random::new(seed);
+    let (first, last) = (random.pick(kept).clone(), random.pick(kept).clone());
+    let mut at = |input: &[u8]| usize::try_from(random.below(input.len() as u64 + 1)).expect("a position");
+    let (end, start) = (at(&first), at(&last));
+    let mut input = first[..end].to_vec();
+    for _ in 0..random.below(8) {
+        input.extend(random.pick(entries));
+    }
+    input.extend(&last[start..]);
+    input
+}

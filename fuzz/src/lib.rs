@@ -6,7 +6,7 @@
 //!
 //! | where | contents |
 //! |---|---|
-//! | `src/targets` | the bodies: `codecs`, machines over `http` and on byte streams (`stdio`), header parameters, era detection, any calls (`api`) |
+//! | `src/targets` | the bodies: `codecs`, machines over `http` and on byte streams (`stdio`), header parameters, era detection, what a sign-in receives (`authorization`, `redirect`), any calls (`api`) |
 //! | `src/script.rs` | a fuzz input as a source of decisions |
 //! | `src/inputs.rs` | the inputs of the corpora, and scripts that are generated from seeds |
 //! | `fuzz_targets`, `dictionaries` | for libFuzzer: an entry point and a dictionary for each target |
@@ -22,24 +22,29 @@ mod script;
 mod targets;
 
 pub use targets::{
-    api, client, client_stdio, era, line, message, param_headers, relay, server, server_stdio, splice, sse,
+    api, challenge, client, client_stdio, era, line, message, metadata, param_headers, redirect, relay, server,
+    server_stdio, splice, sse, token_response,
 };
 
 /// A target: its name and function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 16] = [
     ("api", api),
+    ("challenge", challenge),
     ("client", client),
     ("client_stdio", client_stdio),
     ("era", era),
     ("line", line),
     ("message", message),
+    ("metadata", metadata),
     ("param_headers", param_headers),
+    ("redirect", redirect),
     ("relay", relay),
     ("server", server),
     ("server_stdio", server_stdio),
     ("splice", splice),
     ("sse", sse),
+    ("token_response", token_response),
 ];

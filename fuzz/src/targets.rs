@@ -1,15 +1,19 @@
 //! The bodies of the targets, by subject.
 
 mod api;
+mod authorization;
 mod codecs;
 mod era;
 mod http;
 mod param_headers;
+mod redirect;
 mod stdio;
 
 pub use api::api;
+pub use authorization::{challenge, metadata, token_response};
 pub use codecs::{line, message, splice, sse};
 pub use era::era;
 pub use http::{client, relay, server};
 pub use param_headers::param_headers;
+pub use redirect::redirect;
 pub use stdio::{client_stdio, server_stdio};

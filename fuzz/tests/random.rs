@@ -30,3 +30,27 @@ fn b21_no_order_of_calls_panics() {
         }
     }
 }
+
+/// Runs a target of texts with inputs that are made of parts of its corpus and of entries of its dictionary.
+fn run_mixed(name: &str, target: fn(&[u8])) {
+    let (kept, entries) = (inputs::kept(name), inputs::dictionary(name));
+    for seed in 0..3000 {
+        target(&inputs::mixed(seed, &kept, &entries));
+    }
+}
+
+#[test]
+fn au1_au2_au3_au4_au5_no_mixture_of_challenges_or_metadata_breaks_the_rules() {
+    run_mixed("challenge", fuzz::challenge);
+    run_mixed("metadata", fuzz::metadata);
+}
+
+#[test]
+fn au9_au10_au11_au12_au13_a_code_is_sent_only_with_the_right_state_and_issuer_and_once() {
+    run_mixed("redirect", fuzz::redirect);
+}
+
+#[test]
+fn au14_au22_no_mixture_of_token_responses_breaks_the_rules() {
+    run_mixed("token_response", fuzz::token_response);
+}

@@ -5,8 +5,10 @@ use std::process::Command;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use mcp_blocking::sign_in::Authorization;
 use mcp_blocking::{Client, HttpOptions, Incoming, Proxy, Server, StateKeys};
 use mcp_proto::Json;
+use mcp_proto::auth::ClientIdentity;
 use mcp_proto::client;
 use mcp_proto::relay;
 use mcp_proto::server::{Config, HttpConfig};
@@ -59,10 +61,11 @@ fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
     let to_http = Proxy::http(http, options.clone(), relay::Config::default()).unwrap();
     let to_child = Proxy::child(command(), relay::Config::default()).unwrap();
     let builder = Client::builder().http(&url).unwrap().bearer(SECRET).unwrap().http_options(options.clone());
-    let authorization = Authorization::new(&url, "n").unwrap().obtain_token(|| Ok(SECRET.to_owned())).configure(|config| {
-        config.registered = Some(ClientIdentity::new("id").with_secret(SECRET.into()));
-        config.authorization_parameter("login_hint", SECRET).unwrap();
-    });
+    let authorization =
+        Authorization::new(&url, "n").unwrap().obtain_token(|| Ok(SECRET.to_owned())).configure(|config| {
+            config.registered = Some(ClientIdentity::new("id").with_secret(SECRET.into()));
+            config.authorization_parameter("login_hint", SECRET).unwrap();
+        });
     let (authorization_form, redirects) = (format!("{authorization:?}"), authorization.redirects());
     let sign_in = authorization.start(options.clone(), |_| {}).unwrap();
     for (name, shown) in [

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_g_02_a_lock_belongs_to_one_and_ends_with_it() {
+    fn au26_oa_g_02_a_lock_belongs_to_one_and_ends_with_it() {
         let directory = Directory::new("locks");
         let (mut first, mut second) = (FileStore::new(&directory.0), FileStore::new(&directory.0));
         assert!(first.try_lock("5a", Lock::Record).unwrap());
@@ -222,7 +222,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn oa_g_01_only_this_user_can_read_what_is_stored_and_no_link_is_followed() {
+    fn au26_oa_g_01_only_this_user_can_read_what_is_stored_and_no_link_is_followed() {
         use std::os::unix::fs::{PermissionsExt, symlink};
 
         let directory = Directory::new("modes");

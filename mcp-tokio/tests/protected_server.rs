@@ -36,7 +36,7 @@ fn unsigned(token: &str) -> String {
 }
 
 #[test]
-fn oa_z_03_only_tokens_for_this_server_and_of_its_authorization_server_are_accepted() {
+fn au27_oa_z_03_only_tokens_for_this_server_and_of_its_authorization_server_are_accepted() {
     let (own, other) = (key(), key());
     let mut jwk = Jwk::from_encoding_key(&own, Algorithm::ES256).unwrap();
     jwk.common.key_id = Some("k1".to_owned());

@@ -108,7 +108,7 @@ async fn a_client_signs_in_when_it_is_challenged_and_later_ones_use_its_tokens()
 }
 
 #[tokio::test]
-async fn oa_t_05_requests_that_are_refused_together_wait_for_one_refresh() {
+async fn au15_oa_t_05_requests_that_are_refused_together_wait_for_one_refresh() {
     let server = ProtectedServer::start();
     let client = connect(&server, MemoryStore::new()).await;
     server.refuse_tokens();
@@ -124,7 +124,7 @@ async fn oa_t_05_requests_that_are_refused_together_wait_for_one_refresh() {
 }
 
 #[tokio::test]
-async fn oa_g_03_clients_with_one_store_open_one_browser() {
+async fn au23_oa_g_03_clients_with_one_store_open_one_browser() {
     let (server, directory) = (ProtectedServer::start(), Directory::new("one-browser"));
     let clients = (0..4).map(|_| {
         let server = server.clone();
@@ -141,7 +141,7 @@ async fn oa_g_03_clients_with_one_store_open_one_browser() {
 }
 
 #[tokio::test]
-async fn oa_n_01_headers_of_the_configuration_are_sent_to_the_server_only() {
+async fn au24_oa_n_01_headers_of_the_configuration_are_sent_to_the_server_only() {
     let server = ProtectedServer::start();
     let own = [(http::HeaderName::from_static("x-own"), http::HeaderValue::from_static("marked-secret"))];
     let own = reqwest::Client::builder().no_proxy().default_headers(own.into_iter().collect());
@@ -159,7 +159,7 @@ async fn oa_n_01_headers_of_the_configuration_are_sent_to_the_server_only() {
 }
 
 #[tokio::test]
-async fn oa_b_01_only_the_redirect_of_the_sign_in_ends_it_and_the_port_is_closed_then() {
+async fn au13_oa_b_01_only_the_redirect_of_the_sign_in_ends_it_and_the_port_is_closed_then() {
     let server = ProtectedServer::start();
     let (authorization, mut shown) = away(&server, MemoryStore::new());
     let connecting = tokio::spawn(builder(&server).authorization(authorization).connect());
@@ -191,7 +191,7 @@ fn form_of(url: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn a_sign_in_that_nobody_finishes_ends_in_time_and_its_reason_reaches_the_caller() {
+async fn au23_a_sign_in_that_nobody_finishes_ends_in_time_and_its_reason_reaches_the_caller() {
     let server = ProtectedServer::start();
     let (authorization, _shown) = away(&server, MemoryStore::new());
     let authorization = authorization.configure(|config| config.user_timeout = Duration::from_millis(300));
@@ -214,7 +214,7 @@ async fn a_client_that_is_given_up_while_a_person_signs_in_releases_the_locks_an
 }
 
 #[tokio::test]
-async fn a_silent_authorization_server_delays_neither_timeouts_nor_the_end_of_the_client() {
+async fn au6_a_silent_authorization_server_delays_neither_timeouts_nor_the_end_of_the_client() {
     let server = ProtectedServer::start();
     let client = connect(&server, MemoryStore::new()).await;
     server.refuse_tokens();
@@ -496,7 +496,7 @@ async fn a_proxy_whose_client_leaves_during_a_sign_in_ends() {
 }
 
 #[test]
-fn the_debug_form_of_a_sign_in_has_no_secret() {
+fn au22_the_debug_form_of_a_sign_in_has_no_secret() {
     let url = "http://127.0.0.1:1/mcp?key=marked-secret";
     let store = MemoryStore::new();
     store.clone().store("5a", b"marked-secret").unwrap();

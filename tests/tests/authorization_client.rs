@@ -264,7 +264,7 @@ fn oa_t_06_nothing_waits_if_the_application_has_its_own_header_or_does_not_want_
 }
 
 #[test]
-fn oa_t_04_a_message_is_sent_again_once_for_credentials_and_twice_for_scopes() {
+fn au19_oa_t_04_a_message_is_sent_again_once_for_credentials_and_twice_for_scopes() {
     let replies = |name: char| if name == 'c' { unauthorized() } else { insufficient_scope() };
     for (order, resent) in [("cc", 1), ("sss", 2), ("scss", 3), ("cssc", 3)] {
         for (version, mut harness) in connected() {
@@ -288,7 +288,7 @@ fn oa_t_04_a_message_is_sent_again_once_for_credentials_and_twice_for_scopes() {
 }
 
 #[test]
-fn oa_u_01_every_request_to_the_server_carries_the_token_and_its_value_is_sensitive() {
+fn au24_oa_u_01_every_request_to_the_server_carries_the_token_and_its_value_is_sensitive() {
     let mut harness = HttpClientHarness::client_with(managed);
     let opened = harness.opened();
     authorize(&mut harness, 1);
@@ -875,7 +875,7 @@ fn oa_x_06_each_request_with_a_bound_token_has_the_claims_of_a_proof_and_no_othe
 }
 
 #[test]
-fn oa_x_07_a_demand_for_a_nonce_is_no_sign_in_and_the_newest_nonce_is_used() {
+fn au21_oa_x_07_a_demand_for_a_nonce_is_no_sign_in_and_the_newest_nonce_is_used() {
     // A bound token needs no managed authorization for this.
     for change in [managed, |_: &mut Config, _: &mut HttpConfig| {}] {
         let mut harness = with_proofs(change);
@@ -915,7 +915,7 @@ fn oa_x_07_a_demand_for_a_nonce_is_no_sign_in_and_the_newest_nonce_is_used() {
 }
 
 #[test]
-fn oa_x_07_a_demand_for_a_nonce_without_one_or_without_a_bound_token_is_a_challenge() {
+fn au21_oa_x_07_a_demand_for_a_nonce_without_one_or_without_a_bound_token_is_a_challenge() {
     let without = Reply::status(401).header("www-authenticate", r#"DPoP error="use_dpop_nonce""#);
     for (credentials, reply) in [(dpop(2), without), (bearer(2), demands_nonce("one"))] {
         let mut harness = with_proofs(managed);

@@ -91,7 +91,7 @@ fn oa_z_01_a_server_without_metadata_serves_none() {
 }
 
 #[test]
-fn oa_z_02_a_challenge_becomes_the_response_that_its_error_demands() {
+fn au27_oa_z_02_a_challenge_becomes_the_response_that_its_error_demands() {
     let own = r#"resource_metadata="https://h.example/.well-known/oauth-protected-resource/mcp""#;
     let with = |error: &str| Challenge::bearer().with("error", error);
     for (challenge, code, expected) in [
@@ -124,7 +124,7 @@ fn oa_z_02_a_challenge_becomes_the_response_that_its_error_demands() {
 }
 
 #[test]
-fn oa_z_02_se_02_no_request_gets_past_a_challenge_or_learns_of_a_session() {
+fn au27_oa_z_02_se_02_no_request_gets_past_a_challenge_or_learns_of_a_session() {
     let mut harness = server("/mcp", "https://h.example/mcp");
     let id = harness.session_of("2025-11-25", Some("ada"));
     let opened = harness.ask(&TestRequest::get().at("/sse").by("ada"));
@@ -156,7 +156,7 @@ fn oa_z_02_se_02_no_request_gets_past_a_challenge_or_learns_of_a_session() {
 }
 
 #[test]
-fn oa_z_03_a_handler_sees_the_principal_of_its_own_request() {
+fn au27_oa_z_03_a_handler_sees_the_principal_of_its_own_request() {
     let mut harness = server("/mcp", "https://h.example/mcp");
     let ada = |scopes: &str| Principal::new("ada").with_subject("a").with_scopes(scopes);
     let opened = harness.answer(&TestRequest::post(initialize("2025-11-25")).sent_by(ada("none")));

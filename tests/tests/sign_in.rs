@@ -150,7 +150,7 @@ fn oa_t_05_a_challenge_while_the_stored_record_is_read_leads_to_a_sign_in() {
 }
 
 #[test]
-fn oa_f_03_a_dead_refresh_token_leads_to_a_sign_in_and_a_failure_of_the_server_does_not() {
+fn au15_oa_f_03_a_dead_refresh_token_leads_to_a_sign_in_and_a_failure_of_the_server_does_not() {
     let mut world = World::new();
     world.challenge(0, 401, "Bearer");
     world.pass(Duration::from_secs(100));
@@ -168,7 +168,7 @@ fn oa_f_03_a_dead_refresh_token_leads_to_a_sign_in_and_a_failure_of_the_server_d
 }
 
 #[test]
-fn oa_g_03_processes_that_start_together_make_one_registration_and_one_sign_in() {
+fn au23_oa_g_03_processes_that_start_together_make_one_registration_and_one_sign_in() {
     let mut world = World::new();
     world.person = Person::IsAway;
     for _ in 1..5 {
@@ -199,7 +199,7 @@ fn oa_g_03_processes_that_start_together_make_one_registration_and_one_sign_in()
 }
 
 #[test]
-fn oa_g_02_a_process_that_ends_during_its_sign_in_is_followed_by_the_next() {
+fn au23_oa_g_02_a_process_that_ends_during_its_sign_in_is_followed_by_the_next() {
     let mut world = World::new();
     world.person = Person::IsAway;
     world.add_process();
@@ -217,7 +217,7 @@ fn oa_g_02_a_process_that_ends_during_its_sign_in_is_followed_by_the_next() {
 }
 
 #[test]
-fn oa_s_02_a_step_up_asks_for_all_scopes_and_never_twice_for_the_same() {
+fn au19_oa_s_02_a_step_up_asks_for_all_scopes_and_never_twice_for_the_same() {
     let mut world = World::new();
     world.challenge(0, 401, r#"Bearer scope="read""#);
     world.challenge(0, 403, r#"Bearer error="insufficient_scope", scope="write""#);
@@ -261,7 +261,7 @@ fn oa_s_02_a_client_is_registered_again_if_its_scopes_are_refused_but_only_once(
 }
 
 #[test]
-fn oa_t_04_a_server_that_refuses_every_new_token_is_not_asked_forever() {
+fn au19_oa_t_04_a_server_that_refuses_every_new_token_is_not_asked_forever() {
     let mut world = World::new();
     world.issuer().refreshes = false;
     for _ in 0..6 {
@@ -273,7 +273,7 @@ fn oa_t_04_a_server_that_refuses_every_new_token_is_not_asked_forever() {
 }
 
 #[test]
-fn oa_m_02_after_a_move_to_another_issuer_nothing_of_the_first_is_used() {
+fn au20_oa_m_02_after_a_move_to_another_issuer_nothing_of_the_first_is_used() {
     let mut world = World::new();
     world.challenge(0, 401, "Bearer");
     let second = "https://as2.example";
@@ -289,7 +289,7 @@ fn oa_m_02_after_a_move_to_another_issuer_nothing_of_the_first_is_used() {
 }
 
 #[test]
-fn oa_m_02_a_configured_client_is_not_shown_to_another_issuer() {
+fn au20_oa_m_02_a_configured_client_is_not_shown_to_another_issuer() {
     let mut world = World::new().with(|config| {
         config.registered = Some(ClientIdentity::new("mine").with_secret("secret".into()));
         config.registered_at = Some("https://other.example".to_owned());
@@ -301,7 +301,7 @@ fn oa_m_02_a_configured_client_is_not_shown_to_another_issuer() {
 }
 
 #[test]
-fn oa_p_03_an_outage_ends_the_flow_and_an_absent_document_leads_to_the_next_place() {
+fn au6_oa_p_03_an_outage_ends_the_flow_and_an_absent_document_leads_to_the_next_place() {
     let found = json!({ "resource": "https://mcp.example", "authorization_servers": [ISSUER] }).to_string();
     let root = "https://mcp.example/.well-known/oauth-protected-resource";
     for (status, is_found) in [(404, true), (400, true), (200, true), (500, false), (429, false), (503, false)] {
@@ -343,7 +343,7 @@ fn oa_l_02_a_server_without_any_metadata_is_its_own_authorization_server_if_it_c
 }
 
 #[test]
-fn oa_p_04_no_authorization_request_is_made_for_another_resource() {
+fn au3_oa_p_04_no_authorization_request_is_made_for_another_resource() {
     let mut world = World::new();
     let document = json!({ "resource": "https://evil.example/v1/mcp", "authorization_servers": [ISSUER] }).to_string();
     world.documents.insert(RESOURCE_DOCUMENT.to_owned(), (200, document));
@@ -354,7 +354,7 @@ fn oa_p_04_no_authorization_request_is_made_for_another_resource() {
 }
 
 #[test]
-fn oa_b_02_a_redirect_of_another_issuer_gives_no_token_request() {
+fn au11_oa_b_02_a_redirect_of_another_issuer_gives_no_token_request() {
     for (redirect, names_issuer, expected) in [
         (vec![("iss", ISSUER)], true, None),
         (vec![], false, None),
@@ -376,7 +376,7 @@ fn oa_b_02_a_redirect_of_another_issuer_gives_no_token_request() {
 }
 
 #[test]
-fn oa_q_03_a_redirect_of_another_sign_in_is_ignored_and_a_pasted_one_is_not() {
+fn au9_oa_q_03_a_redirect_of_another_sign_in_is_ignored_and_a_pasted_one_is_not() {
     let mut world = World::new();
     world.person = Person::IsAway;
     world.challenge(0, 401, "Bearer");
@@ -392,7 +392,7 @@ fn oa_q_03_a_redirect_of_another_sign_in_is_ignored_and_a_pasted_one_is_not() {
 }
 
 #[test]
-fn oa_g_05_nobody_is_asked_by_a_program_that_may_not_and_an_absent_person_is_given_up() {
+fn au23_oa_g_05_nobody_is_asked_by_a_program_that_may_not_and_an_absent_person_is_given_up() {
     let mut world = World::new().with(|config| config.may_ask_user = false);
     world.challenge(0, 401, "Bearer");
     assert_eq!(world.processes[0].refused, [SignInError::NotInteractive { command: None }]);
@@ -435,7 +435,7 @@ fn oa_g_06_the_registered_port_is_used_again_and_another_one_is_registered_if_it
 }
 
 #[test]
-fn oa_k_04_a_refused_code_is_requested_once_more_with_what_was_wrong_left_out() {
+fn au10_oa_k_04_a_refused_code_is_requested_once_more_with_what_was_wrong_left_out() {
     for (error, authorizations, registrations, has_scope, is_authorized) in [
         ("invalid_grant", 2, 1, true, true),
         ("invalid_client", 2, 2, true, true),
@@ -520,7 +520,7 @@ fn oa_t_02_a_start_uses_stored_tokens_and_asks_nobody() {
 }
 
 #[test]
-fn oa_b_01_only_the_redirect_of_the_current_sign_in_has_an_effect_on_the_open_port() {
+fn au13_oa_b_01_only_the_redirect_of_the_current_sign_in_has_an_effect_on_the_open_port() {
     let mut world = World::new();
     world.person = Person::IsAway;
     world.challenge(0, 401, "Bearer");

@@ -32,7 +32,7 @@ fn polls(world: &mut World, seconds: u64) -> Vec<u64> {
 }
 
 #[test]
-fn oa_x_08_a_code_is_shown_and_the_token_endpoint_is_asked_at_the_interval_that_it_sets() {
+fn au28_oa_x_08_a_code_is_shown_and_the_token_endpoint_is_asked_at_the_interval_that_it_sets() {
     let mut world = with_device(&["authorization_pending", "slow_down", "authorization_pending"]);
     world.challenge(0, 401, r#"Bearer scope="read""#);
     let shown = Waiting::Device {
@@ -64,7 +64,7 @@ fn oa_x_08_a_code_is_shown_and_the_token_endpoint_is_asked_at_the_interval_that_
 }
 
 #[test]
-fn oa_x_08_a_sign_in_on_another_device_ends_when_it_is_refused_or_too_late() {
+fn au28_oa_x_08_a_sign_in_on_another_device_ends_when_it_is_refused_or_too_late() {
     for (error, passes, expected) in [
         ("access_denied", 10, SignInError::Redirect(RedirectError::Denied)),
         ("expired_token", 10, SignInError::UserTimedOut { after: Duration::from_secs(300) }),
@@ -84,7 +84,7 @@ fn oa_x_08_a_sign_in_on_another_device_ends_when_it_is_refused_or_too_late() {
 }
 
 #[test]
-fn oa_x_08_a_server_that_cannot_be_reached_is_asked_less_often() {
+fn au28_oa_x_08_a_server_that_cannot_be_reached_is_asked_less_often() {
     let mut world = with_device(&[]);
     world.challenge(0, 401, "Bearer");
     world.unreachable = Some((format!("{ISSUER}/token"), FetchFailure::Unreachable));
@@ -247,7 +247,7 @@ fn oa_x_06_a_bound_token_is_refreshed_with_its_key_by_every_process() {
 }
 
 #[test]
-fn oa_x_06_a_token_that_is_not_bound_although_that_was_demanded_is_refused() {
+fn au14_oa_x_06_a_token_that_is_not_bound_although_that_was_demanded_is_refused() {
     let mut world = World::new();
     world.challenge(0, 401, "DPoP");
     let issuer = ISSUER.to_owned();
@@ -261,7 +261,7 @@ fn oa_x_06_a_token_that_is_not_bound_although_that_was_demanded_is_refused() {
 }
 
 #[test]
-fn oa_x_07_a_nonce_that_the_token_endpoint_demands_is_used_at_most_twice_in_a_row() {
+fn au21_oa_x_07_a_nonce_that_the_token_endpoint_demands_is_used_at_most_twice_in_a_row() {
     let mut world = World::new();
     world.issuer().binds = true;
     world.issuer().nonce = Some("n1".to_owned());

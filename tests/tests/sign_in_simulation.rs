@@ -6,7 +6,7 @@ use mcp_testkit::sign_in_simulation::{Report, run};
 const SEEDS: u64 = 200;
 
 #[test]
-fn every_call_ends_and_no_credential_leaves_its_issuer_in_every_plan() {
+fn au23_au24_every_call_ends_and_no_credential_leaves_its_issuer_in_every_plan() {
     let mut sum = Report::default();
     for seed in 0..SEEDS {
         let report = std::panic::catch_unwind(|| run(seed, false));

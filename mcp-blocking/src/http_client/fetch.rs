@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_read_in_full_or_not_at_all() {
+    fn au7_au18_a_response_is_read_in_full_or_not_at_all() {
         for (text, expected) in [
             ("HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nabc", Ok((400, b"abc".to_vec()))),
             ("HTTP/1.1 302 Found\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n", Ok((302, Vec::new()))),
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_n_02_an_address_that_must_not_be_reached_is_not() {
+    fn au17_oa_n_02_an_address_that_must_not_be_reached_is_not() {
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(fetched(text, Reach::Public), Err(FetchFailure::AddressRefused));
     }

@@ -261,7 +261,7 @@ fn is_answered(proxy: &Proxy) {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_person_signs_in_once_for_all_proxies_and_credentials_stay_where_they_belong() {
+fn au24_a_person_signs_in_once_for_all_proxies_and_credentials_stay_where_they_belong() {
     let (servers, desk) = (Servers::new(), Desk::new("once"));
     let url = servers.resource.url();
     let mut proxy = Proxy::spawn(desk.command(&["-H", "X-Api-Key: key-0815", &url]));
@@ -298,7 +298,7 @@ fn a_person_signs_in_once_for_all_proxies_and_credentials_stay_where_they_belong
 
 #[test]
 #[cfg(target_os = "linux")]
-fn oa_g_03_proxies_that_start_together_open_one_browser() {
+fn au23_oa_g_03_proxies_that_start_together_open_one_browser() {
     let (servers, desk) = (Servers::new(), Desk::new("together"));
     let mut proxies: Vec<_> = (0..3).map(|_| Proxy::spawn(desk.command(&[&servers.resource.url()]))).collect();
     for proxy in &mut proxies {
@@ -316,7 +316,7 @@ fn oa_g_03_proxies_that_start_together_open_one_browser() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn oa_g_05_nobody_is_asked_without_a_request_that_waits_or_where_that_is_forbidden() {
+fn au23_oa_g_05_nobody_is_asked_without_a_request_that_waits_or_where_that_is_forbidden() {
     let (servers, desk) = (Servers::new(), Desk::new("forbidden"));
     let mut command = desk.command(&["--scope", "a b", &servers.resource.url()]);
     command.env("MCP_PROXY_NONINTERACTIVE", "1");
@@ -469,7 +469,7 @@ fn a_server_that_demands_nothing_needs_no_login() {
 }
 
 #[test]
-fn oa_x_01_a_program_signs_in_as_itself_and_its_secret_is_shown_nowhere() {
+fn au22_oa_x_01_a_program_signs_in_as_itself_and_its_secret_is_shown_nowhere() {
     let (servers, desk) = (Servers::new(), Desk::new("itself"));
     let options =
         ["--client-id", "id", "--client-secret-env", "SECRET", "--client-credentials", "--log-level", "trace"];

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_q_10_nothing_that_a_shell_could_read_reaches_the_url() {
+    fn au5_oa_q_10_nothing_that_a_shell_could_read_reaches_the_url() {
         for endpoint in ["https://as.example/$(calc)`x`\"'", "https://as.example/a|b^c<d>"] {
             let url = attempt(false).url(endpoint, "id", &[]).unwrap();
             assert!(!url.contains(['`', '"', '|', '<', '>', '^', ' ']), "{url}");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_b_02_a_redirect_is_compared_with_the_request_before_its_code_is_used() {
+    fn au11_oa_b_02_a_redirect_is_compared_with_the_request_before_its_code_is_used() {
         use RedirectError::{Denied, Malformed, NoIssuer, OtherIssuer};
         let own = "iss=https%3A%2F%2Fas.example";
         for (names_issuer, parameters, expected) in [
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_q_03_a_redirect_with_another_state_is_ignored() {
+    fn au9_oa_q_03_a_redirect_with_another_state_is_ignored() {
         let attempt = attempt(true);
         let state = attempt.state.reveal();
         for redirect in

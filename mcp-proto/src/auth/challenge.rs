@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_w_01_every_form_of_the_grammar_is_read() {
+    fn au1_oa_w_01_every_form_of_the_grammar_is_read() {
         for (fields, expected) in [
             (vec![], vec![]),
             (vec![""], vec![]),
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_w_03_a_malformed_challenge_counts_as_absent_and_others_are_read() {
+    fn au1_oa_w_03_a_malformed_challenge_counts_as_absent_and_others_are_read() {
         for (field, expected) in [
             (r#"Bearer a="b"#, vec![]),
             (r#"Bearer a="b\"#, vec![]),
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_w_03_challenges_are_limited_in_number_and_size() {
+    fn au1_oa_w_03_challenges_are_limited_in_number_and_size() {
         assert_eq!(parse(&[&"Bearer,".repeat(100)]).len(), 16);
         assert_eq!(parse(&[&"Bearer,".repeat(10), &"Bearer,".repeat(100)]).len(), 16);
         let long = format!("Bearer a={}", "b".repeat(MAX_BYTES - 9));
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_n_04_the_debug_form_contains_no_values() {
+    fn au22_oa_n_04_the_debug_form_contains_no_values() {
         let challenge = Challenge::bearer().with("nonce", "secret");
         assert_eq!(format!("{challenge:?}"), r#"Challenge { scheme: "Bearer", parameters: ["nonce"] }"#);
     }

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_r_04_the_registered_method_wins_and_must_be_usable() {
+    fn au16_oa_r_04_the_registered_method_wins_and_must_be_usable() {
         use InvalidRegistration::{NotRegistered, Unusable};
         for (body, expected) in [
             (r#"{"client_id":"a"}"#, Ok((false, None, None))),

@@ -1,5 +1,7 @@
 //! Why a sign-in gives no token.
 
+use std::time::Duration;
+
 use super::authorization::{InvalidAuthorization, RedirectError};
 use super::client::InvalidRegistration;
 use super::metadata::InvalidMetadata;

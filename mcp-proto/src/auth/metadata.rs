@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_p_04_the_resource_is_the_server_or_a_path_above_it() {
+    fn au3_oa_p_04_the_resource_is_the_server_or_a_path_above_it() {
         let server = "https://a.example/v1/mcp?key=1";
         for (resource, is_accepted) in [
             ("https://a.example/v1/mcp", true),
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_p_03_a_document_counts_only_with_a_resource_and_an_authorization_server() {
+    fn au2_oa_p_03_a_document_counts_only_with_a_resource_and_an_authorization_server() {
         for document in [
             "",
             "<!doctype html>",
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_a_03_issuers_are_compared_as_texts() {
+    fn au4_oa_a_03_issuers_are_compared_as_texts() {
         let document = br#"{"issuer":"https://as.example","token_endpoint":"https://as.example/token"}"#;
         for (expected, is_accepted) in [
             (Some("https://as.example"), true),
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_a_06_a_document_with_an_insecure_endpoint_is_refused() {
+    fn au5_oa_a_06_a_document_with_an_insecure_endpoint_is_refused() {
         for member in [
             "authorization_endpoint",
             "token_endpoint",
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_a_04_pkce_with_s256_is_required() {
+    fn au8_oa_a_04_pkce_with_s256_is_required() {
         for (methods, strict, tolerant) in [
             ("", false, true),
             (r#","code_challenge_methods_supported":["plain"]"#, false, false),

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn oa_n_02_addresses_are_classified_and_embedded_ones_unfolded() {
+    fn au17_oa_n_02_addresses_are_classified_and_embedded_ones_unfolded() {
         for (address, public, private) in [
             ("8.8.8.8", true, true),
             ("2606:4700::1111", true, true),

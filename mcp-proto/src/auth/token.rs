@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn oa_k_03_a_token_counts_only_with_status_200_a_known_type_and_a_form_that_a_header_can_carry() {
+    fn au14_oa_k_03_a_token_counts_only_with_status_200_a_known_type_and_a_form_that_a_header_can_carry() {
         let long = format!(r#"{{"access_token":"{}","token_type":"Bearer"}}"#, "a".repeat(MAX_TOKEN + 1));
         for (status, body, expected) in [
             (200, r#"{"access_token":"a","token_type":"bEARER"}"#, Ok(Some(TokenScheme::Bearer))),
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_k_03_a_lifetime_may_be_a_number_or_a_text_and_is_never_negative() {
+    fn au14_oa_k_03_a_lifetime_may_be_a_number_or_a_text_and_is_never_negative() {
         for (expires_in, expected) in [
             ("3600", Some(3600)),
             ("3600.7", Some(3600)),
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_k_04_an_error_counts_at_any_status_and_is_shown_without_control_characters() {
+    fn au14_oa_k_04_an_error_counts_at_any_status_and_is_shown_without_control_characters() {
         for status in [StatusCode::OK, StatusCode::BAD_REQUEST, StatusCode::UNAUTHORIZED] {
             let body = br#"{"error":"invalid_grant","error_description":"line\u0007one"}"#;
             let error = TokenResponse::parse(status, body).unwrap_err();
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn oa_n_04_the_debug_form_contains_no_token() {
+    fn au22_oa_n_04_the_debug_form_contains_no_token() {
         let body = br#"{"access_token":"s1","token_type":"Bearer","refresh_token":"s2","id_token":"s3"}"#;
         let shown = format!("{:?}", TokenResponse::parse(StatusCode::OK, body).unwrap());
         assert!(!["s1", "s2", "s3"].iter().any(|secret| shown.contains(secret)), "{shown}");

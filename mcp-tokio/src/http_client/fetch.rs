@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn oa_n_03_a_response_is_read_in_full_or_not_at_all() {
+    async fn au7_oa_n_03_a_response_is_read_in_full_or_not_at_all() {
         let fetcher = direct();
         for (text, expected) in [
             ("HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nabc", Ok((400, b"abc".to_vec()))),
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn oa_n_02_an_address_that_must_not_be_reached_is_not() {
+    async fn au17_oa_n_02_an_address_that_must_not_be_reached_is_not() {
         let (fetcher, port) = (direct(), answering(EMPTY));
         let refused = Err(FetchFailure::AddressRefused);
         for (host, reach, expected) in [

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use http::header::{
     CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, REFERRER_POLICY,
 };
+use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, request};
 
 use super::Authorizer;
@@ -33,8 +34,9 @@ impl Authorizer {
         if head.method != Method::GET || head.uri.path() != CALLBACK_PATH || !is_local {
             return page(StatusCode::NOT_FOUND, "Not found", "There is nothing here.");
         }
-        let query = head.uri.query().unwrap_or_default();
-        if self.handle_redirect(query, now) {
+        // With its path: a query alone may contain a question mark, too, behind which nothing else begins.
+        let url = head.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
+        if self.handle_redirect(url, now) {
             page(StatusCode::OK, "Signed in", "The response was received. You can close this window.")
         } else {
             let text = "This response belongs to no sign-in that is in progress. Begin again in your application.";
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn oa_b_01_only_names_of_this_machine_are_its_host() {
+    fn au13_oa_b_01_only_names_of_this_machine_are_its_host() {
         for (host, expected) in [
             ("127.0.0.1:4000", true),
             ("127.0.0.1", true),
