@@ -388,3 +388,31 @@ fn oa_s_04_what_a_challenge_demands_of_the_sign_in_is_passed_on() {
     assert_eq!((&*asked["acr_values"], &*asked["max_age"]), ("silver gold", "60"), "the configuration goes first");
     world.check();
 }
+
+#[test]
+fn oa_x_08_only_codes_that_a_person_can_read_and_urls_that_may_be_opened_are_shown() {
+    let codes = |user_code: &str, url: &str| {
+        json!({ "device_code": "d", "user_code": user_code, "verification_uri": url, "expires_in": 600 }).to_string()
+    };
+    let url = "https://as.example/device";
+    for (status, body, is_shown) in [
+        (200, codes("AB-12 x", url), true),
+        (200, codes("", url), false),
+        (200, codes("a\u{202e}b", url), false),
+        (200, codes("a\u{7}b", url), false),
+        (200, codes(&"A".repeat(65), url), false),
+        (200, codes("AB-12", "http://as.example/device"), false),
+        (200, codes("AB-12", "javascript:alert(1)"), false),
+        (200, r#"["d","AB-12","https://as.example/device"]"#.to_owned(), false),
+        (201, codes("AB-12", url), false),
+        (200, "<html>".to_owned(), false),
+    ] {
+        let mut world = with_device(&[]);
+        world.issuer().device_responses.push_back((status, body.clone()));
+        world.challenge(0, 401, "Bearer");
+        let shown = world.processes[0].waiting.iter().any(|waiting| matches!(waiting, Waiting::Device { .. }));
+        assert_eq!(shown, is_shown, "{status} {body}");
+        world.pass(Duration::from_secs(600));
+        world.check();
+    }
+}

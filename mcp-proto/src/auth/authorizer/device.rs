@@ -64,11 +64,14 @@ impl Response {
     fn parse(status: StatusCode, body: &[u8]) -> Result<Self, TokenError> {
         let not_codes = TokenError::NotToken(status);
         let mut response: Self = match serde_json::from_slice(body) {
-            Ok(response) if status == StatusCode::OK => response,
+            // An array is no object, although it could be read as one.
+            Ok(response) if status == StatusCode::OK && body.trim_ascii_start().first() == Some(&b'{') => response,
             Ok(_) | Err(_) => return Err(TokenError::parse(status, body)),
         };
         let code = &response.user_code;
-        let is_shown = !code.is_empty() && code.len() <= MAX_USER_CODE && !code.contains(char::is_control);
+        let is_shown = !code.is_empty()
+            && code.len() <= MAX_USER_CODE
+            && code.bytes().all(|byte| byte.is_ascii_graphic() || byte == b' ');
         if !is_shown || SecureUrl::parse(&response.verification_uri).is_err() {
             return Err(not_codes);
         }

@@ -47,6 +47,8 @@ pub struct Issuer {
     pub binds: bool,
     /// Assertions that it accepts, and ID tokens that it exchanges.
     pub assertions: BTreeSet<String>,
+    /// Responses of the device authorization endpoint that come before any other.
+    pub device_responses: VecDeque<(u16, String)>,
     /// Errors that answer the first requests with a device code.
     pub device_errors: VecDeque<&'static str>,
     /// The assertions of clients: headers and claims.
@@ -124,6 +126,7 @@ impl Issuer {
             nonce: None,
             binds: false,
             assertions: BTreeSet::new(),
+            device_responses: VecDeque::new(),
             device_errors: VecDeque::new(),
             client_assertions: Vec::new(),
             proofs: Vec::new(),
@@ -159,6 +162,9 @@ impl Issuer {
             Some(self.token(headers, body, violations))
         } else if is("device_authorization_endpoint") {
             self.authorizations.push(form(body));
+            if let Some((status, body)) = self.device_responses.pop_front() {
+                return Some(Answer::new(status, body));
+            }
             let codes = json!({
                 "device_code": format!("device-{}", self.authorizations.len()),
                 "user_code": "WDJB-MJHT",
