@@ -83,6 +83,7 @@
 //! | call a server over HTTP, with either of the two HTTP transports | [`Client`]`<`[`client::Http`]`>` |
 //! | serve tools over stdin and stdout, or any byte stream | [`Server`]`<`[`Stdio`]`>` |
 //! | serve tools over HTTP, to clients with either HTTP transport | [`Server`]`<`[`server::Http`]`>` |
+//! | get tokens for a server over HTTP that demands OAuth, or demand tokens | [`auth`]; its machine is the feature `auth` |
 //! | connect a stdio client to a server over HTTP or stdio, with any revisions on the two sides | [`Relay`] |
 //! | write a proxy or a gateway of your own | [`Server::pass_through`], [`client::Call::unchanged`], [`machine`]; the example `filtering_proxy` |
 //! | read or write single messages, with your own state around them | [`Frame`], [`Message`] |

@@ -20,7 +20,7 @@ const SHOWN: usize = 200;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum TokenScheme {
-    /// `Bearer` (RFC 6750): whoever has the token may use it.
+    /// `Bearer` (RFC 6750): no proof is needed to use the token.
     Bearer,
     /// `DPoP` (RFC 9449): bound to a key.
     #[serde(rename = "DPoP")]
