@@ -1,6 +1,6 @@
 //! Clients that sign in, in several processes of one user with one store, under one seed and one virtual clock.
 //!
-//! Each process has a client machine and an [`Authorizer`]. A protected server, two authorization servers and a person are
+//! Each process has a client machine and an [`Authorizer`](mcp_proto::auth::Authorizer). A protected server, two authorization servers and a person are
 //! their surroundings; requests are lost on both ways, hosts fail, processes end without notice, tokens are revoked, the
 //! server moves to the other authorization server.
 //!
