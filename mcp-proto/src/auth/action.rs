@@ -28,7 +28,7 @@ pub enum Action {
         request: Request<Bytes>,
         /// To which addresses the host may resolve.
         reach: Reach,
-        /// The largest body, in bytes; a larger one is a [`FetchFailure::TooLarge`].
+        /// The largest body, in bytes; a larger one is a [`FetchFailure::TooLarge`](super::FetchFailure).
         limit: usize,
         /// The time for the whole exchange.
         timeout: Duration,
