@@ -197,7 +197,7 @@ async fn au23_a_sign_in_that_nobody_finishes_ends_in_time_and_its_reason_reaches
     let authorization = authorization.configure(|config| config.user_timeout = Duration::from_millis(300));
     let error = timeout(LONG, builder(&server).authorization(authorization).connect()).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::Failed { reason: Failed::NotAuthorized { .. }, .. }), "{error:?}");
-    assert!(error.to_string().contains("nobody signed in"), "{error}");
+    assert!(error.to_string().contains("no sign-in was completed"), "{error}");
 }
 
 #[tokio::test]

@@ -136,7 +136,7 @@ pub fn all() -> Vec<Texts> {
                 Failed::NoRoom { limit: 64 << 20 },
                 Failed::NotAuthorized {
                     refusal: refusal_of(401, BodyKind::Empty, Some("Bearer realm=\"tools\"")),
-                    reason: "nobody signed in within 360s; sign in, then try again".into(),
+                    reason: "no sign-in was completed within 360s; sign in, then try again".into(),
                 },
                 Failed::Closed,
             ],

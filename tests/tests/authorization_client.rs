@@ -138,7 +138,7 @@ fn a_handshake_that_waits_in_vain_fails_with_what_to_do() {
                 "https://as.example/authorize"
             } else {
                 harness.pass(PATIENCE);
-                "nobody signed in within 360s"
+                "no sign-in was completed within 360s"
             };
             let events = harness.events();
             let [Event::Unavailable { reason: Unavailable::Failed(failed), retry_in: None }] = &events[..] else {
@@ -425,7 +425,7 @@ fn the_stream_of_a_request_is_resumed_after_authorization() {
         let (mut harness, resumed) = resuming();
         harness.reply(resumed.key, &unauthorized());
         challenge(&mut harness);
-        let reason = if is_refused { "refused" } else { "nobody signed in" };
+        let reason = if is_refused { "refused" } else { "no sign-in was completed" };
         if is_refused {
             refuse(&mut harness, reason);
         } else {
@@ -489,7 +489,7 @@ fn a_two_endpoint_server_without_authorization_is_unavailable_and_reached_again_
         let (mut harness, stream) = two_endpoints();
         harness.reply(stream.key, &unauthorized());
         challenge(&mut harness);
-        let reason = if is_refused { "refused" } else { "nobody signed in" };
+        let reason = if is_refused { "refused" } else { "no sign-in was completed" };
         if is_refused {
             refuse(&mut harness, reason);
         } else {
@@ -512,7 +512,7 @@ fn a_two_endpoint_server_without_authorization_is_unavailable_and_reached_again_
 
 #[test]
 fn er_26_a_challenge_does_not_start_the_fallback_and_the_fallback_can_meet_one() {
-    for expected in ["refused", "nobody signed in"] {
+    for expected in ["refused", "no sign-in was completed"] {
         let mut harness = HttpClientHarness::client_with(managed);
         let post = harness.opened();
         harness.reply(post.key, &unauthorized());
@@ -593,7 +593,7 @@ fn each_message_waits_for_a_limited_time_and_calls_no_longer_than_their_own() {
         let outcomes = harness.outcomes();
         assert_eq!(outcomes.keys().collect::<Vec<_>>(), [&first], "{version}");
         let Outcome::Failed(failed) = &outcomes[&first] else { panic!("{outcomes:?}") };
-        assert!(is_not_authorized(failed, 401, "nobody signed in"), "{failed}");
+        assert!(is_not_authorized(failed, 401, "no sign-in was completed"), "{failed}");
         harness.pass(MINUTE);
         assert_eq!(harness.outcomes().keys().collect::<Vec<_>>(), [&later]);
         authorize(&mut harness, 2);
@@ -690,7 +690,7 @@ fn messages_that_are_no_requests_wait_as_well() {
     let events = harness.events();
     assert!(
         matches!(&events[..], [Event::Faulted(Fault::NotAccepted { reason })]
-            if is_not_authorized(reason, 401, "nobody signed in")),
+            if is_not_authorized(reason, 401, "no sign-in was completed")),
         "{events:?}"
     );
 }

@@ -112,7 +112,7 @@ pub enum Event {
     Refused(SignInError),
     /// No usable token is stored; a challenge of the server will start a sign-in.
     NoToken,
-    /// Somebody must do something before the sign-in continues.
+    /// The sign-in continues after an action of a person or of another process.
     Waiting(Waiting),
     /// A step of discovery, for people who look for the reason of a failure.
     Step(Step),

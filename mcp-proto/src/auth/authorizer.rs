@@ -61,7 +61,7 @@ const BUSY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Cause {
-    /// The application starts: a stored token is used, and refreshed if that is due. Nobody is asked.
+    /// The application starts: a stored token is used, and refreshed if that is due. No person is asked.
     Start,
     /// The server refused a request (OA-T-02).
     Challenged {
@@ -472,7 +472,7 @@ impl Authorizer {
                     let error = flow.timed_out(&self.config);
                     let step = std::mem::replace(&mut flow.step, Step::Ready);
                     if let Step::AwaitingRedirect(awaited) = step {
-                        self.on_nobody_came_back(flow, &awaited, error, now);
+                        self.on_no_redirect(flow, &awaited, error, now);
                     } else {
                         flow.step = step;
                         self.fail(flow, error, now);

@@ -156,8 +156,8 @@ pub enum SignInError {
         /// What the server demands.
         issuer: String,
     },
-    /// Nobody has signed in in time.
-    #[error("nobody signed in within {} s; the sign-in was given up", after.as_secs())]
+    /// No person has signed in in time.
+    #[error("no sign-in was completed within {} s; it was given up", after.as_secs())]
     UserTimedOut {
         /// The time that was given.
         after: Duration,

@@ -150,7 +150,7 @@ pub struct Challenged {
     pub challenges: Vec<Challenge>,
     /// The generation of the [`Credentials`](super::Credentials) that the request carried; `None` if it had none.
     pub sent_with: Option<u64>,
-    /// Nobody waits for an answer of the server, so that no person should be asked to sign in (OA-G-05). A relay
+    /// No request of the application waits for the server, so that no person should be asked to sign in (OA-G-05). A relay
     /// determines this by the requests of its client.
     pub is_background: bool,
     /// Bytes of the fields with the challenges.

@@ -193,7 +193,7 @@ impl<T: ClientTransport> Relay<T> {
         let params = [("url", &*url), ("elicitationId", &*url), ("mode", "url"), ("message", &*text)];
         let add = |params: Json, (name, value): (&str, &str)| params.with_member(name, &Json::from(value));
         let call = Call::new(Method::ELICITATION_CREATE).params(params.into_iter().fold(Json::empty_object(), add));
-        // Its answer is not needed: the redirect shows whether somebody has signed in.
+        // Its answer is not needed: the redirect shows whether the person has signed in.
         let session = self.sides.server.session();
         if let Err(error) = self.sides.server.request(session, call, now) {
             self.sides.out.report(Event::NotPassed { method: Method::ELICITATION_CREATE, error });

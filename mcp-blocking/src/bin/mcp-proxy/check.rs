@@ -192,7 +192,7 @@ fn connect(
     }
 }
 
-/// A sign-in that sends its steps, and asks nobody.
+/// A sign-in that sends its steps, and asks no person.
 fn observed(authorization: Authorization, steps: Sender<String>) -> Authorization {
     authorization.configure(|config| config.may_ask_user = false).observe(move |event| {
         let step = match event {
@@ -200,7 +200,7 @@ fn observed(authorization: Authorization, steps: Sender<String>) -> Authorizatio
             Event::Step(step) => step.to_string(),
             Event::Refused(_) | Event::NoToken | Event::Waiting(_) | _ => return,
         };
-        // After the connection, nobody reads them.
+        // After the connection, the receiver is gone.
         let _ = steps.send(step);
     })
 }

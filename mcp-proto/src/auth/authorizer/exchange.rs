@@ -343,7 +343,7 @@ impl Authorizer {
         }
     }
 
-    /// The refresh token is of no use: it is dropped, and a person signs in again if somebody has asked for a token
+    /// The refresh token is of no use: it is dropped, and a person signs in again if a token is demanded
     /// (OA-F-03). The record was read under the lock, so that no other process has a newer one.
     fn on_refresh_refused(&mut self, flow: Flow, issuer: &str, refusal: &TokenError, now: Instant) {
         if let Some(tokens) = &mut self.record.tokens {

@@ -281,7 +281,7 @@ impl Authorizer {
 
     /// A person was sent to the issuer, and did not come back in time. The server may have shown an error, because it has
     /// forgotten the client that had registered itself: the next sign-in registers another one.
-    pub(super) fn on_nobody_came_back(&mut self, flow: Flow, awaited: &Awaited, error: SignInError, now: Instant) {
+    pub(super) fn on_no_redirect(&mut self, flow: Flow, awaited: &Awaited, error: SignInError, now: Instant) {
         if self.config.registered.is_some() {
             return self.fail(flow, error, now);
         }

@@ -83,7 +83,7 @@ impl Authorizer {
         }
         match flow.need {
             Need::SignOut => self.sign_out(flow, now),
-            // Nobody has asked for a token: the server will, if it needs one (OA-T-02).
+            // No token was demanded so far: a challenge of the server begins another flow (OA-T-02).
             Need::Stored => self.end_without_token(flow),
             // The challenge has come while the record was read.
             Need::New { .. } if flow.found.is_none() => {
@@ -205,7 +205,7 @@ impl Authorizer {
         }
     }
 
-    /// Ends a flow that nobody has asked for. A token that could not be refreshed ahead of time may still be valid
+    /// Ends a flow for which no token was demanded. A token that could not be refreshed ahead of time may still be valid
     /// (OA-F-02).
     fn end_without_token(&mut self, flow: Flow) {
         self.release(flow);

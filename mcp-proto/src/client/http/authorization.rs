@@ -288,7 +288,7 @@ impl Http {
     /// A message, or the stream of a request, has waited for authorization for too long.
     pub(super) fn on_no_authorization(&mut self, message: DeliveryKey, output: &mut TransportOutput<'_, HttpAction>) {
         let reason =
-            format!("nobody signed in within {:?}; sign in, then try again", self.config.authorization_timeout);
+            format!("no sign-in was completed within {:?}; sign in, then try again", self.config.authorization_timeout);
         let failed = self.authorization.failure(reason.into()).unwrap_or(Failed::Closed);
         // Without the stream of a two-endpoint server, nothing can be sent.
         if self.authorization.two_endpoint_stream.take() {
