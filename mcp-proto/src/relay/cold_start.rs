@@ -232,7 +232,7 @@ impl<T: ClientTransport> Relay<T> {
         result: &Json,
         now: Instant,
     ) {
-        let EarlyAnswer { capabilities: told, initialized } = early;
+        let EarlyAnswer { capabilities: given, initialized } = early;
         let is_initialized = initialized.is_some();
         let capabilities = result.first_member("capabilities").filter(Json::is_object).unwrap_or(Json::empty_object());
         if version.is_stateless() {
@@ -249,7 +249,7 @@ impl<T: ClientTransport> Relay<T> {
         }
         let session = self.sides.server.session();
         for list in List::ALL {
-            let declared = told.first_member(list.capability());
+            let declared = given.first_member(list.capability());
             let is_told = declared.and_then(|declared| declared.first_member("listChanged")) == Some(Json::from(true));
             if is_told && capabilities.first_member(list.capability()).is_some() {
                 self.sides.notify_client(session.into(), list.notification(), None, now);

@@ -280,7 +280,7 @@ impl Issuer {
         let family = refresh.family;
         assert_eq!((client, &key), (&*refresh.client, &refresh.key), "a refresh token is used by its client");
         if refresh.is_used && self.settings.rotates {
-            // The thief, or the owner, has used it before: nobody knows which (OAuth 2.1, section 4.3.1).
+            // It was used before, by its owner or by a thief (OAuth 2.1, section 4.3.1).
             self.report.reuses += 1;
             assert!(!self.replaced.contains(token), "a refresh token was sent although its successor was stored");
             self.revoked_families.insert(family);

@@ -147,7 +147,7 @@ impl Process {
         let Called { tool, is_last } = self.calls.remove(&request).expect("a call has one outcome");
         let is_result = matches!(outcome, Outcome::Result(_));
         self.results += u64::from(is_result);
-        assert!(tool != "admin" || !is_result, "nobody has the scope for this tool");
+        assert!(tool != "admin" || !is_result, "no token has the scope for this tool");
         assert!(is_result || tool == "admin" || !self.must_get_all, "without faults, {tool} gives {outcome:?}");
         self.last_call_succeeded |= is_last && is_result;
     }
@@ -260,7 +260,7 @@ impl Simulation {
         }
     }
 
-    /// How long the person takes; `None` if nobody is there.
+    /// How long the person takes; `None` if the person is away.
     fn person_delay(&mut self) -> Option<Duration> {
         if self.is_calm {
             return Some(Duration::from_secs(1) + self.random.time(Duration::from_secs(5)));
