@@ -1,28 +1,22 @@
-//! Signing in: the thread that drives the machine of `mcp_proto::auth`.
+//! Signing in: how a client is configured for it, and the handles of a sign-in that runs.
 
+mod driver;
 mod listener;
 mod signing;
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
-use std::{fmt, io, thread};
+use std::{fmt, io};
 
-use mcp_proto::Output;
-use mcp_proto::auth::{Action, Authorizer, Cause, Config, Event, KeyUse, Lock, Seed};
+use mcp_proto::auth::{Cause, Config, Event};
 
-use self::listener::Listener;
-use crate::clock::{now, unix_time};
-use crate::http_client::{HttpOptions, fetch};
+use crate::http_client::HttpOptions;
 
 pub(crate) use signing::proof_header;
 
 pub use signing::PrivateKey;
 
 pub use mcp_token_store::{FileStore, MemoryStore, Store};
-
-/// How often a lock that is taken is tried again, and the open port is looked at.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// The inputs that may wait for the thread.
 const INBOX: usize = 64;
@@ -157,22 +151,7 @@ impl Authorization {
     ///
     /// The thread could not be started.
     pub fn start(self, options: HttpOptions, report: impl FnMut(Event) + Send + 'static) -> io::Result<SignIn> {
-        let Self { config, store, open_url, obtain_token, sign, observe, inbox, inputs } = self;
-        let driver = Driver {
-            key: config.store_key(),
-            authorizer: Authorizer::new(config),
-            options,
-            store,
-            open_url,
-            obtain_token,
-            sign,
-            observe,
-            report: Box::new(report),
-            listener: None,
-            awaited: None,
-        };
-        thread::Builder::new().name("mcp-sign-in".to_owned()).spawn(move || driver.run(&inputs))?;
-        Ok(SignIn { inbox })
+        driver::spawn(self, options, Box::new(report)).map(|inbox| SignIn { inbox })
     }
 }
 
@@ -237,149 +216,5 @@ impl SignIn {
     pub fn begin(&self, cause: Cause) {
         // A full queue means that the thread has enough causes already.
         let _ = self.inbox.try_send(Input::Begin(cause));
-    }
-}
-
-struct Driver {
-    key: String,
-    authorizer: Authorizer,
-    options: HttpOptions,
-    store: Box<dyn Store>,
-    open_url: OpenUrl,
-    obtain_token: Option<ObtainToken>,
-    sign: Option<Sign>,
-    observe: Observe,
-    report: Box<dyn FnMut(Event) + Send>,
-    listener: Option<Listener>,
-    /// The lock that another process has.
-    awaited: Option<Lock>,
-}
-
-impl Driver {
-    fn run(mut self, inputs: &Receiver<Input>) {
-        loop {
-            while let Some(output) = self.authorizer.poll_output() {
-                match output {
-                    Output::Action(action) => self.act(action),
-                    Output::Event(event) => {
-                        (self.observe)(&event);
-                        (self.report)(event);
-                    }
-                }
-            }
-            let due = self.authorizer.poll_timeout().map(|due| due.saturating_duration_since(now()));
-            let is_polling = self.awaited.is_some() || self.listener.is_some();
-            let wait = due.unwrap_or(Duration::from_secs(3600)).min(if is_polling { PAUSE } else { Duration::MAX });
-            match inputs.recv_timeout(wait) {
-                Ok(Input::Begin(cause)) => self.begin(cause),
-                Ok(Input::Redirected(url, belongs)) => {
-                    let _ = belongs.send(self.authorizer.handle_redirect(&url, now()));
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.close(),
-            }
-            if let Some(lock) = self.awaited {
-                self.try_lock(lock);
-            }
-            if let Some(listener) = &self.listener {
-                listener.serve(|head| self.authorizer.handle_callback(head, now()));
-            }
-            self.authorizer.handle_timeout(now());
-        }
-    }
-
-    fn begin(&mut self, cause: Cause) {
-        let mut seed = [0; 32];
-        if let Err(error) = getrandom::fill(&mut seed) {
-            log::error!("cannot sign in: the operating system gives no random bytes: {error}");
-            return;
-        }
-        self.authorizer.begin(cause, Seed::new(seed), unix_time(), now());
-    }
-
-    fn act(&mut self, action: Action) {
-        match action {
-            Action::Fetch { fetch: key, request, reach, limit, timeout } => {
-                match fetch::fetch(&self.options, request, reach, limit, timeout) {
-                    Ok(response) => {
-                        let (head, body) = response.into_parts();
-                        self.authorizer.handle_response(key, &head, &body, now());
-                    }
-                    Err(reason) => self.authorizer.handle_failure(key, reason, now()),
-                }
-            }
-            Action::Lock(lock) => self.try_lock(lock),
-            Action::Unlock(lock) => {
-                if self.awaited == Some(lock) {
-                    self.awaited = None;
-                } else {
-                    self.store.unlock(&self.key, lock);
-                }
-            }
-            Action::Load => {
-                let stored = self.store.load(&self.key).unwrap_or_else(|error| {
-                    log::warn!("cannot read the stored tokens: {error}");
-                    None
-                });
-                self.authorizer.handle_loaded(stored.as_deref(), now());
-            }
-            Action::Store(record) => {
-                if let Err(error) = self.store.store(&self.key, record.reveal().as_bytes()) {
-                    log::warn!("cannot store the tokens, which are lost when this program ends: {error}");
-                }
-            }
-            Action::Erase => {
-                if let Err(error) = self.store.erase(&self.key) {
-                    log::warn!("cannot remove the stored tokens: {error}");
-                }
-            }
-            Action::Listen { port } => {
-                self.listener = Listener::open(port).inspect_err(|error| log::debug!("cannot listen: {error}")).ok();
-                let port = self.listener.as_ref().and_then(|listener| listener.port().ok());
-                self.authorizer.handle_listening(port, now());
-            }
-            Action::Unlisten => self.listener = None,
-            Action::OpenBrowser { url } => (self.open_url)(&url),
-            Action::ObtainToken => {
-                let token = self.obtain_token.as_mut().map(|obtain| obtain());
-                let token = token.and_then(|token| {
-                    token.inspect_err(|error| log::warn!("the program that issues the token failed: {error}")).ok()
-                });
-                self.authorizer.handle_obtained(token.as_deref(), now());
-            }
-            Action::CreateKey => self.authorizer.handle_key(signing::create_proof_key(), now()),
-            Action::Sign { sign, key, message } => {
-                let signature = match key {
-                    KeyUse::Proof(key) => signing::sign_with_proof_key(&key, &message),
-                    KeyUse::Client(_) => self.sign.as_mut().and_then(|sign| {
-                        sign(&message).inspect_err(|error| log::warn!("the key of the client failed: {error}")).ok()
-                    }),
-                    _ => None,
-                };
-                self.authorizer.handle_signed(sign, signature.as_deref(), now());
-            }
-            other => log::error!("this version cannot carry out {other:?}"),
-        }
-    }
-
-    fn try_lock(&mut self, lock: Lock) {
-        let is_taken = self.store.try_lock(&self.key, lock).unwrap_or_else(|error| {
-            // Without locks, each process signs in by itself.
-            log::warn!("cannot lock the stored tokens: {error}");
-            true
-        });
-        self.awaited = (!is_taken).then_some(lock);
-        if is_taken {
-            self.authorizer.handle_locked(lock, now());
-        }
-    }
-
-    fn close(mut self) {
-        self.authorizer.close(now());
-        while let Some(output) = self.authorizer.poll_output() {
-            if let Output::Action(action @ (Action::Unlock(_) | Action::Unlisten)) = output {
-                self.act(action);
-            }
-        }
     }
 }

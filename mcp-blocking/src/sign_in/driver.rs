@@ -1,0 +1,185 @@
+//! The thread that drives the machine of a sign-in.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::time::Duration;
+use std::{io, thread};
+
+use mcp_proto::Output;
+use mcp_proto::auth::{Action, Authorizer, Cause, Event, KeyUse, Lock, Seed};
+
+use super::listener::Listener;
+use super::{Authorization, Input, Observe, ObtainToken, OpenUrl, Sign, Store, signing};
+use crate::clock::{now, unix_time};
+use crate::http_client::{HttpOptions, fetch};
+
+/// How often a lock that is taken is tried again, and the open port is looked at.
+const PAUSE: Duration = Duration::from_millis(50);
+
+struct Driver {
+    key: String,
+    authorizer: Authorizer,
+    options: HttpOptions,
+    store: Box<dyn Store>,
+    open_url: OpenUrl,
+    obtain_token: Option<ObtainToken>,
+    sign: Option<Sign>,
+    observe: Observe,
+    report: Box<dyn FnMut(Event) + Send>,
+    listener: Option<Listener>,
+    /// The lock that another process has.
+    awaited: Option<Lock>,
+}
+
+/// Starts the thread, and returns where its inputs are sent.
+pub(super) fn spawn(
+    authorization: Authorization,
+    options: HttpOptions,
+    report: Box<dyn FnMut(Event) + Send>,
+) -> io::Result<Arc<SyncSender<Input>>> {
+    let Authorization { config, store, open_url, obtain_token, sign, observe, inbox, inputs } = authorization;
+    let driver = Driver {
+        key: config.store_key(),
+        authorizer: Authorizer::new(config),
+        options,
+        store,
+        open_url,
+        obtain_token,
+        sign,
+        observe,
+        report,
+        listener: None,
+        awaited: None,
+    };
+    thread::Builder::new().name("mcp-sign-in".to_owned()).spawn(move || driver.run(&inputs))?;
+    Ok(inbox)
+}
+
+impl Driver {
+    fn run(mut self, inputs: &Receiver<Input>) {
+        loop {
+            while let Some(output) = self.authorizer.poll_output() {
+                match output {
+                    Output::Action(action) => self.act(action),
+                    Output::Event(event) => {
+                        (self.observe)(&event);
+                        (self.report)(event);
+                    }
+                }
+            }
+            let due = self.authorizer.poll_timeout().map(|due| due.saturating_duration_since(now()));
+            let is_polling = self.awaited.is_some() || self.listener.is_some();
+            let wait = due.unwrap_or(Duration::from_secs(3600)).min(if is_polling { PAUSE } else { Duration::MAX });
+            match inputs.recv_timeout(wait) {
+                Ok(Input::Begin(cause)) => self.begin(cause),
+                Ok(Input::Redirected(url, belongs)) => {
+                    let _ = belongs.send(self.authorizer.handle_redirect(&url, now()));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.close(),
+            }
+            if let Some(lock) = self.awaited {
+                self.try_lock(lock);
+            }
+            if let Some(listener) = &self.listener {
+                listener.serve(|head| self.authorizer.handle_callback(head, now()));
+            }
+            self.authorizer.handle_timeout(now());
+        }
+    }
+
+    fn begin(&mut self, cause: Cause) {
+        let mut seed = [0; 32];
+        if let Err(error) = getrandom::fill(&mut seed) {
+            log::error!("cannot sign in: the operating system gives no random bytes: {error}");
+            return;
+        }
+        self.authorizer.begin(cause, Seed::new(seed), unix_time(), now());
+    }
+
+    fn act(&mut self, action: Action) {
+        match action {
+            Action::Fetch { fetch: key, request, reach, limit, timeout } => {
+                match fetch::fetch(&self.options, request, reach, limit, timeout) {
+                    Ok(response) => {
+                        let (head, body) = response.into_parts();
+                        self.authorizer.handle_response(key, &head, &body, now());
+                    }
+                    Err(reason) => self.authorizer.handle_failure(key, reason, now()),
+                }
+            }
+            Action::Lock(lock) => self.try_lock(lock),
+            Action::Unlock(lock) => {
+                if self.awaited == Some(lock) {
+                    self.awaited = None;
+                } else {
+                    self.store.unlock(&self.key, lock);
+                }
+            }
+            Action::Load => {
+                let stored = self.store.load(&self.key).unwrap_or_else(|error| {
+                    log::warn!("cannot read the stored tokens: {error}");
+                    None
+                });
+                self.authorizer.handle_loaded(stored.as_deref(), now());
+            }
+            Action::Store(record) => {
+                if let Err(error) = self.store.store(&self.key, record.reveal().as_bytes()) {
+                    log::warn!("cannot store the tokens, which are lost when this program ends: {error}");
+                }
+            }
+            Action::Erase => {
+                if let Err(error) = self.store.erase(&self.key) {
+                    log::warn!("cannot remove the stored tokens: {error}");
+                }
+            }
+            Action::Listen { port } => {
+                self.listener = Listener::open(port).inspect_err(|error| log::debug!("cannot listen: {error}")).ok();
+                let port = self.listener.as_ref().and_then(|listener| listener.port().ok());
+                self.authorizer.handle_listening(port, now());
+            }
+            Action::Unlisten => self.listener = None,
+            Action::OpenBrowser { url } => (self.open_url)(&url),
+            Action::ObtainToken => {
+                let token = self.obtain_token.as_mut().map(|obtain| obtain());
+                let token = token.and_then(|token| {
+                    token.inspect_err(|error| log::warn!("the program that issues the token failed: {error}")).ok()
+                });
+                self.authorizer.handle_obtained(token.as_deref(), now());
+            }
+            Action::CreateKey => self.authorizer.handle_key(signing::create_proof_key(), now()),
+            Action::Sign { sign, key, message } => {
+                let signature = match key {
+                    KeyUse::Proof(key) => signing::sign_with_proof_key(&key, &message),
+                    KeyUse::Client(_) => self.sign.as_mut().and_then(|sign| {
+                        sign(&message).inspect_err(|error| log::warn!("the key of the client failed: {error}")).ok()
+                    }),
+                    _ => None,
+                };
+                self.authorizer.handle_signed(sign, signature.as_deref(), now());
+            }
+            other => log::error!("this version cannot carry out {other:?}"),
+        }
+    }
+
+    fn try_lock(&mut self, lock: Lock) {
+        let is_taken = self.store.try_lock(&self.key, lock).unwrap_or_else(|error| {
+            // Without locks, each process signs in by itself.
+            log::warn!("cannot lock the stored tokens: {error}");
+            true
+        });
+        self.awaited = (!is_taken).then_some(lock);
+        if is_taken {
+            self.authorizer.handle_locked(lock, now());
+        }
+    }
+
+    fn close(mut self) {
+        self.authorizer.close(now());
+        while let Some(output) = self.authorizer.poll_output() {
+            if let Output::Action(action @ (Action::Unlock(_) | Action::Unlisten)) = output {
+                self.act(action);
+            }
+        }
+    }
+}
