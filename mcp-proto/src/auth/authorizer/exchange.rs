@@ -117,16 +117,7 @@ impl ClientRequest {
 
     /// For whom an assertion of the client is (OA-X-03).
     pub(super) fn audience(&self) -> &str {
-        match &self.kind {
-            Kind::Exchange { provider, .. } => provider.issuer(),
-            Kind::Code { .. }
-            | Kind::Refresh { .. }
-            | Kind::ClientCredentials
-            | Kind::Assertion(_)
-            | Kind::Device(_)
-            | Kind::StartDevice
-            | Kind::Revocation { .. } => self.issuer.issuer(),
-        }
+        if let Kind::Exchange { provider, .. } = &self.kind { provider.issuer() } else { self.issuer.issuer() }
     }
 
     /// Whether access tokens for the server are requested: other tokens are not bound to its key.
@@ -141,17 +132,12 @@ impl ClientRequest {
         }
     }
 
+    /// How the client authenticates. The metadata of an identity provider are not known.
     pub(super) fn authentication(&self) -> ClientAuthentication {
-        match &self.kind {
-            // Its metadata is not known.
-            Kind::Exchange { .. } => self.client.own_authentication(),
-            Kind::Code { .. }
-            | Kind::Refresh { .. }
-            | Kind::ClientCredentials
-            | Kind::Assertion(_)
-            | Kind::Device(_)
-            | Kind::StartDevice
-            | Kind::Revocation { .. } => self.client.authentication(&self.issuer),
+        if let Kind::Exchange { .. } = self.kind {
+            self.client.own_authentication()
+        } else {
+            self.client.authentication(&self.issuer)
         }
     }
 
