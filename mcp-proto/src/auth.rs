@@ -44,7 +44,7 @@
 //!
 //! let mut authorizer = Authorizer::new(Config::new("https://mcp.example/v1/mcp", "my-app")?);
 //! let challenges = Challenge::parse([&HeaderValue::from_static(r#"Bearer scope="read""#)]);
-//! let cause = Cause::Challenged { status: StatusCode::UNAUTHORIZED, challenges, generation: None };
+//! let cause = Cause::Challenged { status: StatusCode::UNAUTHORIZED, challenges, generation: None, is_background: false };
 //! authorizer.begin(cause, Seed::new([7; 32]), 1_800_000_000, Instant::START);
 //!
 //! let Some(Output::Action(Action::Fetch { request, .. })) = authorizer.poll_output() else { panic!() };

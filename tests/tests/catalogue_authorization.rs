@@ -228,7 +228,7 @@ impl Alone {
         let mut authorizer = Authorizer::new(config());
         let challenges = vec![challenge];
         let status = http::StatusCode::UNAUTHORIZED;
-        let cause = Cause::Challenged { status, challenges, generation: None };
+        let cause = Cause::Challenged { status, challenges, generation: None, is_background: false };
         authorizer.begin(cause, Seed::new([1; 32]), BEGIN, Instant::START);
         Self { authorizer, now: Instant::START }
     }

@@ -103,8 +103,12 @@ fn oa_t_05_a_token_that_was_replaced_meanwhile_is_reported_again() {
     let mut world = World::new();
     world.challenge(0, 401, "Bearer");
     let requests = world.requests.len();
-    let challenged =
-        |generation| Cause::Challenged { status: http::StatusCode::UNAUTHORIZED, challenges: Vec::new(), generation };
+    let challenged = |generation| Cause::Challenged {
+        status: http::StatusCode::UNAUTHORIZED,
+        challenges: Vec::new(),
+        generation,
+        is_background: false,
+    };
     world.cause(0, challenged(None));
     world.run();
     assert_eq!((world.requests.len(), world.processes[0].authorized.len()), (requests, 2));
@@ -669,4 +673,46 @@ fn oa_t_02_a_start_without_stored_tokens_takes_no_lock_and_sends_nothing() {
     authorizer.handle_loaded(None, Instant::START);
     assert!(matches!(authorizer.poll_output(), Some(Output::Event(Event::NoToken))));
     assert!(authorizer.poll_output().is_none() && !authorizer.is_busy());
+}
+
+/// A challenge without a token, of a request for which a person waits, or of another.
+fn challenged(is_background: bool) -> Cause {
+    Cause::Challenged {
+        status: http::StatusCode::UNAUTHORIZED,
+        challenges: Vec::new(),
+        generation: None,
+        is_background,
+    }
+}
+
+#[test]
+fn oa_g_05_a_person_is_asked_if_one_waits_for_a_flow_that_began_in_the_background() {
+    for (second, is_asked) in [(None, false), (Some(true), false), (Some(false), true)] {
+        let mut world = World::new();
+        world.cause(0, challenged(true));
+        world.turn();
+        if let Some(is_background) = second {
+            world.cause(0, challenged(is_background));
+        }
+        world.run();
+        assert_eq!(world.processes[0].waiting.len(), usize::from(is_asked), "{second:?}");
+        assert_eq!(world.processes[0].token().is_some(), is_asked);
+        assert!(is_asked || matches!(world.processes[0].refused[..], [SignInError::NotInteractive { .. }]));
+        world.check();
+    }
+}
+
+#[test]
+fn a_sign_out_that_comes_while_tokens_are_refreshed_erases_the_new_ones_too() {
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    world.pass_until_refresh(0);
+    // The lock, and the record.
+    assert!(world.turn() && world.turn());
+    world.cause(0, Cause::SignOut);
+    world.run();
+    assert_eq!(world.issuer().token_requests.len(), 2, "the refresh was on its way");
+    assert_eq!((&world.processes[0].signed_out[..], &world.stored), (&[false][..], &None));
+    assert_eq!(world.processes[0].token(), Some("access-1"), "the new token is not used");
+    world.check();
 }

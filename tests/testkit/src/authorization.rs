@@ -189,7 +189,7 @@ impl World {
         let challenges = Challenge::parse([&HeaderValue::from_str(field).unwrap()]);
         let generation = self.processes[process].authorized.last().map(|authorized| authorized.generation);
         let status = StatusCode::from_u16(status).unwrap();
-        self.cause(process, Cause::Challenged { status, challenges, generation });
+        self.cause(process, Cause::Challenged { status, challenges, generation, is_background: false });
     }
 
     /// A process needs a token.

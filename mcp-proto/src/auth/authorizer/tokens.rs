@@ -131,7 +131,11 @@ impl Authorizer {
     pub(super) fn replace_tokens(&mut self, flow: Flow, tokens: Tokens, now: Instant) {
         self.record.set_tokens(tokens);
         self.store();
-        self.use_stored(flow, now);
+        match flow.need {
+            // It was asked for while the tokens were on their way.
+            Need::SignOut => self.sign_out(flow, now),
+            Need::Stored | Need::New { .. } => self.use_stored(flow, now),
+        }
     }
 
     pub(super) fn store(&mut self) {
