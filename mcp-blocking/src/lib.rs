@@ -101,7 +101,7 @@
 //! | `child` | servers in child processes: starting them, writing to them and ending them |
 //! | `stdio` | a reader and a writer of byte streams |
 //! | `server` | the server: connections, its driver, the threads that handle requests |
-//! | `sign_in` | signing in: its thread, the store, the port to which the browser returns |
+//! | `sign_in` | signing in: its configuration, its thread, signatures, and the port to which the browser returns |
 //! | `inbox` | the queue to which readers and workers send their input |
 //! | `backpressure` | stops the readers while the machine accepts no input |
 //! | `bounded` | a queue with a bound in bytes |

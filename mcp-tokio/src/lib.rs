@@ -126,7 +126,7 @@
 //! | `client/in_flight`, `client/progress` | a request that has no outcome yet, and its progress |
 //! | `client/subscription` | changes that the application has subscribed to |
 //! | `client/handler` | the application's handler for the server's notifications and requests |
-//! | `sign_in` | signing in: its task, and the port to which the browser returns |
+//! | `sign_in` | signing in: its configuration, its task, signatures, and the port to which the browser returns |
 //! | `authorize` | the interface of a sign-in to the task that owns a machine |
 //! | `link` | the interface of a connection to the task that owns a machine |
 //! | `byte_stream` | a connection over a pair of byte streams |
