@@ -102,6 +102,7 @@
 //! | `stdio` | a reader and a writer of byte streams |
 //! | `server` | the server: connections, its driver, the threads that handle requests |
 //! | `sign_in` | signing in: its configuration, its thread, signatures, and the port to which the browser returns |
+//! | `log_level` | the levels of the log |
 //! | `inbox` | the queue to which readers and workers send their input |
 //! | `backpressure` | stops the readers while the machine accepts no input |
 //! | `bounded` | a queue with a bound in bytes |
@@ -114,6 +115,7 @@ mod clock;
 mod http_client;
 mod inbox;
 mod link;
+mod log_level;
 mod proxy;
 mod response_slot;
 mod server;

@@ -188,10 +188,7 @@ impl Proxy {
                     // The authorization server may be reached through another proxy, which the environment sets.
                     options: options.clone(),
                     server: format!("the server at {}", http.server()),
-                    authorize: |relay: &mut Relay<Http>, outcome, now| match outcome {
-                        Ok(credentials) => relay.authorize(credentials, now),
-                        Err(reason) => relay.refuse_authorization(&reason, now),
-                    },
+                    authorize: |relay: &mut Relay<Http>, outcome, now| outcome.pass_to(relay, now),
                 });
                 options.read_env(&http).map_err(io::Error::other)?;
                 let exchanges = config.limits.exchanges;

@@ -7,6 +7,7 @@
 //! | `connected` | how the first attempt of a client to connect has ended |
 //! | `start` | the error of a program that cannot be started |
 //! | `client_event` | sorts the events of a client by who receives them |
+//! | `sign_in` | what the events of a sign-in mean for a machine and for a log |
 //! | `change` | events of a subscription |
 //! | `observation` | events of a client that need no answer |
 //! | `progress` | progress notifications that callers have not received yet |
@@ -34,6 +35,8 @@ mod notice;
 mod observation;
 mod observer;
 mod progress;
+#[cfg(feature = "auth")]
+mod sign_in;
 mod start;
 #[cfg(feature = "seal")]
 mod state;
@@ -55,6 +58,8 @@ pub use notice::{NOTICE_BYTES, NOTICES, Notice, NoticeLoad};
 pub use observation::{Observation, Severity};
 pub use observer::{ObservedOutput, Observer, poll_observed};
 pub use progress::{ProgressBytes, ProgressQueue};
+#[cfg(feature = "auth")]
+pub use sign_in::{SignInOutcome, SignInReport};
 pub use start::not_started;
 #[cfg(feature = "seal")]
 pub use state::StateKeys;

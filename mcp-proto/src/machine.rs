@@ -158,6 +158,10 @@ pub trait HandleAuthorization: Machine {
 
     /// There will be no authorization: everything that waits for it fails for this reason, which a person reads.
     fn refuse_authorization(&mut self, reason: &str, now: Instant);
+
+    /// A person signs in at this URL; `None` ends that. A machine whose own client can be asked to open it, or reads the
+    /// URL in errors, needs it (OA-G-07).
+    fn set_sign_in_url(&mut self, _url: Option<&str>) {}
 }
 
 /// A machine that answers HTTP requests, with [`server::HttpAction`]s.
@@ -281,7 +285,7 @@ impl_handle_responses!(Relay<client::Http>, wants_body);
 
 /// Implements [`HandleAuthorization`] by the methods of the same names.
 macro_rules! impl_handle_authorization {
-    ($machine:ty, $challenged:path) => {
+    ($machine:ty, $challenged:path $(, $set_sign_in_url:ident)?) => {
         impl HandleAuthorization for $machine {
             fn challenged(event: &Self::Event) -> Option<&client::Challenged> {
                 if let $challenged(challenged) = event { Some(challenged) } else { None }
@@ -294,12 +298,17 @@ macro_rules! impl_handle_authorization {
             fn refuse_authorization(&mut self, reason: &str, now: Instant) {
                 <$machine>::refuse_authorization(self, reason, now);
             }
+            $(
+                fn $set_sign_in_url(&mut self, url: Option<&str>) {
+                    <$machine>::$set_sign_in_url(self, url);
+                }
+            )?
         }
     };
 }
 
 impl_handle_authorization!(Client<client::Http>, client::Event::Challenged);
-impl_handle_authorization!(Relay<client::Http>, relay::Event::Challenged);
+impl_handle_authorization!(Relay<client::Http>, relay::Event::Challenged, set_sign_in_url);
 
 impl HandleRequests for Server<server::Http> {
     fn handle_request(&mut self, head: request::Parts, info: server::RequestInfo, now: Instant) -> server::ExchangeKey {

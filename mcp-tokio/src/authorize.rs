@@ -4,7 +4,7 @@ use mcp_proto::client::Challenged;
 
 /// What gets tokens for a machine. `()` is for a machine that sends none.
 pub(crate) trait Authorize<M>: Sized + Send + 'static {
-    /// What ends a sign-in.
+    /// What a sign-in has led to.
     type Outcome: Send;
 
     /// Gets the stored token, if there is one. Returns whether the first message should wait for the outcome, so that it
@@ -17,8 +17,8 @@ pub(crate) trait Authorize<M>: Sized + Send + 'static {
     /// Waits for an outcome. Dropping the future while it waits loses nothing.
     fn outcome(&mut self) -> impl Future<Output = Self::Outcome> + Send;
 
-    /// Passes an outcome to the machine.
-    fn apply(&mut self, machine: &mut M, outcome: Self::Outcome);
+    /// Passes an outcome to the machine. Returns whether the sign-in has ended.
+    fn apply(&mut self, machine: &mut M, outcome: Self::Outcome) -> bool;
 }
 
 impl<M> Authorize<M> for () {
@@ -34,7 +34,9 @@ impl<M> Authorize<M> for () {
         std::future::pending::<()>().await;
     }
 
-    fn apply(&mut self, _: &mut M, (): ()) {}
+    fn apply(&mut self, _: &mut M, (): ()) -> bool {
+        true
+    }
 }
 
 impl<M, A: Authorize<M>> Authorize<M> for Option<A> {
@@ -57,9 +59,7 @@ impl<M, A: Authorize<M>> Authorize<M> for Option<A> {
         }
     }
 
-    fn apply(&mut self, machine: &mut M, outcome: A::Outcome) {
-        if let Some(authorize) = self {
-            authorize.apply(machine, outcome);
-        }
+    fn apply(&mut self, machine: &mut M, outcome: A::Outcome) -> bool {
+        self.as_mut().is_none_or(|authorize| authorize.apply(machine, outcome))
     }
 }

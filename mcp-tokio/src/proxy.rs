@@ -277,8 +277,8 @@ where
             let wants_bytes = held_until.is_none() && client.wants_input(relay);
             tokio::select! {
                 outcome = authorize.outcome() => {
-                    held_until = None;
-                    authorize.apply(relay, outcome);
+                    let has_ended = authorize.apply(relay, outcome);
+                    held_until = held_until.filter(|_| !has_ended);
                 }
                 received = link.receive(wants_body) => link.feed(relay, received),
                 received = client.receive(wants_bytes) => {

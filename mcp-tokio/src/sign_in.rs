@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::{fmt, io};
 
 use mcp_proto::auth::{Cause, Config, Event};
-use mcp_proto::client::{Challenged, Credentials};
+use mcp_proto::client::Challenged;
+use mcp_proto::driver::SignInOutcome;
 use mcp_proto::machine::HandleAuthorization;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -246,21 +247,11 @@ enum Input {
 /// The sign-in of a client or of a proxy.
 pub(crate) struct ClientSignIn {
     sign_in: SignIn,
-    outcomes: mpsc::Receiver<Outcome>,
-}
-
-/// What ends a sign-in.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    Authorized(Credentials),
-    /// There is no token, for this reason.
-    Refused(String),
-    /// No token is stored, and none was demanded.
-    NoToken,
+    outcomes: mpsc::Receiver<SignInOutcome>,
 }
 
 impl<M: HandleAuthorization> Authorize<M> for ClientSignIn {
-    type Outcome = Outcome;
+    type Outcome = SignInOutcome;
 
     fn start(&self) -> bool {
         self.sign_in.begin(Cause::Start);
@@ -271,18 +262,16 @@ impl<M: HandleAuthorization> Authorize<M> for ClientSignIn {
         self.sign_in.begin(challenged.into());
     }
 
-    async fn outcome(&mut self) -> Outcome {
+    async fn outcome(&mut self) -> SignInOutcome {
         match self.outcomes.recv().await {
             Some(outcome) => outcome,
             None => std::future::pending().await,
         }
     }
 
-    fn apply(&mut self, machine: &mut M, outcome: Outcome) {
-        match outcome {
-            Outcome::Authorized(credentials) => machine.authorize(credentials, now()),
-            Outcome::Refused(reason) => machine.refuse_authorization(&reason, now()),
-            Outcome::NoToken => {}
-        }
+    fn apply(&mut self, machine: &mut M, outcome: SignInOutcome) -> bool {
+        let ends_sign_in = outcome.ends_sign_in();
+        outcome.pass_to(machine, now());
+        ends_sign_in
     }
 }

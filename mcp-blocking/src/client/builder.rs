@@ -8,8 +8,8 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use mcp_proto::client::{self as proto, ClientTransport, Config, Credentials, Http, HttpConfig, HttpTransport};
-use mcp_proto::driver::Error;
+use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport};
+use mcp_proto::driver::{Error, SignInOutcome};
 use mcp_proto::{Instant, Json, Limits, ProtocolVersion, Stdio, UsageError};
 
 use super::driver::{Commands, Driver, DriverInput, Input, State, start_handler};
@@ -151,7 +151,7 @@ impl<S> Builder<S> {
         machine: proto::Client<T>,
         start: impl FnOnce(Arc<dyn Inbox<DriverInput<L::Received>>>, Arc<Backpressure>, S) -> io::Result<L>,
         http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
-        authorize: fn(&mut proto::Client<T>, Result<Credentials, String>, Instant),
+        authorize: fn(&mut proto::Client<T>, SignInOutcome, Instant),
         authorization: Option<(Authorization, HttpOptions)>,
         server: &str,
     ) -> Result<Client, Error>
@@ -329,10 +329,7 @@ impl Builder<HttpServer> {
             machine,
             |inbox, backpressure, server| Ok(Pool::new(server.options, exchanges, inbox, backpressure)),
             |machine| Some(machine.http_transport()),
-            |machine, outcome, now| match outcome {
-                Ok(credentials) => machine.authorize(credentials, now),
-                Err(reason) => machine.refuse_authorization(&reason, now),
-            },
+            |machine, outcome, now| outcome.pass_to(machine, now),
             authorization,
             &server,
         )

@@ -7,13 +7,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-use log::Level;
 use mcp_proto::auth::{self, Cause};
-use mcp_proto::client::{
-    self as proto, Call, ClientTransport, Credentials, HttpTransport, SubscriptionKey, Unavailable,
-};
+use mcp_proto::client::{self as proto, Call, ClientTransport, HttpTransport, SubscriptionKey, Unavailable};
 use mcp_proto::driver::{
-    Change, ClientEvent, Connected, Error, NOTICE_BYTES, NOTICES, NotConnected, Notice, Observation, Severity,
+    Change, ClientEvent, Connected, Error, NOTICE_BYTES, NOTICES, NotConnected, Notice, SignInOutcome, SignInReport,
 };
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError};
 
@@ -22,6 +19,7 @@ use crate::backpressure::Backpressure;
 use crate::bounded::{self, Next, Sender, bounded};
 use crate::clock;
 use crate::link::{Feed, Link};
+use crate::log_level::level_of;
 use crate::response_slot::ResponseSender;
 use crate::sign_in::SignIn;
 
@@ -66,7 +64,7 @@ pub(super) struct Driver<T: ClientTransport, L: Link> {
     /// Returns the machine's HTTP transport; `None` for stdio.
     pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     /// Passes the outcome of a sign-in to the machine; does nothing for stdio.
-    pub(super) authorize: fn(&mut proto::Client<T>, Result<Credentials, String>, Instant),
+    pub(super) authorize: fn(&mut proto::Client<T>, SignInOutcome, Instant),
     /// The server's name for errors.
     pub(super) server: Arc<str>,
     pub(super) state: State,
@@ -177,24 +175,15 @@ where
     }
 
     fn on_sign_in(&mut self, event: auth::Event, now: Instant) {
-        match event {
-            auth::Event::Authorized(authorized) => {
-                (self.authorize)(&mut self.machine, Ok(authorized.credentials), now);
-                self.connect();
-            }
-            auth::Event::Refused(error) => {
-                log::warn!("{} could not be signed in to: {error}", self.server);
-                (self.authorize)(&mut self.machine, Err(error.to_string()), now);
-                self.connect();
-            }
-            auth::Event::NoToken => self.connect(),
-            // The function of the authorization shows a URL; nothing else shows a code.
-            auth::Event::Waiting(waiting @ auth::Waiting::Device { .. }) => {
-                log::warn!("signing in to {}: {waiting}", self.server);
-            }
-            auth::Event::Waiting(waiting) => log::info!("signing in to {}: {waiting}", self.server),
-            auth::Event::Step(step) => log::debug!("signing in to {}: {step}", self.server),
-            auth::Event::SignedOut { .. } | _ => {}
+        let SignInReport { outcome, log, .. } = SignInReport::new(event, &self.server);
+        if let Some((severity, text)) = log {
+            log::log!(level_of(severity), "{text}");
+        }
+        let Some(outcome) = outcome else { return };
+        let ends_sign_in = outcome.ends_sign_in();
+        (self.authorize)(&mut self.machine, outcome, now);
+        if ends_sign_in {
+            self.connect();
         }
     }
 
@@ -234,7 +223,7 @@ where
                 self.deliver(ForHandler::Notice(Notice::Notified(notification)), events);
             }
             ClientEvent::Observed(observation) => {
-                log::log!(level_of(&observation), "{observation}");
+                log::log!(level_of(observation.severity()), "{observation}");
                 self.deliver(ForHandler::Notice(Notice::Observed(observation)), events);
             }
             ClientEvent::Challenged(challenged) => {
@@ -280,14 +269,6 @@ impl ForHandler {
             Self::Notice(notice) => notice.weight(),
             Self::Requested(_, _, params) => params.as_ref().map_or(0, Json::len),
         }
-    }
-}
-
-fn level_of(observation: &Observation) -> Level {
-    match observation.severity() {
-        Severity::Warning => Level::Warn,
-        Severity::Info => Level::Info,
-        Severity::Debug => Level::Debug,
     }
 }
 
@@ -367,7 +348,7 @@ mod tests {
 
     use ::mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
     use mcp_proto::client::{Config, Outcome};
-    use mcp_proto::driver::ProgressBytes;
+    use mcp_proto::driver::{Observation, ProgressBytes};
     use mcp_proto::{ProtocolVersion, Stdio};
 
     use super::*;

@@ -18,10 +18,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use mcp_proto::auth::{self, Cause};
-use mcp_proto::client::{Challenged, ClientTransport, CloseReason, Credentials};
+use mcp_proto::client::{Challenged, ClientTransport, CloseReason};
 use mcp_proto::driver::{
-    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read,
-    poll_observed,
+    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, SignInOutcome, SignInReport,
+    URGENT_PROXY_FLUSH_TIMEOUT, not_read, poll_observed,
 };
 use mcp_proto::relay::{Action, Relay};
 use mcp_proto::{Instant, StdioAction};
@@ -32,6 +32,7 @@ use crate::clock;
 use crate::http_client::HttpOptions;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
+use crate::log_level::level_of;
 use crate::sign_in::{Authorization, SignIn};
 use crate::stdio::{Happened, Output, Writer, spawn_reader};
 
@@ -49,7 +50,7 @@ pub(super) struct Authorizing<T: ClientTransport> {
     pub(super) authorize: Authorize<T>,
 }
 
-type Authorize<T> = fn(&mut Relay<T>, Result<Credentials, String>, Instant);
+type Authorize<T> = fn(&mut Relay<T>, SignInOutcome, Instant);
 
 /// A sign-in that is running, and where its outcomes go.
 struct Authorized<T: ClientTransport> {
@@ -390,32 +391,15 @@ where
 
     fn on_sign_in(&mut self, event: auth::Event, now: Instant) {
         let Some(authorized) = &mut self.authorized else { return };
-        let server = &authorized.server;
-        let outcome = match event {
-            auth::Event::Authorized(authorized) => Some(Ok(authorized.credentials)),
-            auth::Event::Refused(error) => {
-                log::warn!("{server} could not be signed in to: {error}");
-                Some(Err(error.to_string()))
-            }
-            auth::Event::NoToken => None,
-            // The function of the authorization shows a URL; nothing else shows a code.
-            auth::Event::Waiting(ref waiting @ auth::Waiting::Device { ref url, .. }) => {
-                self.relay.set_sign_in_url(Some(url));
-                return log::warn!("signing in to {server}: {waiting}");
-            }
-            auth::Event::Waiting(auth::Waiting::Browser { url }) => {
-                self.relay.set_sign_in_url(Some(&url));
-                return log::info!("signing in to {server}: a person is asked");
-            }
-            auth::Event::Waiting(waiting) => return log::info!("signing in to {server}: {waiting}"),
-            auth::Event::Step(step) => return log::debug!("signing in to {server}: {step}"),
-            auth::Event::SignedOut { .. } | _ => return,
-        };
-        authorized.holds_client_until = None;
-        if let Some(outcome) = outcome {
-            self.relay.set_sign_in_url(None);
-            (authorized.authorize)(&mut self.relay, outcome, now);
+        let SignInReport { outcome, log, .. } = SignInReport::new(event, &authorized.server);
+        if let Some((severity, text)) = log {
+            log::log!(level_of(severity), "{text}");
         }
+        let Some(outcome) = outcome else { return };
+        if outcome.ends_sign_in() {
+            authorized.holds_client_until = None;
+        }
+        (authorized.authorize)(&mut self.relay, outcome, now);
     }
 
     fn on_challenged(&self, challenged: Challenged) {

@@ -152,8 +152,9 @@ where
                     self.machine.close(now());
                 },
                 outcome = self.authorize.outcome() => {
-                    self.authorize.apply(&mut self.machine, outcome);
-                    self.connect();
+                    if self.authorize.apply(&mut self.machine, outcome) {
+                        self.connect();
+                    }
                 }
                 Some(number) = self.cancelled.recv() => if let Some(&request) = self.requests.get(&number) {
                     self.machine.cancel(request, None, now());

@@ -8,6 +8,7 @@ use std::time::Duration;
 use http::Response;
 use mcp_proto::Output;
 use mcp_proto::auth::{Action, Authorizer, Cause, Event, FetchFailure, FetchKey, KeyUse, Lock, Secret, Seed, SignKey};
+use mcp_proto::driver::{Severity, SignInOutcome, SignInReport};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -15,7 +16,7 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::listener::{Callback, Listener};
-use super::{Authorization, Input, ObtainToken, OpenUrl, Outcome, Sign, Store, signing};
+use super::{Authorization, Input, ObtainToken, OpenUrl, Sign, Store, signing};
 use crate::clock::{Alarm, now, unix_time};
 use crate::http_client::fetch::Fetcher;
 use crate::http_client::{HttpClientError, HttpOptions};
@@ -55,9 +56,9 @@ struct Driver {
 /// Where events go.
 pub(super) enum Report {
     Function(Box<dyn FnMut(Event) + Send>),
-    /// To the log, and what ends a sign-in to the task of the client.
+    /// To the log, and to the task of the client what a sign-in has led to.
     Client {
-        outcomes: mpsc::Sender<Outcome>,
+        outcomes: mpsc::Sender<SignInOutcome>,
         server: Arc<str>,
     },
 }
@@ -68,17 +69,14 @@ impl Report {
             Self::Function(report) => return report(event),
             Self::Client { outcomes, server } => (outcomes, server),
         };
-        let outcome = match event {
-            Event::Authorized(authorized) => Outcome::Authorized(authorized.credentials),
-            Event::Refused(error) => {
-                tracing::warn!("{server} could not be signed in to: {error}");
-                Outcome::Refused(error.to_string())
-            }
-            Event::NoToken => Outcome::NoToken,
-            Event::Waiting(waiting) => return tracing::info!("signing in to {server}: {waiting}"),
-            Event::Step(step) => return tracing::debug!("signing in to {server}: {step}"),
-            Event::SignedOut { .. } | _ => return,
-        };
+        let SignInReport { outcome, log, .. } = SignInReport::new(event, server);
+        match log {
+            Some((Severity::Warning, text)) => tracing::warn!("{text}"),
+            Some((Severity::Info, text)) => tracing::info!("{text}"),
+            Some((Severity::Debug, text)) => tracing::debug!("{text}"),
+            None => {}
+        }
+        let Some(outcome) = outcome else { return };
         // The client may have ended.
         let _ = outcomes.send(outcome).await;
     }
