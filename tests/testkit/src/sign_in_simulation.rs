@@ -353,6 +353,11 @@ impl Simulation {
             }
             Change::BeginStorm => {
                 self.resource.refuses_all = true;
+                // The application insists, and the person is quick: only the limits of the machines end this (OA-T-04).
+                for _ in 0..12 {
+                    let after = self.random.time(Duration::from_secs(90));
+                    self.after(after, Happening::Call(0, "read"));
+                }
                 let after = self.random.time(Duration::from_secs(300));
                 self.after(after, Happening::Change(Change::EndStorm));
                 "storm of 401"

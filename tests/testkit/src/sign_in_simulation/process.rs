@@ -262,7 +262,7 @@ impl Simulation {
 
     /// How long the person takes; `None` if the person is away.
     fn person_delay(&mut self) -> Option<Duration> {
-        if self.is_calm {
+        if self.is_calm || self.resource.refuses_all {
             return Some(Duration::from_secs(1) + self.random.time(Duration::from_secs(5)));
         }
         if self.random.one_in(10) {
