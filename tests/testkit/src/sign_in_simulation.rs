@@ -19,6 +19,7 @@
 //!   authorization server never sees one again whose successor was stored.
 //! - A code is sent to the authorization server that issued it, and a forged one to none. A token is sent to the server
 //!   alone, a refresh token and a secret to their issuer alone, and nothing of them is in a URL.
+//! - A browser is not opened for a client that its authorization server has refused as unknown.
 //! - A token is stored before it is used. Records are written under their lock, and a browser is opened under
 //!   that of sign-ins, at most three times in a row for a server that accepts nothing.
 //! - In the end, no lock is held, no port is open, and no flow runs.
@@ -28,7 +29,7 @@ mod plan;
 mod process;
 mod resource;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -157,6 +158,8 @@ struct Simulation {
     locks: BTreeMap<Lock, Origin>,
     /// The authorization server to which the secret of the configured client was sent first.
     secret_at: Option<String>,
+    /// Clients of which a process has learned that their authorization server does not know them.
+    unknown_clients: BTreeSet<String>,
     faults: BTreeMap<&'static str, u64>,
     calls: u64,
     results: u64,
@@ -185,6 +188,7 @@ impl Simulation {
             stored: None,
             locks: BTreeMap::new(),
             secret_at: None,
+            unknown_clients: BTreeSet::new(),
             faults: BTreeMap::new(),
             calls: 0,
             results: 0,
@@ -461,7 +465,8 @@ impl Simulation {
         let authorizer = &mut self.processes[to.0].authorizer;
         let mut replaced = None;
         match answer {
-            Ok(Answer { status, body, replaces }) => {
+            Ok(Answer { status, body, replaces, unknown_client }) => {
+                self.unknown_clients.extend(unknown_client);
                 let (head, ()) = Response::builder().status(status).body(()).expect("a status").into_parts();
                 authorizer.handle_response(fetch, &head, body.as_bytes(), now);
                 replaced = replaces;

@@ -80,21 +80,28 @@ struct Refresh {
     is_used: bool,
 }
 
-/// An answer, and the refresh token that it replaces.
+/// An answer.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) body: String,
+    /// The refresh token that it replaces.
     pub(super) replaces: Option<String>,
+    /// The client that the authorization server does not know (any more).
+    pub(super) unknown_client: Option<String>,
 }
 
 impl Answer {
     pub(super) fn new(status: u16, body: impl ToString) -> Self {
-        Self { status, body: body.to_string(), replaces: None }
+        Self { status, body: body.to_string(), replaces: None, unknown_client: None }
     }
 
     fn refusal(error: &str) -> Self {
         Self::new(400, json!({ "error": error }))
+    }
+
+    fn unknown_client(client: &str) -> Self {
+        Self { unknown_client: Some(client.to_owned()), ..Self::refusal("invalid_client") }
     }
 }
 
@@ -208,7 +215,7 @@ impl Issuer {
     fn start_device(&mut self, request: &BTreeMap<String, String>, now: Instant) -> Answer {
         let client = request.get("client_id").cloned().unwrap_or_default();
         if !self.clients.contains_key(&client) {
-            return Answer::refusal("invalid_client");
+            return Answer::unknown_client(&client);
         }
         self.issued += 1;
         let code = format!("device-{}-{}", self.issued, self.origin);
@@ -245,7 +252,7 @@ impl Issuer {
                     return Answer::refusal("invalid_grant");
                 }
                 if !self.clients.contains_key(get("client_id")) {
-                    return Answer::refusal("invalid_client");
+                    return Answer::unknown_client(get("client_id"));
                 }
                 self.report.sign_ins += 1;
                 self.families += 1;
@@ -289,7 +296,7 @@ impl Issuer {
             return Answer::refusal("invalid_grant");
         }
         if !self.clients.contains_key(client) {
-            return Answer::refusal("invalid_client");
+            return Answer::unknown_client(client);
         }
         refresh.is_used = true;
         let scope: Vec<_> = refresh.scopes.iter().cloned().collect();

@@ -11,6 +11,7 @@ use mcp_proto::{Instant, Json, Method, Output, RequestKey};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
+use super::issuer::form;
 use super::plan::Settings;
 use super::{Happening, ISSUERS, SERVER, Simulation};
 use crate::http_client::{Reply, legacy_client};
@@ -311,6 +312,12 @@ impl Simulation {
             Action::OpenBrowser { url } => {
                 assert!(self.holds(number, Lock::SignIn), "a browser is opened without the lock of sign-ins");
                 assert!(self.processes[number].listening.is_some(), "a browser is opened, and nothing listens");
+                let query = url.split_once('?').map_or("", |(_, query)| query);
+                let client = form(query.as_bytes()).remove("client_id");
+                assert!(
+                    client.is_some_and(|client| !self.unknown_clients.contains(&client)),
+                    "a person is asked for an unknown client"
+                );
                 self.processes[number].ask_person(now);
                 if let Some(delay) = self.person_delay() {
                     self.after(delay, Happening::Visit(url));
