@@ -22,7 +22,31 @@
 //! - A browser is not opened for a client that its authorization server has refused as unknown.
 //! - A token is stored before it is used. Records are written under their lock, and a browser is opened under
 //!   that of sign-ins, at most three times in a row for a server that accepts nothing.
+//! - No person is asked within a minute after a person has refused or did not sign in.
 //! - In the end, no lock is held, no port is open, and no flow runs.
+//!
+//! # Which invariant detects which bug
+//!
+//! Machines that were broken on purpose, one at a time, and the invariant that failed within the first 400 seeds:
+//!
+//! | broken machine | invariant |
+//! |---|---|
+//! | a refresh takes no lock | a refresh is sent under the lock of the record |
+//! | the record is not read again under its lock | the refresh token is the stored one |
+//! | a token is reported before it is stored | a token is stored before it is used |
+//! | a redirect of another issuer, or with another state, is accepted | no forged code is sent |
+//! | a browser is opened without the lock of sign-ins | the lock of sign-ins is held |
+//! | a configured client is used at each issuer, or tokens of another issuer are refreshed | credentials go to their issuer |
+//! | tokens that the server refuses are not counted | a person is asked at most three times in a row |
+//! | a client remains stored when a refresh is refused for it | no person is asked for an unknown client |
+//! | a client remains stored when a code is refused for it; locks are kept when a flow fails | a call succeeds in the end |
+//! | what waited is not sent again after authorization | without faults, every call succeeds |
+//! | refused scopes fail everything that waits | the same |
+//! | the port is not closed | no port is open in the end |
+//! | no pause follows a refusal by the person | no person is asked within a minute |
+//!
+//! Not noticed, because the record that is read next has the newer token: a challenge that was sent before the current
+//! token arrived counts as a refusal of that token. A test of the machine covers that.
 
 mod issuer;
 mod plan;

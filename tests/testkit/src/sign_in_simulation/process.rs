@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::auth::{
-    Action, Authorizer, Cause, ClientIdentity, Config, Event, Grant, KeyUse, Lock, ProofKey, Seed, Waiting,
+    Action, Authorizer, Cause, ClientIdentity, Config, Event, Grant, KeyUse, Lock, ProofKey, RedirectError, Seed,
+    SignInError, Waiting,
 };
 use mcp_proto::client::{self, Call, Client, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
 use mcp_proto::{Instant, Json, Method, Output, RequestKey};
@@ -25,6 +26,9 @@ const MOST_IN_A_ROW: u32 = 3;
 /// Sign-ins that are further apart than this are not in a row.
 const ROW: Duration = Duration::from_secs(60);
 
+/// For how long no person is asked after one has refused or did not sign in.
+const PAUSE: Duration = Duration::from_secs(60);
+
 /// A process.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -42,6 +46,8 @@ pub(super) struct Process {
     generation: u64,
     in_a_row: u32,
     last_opened: Option<Instant>,
+    /// When a person has refused, or did not sign in.
+    without_person: Option<Instant>,
     must_get_all: bool,
     pub(super) last_call_succeeded: bool,
     pub(super) results: u64,
@@ -78,6 +84,7 @@ impl Process {
             generation: 0,
             in_a_row: 0,
             last_opened: None,
+            without_person: None,
             must_get_all: settings.is_calm,
             last_call_succeeded: false,
             results: 0,
@@ -158,6 +165,8 @@ impl Process {
         let is_in_row = self.last_opened.is_some_and(|last| now.saturating_duration_since(last) < ROW);
         self.in_a_row = if is_in_row { self.in_a_row + 1 } else { 1 };
         self.last_opened = Some(now);
+        let is_in_pause = self.without_person.is_some_and(|at| now.saturating_duration_since(at) < PAUSE);
+        assert!(!is_in_pause, "a person is asked again who has just refused");
         assert!(self.in_a_row <= MOST_IN_A_ROW, "a person is asked again and again");
     }
 
@@ -243,6 +252,9 @@ impl Simulation {
             Event::Refused(error) => {
                 let process = &mut self.processes[number];
                 process.in_a_row = 0;
+                if matches!(error, SignInError::UserTimedOut { .. } | SignInError::Redirect(RedirectError::Denied)) {
+                    process.without_person = Some(now);
+                }
                 process.client.refuse_authorization(&error.to_string(), now);
                 process.begin(now);
             }
