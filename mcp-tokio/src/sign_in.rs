@@ -188,7 +188,7 @@ pub struct SignIn {
 }
 
 impl SignIn {
-    /// A token is needed, as for [`Authorizer::begin`].
+    /// A token is needed, as for [`Authorizer::begin`](mcp_proto::auth::Authorizer::begin).
     pub fn begin(&self, cause: Cause) {
         // A full queue means that the task has enough causes already.
         let _ = self.inbox.try_send(Input::Begin(cause));
