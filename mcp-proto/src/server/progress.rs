@@ -17,6 +17,35 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// A progress without a total and a text.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::server::Progress;
+    ///
+    /// let progress = Progress::new(2.0).total(3.0).message("two of three");
+    /// assert_eq!(progress.total, Some(3.0));
+    /// ```
+    #[must_use]
+    pub const fn new(progress: f64) -> Self {
+        Self { progress, total: None, message: None }
+    }
+
+    /// Sets the value of `progress` at the end.
+    #[must_use]
+    pub fn total(mut self, total: f64) -> Self {
+        self.total = Some(total);
+        self
+    }
+
+    /// Sets the text about the current step.
+    #[must_use]
+    pub fn message(mut self, message: &str) -> Self {
+        self.message = Some(message.into());
+        self
+    }
+
     fn to_params(&self, token: &RequestId) -> Json {
         let mut params = Json::empty_object();
         if let Some(message) = &self.message {
