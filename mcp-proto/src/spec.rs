@@ -11,6 +11,7 @@ mod method;
 pub(crate) mod param_headers;
 mod revision;
 pub(crate) mod status;
+pub mod structured;
 mod supported;
 
 pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};

@@ -7,7 +7,7 @@ use mcp_proto::ProtocolVersion;
 use mcp_proto::spec::meta::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID, without_keys,
 };
-use mcp_proto::spec::{Method, code};
+use mcp_proto::spec::{Method, code, structured};
 
 /// The error code of 2025-11-25 for a request that requires URLs to be visited first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
@@ -59,31 +59,7 @@ pub(super) fn request_to_legacy(params: &Json) -> Json {
 /// Converts a modern result for a legacy client (BR-L-08).
 pub(super) fn result_to_legacy(method: &Method, result: &Json) -> Json {
     let result = without_keys(&result.without_members(&["resultType", "ttlMs", "cacheScope"]), &[SERVER_INFO]);
-    if *method == Method::TOOLS_CALL {
-        return drop_unless_object(&result, "structuredContent");
-    }
-    if *method != Method::TOOLS_LIST {
-        return result;
-    }
-    let Some(tools) = result.first_member("tools") else { return result };
-    result.with_member("tools", &tools.map_elements(|tool| without_wide_schema(&tool)))
-}
-
-/// Before 2026-07-28, `outputSchema` must describe an object.
-fn without_wide_schema(tool: &Json) -> Json {
-    let schema = tool.first_member("outputSchema");
-    let kind = schema.as_ref().and_then(|schema| schema.first_member("type"));
-    if schema.is_some() && kind.is_none_or(|kind| kind.as_bytes() != b"\"object\"") {
-        return tool.without_members(&["outputSchema"]);
-    }
-    tool.clone()
-}
-
-fn drop_unless_object(result: &Json, name: &str) -> Json {
-    if result.first_member(name).is_some_and(|member| !member.is_object()) {
-        return result.without_members(&[name]);
-    }
-    result.clone()
+    structured::to_legacy(method, &result)
 }
 
 /// Converts a legacy result for a modern client (BR-M-11). The members that every modern result has are added

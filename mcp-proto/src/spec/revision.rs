@@ -187,6 +187,8 @@ pub struct Rules {
     pub allowed_codes: &'static [i64],
     /// Codes outside of `reserved_codes` that an application may not send either.
     pub refused_codes: &'static [i64],
+    /// The structured content of a tool's result may be any value; before, it is an object (BR-L-08).
+    pub any_structured_content: bool,
     /// The code for a resource that does not exist (RULES 1.3).
     pub resource_not_found: i64,
     /// The code for a request that needs a capability that its client has not declared (MD-M-05).
@@ -229,6 +231,7 @@ const LEGACY: Rules = Rules {
     reserved_codes: (-32099, -32020),
     allowed_codes: &[],
     refused_codes: &[],
+    any_structured_content: false,
     resource_not_found: -32002,
     missing_capability: code::INVALID_REQUEST,
 };
@@ -268,6 +271,7 @@ const RULES: [Rules; 5] = [
         reserved_codes: (-32099, -32020),
         allowed_codes: &[-32020, -32021, -32022],
         refused_codes: &[-32002],
+        any_structured_content: true,
         resource_not_found: code::INVALID_PARAMS,
         missing_capability: code::MISSING_REQUIRED_CLIENT_CAPABILITY,
     },

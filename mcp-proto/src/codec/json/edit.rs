@@ -134,22 +134,42 @@ impl Json {
         Self(Bytes::from(edited))
     }
 
+    /// This object with the members of `others` whose names it does not have. Where both have an object, its missing
+    /// members are added in the same way.
+    #[must_use]
+    pub fn with_missing_members(&self, others: &Self) -> Self {
+        others.entries().filter_map(|(name, other)| Some((name?, other))).fold(self.clone(), |all, (name, other)| {
+            match all.first_member(&name) {
+                None => all.with_member(&name, &other),
+                Some(own) if own.is_object() && other.is_object() => {
+                    all.with_member(&name, &own.with_missing_members(&other))
+                }
+                Some(_) => all,
+            }
+        })
+    }
+
+    /// An array of these elements.
+    #[must_use]
+    pub fn array<'e>(elements: impl IntoIterator<Item = &'e Self>) -> Self {
+        let mut text = vec![b'['];
+        for element in elements {
+            if text.len() > 1 {
+                text.push(b',');
+            }
+            text.extend_from_slice(&element.0);
+        }
+        text.push(b']');
+        Self(Bytes::from(text))
+    }
+
     /// This array with `change` applied to each element; a value that is not an array is returned unchanged.
     #[must_use]
     pub fn map_elements(&self, change: impl Fn(Self) -> Self) -> Self {
         if !self.0.starts_with(b"[") {
             return self.clone();
         }
-        let mut edited = Vec::with_capacity(self.0.len());
-        edited.push(b'[');
-        for element in self.elements() {
-            if edited.len() > 1 {
-                edited.push(b',');
-            }
-            edited.extend_from_slice(&change(element).0);
-        }
-        edited.push(b']');
-        Self(Bytes::from(edited))
+        Self::array(&self.elements().map(change).collect::<Vec<_>>())
     }
 
     /// The names and values of this object's members, in order; empty if this is not an object. A name with an unpaired

@@ -1,0 +1,35 @@
+//! Structured content of tools. Before 2026-07-28, it and its schema must be objects (BR-L-08).
+
+use super::{Method, ProtocolVersion};
+use crate::codec::json::Json;
+
+/// The result of this method in the form of this revision.
+#[cfg(feature = "model")]
+pub(crate) fn result_for(version: ProtocolVersion, method: &Method, result: Json) -> Json {
+    if version.rules().any_structured_content { result } else { to_legacy(method, &result) }
+}
+
+/// The result of this method without structured content, and schemas of it, that are not objects: clients read the text
+/// instead.
+#[must_use]
+pub fn to_legacy(method: &Method, result: &Json) -> Json {
+    if *method == Method::TOOLS_CALL {
+        let content = result.first_member("structuredContent");
+        let is_any = content.is_some_and(|content| !content.is_object());
+        return if is_any { result.without_members(&["structuredContent"]) } else { result.clone() };
+    }
+    if *method != Method::TOOLS_LIST {
+        return result.clone();
+    }
+    let Some(tools) = result.first_member("tools") else { return result.clone() };
+    result.with_member("tools", &tools.map_elements(|tool| without_wide_schema(&tool)))
+}
+
+fn without_wide_schema(tool: &Json) -> Json {
+    let schema = tool.first_member("outputSchema");
+    let kind = schema.as_ref().and_then(|schema| schema.first_member("type"));
+    if schema.is_some() && kind.is_none_or(|kind| kind.as_bytes() != b"\"object\"") {
+        return tool.without_members(&["outputSchema"]);
+    }
+    tool.clone()
+}
