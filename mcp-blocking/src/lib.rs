@@ -90,6 +90,8 @@
 //!
 //! `proxy` (on by default): the binary `mcp-proxy`.
 //!
+//! `schema`: JSON schemas of the types of a [`Router`]'s functions, by the crate `schemars`.
+//!
 //! # How the source is laid out
 //!
 //! | file | what it does |
@@ -101,6 +103,7 @@
 //! | `child` | servers in child processes: starting them, writing to them and ending them |
 //! | `stdio` | a reader and a writer of byte streams |
 //! | `server` | the server: connections, its driver, the threads that handle requests |
+//! | `router`, `router/shared` | a service that consists of functions, which may change |
 //! | `sign_in` | signing in: its configuration, its thread, signatures, and the port to which the browser returns |
 //! | `log_level` | the levels of the log |
 //! | `inbox` | the queue to which readers and workers send their input |
@@ -118,6 +121,7 @@ mod link;
 mod log_level;
 mod proxy;
 mod response_slot;
+mod router;
 mod server;
 pub mod sign_in;
 mod stdio;
@@ -130,4 +134,5 @@ pub use client::{
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
 pub use proxy::{Proxy, Stopper};
+pub use router::{Router, SharedRouter};
 pub use server::{HttpService, Incoming, Server, ServerPublisher, ServerStopper, Service, StreamService};

@@ -116,7 +116,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As for [`StreamService::serve`], and [`io::ErrorKind::InvalidInput`] if the configuration is invalid.
+    /// As for [`StreamService::serve`], and [`io::ErrorKind::InvalidInput`] if the configuration or the service is invalid.
     pub fn serve_stdio(&self) -> io::Result<CloseReason> {
         self.stream()?.serve_stdio()
     }
@@ -125,7 +125,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// As for [`StreamService::serve`], and [`io::ErrorKind::InvalidInput`] if the configuration is invalid.
+    /// As for [`StreamService::serve`], and [`io::ErrorKind::InvalidInput`] if the configuration or the service is invalid.
     pub fn serve_stream(
         &self,
         read: impl Read + Send + 'static,
@@ -138,18 +138,24 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration is invalid.
+    /// [`UsageError`] if the configuration or the service is invalid.
     pub fn stream(&self) -> Result<StreamService, UsageError> {
-        StreamService::new(self.config.clone(), Arc::clone(&self.service))
+        StreamService::new(self.config()?, Arc::clone(&self.service))
     }
 
     /// Creates the server of clients over HTTP, which does not run yet.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration is invalid.
+    /// [`UsageError`] if the configuration or the service is invalid.
     pub fn http(&self, http: HttpConfig) -> Result<HttpService, UsageError> {
-        HttpService::new(self.config.clone(), http, Arc::clone(&self.service))
+        HttpService::new(self.config()?, http, Arc::clone(&self.service))
+    }
+
+    fn config(&self) -> Result<Config, UsageError> {
+        let mut config = self.config.clone();
+        config.add_capabilities(&self.service.capabilities()?);
+        Ok(config)
     }
 }
 

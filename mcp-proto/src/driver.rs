@@ -15,6 +15,7 @@
 //! | `notice` | what handlers and services receive without answering it, and how much of it is queued |
 //! | `observer` | what a relay reports to the application |
 //! | `incoming` | a request of a client, as its handler receives it |
+//! | `inputs` | input that a handler needs from the client |
 //! | `state` | states that clients send back and cannot alter |
 //! | `accept` | errors of listening sockets |
 //! | `connections` | the connections of a listening server |
@@ -30,6 +31,8 @@ mod connection_timeouts;
 mod connections;
 mod error;
 mod incoming;
+#[cfg(feature = "model")]
+mod inputs;
 mod not_read;
 mod notice;
 mod observation;
@@ -53,6 +56,10 @@ pub use connection_timeouts::ConnectionTimeouts;
 pub use connections::{Admitted, ConnectionSlot, SharedConnections};
 pub use error::Error;
 pub use incoming::IncomingRequest;
+#[cfg(feature = "schema")]
+pub use inputs::Elicited;
+#[cfg(feature = "model")]
+pub use inputs::Inputs;
 pub use not_read::not_read;
 pub use notice::{NOTICE_BYTES, NOTICES, Notice, NoticeLoad};
 pub use observation::{Observation, Severity};

@@ -88,6 +88,7 @@
 //! | write a proxy or a gateway of your own | [`Server::pass_through`], [`client::Call::unchanged`], [`machine`]; the example `filtering_proxy` |
 //! | read or write single messages, with your own state around them | [`Frame`], [`Message`] |
 //! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
+//! | route requests for tools, prompts and resources to functions | `Router` of the drivers, on [`router`] |
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
 //! | look up how the revisions differ | [`ProtocolVersion::rules`] |
 //!
@@ -138,6 +139,7 @@
 //! | composition | `relay` | a message to the other side |
 //! | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
 //! | payloads | `model` | a typed value, if the application wants one |
+//! | handlers | `router` | a call of the function that is registered for it |
 //!
 //! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark the code that
 //! implements them and occur in the names of the tests; `docs/rules.md` of the repository explains them. `RULES 8.2`
@@ -159,6 +161,8 @@ pub mod machine;
 #[cfg(feature = "model")]
 pub mod model;
 pub mod relay;
+#[cfg(feature = "model")]
+pub mod router;
 pub mod server;
 pub mod spec;
 mod time;

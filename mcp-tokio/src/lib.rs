@@ -116,6 +116,8 @@
 //!
 //! `http-server` (on by default): servers over HTTP, on hyper.
 //!
+//! `schema`: JSON schemas of the types of a [`Router`]'s functions, by the crate `schemars`.
+//!
 //! # How the source is laid out
 //!
 //! | file | what it does |
@@ -133,6 +135,7 @@
 //! | `http_client` | HTTP exchanges as a transport, each in a task of its own |
 //! | `child` | servers that run as child processes |
 //! | `server` | a service, and its connections to clients |
+//! | `router`, `router/shared` | a service that consists of functions, which may change |
 //! | `server/service`, `server/incoming` | the application's service, and a request as its handler receives it |
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
 //! | `server/notices` | notifications and other events for a service |
@@ -155,6 +158,7 @@ mod lines;
 mod link;
 mod panics;
 mod proxy;
+mod router;
 mod server;
 #[cfg(feature = "http-client")]
 pub mod sign_in;
@@ -170,6 +174,7 @@ pub use proxy::{Proxy, Stopper};
 /// The library of the HTTP client, for [`HttpOptions`].
 #[cfg(feature = "http-client")]
 pub use reqwest;
+pub use router::{Router, SharedRouter};
 #[cfg(feature = "http-server")]
 pub use server::{HttpBody, HttpService};
 pub use server::{Incoming, Server, ServerPublisher, Service};

@@ -23,7 +23,7 @@ mod http;
 mod incoming;
 mod notices;
 mod requests;
-mod service;
+pub(crate) mod service;
 mod stream;
 
 use std::fmt;
@@ -93,8 +93,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] if the configuration is invalid, [`io::ErrorKind::TimedOut`] if the client does
-    /// not read the last messages in time, and the system's error if a thread could not be started.
+    /// [`io::ErrorKind::InvalidInput`] if the configuration or the service is invalid, [`io::ErrorKind::TimedOut`] if the
+    /// client does not read the last messages in time, and the system's error if a thread could not be started.
     pub async fn serve_stdio(&self) -> io::Result<CloseReason> {
         let machine = self.machine(Stdio::new())?;
         let Streams { read, write, written } = Streams::open()?;
@@ -108,8 +108,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`io::ErrorKind::InvalidInput`] if the configuration is invalid, [`io::ErrorKind::TimedOut`] if the client does
-    /// not read the last messages in time.
+    /// [`io::ErrorKind::InvalidInput`] if the configuration or the service is invalid, [`io::ErrorKind::TimedOut`] if the
+    /// client does not read the last messages in time.
     pub async fn serve_stream(
         &self,
         read: impl AsyncRead + Send + Unpin + 'static,
@@ -136,7 +136,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration is invalid.
+    /// [`UsageError`] if the configuration or the service is invalid.
     ///
     /// # Panics
     ///
@@ -149,7 +149,9 @@ impl Server {
     }
 
     fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, UsageError> {
-        mcp_proto::Server::new(transport, self.config.clone())
+        let mut config = self.config.clone();
+        config.add_capabilities(&self.service.capabilities()?);
+        mcp_proto::Server::new(transport, config)
     }
 }
 

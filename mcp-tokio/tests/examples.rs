@@ -1,6 +1,13 @@
 //! The examples, run against each other.
 
-use tests::examples::Serving;
+use mcp_proto::client::Call;
+use mcp_proto::model::{
+    CallToolRequest, CallToolRequestParams, ElicitResult, JsonObject, ReadResourceRequest, ReadResourceRequestParams,
+    TextResourceContents,
+};
+use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
+use mcp_tokio::{Client, Handler};
+use tests::examples::{Serving, example};
 
 #[test]
 fn the_client_calls_the_tool_of_either_server() {
@@ -8,4 +15,64 @@ fn the_client_calls_the_tool_of_either_server() {
         let output = Serving::start(server).called_by("tokio_client");
         assert_eq!(output, "revision 2026-07-28\nhello: Says hello.\nHello!\n", "{server}");
     }
+}
+
+/// Calls a tool of an example, and returns the text of its result.
+async fn call(client: &Client, tool: &str, arguments: &str) -> String {
+    let arguments = JsonObject::try_from(Json::parse(arguments.to_owned()).expect("JSON")).expect("an object");
+    let params = CallToolRequestParams::new(tool).arguments(arguments);
+    let result = client.request_as::<CallToolRequest>(&params).await.expect("a result");
+    result.content.iter().filter_map(|content| content.as_text()).collect()
+}
+
+struct User;
+
+impl Handler for User {
+    async fn requested(&self, _: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
+        Ok(ElicitResult::accept(JsonObject::new().with("name", "Ada")).into())
+    }
+}
+
+#[tokio::test]
+async fn the_server_of_tools_serves_those_who_have_its_token() {
+    let serving = Serving::start("tool_server");
+    let url = format!("http://{}/mcp", serving.remote().address());
+    assert!(Client::builder().http(&url).unwrap().connect().await.is_err());
+    for version in [ProtocolVersion::LATEST_LEGACY, ProtocolVersion::LATEST] {
+        let capabilities = Json::parse(r#"{"elicitation":{}}"#).unwrap();
+        let builder = Client::builder().versions([version]).capabilities(capabilities).handler(User);
+        let client = builder.http(&url).unwrap().bearer("the-token-of-ada").unwrap().connect().await.unwrap();
+        assert_eq!(call(&client, "add", r#"{"a":2,"b":3}"#).await, r#"{"sum":5}"#);
+        assert_eq!(call(&client, "add", r#"{"a":9223372036854775807,"b":1}"#).await, "the sum is too large");
+        assert_eq!(call(&client, "greet", "{}").await, "Hello, Ada!");
+        let counting =
+            Call::new(Method::TOOLS_CALL).params(Json::parse(r#"{"name":"count","arguments":{"to":2}}"#).unwrap());
+        let mut counting = client.call(counting.with_progress()).await.unwrap();
+        let mut steps = Vec::new();
+        while let Some(progress) = counting.progress().await {
+            steps.push(progress.first_member("progress").unwrap().to_text().into_owned());
+        }
+        assert_eq!(steps, ["1.0", "2.0"]);
+        let read = ReadResourceRequestParams::new("note:///other");
+        let contents = client.request_as::<ReadResourceRequest>(&read).await.unwrap().contents;
+        assert_eq!(contents, [TextResourceContents::new("note:///other", "The note other.").into()]);
+        client.close().await;
+    }
+}
+
+#[tokio::test]
+async fn the_tools_of_the_counter_share_its_state() {
+    let client = Client::builder().child(example("counter").into()).connect().await.unwrap();
+    for (tool, arguments, expected) in [
+        ("increment", "{}", "1"),
+        ("increment", "{}", "2"),
+        ("decrement", "{}", "1"),
+        ("get_value", "{}", "1"),
+        ("sum", r#"{"a":1,"b":2}"#, "3"),
+        ("echo", r#"{"message":"x"}"#, "x"),
+        ("echo", "{}", "invalid arguments: missing field `message` at line 1 column 2"),
+    ] {
+        assert_eq!(call(&client, tool, arguments).await, expected, "{tool}");
+    }
+    client.close().await;
 }

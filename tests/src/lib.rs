@@ -12,6 +12,7 @@
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
 //! | [`protected`] | servers that demand tokens |
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
+//! | [`routed`] | a server that is a router of functions |
 //! | [`keys`] | private keys |
 //! | [`tools`] | the tools of the servers in tests of proxies |
 //! | [`urls`] | URLs of servers in the spellings that users write |
@@ -33,6 +34,7 @@ pub mod modern_answers;
 pub mod on_the_wire;
 pub mod plays;
 pub mod protected;
+pub mod routed;
 pub mod tools;
 pub mod unread_pipes;
 pub mod urls;

@@ -87,6 +87,8 @@ where
     is_reporting: bool,
     /// Why the only session has ended, if there is only one.
     closed: Option<CloseReason>,
+    /// Publishers detect by this that the server has ended.
+    _alive: Arc<()>,
 }
 
 impl<T: ServerTransport, I: Io<Server<T>>> Driver<T, I>
@@ -100,7 +102,10 @@ where
         handlers: Handlers,
         service: Arc<dyn Service>,
     ) -> Self {
-        let subscriptions = Subscriptions::new(ServerPublisher::new(commands.clone()));
+        let alive = Arc::default();
+        let publisher = ServerPublisher::new(commands.clone(), &alive);
+        service.started(publisher.clone());
+        let subscriptions = Subscriptions::new(publisher);
         Self {
             machine,
             io,
@@ -113,6 +118,7 @@ where
             subscriptions,
             is_reporting: false,
             closed: None,
+            _alive: alive,
         }
     }
 

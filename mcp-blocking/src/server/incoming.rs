@@ -125,17 +125,24 @@ pub struct ServerPublisher {
     pub(super) commands: Commands,
     /// The configuration of a server that does not run yet.
     unserved: Weak<Config>,
+    /// The driver of a server that runs.
+    alive: Weak<()>,
 }
 
 impl ServerPublisher {
     /// A publisher for a server that runs.
-    pub(super) const fn new(commands: Commands) -> Self {
-        Self { commands, unserved: Weak::new() }
+    pub(super) fn new(commands: Commands, alive: &Arc<()>) -> Self {
+        Self { commands, unserved: Weak::new(), alive: Arc::downgrade(alive) }
     }
 
     /// A publisher for a server that runs once this configuration is dropped.
     pub(super) fn of_unserved(commands: Commands, config: &Arc<Config>) -> Self {
-        Self { commands, unserved: Arc::downgrade(config) }
+        Self { commands, unserved: Arc::downgrade(config), alive: Weak::new() }
+    }
+
+    /// Whether the server, which has run, has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.alive.strong_count() == 0
     }
 
     /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::client::CloseReason;
-use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
+use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
 
 use super::{Incoming, ServerPublisher};
 
@@ -19,6 +19,22 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// The error is sent to the client as the answer.
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject>;
+
+    /// The capabilities that the service has, besides those of the configuration: an object in the form of
+    /// `ServerCapabilities`. By default none. It is called once for each start of a server.
+    ///
+    /// # Errors
+    ///
+    /// The service cannot be served, because the application has made a mistake.
+    fn capabilities(&self) -> Result<Json, UsageError> {
+        Ok(Json::empty_object())
+    }
+
+    /// A server with this service has started: over HTTP, or for one client on a byte stream. The publisher sends changes
+    /// to its clients.
+    fn started(&self, publisher: ServerPublisher) {
+        let _ = publisher;
+    }
 
     /// Handles a notification of a client. Several threads may do so at the same time, so that the order in which
     /// notifications are handled is not guaranteed. At most 256 wait for a thread, of at most 4 MiB

@@ -127,6 +127,29 @@ pub enum UsageError {
         /// Its method.
         method: Method,
     },
+    /// A router has two entries of one kind with the same name.
+    #[error("two {kind} have the name '{name}'; each needs a name of its own")]
+    DuplicateRoute {
+        /// What they are.
+        kind: &'static str,
+        /// Their name, URI or URI template.
+        name: Box<str>,
+    },
+    /// The schema of the arguments of a tool is not the schema of an object.
+    #[error("the arguments of the tool '{tool}' must be an object: use a struct with named fields")]
+    ToolSchema {
+        /// The name of the tool.
+        tool: Box<str>,
+    },
+    /// A URI template has expressions that cannot be matched.
+    #[error(
+        "the URI template '{template}' cannot be used: it may have expressions such as {{name}} and {{+path}}, \
+         each with another name, and with text between them"
+    )]
+    UriTemplate {
+        /// The template.
+        template: Box<str>,
+    },
     /// The revision does not have this feature.
     #[error("{what} does not exist in revision {version}")]
     NotInRevision {

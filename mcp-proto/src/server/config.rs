@@ -92,6 +92,11 @@ impl Config {
         Self { capabilities: capabilities.into(), ..self }
     }
 
+    /// Adds the capabilities that are not declared yet, such as those of the service.
+    pub fn add_capabilities(&mut self, capabilities: &Json) {
+        self.capabilities = self.capabilities.with_missing_members(capabilities);
+    }
+
     pub(crate) fn check(&self) -> Result<(), UsageError> {
         for (value, what) in [(&self.server_info, "server_info"), (&self.capabilities, "capabilities")] {
             if !value.is_object() {

@@ -120,6 +120,11 @@ pub struct ServerPublisher {
 }
 
 impl ServerPublisher {
+    /// Whether the server has ended.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.commands.is_closed()
+    }
+
     /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
     /// `resources/updated`. Waits until there is room for more.
     ///

@@ -42,8 +42,9 @@ impl Requests {
     pub(super) fn new(service: Arc<dyn AnyService>) -> (Self, Commands) {
         let (to_commands, commands) = mpsc::channel(COMMANDS);
         let (to_final_commands, final_commands) = mpsc::unbounded_channel();
-        let notices =
-            Notices::new(&service, ServerPublisher { commands: to_commands.clone() }, to_final_commands.clone());
+        let publisher = ServerPublisher { commands: to_commands.clone() };
+        service.started(publisher.clone());
+        let notices = Notices::new(&service, publisher, to_final_commands.clone());
         let (open, asked) = (BTreeMap::new(), BTreeMap::new());
         let requests = Self { service, open, asked, commands: to_commands, final_commands: to_final_commands, notices };
         (requests, Commands { commands, final_commands })

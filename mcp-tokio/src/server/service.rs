@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use mcp_proto::client::CloseReason;
-use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
+use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
 
 use super::{Incoming, ServerPublisher};
 
@@ -36,6 +36,22 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// The error is sent to the client as the answer.
     fn serve(&self, incoming: Incoming) -> impl Future<Output = Result<Json, ErrorObject>> + Send;
+
+    /// The capabilities that the service has, besides those of the configuration: an object in the form of
+    /// `ServerCapabilities`. By default none. It is called once for each start of a server.
+    ///
+    /// # Errors
+    ///
+    /// The service cannot be served, because the application has made a mistake.
+    fn capabilities(&self) -> Result<Json, UsageError> {
+        Ok(Json::empty_object())
+    }
+
+    /// A server with this service has started: over HTTP, or for one client on a byte stream. The publisher sends changes
+    /// to its clients.
+    fn started(&self, publisher: ServerPublisher) {
+        let _ = publisher;
+    }
 
     /// Handles a notification of a client. Notifications of all clients are passed one after the other, in order. At
     /// most 256 are queued, of at most 4 MiB together; further ones are dropped.
@@ -125,7 +141,9 @@ where
 type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 
 /// A type-erased service.
-pub(super) trait AnyService: Send + Sync + 'static {
+pub(crate) trait AnyService: Send + Sync + 'static {
+    fn capabilities(&self) -> Result<Json, UsageError>;
+    fn started(&self, publisher: ServerPublisher);
     fn serve(&self, incoming: Incoming) -> Served<'_, Result<Json, ErrorObject>>;
     fn notified(&self, session: SessionKey, notification: Notification) -> Served<'_, ()>;
     fn ended(&self, session: SessionKey, reason: CloseReason) -> Served<'_, ()>;
@@ -134,6 +152,14 @@ pub(super) trait AnyService: Send + Sync + 'static {
 }
 
 impl<S: Service> AnyService for S {
+    fn capabilities(&self) -> Result<Json, UsageError> {
+        Service::capabilities(self)
+    }
+
+    fn started(&self, publisher: ServerPublisher) {
+        Service::started(self, publisher);
+    }
+
     fn serve(&self, incoming: Incoming) -> Served<'_, Result<Json, ErrorObject>> {
         Box::pin(Service::serve(self, incoming))
     }

@@ -1,0 +1,106 @@
+//! Why a handler has no result.
+
+use std::error::Error;
+use std::fmt;
+
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
+use crate::server::InputRequired;
+use crate::spec::ProtocolVersion;
+
+/// Why a handler has no result. Any error converts to it with `?`, and so does a text.
+///
+/// It is not an [`Error`] itself, because then not every error could be converted.
+///
+/// | made by | a tool answers with | others answer with |
+/// |---|---|---|
+/// | `?` on an error, or [`HandlerError::new`] | a result with `isError`, which the language model reads | error -32603 with the text |
+/// | `?` on [`InputRequired`] | the request for input | the same |
+/// | `?` on an [`ErrorObject`] | this error | the same |
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::router::HandlerError;
+///
+/// fn divide(a: i64, b: &str) -> Result<i64, HandlerError> {
+///     let b: i64 = b.parse()?;
+///     if b == 0 {
+///         return Err("division by zero".into());
+///     }
+///     Ok(a / b)
+/// }
+///
+/// assert!(divide(1, "2").is_ok());
+/// assert_eq!(divide(1, "0").unwrap_err().to_string(), "division by zero");
+/// assert_eq!(divide(1, "x").unwrap_err().to_string(), "invalid digit found in string");
+/// ```
+#[derive(Debug)]
+pub struct HandlerError(pub(super) Kind);
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Failed(String),
+    InputRequired(InputRequired),
+    Protocol(ErrorObject),
+}
+
+impl HandlerError {
+    /// A failure with this text, which the client receives.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(Kind::Failed(text.into()))
+    }
+
+    /// There is no resource of this URI; the code of this error differs between revisions (RULES 1.3).
+    #[must_use]
+    pub fn resource_not_found(uri: &str, version: ProtocolVersion) -> Self {
+        resource_not_found(uri, version).into()
+    }
+}
+
+pub(super) fn resource_not_found(uri: &str, version: ProtocolVersion) -> ErrorObject {
+    let data = Json::empty_object().with_member("uri", &Json::from(uri));
+    ErrorObject::with_data(version.rules().resource_not_found, "there is no resource of this URI", &data)
+}
+
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Failed(text) => f.write_str(text),
+            Kind::InputRequired(_) => f.write_str("input of the user is required"),
+            Kind::Protocol(error) => f.write_str(&error.message()),
+        }
+    }
+}
+
+/// The text is that of the error and of its sources.
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let mut text = error.to_string();
+        let mut source = error.source();
+        while let Some(error) = source {
+            let cause = error.to_string();
+            // Many errors contain the text of their source.
+            if !text.contains(&cause) {
+                text.push_str(": ");
+                text.push_str(&cause);
+            }
+            source = error.source();
+        }
+        Self::new(text)
+    }
+}
+
+impl From<ErrorObject> for HandlerError {
+    fn from(error: ErrorObject) -> Self {
+        Self(Kind::Protocol(error))
+    }
+}
+
+impl From<InputRequired> for HandlerError {
+    fn from(required: InputRequired) -> Self {
+        Self(Kind::InputRequired(required))
+    }
+}

@@ -1,0 +1,114 @@
+//! A request whose handler was found: its arguments and its answer.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::answer::IntoAnswer;
+use super::failure::{HandlerError, Kind};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::ErrorObject;
+use crate::model::CallToolResult;
+use crate::spec::{Method, ProtocolVersion, code, structured};
+
+/// What a client wants to have completed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct CompletionInput {
+    /// The text that its user has entered so far.
+    pub value: String,
+    /// The values of other arguments, which were completed before (since 2025-06-18).
+    pub arguments: BTreeMap<String, String>,
+}
+
+/// A request whose handler was found. The driver reads the arguments, calls the handler, and makes the answer of what it
+/// returns.
+#[derive(Debug, Clone)]
+pub struct RoutedCall {
+    arguments: Json,
+    target: Target,
+    version: ProtocolVersion,
+}
+
+#[derive(Debug, Clone)]
+enum Target {
+    Tool,
+    Resource { uri: String, mime_type: Option<Box<str>> },
+    Other,
+}
+
+impl RoutedCall {
+    pub(super) const fn new(arguments: Json, version: ProtocolVersion) -> Self {
+        Self { arguments, target: Target::Other, version }
+    }
+
+    pub(super) const fn tool(arguments: Json, version: ProtocolVersion) -> Self {
+        Self { arguments, target: Target::Tool, version }
+    }
+
+    pub(super) const fn resource(
+        variables: Json,
+        uri: String,
+        mime_type: Option<Box<str>>,
+        version: ProtocolVersion,
+    ) -> Self {
+        Self { arguments: variables, target: Target::Resource { uri, mime_type }, version }
+    }
+
+    /// Reads the arguments of a tool or a prompt, the variables of a resource template, or what is to be completed:
+    /// an object.
+    ///
+    /// # Errors
+    ///
+    /// They do not have the shape of `A`. The text states what is wrong and may quote them: it is for the client that
+    /// has sent them.
+    pub fn arguments<A: DeserializeOwned>(&self) -> Result<A, HandlerError> {
+        self.arguments.read().map_err(|error| {
+            let reason = format!("invalid arguments: {error}");
+            match self.target {
+                // The language model reads the text, and can correct its call.
+                Target::Tool => HandlerError::new(reason),
+                Target::Resource { .. } | Target::Other => ErrorObject::invalid_params(&reason).into(),
+            }
+        })
+    }
+
+    /// The URI of the resource that is read; empty for other requests.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        match &self.target {
+            Target::Resource { uri, .. } => uri,
+            Target::Tool | Target::Other => "",
+        }
+    }
+
+    /// The media type with which the resource was registered.
+    #[must_use]
+    pub fn mime_type(&self) -> Option<&str> {
+        match &self.target {
+            Target::Resource { mime_type, .. } => mime_type.as_deref(),
+            Target::Tool | Target::Other => None,
+        }
+    }
+
+    /// Makes the answer to the request, whose type is `R`, of what its handler has returned.
+    ///
+    /// # Errors
+    ///
+    /// The error that is sent to the client.
+    pub fn answer<R, O: IntoAnswer<R>>(&self, outcome: Result<O, HandlerError>) -> Result<Json, ErrorObject> {
+        match outcome {
+            Ok(output) => output.into_answer(self).map(|result| match self.target {
+                Target::Tool => structured::result_for(self.version, &Method::TOOLS_CALL, result),
+                Target::Resource { .. } | Target::Other => result,
+            }),
+            Err(HandlerError(Kind::Failed(text))) => match self.target {
+                Target::Tool => Ok(CallToolResult::error(text).into()),
+                Target::Resource { .. } | Target::Other => Err(ErrorObject::new(code::INTERNAL_ERROR, &text)),
+            },
+            Err(HandlerError(Kind::InputRequired(required))) => Ok(required.into()),
+            Err(HandlerError(Kind::Protocol(error))) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! A counter: tools that share a state, a resource, and a prompt:
+//! `cargo run -p mcp-tokio --features schema --example counter`
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use mcp_proto::model::Resource;
+use mcp_proto::router::NoArguments;
+use mcp_proto::server::Config;
+use mcp_tokio::{Incoming, Router, Server};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+#[derive(Deserialize, JsonSchema)]
+struct Sum {
+    /// The left summand
+    a: i64,
+    /// The right summand
+    b: i64,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Example {
+    /// A text that becomes part of the message
+    message: String,
+}
+
+fn router() -> Router {
+    let counter = Arc::new(AtomicI64::new(0));
+    let change = |by| {
+        let counter = Arc::clone(&counter);
+        move |_: NoArguments, _: Incoming| {
+            let value = counter.fetch_add(by, Ordering::Relaxed) + by;
+            async move { Ok(value.to_string()) }
+        }
+    };
+    Router::new()
+        .tool("increment", "Increments the counter by 1.", change(1))
+        .tool("decrement", "Decrements the counter by 1.", change(-1))
+        .tool("get_value", "Returns the value of the counter.", change(0))
+        .tool("say_hello", "Says hello to the client.", |_: NoArguments, _| async { Ok("Hello!") })
+        .tool("echo", "Repeats a message.", |example: Example, _| async move { Ok(example.message) })
+        .tool("sum", "Adds two numbers.", |Sum { a, b }: Sum, _| async move {
+            Ok(a.checked_add(b).ok_or("the sum is too large")?.to_string())
+        })
+        .resource(&Resource::new("str:////Users/to/some/path/", "cwd"), |_| async { Ok("/Users/to/some/path/") })
+        .resource(&Resource::new("memo://insights", "memo-name"), |_| async { Ok("Business intelligence memo") })
+        .prompt("example_prompt", "A prompt with one argument.", |Example { message }: Example, _| async move {
+            Ok(format!("This is an example prompt with your message here: '{message}'"))
+        })
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    Server::new(Config::new("counter", "1.0.0"), router()).serve_stdio().await?;
+    Ok(())
+}

@@ -1,0 +1,338 @@
+//! Tools, prompts, resources and completions as functions.
+
+mod shared;
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use mcp_proto::client::CloseReason;
+use mcp_proto::model::{
+    CallToolRequest, CompleteRequest, GetPromptRequest, Prompt, ReadResourceRequest, Resource, ResourceTemplate, Tool,
+};
+use mcp_proto::router::{self, CompletionInput, HandlerError, IntoAnswer, Routed, RoutedCall};
+use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
+#[cfg(feature = "schema")]
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::server::service::AnyService;
+use crate::{Incoming, ServerPublisher, Service};
+
+pub use shared::SharedRouter;
+
+/// A [`Service`] that consists of functions: one for each tool, prompt, resource and completion.
+///
+/// The router answers the lists, and refuses what is not in them. The schema of a tool is made from the types of its
+/// function (feature `schema`). Arguments that do not match it, and errors of the function, become results with
+/// `isError`, so that the language model can correct its call; see [`HandlerError`]. Lists have the order in which the
+/// functions were added. The capabilities of the server follow from them.
+///
+/// # Example: a tool with structured results
+///
+/// ```
+/// # #[cfg(feature = "schema")]
+/// # mod example {
+/// use mcp_proto::router::{HandlerError, Structured};
+/// use mcp_proto::server::Config;
+/// use mcp_tokio::{Incoming, Router, Server};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Divide {
+///     dividend: i64,
+///     /// Not 0
+///     divisor: i64,
+/// }
+///
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Quotient {
+///     quotient: i64,
+/// }
+///
+/// pub fn server() -> Server {
+///     let router = Router::new().tool("divide", "Divides two numbers.", |numbers: Divide, _: Incoming| async move {
+///         let quotient = numbers.dividend.checked_div(numbers.divisor).ok_or("division by zero")?;
+///         Ok(Structured(Quotient { quotient }))
+///     });
+///     Server::new(Config::new("calculator", "1.0.0"), router)
+/// }
+/// # }
+/// ```
+#[derive(Clone, Default)]
+pub struct Router {
+    routes: router::Router<Handler>,
+    fallback: Option<Arc<dyn AnyService>>,
+}
+
+/// A function, with its arguments and its result as JSON.
+#[derive(Clone)]
+struct Handler(Arc<dyn Fn(RoutedCall, Incoming) -> Answer + Send + Sync>);
+
+/// The answer of a function.
+type Answer = Pin<Box<dyn Future<Output = Result<Json, ErrorObject>> + Send>>;
+
+impl Handler {
+    /// A handler of requests of the type `R`, whose function receives the arguments.
+    fn new<R, A, O, F, T>(function: F) -> Self
+    where
+        A: DeserializeOwned,
+        O: IntoAnswer<R>,
+        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        Self(Arc::new(move |call, incoming| match call.arguments() {
+            Ok(arguments) => {
+                let outcome = function(arguments, incoming);
+                Box::pin(async move { call.answer(outcome.await) })
+            }
+            Err(error) => Box::pin(std::future::ready(call.answer::<R, O>(Err(error)))),
+        }))
+    }
+
+    /// A handler whose function receives no arguments.
+    fn without_arguments<R, O, F, T>(function: F) -> Self
+    where
+        O: IntoAnswer<R>,
+        F: Fn(Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        Self(Arc::new(move |call, incoming| {
+            let outcome = function(incoming);
+            Box::pin(async move { call.answer(outcome.await) })
+        }))
+    }
+}
+
+impl Router {
+    /// A router without any function.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a tool. The schema of its arguments is that of `A`, and if `O` is
+    /// [`Structured`](mcp_proto::router::Structured), the schema of its results is that of the value in it.
+    #[cfg(feature = "schema")]
+    #[must_use]
+    pub fn tool<A, O, F, T>(self, name: &str, description: &str, function: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        O: IntoAnswer<CallToolRequest>,
+        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        self.tool_with(name, |tool| tool.description(description), function)
+    }
+
+    /// Adds a tool whose other properties `describe` sets: description, title, annotations, icons, metadata. Its schemas
+    /// are made as by [`Router::tool`]; a field of `A` with `#[schemars(extend("x-mcp-header" = "Name"))]` is repeated in
+    /// a header of HTTP requests (since 2026-07-28).
+    #[cfg(feature = "schema")]
+    #[must_use]
+    pub fn tool_with<A, O, F, T>(self, name: &str, describe: impl FnOnce(Tool) -> Tool, function: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        O: IntoAnswer<CallToolRequest>,
+        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        let mut tool = Tool::new(name, router::tool_schema::<A>());
+        tool.output_schema = O::output_schema();
+        self.tool_with_schema(&describe(tool), function)
+    }
+
+    /// Adds a tool with a schema that was written by hand. Arguments that `A` accepts are not checked against it.
+    #[must_use]
+    pub fn tool_with_schema<A, O, F, T>(mut self, tool: &Tool, function: F) -> Self
+    where
+        A: DeserializeOwned,
+        O: IntoAnswer<CallToolRequest>,
+        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        self.routes.add_tool(tool, Handler::new::<CallToolRequest, A, O, F, T>(function));
+        self
+    }
+
+    /// Removes a tool, if there is one of this name.
+    #[must_use]
+    pub fn without_tool(mut self, name: &str) -> Self {
+        self.routes.remove_tool(name);
+        self
+    }
+
+    /// Adds a prompt. Its arguments are the fields of `A`, which are texts.
+    #[cfg(feature = "schema")]
+    #[must_use]
+    pub fn prompt<A, O, F, T>(self, name: &str, description: &str, function: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        O: IntoAnswer<GetPromptRequest>,
+        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        let prompt = Prompt::new(name).description(description).arguments(router::prompt_arguments::<A>());
+        self.prompt_with_arguments(&prompt, function)
+    }
+
+    /// Adds a prompt with a list of its arguments.
+    #[must_use]
+    pub fn prompt_with_arguments<A, O, F, T>(mut self, prompt: &Prompt, function: F) -> Self
+    where
+        A: DeserializeOwned,
+        O: IntoAnswer<GetPromptRequest>,
+        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        self.routes.add_prompt(prompt, Handler::new::<GetPromptRequest, A, O, F, T>(function));
+        self
+    }
+
+    /// Removes a prompt, if there is one of this name.
+    #[must_use]
+    pub fn without_prompt(mut self, name: &str) -> Self {
+        self.routes.remove_prompt(name);
+        self
+    }
+
+    /// Adds a resource. Its contents have its URI and its media type.
+    #[must_use]
+    pub fn resource<O, F, T>(mut self, resource: &Resource, function: F) -> Self
+    where
+        O: IntoAnswer<ReadResourceRequest>,
+        F: Fn(Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        self.routes.add_resource(resource, Handler::without_arguments(function));
+        self
+    }
+
+    /// Removes a resource, if there is one of this URI.
+    #[must_use]
+    pub fn without_resource(mut self, uri: &str) -> Self {
+        self.routes.remove_resource(uri);
+        self
+    }
+
+    /// Adds a resource template. The fields of `A` are its variables: texts, of which `{name}` has no `/` before it is
+    /// decoded, and `{+name}` may have any. They come from the client: a function that uses them as a path must check
+    /// them first. A URI that is also that of a resource is read by the function of that resource.
+    #[must_use]
+    pub fn resource_template<A, O, F, T>(mut self, template: &ResourceTemplate, function: F) -> Self
+    where
+        A: DeserializeOwned,
+        O: IntoAnswer<ReadResourceRequest>,
+        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        self.routes.add_resource_template(template, Handler::new::<ReadResourceRequest, A, O, F, T>(function));
+        self
+    }
+
+    /// Removes a resource template, if there is one of this text.
+    #[must_use]
+    pub fn without_resource_template(mut self, uri_template: &str) -> Self {
+        self.routes.remove_resource_template(uri_template);
+        self
+    }
+
+    /// Adds the completion of an argument of a prompt.
+    #[must_use]
+    pub fn complete_prompt<O, F, T>(mut self, prompt: &str, argument: &str, function: F) -> Self
+    where
+        O: IntoAnswer<CompleteRequest>,
+        F: Fn(CompletionInput, Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        let handler = Handler::new::<CompleteRequest, CompletionInput, O, F, T>(function);
+        self.routes.add_prompt_completion(prompt, argument, handler);
+        self
+    }
+
+    /// Adds the completion of a variable of a resource template.
+    #[must_use]
+    pub fn complete_template<O, F, T>(mut self, uri_template: &str, variable: &str, function: F) -> Self
+    where
+        O: IntoAnswer<CompleteRequest>,
+        F: Fn(CompletionInput, Incoming) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        let handler = Handler::new::<CompleteRequest, CompletionInput, O, F, T>(function);
+        self.routes.add_template_completion(uri_template, variable, handler);
+        self
+    }
+
+    /// Sets the largest number of entries on a page of a list. By default, a list has one page, because some clients
+    /// read only the first.
+    #[must_use]
+    pub fn page_size(mut self, entries: usize) -> Self {
+        self.routes.set_page_size(entries);
+        self
+    }
+
+    /// Sets the service for all other requests, for notifications, and for the subscriptions to resources.
+    #[must_use]
+    pub fn fallback(mut self, service: impl Service) -> Self {
+        self.fallback = Some(Arc::new(service));
+        self
+    }
+
+    fn routed_capabilities(&self, may_change: bool) -> Result<Json, UsageError> {
+        let own = Json::from(self.routes.capabilities(may_change)?);
+        let others = self.fallback.as_ref().map(|service| service.capabilities()).transpose()?;
+        Ok(others.map_or(own.clone(), |others| own.with_missing_members(&others)))
+    }
+}
+
+impl Service for Router {
+    async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+        match self.routes.route(incoming.method(), incoming.params(), incoming.version()) {
+            Routed::Handled { handler: Handler(handler), call } => handler(call, incoming).await,
+            Routed::Answered(answer) => answer,
+            Routed::Unrouted => match &self.fallback {
+                Some(service) => service.serve(incoming).await,
+                None => Err(ErrorObject::method_not_found(incoming.method())),
+            },
+        }
+    }
+
+    fn capabilities(&self) -> Result<Json, UsageError> {
+        self.routed_capabilities(false)
+    }
+
+    fn started(&self, publisher: ServerPublisher) {
+        if let Some(service) = &self.fallback {
+            service.started(publisher);
+        }
+    }
+
+    async fn notified(&self, session: SessionKey, notification: Notification) {
+        if let Some(service) = &self.fallback {
+            service.notified(session, notification).await;
+        }
+    }
+
+    async fn ended(&self, session: SessionKey, reason: CloseReason) {
+        if let Some(service) = &self.fallback {
+            service.ended(session, reason).await;
+        }
+    }
+
+    async fn subscribed(&self, uri: Arc<str>, publisher: ServerPublisher) {
+        if let Some(service) = &self.fallback {
+            service.subscribed(uri, publisher).await;
+        }
+    }
+
+    async fn unsubscribed(&self, uri: Arc<str>) {
+        if let Some(service) = &self.fallback {
+            service.unsubscribed(uri).await;
+        }
+    }
+}
+
+impl fmt::Debug for Router {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Router").finish_non_exhaustive()
+    }
+}

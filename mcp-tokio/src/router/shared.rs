@@ -1,0 +1,123 @@
+//! A router whose functions change while the server runs.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mcp_proto::client::CloseReason;
+use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
+
+use super::Router;
+use crate::{Incoming, ServerPublisher, Service};
+
+/// A [`Router`] that can be changed while the server runs. Its clients are notified of changed lists.
+///
+/// Clones share the functions. The capabilities of the server are declared when it is started: if there is no tool yet,
+/// declare `tools` in its configuration.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::model::{JsonObject, Tool};
+/// use mcp_tokio::{Incoming, SharedRouter};
+///
+/// async fn add(router: &SharedRouter) -> Result<(), mcp_proto::UsageError> {
+///     let tool = Tool::without_arguments("hello");
+///     router.change(|router| router.tool_with_schema(&tool, |_: JsonObject, _: Incoming| async { Ok("Hello!") })).await
+/// }
+/// ```
+#[derive(Clone)]
+pub struct SharedRouter(Arc<Shared>);
+
+struct Shared {
+    router: Mutex<Arc<Router>>,
+    publishers: Mutex<Vec<ServerPublisher>>,
+}
+
+impl SharedRouter {
+    /// A router that can be changed, with these functions first.
+    #[must_use]
+    pub fn new(router: Router) -> Self {
+        Self(Arc::new(Shared { router: Mutex::new(Arc::new(router)), publishers: Mutex::default() }))
+    }
+
+    /// Changes the functions, and notifies the clients of the lists that differ then. Requests that are served already
+    /// are completed by the earlier functions. Changes that are made at one time are made one after the other.
+    ///
+    /// # Errors
+    ///
+    /// The mistakes of the new functions, as for [`Server`](crate::Server): then nothing has changed. Or
+    /// [`UsageError::NotDeclared`] if the server has not declared that a list may change, which has changed nevertheless.
+    pub async fn change(&self, change: impl FnOnce(Router) -> Router) -> Result<(), UsageError> {
+        let notifications = {
+            let mut router = locked(&self.0.router);
+            let later = change(Router::clone(&router));
+            later.routed_capabilities(true)?;
+            let notifications = router.routes.changes(&later.routes);
+            *router = Arc::new(later);
+            notifications
+        };
+        let mut refused = None;
+        for publisher in self.publishers() {
+            for notification in &notifications {
+                match publisher.publish(notification.clone()).await {
+                    Ok(()) | Err(UsageError::Closed) => {}
+                    Err(error) => refused = Some(error),
+                }
+            }
+        }
+        refused.map_or(Ok(()), Err)
+    }
+
+    /// The publishers of all servers that still run.
+    fn publishers(&self) -> Vec<ServerPublisher> {
+        let mut publishers = locked(&self.0.publishers);
+        publishers.retain(|publisher| !publisher.is_closed());
+        publishers.clone()
+    }
+
+    fn router(&self) -> Arc<Router> {
+        Arc::clone(&locked(&self.0.router))
+    }
+}
+
+/// A panic while the lock is held leaves the earlier functions in place.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Service for SharedRouter {
+    async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+        self.router().serve(incoming).await
+    }
+
+    fn capabilities(&self) -> Result<Json, UsageError> {
+        self.router().routed_capabilities(true)
+    }
+
+    fn started(&self, publisher: ServerPublisher) {
+        locked(&self.0.publishers).push(publisher.clone());
+        self.router().started(publisher);
+    }
+
+    async fn notified(&self, session: SessionKey, notification: Notification) {
+        self.router().notified(session, notification).await;
+    }
+
+    async fn ended(&self, session: SessionKey, reason: CloseReason) {
+        self.router().ended(session, reason).await;
+    }
+
+    async fn subscribed(&self, uri: Arc<str>, publisher: ServerPublisher) {
+        self.router().subscribed(uri, publisher).await;
+    }
+
+    async fn unsubscribed(&self, uri: Arc<str>) {
+        self.router().unsubscribed(uri).await;
+    }
+}
+
+impl fmt::Debug for SharedRouter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedRouter").finish_non_exhaustive()
+    }
+}

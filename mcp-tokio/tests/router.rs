@@ -1,0 +1,139 @@
+//! Servers that consist of functions.
+#![cfg(feature = "schema")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mcp_proto::model::{JsonObject, ListToolsRequest, PaginatedRequestParams, Tool};
+use mcp_proto::router::{HandlerError, NoArguments};
+use mcp_proto::server::Config;
+use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_tokio::{Client, Error, Handler, Incoming, Router, Server, SharedRouter};
+use tests::routed;
+use tokio::sync::mpsc;
+
+struct User(mpsc::UnboundedSender<Method>);
+
+impl Handler for User {
+    async fn notified(&self, notification: Notification) {
+        let _ = self.0.send(notification.method);
+    }
+
+    async fn requested(&self, _: Method, params: Option<Json>) -> Result<Json, ErrorObject> {
+        Ok(routed::answer_of_user(params.as_ref()))
+    }
+}
+
+fn router() -> Router {
+    Router::new()
+        .tool_with("divide", routed::describe, |numbers, _| async { routed::divide(numbers) })
+        .tool("parse", "Parses a number.", |name, _| async { routed::parse(name) })
+        .tool(
+            "greet",
+            "Greets two users.",
+            |_: NoArguments, incoming: Incoming| async move { routed::greet(&incoming) },
+        )
+        .prompt("hello", "Says hello.", |name, _| async { routed::hello(name) })
+        .prompt_with_arguments(&routed::bare_prompt(), |_: JsonObject, _| async {
+            Err::<&str, _>(HandlerError::new("there is nothing to say"))
+        })
+        .resource(&routed::resource(), |_| async { Ok("Today") })
+        .resource_template(&routed::template(), |name, _| async { routed::note(name) })
+        .complete_prompt("hello", "name", |input, _| async { routed::complete(input) })
+        .complete_template("note:///{name}", "name", |_, _| async { Ok(vec!["today"]) })
+        .fallback(async |incoming: Incoming| routed::fall_back(incoming.method()))
+}
+
+async fn connect(server: Server, version: ProtocolVersion) -> (Client, mpsc::UnboundedReceiver<Method>) {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    tokio::spawn(async move {
+        let (read, write) = tokio::io::split(theirs);
+        server.serve_stream(read, write).await
+    });
+    let (notified, notifications) = mpsc::unbounded_channel();
+    let (read, write) = tokio::io::split(ours);
+    let capabilities = Json::parse(r#"{"elicitation":{}}"#).expect("JSON");
+    let builder = Client::builder().versions([version]).capabilities(capabilities).handler(User(notified));
+    (builder.stream(read, write).connect().await.expect("a connection"), notifications)
+}
+
+#[tokio::test]
+async fn clients_of_every_revision_receive_the_answers_of_the_functions() {
+    for &version in ProtocolVersion::ALL {
+        let (client, _notifications) = connect(Server::new(Config::new("tests", "1"), router()), version).await;
+        for (method, params, expected) in routed::cases(version) {
+            // Older revisions have neither forms nor completions of other arguments.
+            if params.contains("greet") && !version.rules().elicitation {
+                continue;
+            }
+            let answer = match client.request(method, Some(Json::parse(params).unwrap())).await {
+                Ok(result) => Ok(result),
+                Err(Error::Server(error)) => Err(error),
+                Err(error) => panic!("{version} {method} {params}: {error}"),
+            };
+            routed::check(&format!("{version} {method} {params}"), answer, &expected);
+        }
+    }
+}
+
+#[tokio::test]
+async fn clients_are_notified_of_tools_that_are_added_and_removed() {
+    let shared = SharedRouter::new(router());
+    let (client, mut notifications) =
+        connect(Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY).await;
+    let late = Tool::without_arguments("late");
+    let add = |router: Router| router.tool_with_schema(&late, |_: JsonObject, _| async { Ok("late") });
+    shared.change(|router| add(router).without_tool("parse")).await.unwrap();
+    assert_eq!(notifications.recv().await.unwrap(), Method::TOOLS_LIST_CHANGED);
+    let list = client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new()).await.unwrap();
+    let names: Vec<_> = list.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["divide", "greet", "late"]);
+
+    // A mistake changes nothing, and no list has changed if only a function has.
+    let mistake = shared.change(|router| add(router).without_tool("greet")).await.unwrap_err();
+    assert!(matches!(mistake, UsageError::DuplicateRoute { .. }), "{mistake}");
+    shared.change(|router| add(router.without_tool("late"))).await.unwrap();
+    shared.change(|router| router.without_prompt("bare")).await.unwrap();
+    assert_eq!(notifications.recv().await.unwrap(), Method::PROMPTS_LIST_CHANGED);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_call_that_runs_is_completed_by_the_function_that_began_it() {
+    let (is_running, started) = (Arc::new(AtomicBool::new(false)), Arc::new(tokio::sync::Notify::new()));
+    let (running, begun) = (Arc::clone(&is_running), Arc::clone(&started));
+    let waits = move |_: NoArguments, _: Incoming| {
+        let (running, begun) = (Arc::clone(&running), Arc::clone(&begun));
+        async move {
+            begun.notify_one();
+            while !running.load(Ordering::Acquire) {
+                tokio::task::yield_now().await;
+            }
+            Ok("done")
+        }
+    };
+    let shared = SharedRouter::new(Router::new().tool("wait", "Waits.", waits));
+    let (client, _notifications) =
+        connect(Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY).await;
+    let call = {
+        let client = client.clone();
+        tokio::spawn(
+            async move { client.request("tools/call", Some(Json::parse(r#"{"name":"wait"}"#).unwrap())).await },
+        )
+    };
+    started.notified().await;
+    shared.change(|router| router.without_tool("wait")).await.unwrap();
+    is_running.store(true, Ordering::Release);
+    let result = call.await.unwrap().unwrap();
+    routed::check("wait", Ok(result), r#"{"content":[{"type":"text","text":"done"}]}"#);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn mistakes_of_a_router_are_reported_when_its_server_is_started() {
+    let text = |_: String, _: Incoming| async { Ok("") };
+    let server = Server::new(Config::new("tests", "1"), Router::new().tool("echo", "Repeats a text.", text));
+    let (read, write) = tokio::io::split(tokio::io::duplex(1).0);
+    let error = server.serve_stream(read, write).await.unwrap_err();
+    assert_eq!(error.to_string(), "the arguments of the tool 'echo' must be an object: use a struct with named fields");
+}

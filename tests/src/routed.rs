@@ -1,0 +1,241 @@
+//! A server that is a router of functions: the functions, and what a client receives from it on every driver.
+
+use mcp_proto::driver::{Elicited, IncomingRequest, Inputs};
+use mcp_proto::model::{Prompt, Resource, ResourceTemplate, Tool};
+use mcp_proto::router::{CompletionInput, HandlerError, Structured};
+use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Two numbers
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Divide {
+    dividend: i64,
+    /// Not 0
+    divisor: i64,
+    /// Repeated in a header
+    #[schemars(extend("x-mcp-header" = "Region"))]
+    #[expect(dead_code, reason = "the result does not depend on it")]
+    region: Option<String>,
+}
+
+/// What is left
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Quotient {
+    quotient: i64,
+}
+
+/// A name
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct Name {
+    /// Who it is
+    name: String,
+}
+
+/// The tool `divide`.
+///
+/// # Errors
+///
+/// The divisor is 0.
+pub fn divide(numbers: Divide) -> Result<Structured<Quotient>, HandlerError> {
+    let quotient = numbers.dividend.checked_div(numbers.divisor).ok_or("division by zero")?;
+    Ok(Structured(Quotient { quotient }))
+}
+
+/// The other properties of the tool `divide`.
+pub fn describe(tool: Tool) -> Tool {
+    tool.title("Division").description("Divides two numbers.")
+}
+
+/// The tool `parse`, whose result is no object.
+///
+/// # Errors
+///
+/// It is no number.
+pub fn parse(name: Name) -> Result<Structured<i64>, HandlerError> {
+    Ok(Structured(name.name.parse()?))
+}
+
+/// The tool `greet`, which asks the user.
+///
+/// # Errors
+///
+/// The answers of the user are malformed, or missing.
+pub fn greet(incoming: &IncomingRequest) -> Result<String, HandlerError> {
+    let mut inputs = Inputs::new(incoming)?;
+    let Some(first) = inputs.elicit_as::<Name>("first", "Who are you?")? else { return Err(inputs.required()) };
+    let Some(second) = inputs.elicit_as::<Name>("second", "And with you?")? else { return Err(inputs.required()) };
+    match (first, second) {
+        (Elicited::Accepted(first), Elicited::Accepted(second)) => {
+            Ok(format!("Hello, {} and {}!", first.name, second.name))
+        }
+        _ => Ok("Hello!".to_owned()),
+    }
+}
+
+/// The answer of a client's user to both questions of the tool `greet`.
+pub fn answer_of_user(params: Option<&Json>) -> Json {
+    let message = params.and_then(|params| params.first_member("message"));
+    let is_first = message.is_some_and(|message| message == Json::from("Who are you?"));
+    let name = if is_first { "Ada" } else { "Bob" };
+    let content = Json::empty_object().with_member("name", &Json::from(name));
+    Json::empty_object().with_members(&[("content", &content), ("action", &Json::from("accept"))])
+}
+
+/// The prompt `hello`.
+///
+/// # Errors
+///
+/// None.
+pub fn hello(name: Name) -> Result<String, HandlerError> {
+    Ok(format!("Say hello to {}.", name.name))
+}
+
+/// A prompt without a schema of its arguments.
+pub fn bare_prompt() -> Prompt {
+    Prompt::new("bare")
+}
+
+/// A resource.
+pub fn resource() -> Resource {
+    Resource::new("note:///today", "today").mime_type("text/plain")
+}
+
+/// A template, which would stand for the URI of the resource too.
+pub fn template() -> ResourceTemplate {
+    ResourceTemplate::new("note:///{name}", "notes")
+}
+
+/// Reads a note of the template.
+///
+/// # Errors
+///
+/// None.
+pub fn note(name: Name) -> Result<Vec<u8>, HandlerError> {
+    Ok(name.name.into_bytes())
+}
+
+/// More completions than a result may have.
+///
+/// # Errors
+///
+/// None.
+pub fn complete(input: CompletionInput) -> Result<Vec<String>, HandlerError> {
+    Ok((0..150).map(|number| format!("{}{number}", input.value)).collect())
+}
+
+/// The fallback answers each request with its method.
+///
+/// # Errors
+///
+/// None.
+pub fn fall_back(method: &Method) -> Result<Json, ErrorObject> {
+    Ok(Json::empty_object().with_member("fallback", &Json::from(method.as_str())))
+}
+
+/// Requests, and the texts of their answers: the result, or the code and the text of the error.
+pub fn cases(version: ProtocolVersion) -> Vec<(&'static str, &'static str, String)> {
+    let is_modern = version.rules().any_structured_content;
+    let (wide_schema, wide_content) = if is_modern {
+        (r#","outputSchema":{"format":"int64","type":"integer"}"#, r#","structuredContent":7"#)
+    } else {
+        ("", "")
+    };
+    let name_schema = r#"{"description":"A name","properties":{"name":{"description":"Who it is","type":"string"}},"required":["name"],"type":"object"}"#;
+    let divide = concat!(
+        r#"{"name":"divide","inputSchema":{"description":"Two numbers","properties":{"dividend":{"format":"int64","type":"integer"},"#,
+        r#""divisor":{"description":"Not 0","format":"int64","type":"integer"},"#,
+        r#""region":{"description":"Repeated in a header","type":["string","null"],"x-mcp-header":"Region"}},"required":["dividend","divisor"],"type":"object"},"#,
+        r#""title":"Division","description":"Divides two numbers.","outputSchema":{"description":"What is left","properties":{"quotient":"#,
+        r#"{"format":"int64","type":"integer"}},"required":["quotient"],"type":"object"}}"#,
+    );
+    let completions: Vec<_> = (0..100).map(|number| format!(r#""x{number}""#)).collect();
+    let not_found = version.rules().resource_not_found;
+    let failed = |text: &str| format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":true}}"#);
+    vec![
+        (
+            "tools/list",
+            "{}",
+            format!(
+                r#"{{"tools":[{divide},{{"name":"parse","inputSchema":{name_schema},"description":"Parses a number."{wide_schema}}},{{"name":"greet","inputSchema":{{"additionalProperties":false,"type":"object"}},"description":"Greets two users."}}]}}"#
+            ),
+        ),
+        ("tools/list", r#"{"cursor":"x"}"#, "-32602 invalid params: no list has this cursor; request the list again, without one".into()),
+        (
+            "tools/call",
+            r#"{"name":"divide","arguments":{"dividend":10,"divisor":3,"region":"eu"}}"#,
+            r#"{"content":[{"type":"text","text":"{\"quotient\":3}"}],"structuredContent":{"quotient":3}}"#.into(),
+        ),
+        ("tools/call", r#"{"name":"divide","arguments":{"dividend":1,"divisor":0}}"#, failed("division by zero")),
+        (
+            "tools/call",
+            r#"{"name":"divide","arguments":{"dividend":1}}"#,
+            failed("invalid arguments: missing field `divisor` at line 1 column 14"),
+        ),
+        (
+            "tools/call",
+            r#"{"name":"parse","arguments":{"name":"7"}}"#,
+            format!(r#"{{"content":[{{"type":"text","text":"7"}}]{wide_content}}}"#),
+        ),
+        ("tools/call", r#"{"name":"parse","arguments":{"name":"x"}}"#, failed("invalid digit found in string")),
+        ("tools/call", r#"{"name":"none"}"#, "-32602 invalid params: unknown tool: 'tools/list' returns the names of all tools".into()),
+        ("tools/call", r#"{"name":"divide","arguments":[]}"#, "-32602 invalid params: arguments: expected an object".into()),
+        ("tools/call", r#"{"name":"greet"}"#, r#"{"content":[{"type":"text","text":"Hello, Ada and Bob!"}]}"#.into()),
+        (
+            "prompts/list",
+            "{}",
+            r#"{"prompts":[{"name":"hello","description":"Says hello.","arguments":[{"name":"name","description":"Who it is","required":true}]},{"name":"bare"}]}"#.into(),
+        ),
+        (
+            "prompts/get",
+            r#"{"name":"hello","arguments":{"name":"Ada"}}"#,
+            r#"{"messages":[{"role":"user","content":{"type":"text","text":"Say hello to Ada."}}]}"#.into(),
+        ),
+        ("prompts/get", r#"{"name":"hello"}"#, "-32602 invalid params: invalid arguments: missing field `name` at line 1 column 2".into()),
+        ("prompts/get", r#"{"name":"bare"}"#, "-32603 there is nothing to say".into()),
+        ("prompts/get", r#"{"name":"none"}"#, "-32602 invalid params: unknown prompt: 'prompts/list' returns the names of all prompts".into()),
+        ("resources/list", "{}", r#"{"resources":[{"uri":"note:///today","name":"today","mimeType":"text/plain"}]}"#.into()),
+        ("resources/templates/list", "{}", r#"{"resourceTemplates":[{"uriTemplate":"note:///{name}","name":"notes"}]}"#.into()),
+        (
+            "resources/read",
+            r#"{"uri":"note:///today"}"#,
+            r#"{"contents":[{"uri":"note:///today","text":"Today","mimeType":"text/plain"}]}"#.into(),
+        ),
+        ("resources/read", r#"{"uri":"note:///a%20b"}"#, r#"{"contents":[{"uri":"note:///a%20b","blob":"YSBi"}]}"#.into()),
+        ("resources/read", r#"{"uri":"note:///a/b"}"#, format!("{not_found} there is no resource of this URI")),
+        (
+            "completion/complete",
+            r#"{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"name","value":"x"}}"#,
+            format!(r#"{{"completion":{{"values":[{}],"total":150,"hasMore":true}}}}"#, completions.join(",")),
+        ),
+        (
+            "completion/complete",
+            r#"{"ref":{"type":"ref/resource","uri":"note:///{name}"},"argument":{"name":"name","value":""}}"#,
+            r#"{"completion":{"values":["today"],"total":1,"hasMore":false}}"#.into(),
+        ),
+        (
+            "completion/complete",
+            r#"{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"other","value":"x"}}"#,
+            r#"{"completion":{"values":[]}}"#.into(),
+        ),
+        (
+            "completion/complete",
+            r#"{"ref":{"type":"ref/prompt","name":"none"},"argument":{"name":"name","value":"x"}}"#,
+            "-32602 invalid params: unknown prompt or resource template".into(),
+        ),
+        ("example/other", "{}", r#"{"fallback":"example/other"}"#.into()),
+    ]
+}
+
+/// Checks an answer, in which the order of members does not matter, and which may have the members of modern results.
+pub fn check(request: &str, answer: Result<Json, ErrorObject>, expected: &str) {
+    match answer {
+        Ok(result) => {
+            let result = result.without_members(&["_meta", "cacheScope", "resultType", "ttlMs"]);
+            let read = |text: &[u8]| serde_json::from_slice::<Value>(text).expect("JSON");
+            assert_eq!(read(result.as_bytes()), read(expected.as_bytes()), "{request}");
+        }
+        Err(error) => assert_eq!(format!("{} {}", error.code(), error.message()), expected, "{request}"),
+    }
+}
