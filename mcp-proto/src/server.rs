@@ -34,6 +34,7 @@
 //! | `subscriptions` | `subscriptions/listen`, and the subscriptions of a session |
 //! | `subscribed` | the resources that clients have subscribed to |
 //! | `input` | input that a request needs from its client |
+//! | `tasks` | tasks: calls whose results are fetched later |
 //! | `request_state` | a `requestState` with a signature, so that clients cannot alter it |
 //! | `pass_through` | a server that reports every request and answers none by itself, for proxies |
 //! | `shared` | the limits of what clients make a server store, and the functions that sessions and stateless requests share |
@@ -68,6 +69,7 @@ mod stateless;
 mod stdio;
 mod subscribed;
 mod subscriptions;
+mod tasks;
 mod transport;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -111,6 +113,7 @@ pub use request_state::{StateBinding, StateKey, StateKeys};
 pub use scope::Scope;
 pub use shares::{Holder, PeerKey, Shares};
 pub use subscribed::SubscriptionChange;
+pub use tasks::{TaskEvent, TaskId, TaskLimits, Tasks};
 pub use transport::ServerTransport;
 
 pub use crate::conversation::call::Call;

@@ -79,13 +79,18 @@ impl InputRequired {
         Some(required)
     }
 
+    /// Each request, under its key, as the client receives it.
+    pub(super) fn requests(&self) -> impl Iterator<Item = (Box<str>, Json)> {
+        self.requests.iter().map(|(key, (method, params))| {
+            let request = [("method", &Json::from(method.as_str())), ("params", params)];
+            (key.clone(), Json::empty_object().with_members(&request))
+        })
+    }
+
     /// The result in the form of 2026-07-28.
     pub(super) fn to_result(&self) -> Json {
-        let request = |(method, params): &(Method, Json)| {
-            Json::empty_object().with_members(&[("method", &Json::from(method.as_str())), ("params", params)])
-        };
-        let requests: Vec<_> = self.requests.iter().map(|(key, asked)| (&**key, request(asked))).collect();
-        let requests: Vec<_> = requests.iter().map(|(key, request)| (*key, request)).collect();
+        let requests: Vec<_> = self.requests().collect();
+        let requests: Vec<_> = requests.iter().map(|(key, request)| (&**key, request)).collect();
         let requests = Json::empty_object().with_members(&requests);
         let mut result = Json::empty_object();
         if let Some(state) = &self.state {
