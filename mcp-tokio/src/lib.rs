@@ -174,7 +174,7 @@ pub use proxy::{Proxy, Stopper};
 /// The library of the HTTP client, for [`HttpOptions`].
 #[cfg(feature = "http-client")]
 pub use reqwest;
-pub use router::{Router, SharedRouter};
+pub use router::{Router, SharedRouter, TaskContext};
 #[cfg(feature = "http-server")]
 pub use server::{HttpBody, HttpService};
 pub use server::{Incoming, Server, ServerPublisher, Service};

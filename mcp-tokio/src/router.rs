@@ -1,6 +1,7 @@
 //! Tools, prompts, resources and completions as functions.
 
 mod shared;
+mod tasks;
 
 use std::fmt;
 use std::pin::Pin;
@@ -11,6 +12,7 @@ use mcp_proto::model::{
     CallToolRequest, CompleteRequest, GetPromptRequest, Prompt, ReadResourceRequest, Resource, ResourceTemplate, Tool,
 };
 use mcp_proto::router::{self, CompletionInput, HandlerError, IntoAnswer, Routed, RoutedCall};
+use mcp_proto::server::{TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -20,6 +22,8 @@ use crate::server::service::AnyService;
 use crate::{Incoming, ServerPublisher, Service};
 
 pub use shared::SharedRouter;
+pub use tasks::TaskContext;
+use tasks::TaskRunner;
 
 /// A [`Service`] that consists of functions: one for each tool, prompt, resource and completion.
 ///
@@ -61,6 +65,7 @@ pub use shared::SharedRouter;
 #[derive(Clone, Default)]
 pub struct Router {
     routes: router::Router<Handler>,
+    tasks: Option<Arc<TaskRunner>>,
     fallback: Option<Arc<dyn AnyService>>,
 }
 
@@ -158,6 +163,40 @@ impl Router {
     #[must_use]
     pub fn without_tool(mut self, name: &str) -> Self {
         self.routes.remove_tool(name);
+        self
+    }
+
+    /// Adds a tool that may take long. A client that has declared the extension `io.modelcontextprotocol/tasks`
+    /// (2026-07-28) receives a task, and fetches the result later; every other client waits for it. `describe` and the
+    /// schemas are as for [`Router::tool_with`].
+    ///
+    /// The function works on after the answer: it is dropped if the client cancels the task, or its time is over. It asks
+    /// the client with its [`TaskContext`]; an error that requires input ends a task as a failure.
+    #[cfg(feature = "schema")]
+    #[must_use]
+    pub fn task_tool<A, O, F, T>(mut self, name: &str, describe: impl FnOnce(Tool) -> Tool, function: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        O: IntoAnswer<CallToolRequest>,
+        F: Fn(A, TaskContext) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
+        let mut tool = Tool::new(name, router::tool_schema::<A>());
+        tool.output_schema = O::output_schema();
+        let runner = self.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
+        let runner = Arc::clone(runner);
+        let handler = Handler(Arc::new(move |call, incoming| match call.arguments() {
+            Ok(arguments) => runner.call(call, incoming, |context| function(arguments, context)),
+            Err(error) => Box::pin(std::future::ready(call.answer::<CallToolRequest, O>(Err(error)))),
+        }));
+        self.routes.add_tool(&describe(tool), handler);
+        self
+    }
+
+    /// Sets how long tasks are kept, and how many. This is called before [`Router::task_tool`].
+    #[must_use]
+    pub fn task_limits(mut self, limits: TaskLimits) -> Self {
+        self.tasks = Some(Arc::new(TaskRunner::new(limits)));
         self
     }
 
@@ -278,7 +317,10 @@ impl Router {
     }
 
     fn routed_capabilities(&self, may_change: bool) -> Result<Json, UsageError> {
-        let own = Json::from(self.routes.capabilities(may_change)?);
+        let mut own = Json::from(self.routes.capabilities(may_change)?);
+        if self.tasks.is_some() {
+            own = own.with_missing_members(&Tasks::capabilities());
+        }
         let others = self.fallback.as_ref().map(|service| service.capabilities()).transpose()?;
         Ok(others.map_or(own.clone(), |others| own.with_missing_members(&others)))
     }
@@ -286,6 +328,9 @@ impl Router {
 
 impl Service for Router {
     async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+        if let Some(answer) = self.tasks.as_ref().and_then(|tasks| tasks.answer(&incoming)) {
+            return answer;
+        }
         match self.routes.route(incoming.method(), incoming.params(), incoming.version()) {
             Routed::Handled { handler: Handler(handler), call } => handler(call, incoming).await,
             Routed::Answered(answer) => answer,
@@ -301,6 +346,9 @@ impl Service for Router {
     }
 
     fn started(&self, publisher: ServerPublisher) {
+        if let Some(tasks) = &self.tasks {
+            tasks.started(publisher.clone());
+        }
         if let Some(service) = &self.fallback {
             service.started(publisher);
         }

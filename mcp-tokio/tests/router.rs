@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use mcp_proto::model::{JsonObject, ListToolsRequest, PaginatedRequestParams, Tool};
+use mcp_proto::model::{
+    ElicitRequestFormParams, JsonObject, ListToolsRequest, PaginatedRequestParams, RequestedSchema, Tool,
+};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, UsageError};
-use mcp_tokio::{Client, Error, Handler, Incoming, Router, Server, SharedRouter};
+use mcp_tokio::{Change, Client, Error, Handler, Incoming, Router, Server, SharedRouter, TaskContext};
 use tests::routed;
 use tokio::sync::mpsc;
 
@@ -45,6 +48,14 @@ fn router() -> Router {
 }
 
 async fn connect(server: Server, version: ProtocolVersion) -> (Client, mpsc::UnboundedReceiver<Method>) {
+    connect_with(server, version, r#"{"elicitation":{}}"#).await
+}
+
+async fn connect_with(
+    server: Server,
+    version: ProtocolVersion,
+    capabilities: &'static str,
+) -> (Client, mpsc::UnboundedReceiver<Method>) {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     tokio::spawn(async move {
         let (read, write) = tokio::io::split(theirs);
@@ -52,7 +63,7 @@ async fn connect(server: Server, version: ProtocolVersion) -> (Client, mpsc::Unb
     });
     let (notified, notifications) = mpsc::unbounded_channel();
     let (read, write) = tokio::io::split(ours);
-    let capabilities = Json::parse(r#"{"elicitation":{}}"#).expect("JSON");
+    let capabilities = Json::parse(capabilities).expect("JSON");
     let builder = Client::builder().versions([version]).capabilities(capabilities).handler(User(notified));
     (builder.stream(read, write).connect().await.expect("a connection"), notifications)
 }
@@ -136,4 +147,121 @@ async fn mistakes_of_a_router_are_reported_when_its_server_is_started() {
     let (read, write) = tokio::io::split(tokio::io::duplex(1).0);
     let error = server.serve_stream(read, write).await.unwrap_err();
     assert_eq!(error.to_string(), "the arguments of the tool 'echo' must be an object: use a struct with named fields");
+}
+
+/// Sets a flag when it is dropped.
+struct Dropped(Arc<AtomicBool>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A server with a tool that asks the user and repeats the answer, and one that never ends.
+fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
+    let dropped = Arc::clone(dropped);
+    let router = Router::new()
+        .task_tool(
+            "book",
+            |tool| tool,
+            |_: NoArguments, context: TaskContext| async move {
+                context.set_message("asking");
+                let form = ElicitRequestFormParams::new("Who are you?", RequestedSchema::form());
+                let answer = context.elicit("name", form).await?.content.ok_or("nothing was entered")?;
+                Ok(answer.as_json().to_text().into_owned())
+            },
+        )
+        .task_tool(
+            "wait",
+            |tool| tool,
+            move |_: NoArguments, _| {
+                let dropped = Dropped(Arc::clone(&dropped));
+                async move {
+                    let _dropped = dropped;
+                    std::future::pending::<Result<&str, HandlerError>>().await
+                }
+            },
+        );
+    Server::new(Config::new("tests", "1"), router)
+}
+
+const TASKS: &str = r#"{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+
+async fn member(client: &Client, method: &str, params: String, member: &str) -> Json {
+    let result = client.request(method, Some(Json::parse(params).expect("JSON"))).await.expect("a result");
+    result.first_member(member).expect("a member")
+}
+
+/// Asks for a task until it has this status, and returns what it is then.
+async fn until(client: &Client, task: &Json, status: &str) -> Json {
+    for _ in 0..500 {
+        let params = Json::empty_object().with_member("taskId", task);
+        let found = client.request("tasks/get", Some(params)).await.expect("a task");
+        if found.first_member("status") == Some(Json::from(status)) {
+            return found;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    panic!("the task was never {status}");
+}
+
+#[tokio::test]
+async fn a_client_fetches_the_result_of_a_task_and_gives_it_input() {
+    let (client, _notifications) = connect_with(with_tasks(&Arc::default()), ProtocolVersion::LATEST, TASKS).await;
+    let task = member(&client, "tools/call", r#"{"name":"book"}"#.into(), "taskId").await;
+    let waiting = until(&client, &task, "input_required").await;
+    assert_eq!(waiting.first_member("statusMessage"), Some(Json::from("asking")));
+    let key = waiting.first_member("inputRequests").unwrap().entries().next().unwrap().0.unwrap();
+    assert_eq!(key, "name");
+    let responses = Json::parse(r#"{"name":{"action":"accept","content":{"name":"Ada"}}}"#).unwrap();
+    let params = Json::empty_object().with_members(&[("taskId", &task), ("inputResponses", &responses)]);
+    client.request("tasks/update", Some(params)).await.unwrap();
+    let result = until(&client, &task, "completed").await.first_member("result").unwrap();
+    routed::check("book", Ok(result), r#"{"content":[{"type":"text","text":"{\"name\":\"Ada\"}"}]}"#);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_client_that_knows_no_tasks_waits_for_the_result() {
+    let (client, _notifications) = connect(with_tasks(&Arc::default()), ProtocolVersion::LATEST_LEGACY).await;
+    let result = client.request("tools/call", Some(Json::parse(r#"{"name":"book"}"#).unwrap())).await.unwrap();
+    routed::check("book", Ok(result), r#"{"content":[{"type":"text","text":"{\"name\":\"Ada\"}"}]}"#);
+    client.close().await;
+
+    // Without a session, only a task can ask the user while its function runs.
+    let (client, _notifications) = connect(with_tasks(&Arc::default()), ProtocolVersion::LATEST).await;
+    let call = client.request("tools/call", Some(Json::parse(r#"{"name":"book"}"#).unwrap())).await;
+    assert!(matches!(call, Err(Error::Server(error)) if error.code() == -32021));
+    client.close().await;
+}
+
+#[tokio::test]
+async fn the_function_of_a_task_is_dropped_when_its_client_cancels_it() {
+    let dropped = Arc::default();
+    let (client, _notifications) = connect_with(with_tasks(&dropped), ProtocolVersion::LATEST, TASKS).await;
+    let task = member(&client, "tools/call", r#"{"name":"wait"}"#.into(), "taskId").await;
+    let cancel = Json::empty_object().with_member("taskId", &task);
+    client.request("tasks/cancel", Some(cancel)).await.unwrap();
+    until(&client, &task, "cancelled").await;
+    for _ in 0..500 {
+        if dropped.load(Ordering::Acquire) {
+            return client.close().await;
+        }
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    panic!("the function still runs");
+}
+
+#[tokio::test]
+async fn subscribers_are_notified_of_the_last_change_of_a_task() {
+    let (client, _notifications) = connect_with(with_tasks(&Arc::default()), ProtocolVersion::LATEST, TASKS).await;
+    let task = member(&client, "tools/call", r#"{"name":"wait"}"#.into(), "taskId").await;
+    let filter = Json::empty_object().with_member("taskIds", &Json::array([&task]));
+    let mut changes = client.listen(filter).await.unwrap();
+    assert!(matches!(changes.next().await, Some(Change::Listening(_))));
+    client.request("tasks/cancel", Some(Json::empty_object().with_member("taskId", &task))).await.unwrap();
+    let Some(Change::Notified(change)) = changes.next().await else { panic!("a change") };
+    assert_eq!(change.params.unwrap().first_member("status"), Some(Json::from("cancelled")));
+    client.close().await;
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use super::context::Context;
 use super::input::InputRequired;
+use super::principal::Principal;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
 use crate::spec::{Method, TASKS_EXTENSION};
@@ -120,8 +121,14 @@ pub enum TaskEvent {
         /// An object: each answer under the key of its request.
         answers: Json,
     },
-    /// The status has changed: published to those who subscribe to the task.
-    Changed(Notification),
+    /// The status has changed: the notification is published to those who subscribe to the task. Of several changes of a
+    /// task, the last one suffices.
+    Changed {
+        /// The task.
+        task: TaskId,
+        /// `notifications/tasks`.
+        notification: Notification,
+    },
 }
 
 #[derive(Debug)]
@@ -259,7 +266,7 @@ impl Tasks {
             params.map(|params| params.first_members(["taskId", "inputResponses"])).unwrap_or_default();
         let id = id.as_ref().and_then(Json::as_string);
         let id = id.ok_or_else(|| ErrorObject::invalid_params("taskId: expected a string"))?;
-        let owner = context.principal.as_ref().map(|principal| principal.as_str());
+        let owner = context.principal.as_ref().map(Principal::as_str);
         let found = self.open.get_key_value(&*id).filter(|(_, task)| task.owner.as_deref() == owner);
         let none = || ErrorObject::invalid_params("there is no task of this id, or its time is over");
         let (id, task) = found.map(|(id, task)| (id.clone(), task)).ok_or_else(none)?;
@@ -373,7 +380,7 @@ impl Tasks {
         let Some(task) = self.open.get_mut(id) else { return };
         task.updated = now;
         let notification = Notification::with_params(Method::TASKS, task.describe(id, &self.limits));
-        self.events.push_back(TaskEvent::Changed(notification));
+        self.events.push_back(TaskEvent::Changed { task: id.clone(), notification });
     }
 
     fn drop_task(&mut self, id: &TaskId) {
@@ -469,7 +476,6 @@ impl std::borrow::Borrow<str> for TaskId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::Principal;
     use crate::spec::ProtocolVersion;
 
     const UNIX: Duration = Duration::from_secs(1_800_000_000);
@@ -510,7 +516,7 @@ mod tests {
     /// The events besides changes.
     fn events(tasks: &mut Tasks) -> Vec<TaskEvent> {
         let events = std::iter::from_fn(|| tasks.poll_event());
-        events.filter(|event| !matches!(event, TaskEvent::Changed(_))).collect()
+        events.filter(|event| !matches!(event, TaskEvent::Changed { .. })).collect()
     }
 
     fn with_task() -> Tasks {
