@@ -23,7 +23,7 @@ use std::thread::JoinHandle;
 
 use mcp_proto::client::{Call, DetectedEra, HttpTransport};
 use mcp_proto::driver::{Connected, Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes};
-use mcp_proto::model::{Payload, Request};
+use mcp_proto::model::{Payload, RequestMethod};
 use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
 
 use crate::bounded::bounded;
@@ -99,7 +99,7 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn request_as<R: Request>(&self, params: &R::Params) -> Result<R::Result, Error> {
+    pub fn request_as<R: RequestMethod>(&self, params: &R::Params) -> Result<R::Result, Error> {
         let result = self.request(R::METHOD, Some(params.to_json()))?;
         R::Result::from_json(&result).map_err(Error::Result)
     }

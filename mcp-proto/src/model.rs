@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use mcp_proto::model::{
-//!     CallToolRequest, CallToolResult, ListToolsRequest, ListToolsResult, Request, Tool,
+//!     CallToolRequest, CallToolResult, ListToolsRequest, ListToolsResult, RequestMethod, Tool,
 //! };
 //! use mcp_proto::{ErrorObject, Json, Method, code};
 //!
@@ -115,10 +115,10 @@ pub use method::{
     CallToolRequest, CancelTaskRequest, CancelledNotification, CompleteRequest, CreateMessageRequest, ElicitRequest,
     ElicitationCompleteNotification, GetPromptRequest, GetTaskPayloadRequest, GetTaskRequest, InitializeRequest,
     InitializedNotification, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListRootsRequest,
-    ListTasksRequest, ListToolsRequest, LoggingMessageNotification, Notification, PingRequest, ProgressNotification,
-    PromptListChangedNotification, ReadResourceRequest, Request, ResourceListChangedNotification,
-    ResourceUpdatedNotification, RootsListChangedNotification, SetLevelRequest, SubscribeRequest,
-    TaskStatusNotification, ToolListChangedNotification, UnsubscribeRequest,
+    ListTasksRequest, ListToolsRequest, LoggingMessageNotification, NotificationMethod, PingRequest,
+    ProgressNotification, PromptListChangedNotification, ReadResourceRequest, RequestMethod,
+    ResourceListChangedNotification, ResourceUpdatedNotification, RootsListChangedNotification, SetLevelRequest,
+    SubscribeRequest, TaskStatusNotification, ToolListChangedNotification, UnsubscribeRequest,
 };
 pub use prompts::{GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage};
 pub use resources::{

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_proto::client::{Call, DetectedEra, HttpTransport};
 use mcp_proto::driver::{Connected, Error, ProgressBytes};
-use mcp_proto::model::{Payload, Request};
+use mcp_proto::model::{Payload, RequestMethod};
 use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -101,7 +101,7 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn request_as<R: Request>(&self, params: &R::Params) -> Result<R::Result, Error> {
+    pub async fn request_as<R: RequestMethod>(&self, params: &R::Params) -> Result<R::Result, Error> {
         let result = self.request(R::METHOD, Some(params.to_json())).await?;
         R::Result::from_json(&result).map_err(Error::Result)
     }

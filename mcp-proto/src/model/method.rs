@@ -20,7 +20,7 @@ use crate::spec::Method;
 /// # Example: a handler
 ///
 /// ```
-/// use mcp_proto::model::{CallToolRequest, CallToolResult, Request};
+/// use mcp_proto::model::{CallToolRequest, CallToolResult, RequestMethod};
 /// use mcp_proto::{ErrorObject, Json};
 ///
 /// fn call_tool(params: Option<&Json>) -> Result<Json, ErrorObject> {
@@ -35,7 +35,7 @@ use crate::spec::Method;
 /// let error = call_tool(None).unwrap_err();
 /// assert_eq!((error.code(), error.message().as_str()), (-32602, "invalid params: name: missing"));
 /// ```
-pub trait Request {
+pub trait RequestMethod {
     /// The method's name.
     const METHOD: Method;
     /// The parameters.
@@ -47,7 +47,7 @@ pub trait Request {
     ///
     /// # Errors
     ///
-    /// They do not have the shape of [`Request::Params`].
+    /// They do not have the shape of [`RequestMethod::Params`].
     fn params(params: Option<&Json>) -> Result<Self::Params, ModelError> {
         read_params(params)
     }
@@ -58,7 +58,7 @@ pub trait Request {
 /// # Example: sending and receiving
 ///
 /// ```
-/// use mcp_proto::model::{Notification, ResourceUpdatedNotification, ResourceUpdatedNotificationParams};
+/// use mcp_proto::model::{NotificationMethod, ResourceUpdatedNotification, ResourceUpdatedNotificationParams};
 ///
 /// let sent = ResourceUpdatedNotification::message(&ResourceUpdatedNotificationParams::new("file:///notes.txt"));
 /// assert_eq!(sent.method, ResourceUpdatedNotification::METHOD);
@@ -67,7 +67,7 @@ pub trait Request {
 /// assert_eq!(received.uri, "file:///notes.txt");
 /// # Ok::<(), mcp_proto::model::ModelError>(())
 /// ```
-pub trait Notification {
+pub trait NotificationMethod {
     /// The method's name.
     const METHOD: Method;
     /// The parameters.
@@ -77,7 +77,7 @@ pub trait Notification {
     ///
     /// # Errors
     ///
-    /// They do not have the shape of [`Notification::Params`].
+    /// They do not have the shape of [`NotificationMethod::Params`].
     fn params(params: Option<&Json>) -> Result<Self::Params, ModelError> {
         read_params(params)
     }
@@ -99,7 +99,7 @@ macro_rules! requests {
             #[derive(Debug, Clone, Copy, PartialEq, Eq)]
             pub struct $name;
 
-            impl Request for $name {
+            impl RequestMethod for $name {
                 const METHOD: Method = Method::$method;
                 type Params = $params;
                 type Result = $result;
@@ -138,7 +138,7 @@ macro_rules! notifications {
             #[derive(Debug, Clone, Copy, PartialEq, Eq)]
             pub struct $name;
 
-            impl Notification for $name {
+            impl NotificationMethod for $name {
                 const METHOD: Method = Method::$method;
                 type Params = $params;
             }

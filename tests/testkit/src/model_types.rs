@@ -43,12 +43,12 @@ macro_rules! requests {
     ($($name:ident)*) => {
         /// Every request.
         pub fn requests() -> Vec<Entry> {
-            use model::Request;
+            use model::RequestMethod;
             vec![$(Entry {
                 name: stringify!($name),
                 method: model::$name::METHOD,
-                params: Shape::of::<<model::$name as Request>::Params>("params"),
-                result: Some(Shape::of::<<model::$name as Request>::Result>("result")),
+                params: Shape::of::<<model::$name as RequestMethod>::Params>("params"),
+                result: Some(Shape::of::<<model::$name as RequestMethod>::Result>("result")),
             },)*]
         }
     };
@@ -65,11 +65,11 @@ macro_rules! notifications {
     ($($name:ident)*) => {
         /// Every notification.
         pub fn notifications() -> Vec<Entry> {
-            use model::Notification;
+            use model::NotificationMethod;
             vec![$(Entry {
                 name: stringify!($name),
                 method: model::$name::METHOD,
-                params: Shape::of::<<model::$name as Notification>::Params>("params"),
+                params: Shape::of::<<model::$name as NotificationMethod>::Params>("params"),
                 result: None,
             },)*]
         }

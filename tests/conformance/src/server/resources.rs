@@ -2,7 +2,7 @@
 
 use mcp_proto::model::{
     BlobResourceContents, ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequest, ReadResourceResult,
-    Request, Resource, ResourceContents, ResourceTemplate, TextResourceContents,
+    RequestMethod, Resource, ResourceContents, ResourceTemplate, TextResourceContents,
 };
 use mcp_proto::{ErrorObject, Json};
 use serde_json::json;
