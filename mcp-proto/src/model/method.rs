@@ -2,14 +2,15 @@
 
 use super::{
     CallToolRequestParams, CallToolResult, CancelTaskRequestParams, CancelTaskResult, CancelledNotificationParams,
-    CompleteRequestParams, CompleteResult, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ElicitationCompleteNotificationParams, EmptyResult, GetPromptRequestParams, GetPromptResult,
-    GetTaskPayloadRequestParams, GetTaskPayloadResult, GetTaskRequestParams, GetTaskResult, InitializeRequestParams,
-    InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListRootsResult,
-    ListTasksResult, ListToolsResult, LoggingMessageNotificationParams, ModelError, NotificationParams,
-    PaginatedRequestParams, Payload, ProgressNotificationParams, ReadResourceRequestParams, ReadResourceResult,
-    RequestParams, ResourceUpdatedNotificationParams, SetLevelRequestParams, SubscribeRequestParams,
-    TaskStatusNotificationParams, UnsubscribeRequestParams,
+    CompleteRequestParams, CompleteResult, CreateMessageRequestParams, CreateMessageResult, DiscoverResult,
+    ElicitRequestParams, ElicitResult, ElicitationCompleteNotificationParams, EmptyResult, GetPromptRequestParams,
+    GetPromptResult, GetTaskPayloadRequestParams, GetTaskPayloadResult, GetTaskRequestParams, GetTaskResult,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListRootsResult, ListTasksResult, ListToolsResult, LoggingMessageNotificationParams, ModelError,
+    NotificationParams, PaginatedRequestParams, Payload, ProgressNotificationParams, ReadResourceRequestParams,
+    ReadResourceResult, RequestParams, ResourceUpdatedNotificationParams, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
+    SubscriptionsListenResult, TaskStatusNotificationParams, UnsubscribeRequestParams,
 };
 use crate::codec::json::Json;
 use crate::codec::jsonrpc;
@@ -110,6 +111,8 @@ macro_rules! requests {
 
 requests! {
     InitializeRequest = INITIALIZE(InitializeRequestParams) -> InitializeResult;
+    DiscoverRequest = SERVER_DISCOVER(RequestParams) -> DiscoverResult;
+    SubscriptionsListenRequest = SUBSCRIPTIONS_LISTEN(SubscriptionsListenRequestParams) -> SubscriptionsListenResult;
     PingRequest = PING(RequestParams) -> EmptyResult;
     ListToolsRequest = TOOLS_LIST(PaginatedRequestParams) -> ListToolsResult;
     CallToolRequest = TOOLS_CALL(CallToolRequestParams) -> CallToolResult;
@@ -157,5 +160,6 @@ notifications! {
     ResourceListChangedNotification = RESOURCES_LIST_CHANGED(NotificationParams);
     ResourceUpdatedNotification = RESOURCES_UPDATED(ResourceUpdatedNotificationParams);
     ElicitationCompleteNotification = ELICITATION_COMPLETE(ElicitationCompleteNotificationParams);
+    SubscriptionsAcknowledgedNotification = SUBSCRIPTIONS_ACKNOWLEDGED(SubscriptionsAcknowledgedNotificationParams);
     TaskStatusNotification = TASKS_STATUS(TaskStatusNotificationParams);
 }

@@ -55,10 +55,10 @@ macro_rules! requests {
 }
 
 requests! {
-    CallToolRequest CancelTaskRequest CompleteRequest CreateMessageRequest ElicitRequest GetPromptRequest
+    CallToolRequest CancelTaskRequest CompleteRequest CreateMessageRequest DiscoverRequest ElicitRequest GetPromptRequest
     GetTaskPayloadRequest GetTaskRequest InitializeRequest ListPromptsRequest ListResourceTemplatesRequest
     ListResourcesRequest ListRootsRequest ListTasksRequest ListToolsRequest PingRequest ReadResourceRequest
-    SetLevelRequest SubscribeRequest UnsubscribeRequest
+    SetLevelRequest SubscribeRequest SubscriptionsListenRequest UnsubscribeRequest
 }
 
 macro_rules! notifications {
@@ -79,7 +79,8 @@ macro_rules! notifications {
 notifications! {
     CancelledNotification ElicitationCompleteNotification InitializedNotification LoggingMessageNotification
     ProgressNotification PromptListChangedNotification ResourceListChangedNotification ResourceUpdatedNotification
-    RootsListChangedNotification TaskStatusNotification ToolListChangedNotification
+    RootsListChangedNotification SubscriptionsAcknowledgedNotification TaskStatusNotification
+    ToolListChangedNotification
 }
 
 macro_rules! shapes {
@@ -100,16 +101,19 @@ macro_rules! shapes {
 shapes! {
     Annotations AudioContent BlobResourceContents BooleanSchema CallToolRequestParams CallToolResult CancelTaskResult
     CancelledNotificationParams ClientCapabilities CompleteRequestParams CompleteResult ContentBlock
-    CreateMessageRequestParams CreateMessageResult CreateTaskResult ElicitRequestFormParams ElicitRequestParams
+    CreateMessageRequestParams CreateMessageResult CreateTaskResult DiscoverResult ElicitRequestFormParams ElicitRequestParams
     ElicitRequestURLParams ElicitResult EmbeddedResource EmptyResult GetPromptRequestParams GetPromptResult
     GetTaskPayloadResult GetTaskResult Icon ImageContent Implementation InitializeRequestParams InitializeResult
+    InputRequest InputRequiredResult InputResponses
     LegacyTitledEnumSchema ListPromptsResult ListResourceTemplatesResult ListResourcesResult ListRootsResult
     ListTasksResult ListToolsResult LoggingLevel LoggingMessageNotificationParams ModelHint ModelPreferences
     NotificationParams NumberSchema PaginatedRequestParams PrimitiveSchemaDefinition ProgressNotificationParams
     ProgressToken Prompt PromptArgument PromptMessage PromptReference ReadResourceRequestParams ReadResourceResult
     RequestParams Resource ResourceContents ResourceLink ResourceTemplate ResourceTemplateReference
     ResourceUpdatedNotificationParams Role Root SamplingMessage SamplingMessageContentBlock ServerCapabilities
-    SetLevelRequestParams StringSchema SubscribeRequestParams Task TaskMetadata TaskStatus
+    SetLevelRequestParams StringSchema SubscribeRequestParams
+    SubscriptionFilter SubscriptionsAcknowledgedNotificationParams SubscriptionsListenRequestParams
+    SubscriptionsListenResult Task TaskMetadata TaskStatus
     TaskStatusNotificationParams TextContent TextResourceContents TitledMultiSelectEnumSchema
     TitledSingleSelectEnumSchema Tool ToolAnnotations ToolChoice ToolExecution ToolResultContent ToolUseContent
     UnsubscribeRequestParams UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema
