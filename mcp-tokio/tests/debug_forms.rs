@@ -76,7 +76,7 @@ async fn client_forms(forms: &mut Forms) {
     drop(call);
     let error = client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new()).await.unwrap_err();
     forms.add("Error", &error);
-    forms.add("Error", &Error::Server(ErrorObject::new(-1, SECRET)));
+    forms.add("Error", &Error::Server(ErrorObject::with_data(-1, "m", &secret())));
     client.close().await;
 
     let modern = modern_server();

@@ -3,20 +3,16 @@
 use crate::client::Outcome;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
-use crate::codec::text::escape_text;
 use crate::error::{Failed, UsageError};
 #[cfg(feature = "model")]
 use crate::model::ModelError;
-
-/// The most characters of a server's message that are shown (PX8).
-const MESSAGE: usize = 500;
 
 /// Why a client could not connect, or a call has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server answered with an error.
-    #[error("the server answered with error {}: {}", .0.code(), escape_text(&.0.message(), MESSAGE))]
+    #[error("the server answered with error {}: {}", .0.code(), .0.shown_message())]
     Server(ErrorObject),
     /// The server did not answer.
     #[error("{}", reason.describe(server))]

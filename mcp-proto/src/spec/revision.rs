@@ -229,7 +229,7 @@ const LEGACY: Rules = Rules {
     reserved_codes: (-32099, -32020),
     allowed_codes: &[],
     refused_codes: &[],
-    resource_not_found: -32002,
+    resource_not_found: code::RESOURCE_NOT_FOUND,
     missing_capability: code::INVALID_REQUEST,
 };
 
@@ -267,7 +267,7 @@ const RULES: [Rules; 5] = [
         fallback_on: FallbackOn::NoSuchEndpoint,
         reserved_codes: (-32099, -32020),
         allowed_codes: &[-32020, -32021, -32022],
-        refused_codes: &[-32002],
+        refused_codes: &[code::RESOURCE_NOT_FOUND],
         resource_not_found: code::INVALID_PARAMS,
         missing_capability: code::MISSING_REQUIRED_CLIENT_CAPABILITY,
     },
