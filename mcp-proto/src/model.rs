@@ -76,6 +76,7 @@ mod input;
 mod logging;
 mod method;
 mod object;
+mod page;
 mod prompts;
 mod resources;
 mod roots;
@@ -131,6 +132,7 @@ pub use method::{
     SubscribeRequest, SubscriptionsAcknowledgedNotification, SubscriptionsListenRequest, TaskStatusNotification,
     ToolListChangedNotification, UnsubscribeRequest,
 };
+pub use page::Page;
 pub use prompts::{GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage};
 pub use resources::{
     BlobResourceContents, ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequestParams,

@@ -27,6 +27,23 @@ pub enum Error {
     #[cfg(feature = "model")]
     #[error("the server's result does not have the form of this method's results: {0}")]
     Result(ModelError),
+    /// The arguments of a call cannot be written as a JSON object. The text is that of the application's `Serialize`.
+    #[error("the arguments cannot be written as a JSON object of the expected form: {0}")]
+    Arguments(serde_json::Error),
+    /// The pages of the server's list repeat, so that the list has no end.
+    #[error(
+        "the pages of the server's list repeat: page {pages} continues where an earlier one did; the server has a bug"
+    )]
+    ListRepeats {
+        /// The pages that were read.
+        pages: usize,
+    },
+    /// The server's list has more pages than are read.
+    #[error("the server's list has more than {pages} pages, which is as many as are read; read it page by page")]
+    ListTooLong {
+        /// The pages that were read.
+        pages: usize,
+    },
     /// The call is invalid, or not possible in this state.
     #[error(transparent)]
     Usage(#[from] UsageError),
