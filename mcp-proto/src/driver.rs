@@ -4,7 +4,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `error` | why a client could not connect, or a call has no result |
-//! | `connected` | how the first attempt of a client to connect has ended |
+//! | `connected` | how the first attempt of a client to connect has ended, and what is known about the server |
 //! | `start` | the error of a program that cannot be started |
 //! | `client_event` | sorts the events of a client by who receives them |
 //! | `client_handlers` | functions of an application for single kinds of requests and notifications |
@@ -57,7 +57,7 @@ pub use client_limits::{
     CLOSED_INPUT_TIMEOUT, CONNECT_TIMEOUT, EXIT_TIMEOUT, LONGEST_TIMEOUT, MAX_CHANGE_BYTES, MAX_CHANGES,
     PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, STREAM_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT,
 };
-pub use connected::{Connected, NotConnected};
+pub use connected::{Connected, NotConnected, SharedConnected};
 pub use connection_timeouts::ConnectionTimeouts;
 pub use connections::{Admitted, ConnectionSlot, SharedConnections};
 pub use error::Error;

@@ -14,6 +14,7 @@
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
 //! | [`keys`] | private keys |
 //! | [`tools`] | the tools of the servers in tests of proxies |
+//! | [`typed_calls`] | a server for typed clients |
 //! | [`urls`] | URLs of servers in the spellings that users write |
 //! | [`examples`] | runs the examples of the drivers |
 //! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
@@ -34,5 +35,6 @@ pub mod on_the_wire;
 pub mod plays;
 pub mod protected;
 pub mod tools;
+pub mod typed_calls;
 pub mod unread_pipes;
 pub mod urls;
