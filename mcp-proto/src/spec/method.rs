@@ -133,9 +133,9 @@ impl List {
     #[must_use]
     pub const fn requests(self) -> &'static [Method] {
         match self {
-            Self::Tools => &[Method::TOOLS_LIST],
-            Self::Prompts => &[Method::PROMPTS_LIST],
-            Self::Resources => &[Method::RESOURCES_LIST, Method::RESOURCES_TEMPLATES_LIST],
+            Self::Tools => const { &[Method::TOOLS_LIST] },
+            Self::Prompts => const { &[Method::PROMPTS_LIST] },
+            Self::Resources => const { &[Method::RESOURCES_LIST, Method::RESOURCES_TEMPLATES_LIST] },
         }
     }
 
