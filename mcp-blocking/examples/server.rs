@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use mcp_blocking::{Incoming, Server};
 use mcp_proto::model::{
-    CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
+    CallToolRequest, CallToolResult, ListToolsResult, RequestMethod, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::{Config, HttpConfig};
 use mcp_proto::{ErrorObject, Json};

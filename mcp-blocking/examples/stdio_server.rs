@@ -3,7 +3,7 @@
 
 use mcp_blocking::{Incoming, Server};
 use mcp_proto::model::{
-    CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
+    CallToolRequest, CallToolResult, ListToolsResult, RequestMethod, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json};

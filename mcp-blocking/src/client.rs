@@ -9,21 +9,29 @@
 //! | `driver` | the thread that owns the machine |
 //! | `in_flight` | a request that waits for its outcome |
 //! | `subscription` | changes that the application has subscribed to |
+//! | `typed` | calls with typed parameters and results |
+//! | `list_items` | all entries of a list |
 //! | `handler` | the application's handler for the server's notifications and requests |
+//! | `handlers` | the threads that call it |
+//! | `typed_handler` | functions of the application for single kinds of them |
 
 mod builder;
 mod driver;
 mod handler;
+mod handlers;
 mod in_flight;
+mod list_items;
 mod subscription;
+mod typed;
+mod typed_handler;
 
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use mcp_proto::client::{Call, DetectedEra, HttpTransport};
-use mcp_proto::driver::{Connected, Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes};
-use mcp_proto::model::{Payload, Request};
+use mcp_proto::driver::{Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes, SharedConnected};
+use mcp_proto::model::{Implementation, Payload, RequestMethod, ServerCapabilities};
 use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
 
 use crate::bounded::bounded;
@@ -33,6 +41,7 @@ use driver::{Commands, Input};
 pub use builder::{Builder, ChildServer, HttpServer, ServerProcess, StreamServer};
 pub use handler::Handler;
 pub use in_flight::InFlight;
+pub use list_items::ListItems;
 pub use subscription::Subscription;
 
 /// A client of one server.
@@ -61,7 +70,7 @@ struct Shared {
     driver: Mutex<Option<JoinHandle<()>>>,
     /// The server's name for errors.
     server: Arc<str>,
-    connected: Connected,
+    connected: SharedConnected,
     progress: ProgressBytes,
 }
 
@@ -99,7 +108,7 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn request_as<R: Request>(&self, params: &R::Params) -> Result<R::Result, Error> {
+    pub fn request_as<R: RequestMethod>(&self, params: &R::Params) -> Result<R::Result, Error> {
         let result = self.request(R::METHOD, Some(params.to_json()))?;
         R::Result::from_json(&result).map_err(Error::Result)
     }
@@ -117,14 +126,38 @@ impl Client {
         Ok(InFlight::new(request, slot, self.shared.commands.clone(), Arc::clone(&self.shared.server)))
     }
 
-    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` in the
-    /// parameters of `subscriptions/listen`.
+    /// Sends a request with typed parameters, and returns without waiting for its outcome. The request asks for
+    /// progress.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the request cannot be sent.
+    pub fn call_as<R: RequestMethod>(&self, params: &R::Params) -> Result<InFlight<R::Result>, Error> {
+        let call = Call::new(R::METHOD).params(params.to_json()).with_progress();
+        Ok(self.call(call)?.typed::<R>())
+    }
+
+    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is a
+    /// [`SubscriptionFilter`](mcp_proto::model::SubscriptionFilter), or the object `notifications` in the parameters of
+    /// `subscriptions/listen`.
     ///
     /// # Errors
     ///
     /// [`Error::Usage`] if the client cannot subscribe, for example at a server of an older revision. Changes of the
     /// lists of such a server reach [`Handler::notified`] without a subscription, and changes of a resource after the
     /// request `resources/subscribe`.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_proto::model::SubscriptionFilter;
+    ///
+    /// # fn example(client: mcp_blocking::Client) -> Result<(), mcp_blocking::Error> {
+    /// let filter = SubscriptionFilter::new().tools_list_changed(true).resource("file:///notes.txt");
+    /// let changes = client.listen(filter)?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
         let (listener, changes) = bounded(MAX_CHANGES, MAX_CHANGE_BYTES);
         let (accept, accepted) = sync_channel(1);
@@ -145,28 +178,47 @@ impl Client {
         Ok(())
     }
 
-    /// The protocol revision that was in use when the connection was made.
+    /// The protocol revision of the current connection, or of the last one.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
-        self.shared.connected.version
+        self.shared.connected.get().version
     }
 
-    /// The server's result of `initialize` or `server/discover`: its name, capabilities and instructions.
+    /// The server's result of `initialize` or `server/discover`: its name, capabilities and instructions. It is that of
+    /// the current connection, or of the last one, as are the values of the functions below.
     #[must_use]
-    pub fn initialize_result(&self) -> &Json {
-        &self.shared.connected.result
+    pub fn initialize_result(&self) -> Json {
+        self.shared.connected.get().result.clone()
+    }
+
+    /// The server's capabilities; `None` if they do not have the form of the specification.
+    #[must_use]
+    pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
+        self.shared.connected.get().server_capabilities()
+    }
+
+    /// The server's name and version; `None` if it does not state them, as it need not since 2026-07-28.
+    #[must_use]
+    pub fn server_info(&self) -> Option<Implementation> {
+        self.shared.connected.get().server_info()
+    }
+
+    /// The server's instructions for the language model, if there are any.
+    #[must_use]
+    pub fn instructions(&self) -> Option<String> {
+        self.shared.connected.get().instructions()
     }
 
     /// The era that the server belongs to, and how it was detected.
     #[must_use]
     pub fn detected_era(&self) -> DetectedEra {
-        self.shared.connected.detected_era
+        self.shared.connected.get().detected_era
     }
 
     /// The HTTP transport that was detected; `None` on a byte stream, such as that of a child process.
     #[must_use]
     pub fn transport(&self) -> Option<HttpTransport> {
-        self.shared.connected.transport
+        self.shared.connected.get().transport
     }
 
     /// Ends the connection for all clones, and waits until it has ended. A child process has exited by then.
@@ -184,7 +236,7 @@ impl Client {
 }
 
 impl Shared {
-    fn new(commands: Commands, driver: JoinHandle<()>, server: Arc<str>, connected: Connected) -> Self {
+    fn new(commands: Commands, driver: JoinHandle<()>, server: Arc<str>, connected: SharedConnected) -> Self {
         Self { commands, driver: Mutex::new(Some(driver)), server, connected, progress: ProgressBytes::default() }
     }
 

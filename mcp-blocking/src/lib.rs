@@ -129,7 +129,7 @@ mod stdio;
 mod stdio_tests;
 
 pub use client::{
-    Builder, ChildServer, Client, Handler, HttpServer, InFlight, ServerProcess, StreamServer, Subscription,
+    Builder, ChildServer, Client, Handler, HttpServer, InFlight, ListItems, ServerProcess, StreamServer, Subscription,
 };
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};

@@ -252,8 +252,9 @@ fn the_handler_receives_notifications_and_answers_requests() {
     let (client, received) = listening(&server);
     client.request("tools/call", None).unwrap();
     drop(client);
-    let received: Vec<_> = received.iter().collect();
-    assert_eq!(received, ["notified notifications/message", "requested elicitation/create"]);
+    // A request and a notification are handled on two threads.
+    let received: BTreeSet<_> = received.iter().collect();
+    assert_eq!(received, ["notified notifications/message", "requested elicitation/create"].map(str::to_owned).into());
     let answers: Vec<_> = server
         .requests()
         .into_iter()
@@ -539,9 +540,9 @@ fn a_request_that_a_busy_handler_has_no_room_for_is_answered() {
         let is_answer = |body: &[u8]| body.starts_with(br#"{"jsonrpc":"2.0","id":"q"#);
         server.requests().into_iter().filter(|request| is_answer(&request.body)).count()
     };
-    // The handler has one request, and 256 are queued for it.
+    // At most 256 requests are handled at one time.
     server
-        .wait(|server| (answers(server) >= REQUESTS - 257).then_some(()))
+        .wait(|server| (answers(server) >= REQUESTS - 256).then_some(()))
         .expect("answers for what there is no room for");
     drop(over);
     server.wait(|server| (answers(server) == REQUESTS).then_some(())).expect("answers to all");

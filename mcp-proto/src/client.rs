@@ -25,12 +25,14 @@
 //! | `detection` | detection of the server's era (RULES section 10) |
 //! | `handshake` | opening and confirming a session, losing it and opening it again (RULES section 7) |
 //! | `calls` | sends requests; one of the application may need several JSON-RPC requests in the modern era |
+//! | `cache` | results that the server allows to be cached |
 //! | `listen` | subscriptions of the modern era |
 //! | `restore` | settings of a lost session, set again in the next one |
 //! | `outcome` | how these requests end; they are in the table `conversation/outgoing` |
 //! | `transport` | the interface between the client and a transport |
 //! | `http` | the client on HTTP |
 
+mod cache;
 mod calls;
 mod config;
 mod connection;
@@ -63,6 +65,7 @@ use crate::error::{Failed, Fault, Quirk, UsageError};
 use crate::limits::Load;
 use crate::spec::{Method, ProtocolVersion};
 use crate::transport::Transport;
+use cache::Cache;
 use connection::Connection;
 use detection::Detection;
 use handshake::{Handshake, Phase};
@@ -125,6 +128,7 @@ pub struct Client<T: Transport> {
     /// Requests of the server.
     incoming: Incoming<Asked>,
     subscriptions: Subscriptions,
+    cache: Cache,
     timers: Deadlines<Timer>,
     reports: Reports,
     inbound: InboundQueue,
@@ -231,6 +235,7 @@ impl<T: ClientTransport> Client<T> {
             outgoing: Outgoing::new(None, config.limits.tombstones),
             incoming: Incoming::new(None),
             subscriptions: Subscriptions::new(),
+            cache: Cache::new(config.cache),
             timers: Deadlines::new(),
             reports: Reports::default(),
             inbound: InboundQueue::default(),
@@ -314,6 +319,7 @@ impl<T: ClientTransport> Client<T> {
     /// ```
     pub fn identify(&mut self, client_info: Json, capabilities: Json) -> Result<(), UsageError> {
         self.connection.identity = Identity::new(client_info, capabilities)?;
+        self.cache.clear();
         if self.connection.is_stateless() {
             self.outgoing.interpret_answers();
             self.connection.handshake.take_over();
@@ -357,11 +363,29 @@ impl<T: ClientTransport> Client<T> {
         if self.outgoing.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });
         }
+        let key = self.cache.key(&call);
+        if let Some(result) = key.as_ref().and_then(|key| self.cache.find(key, now)) {
+            let request = self.outgoing.take_key();
+            self.out.report(Event::Responded { request, outcome: Outcome::Result(result) });
+            return Ok(request);
+        }
+        let request = self.begin(call, now);
+        if let Some(key) = key {
+            // The request may have ended already.
+            if self.outgoing.get(request).is_some() {
+                self.cache.expect(request, key);
+            }
+        }
+        Ok(request)
+    }
+
+    /// Sends a request of the application, or keeps it until it may be sent.
+    fn begin(&mut self, call: Call, now: Instant) -> RequestKey {
         let may_go = self.connection.phase.takes_requests() && !self.waits_for_settings(&call.method);
         let is_next = self.outgoing.waiting().all(|waiting| self.waits_for_settings(&waiting.method));
         let request = self.new_request(call, Purpose::Application);
         if may_go && is_next {
-            return Ok(self.send_now(request, now));
+            return self.send_now(request, now);
         }
         let is_taken = self.takes(request.params.as_ref().map_or(0, Json::len));
         let request = self.outgoing.hold(request, &mut self.timers, now);
@@ -370,7 +394,7 @@ impl<T: ClientTransport> Client<T> {
         } else {
             self.refuse_unwritten(request, now);
         }
-        Ok(request)
+        request
     }
 
     /// Sends a notification.
@@ -517,7 +541,7 @@ impl<T: ClientTransport> Client<T> {
             requests_out: self.outgoing.len(),
             subscriptions: self.subscriptions.open.len(),
             waiting: self.outgoing.waiting_len(),
-            held: self.outgoing.waiting_bytes() + self.outgoing.kept_bytes() + settings,
+            held: self.outgoing.waiting_bytes() + self.outgoing.kept_bytes() + settings + self.cache.weight(),
             timers: self.timers.len(),
             ..Load::default()
         };

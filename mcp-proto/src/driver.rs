@@ -4,9 +4,10 @@
 //! | file | what it does |
 //! |---|---|
 //! | `error` | why a client could not connect, or a call has no result |
-//! | `connected` | how the first attempt of a client to connect has ended |
+//! | `connected` | how the first attempt of a client to connect has ended, and what is known about the server |
 //! | `start` | the error of a program that cannot be started |
 //! | `client_event` | sorts the events of a client by who receives them |
+//! | `client_handlers` | functions of an application for single kinds of requests and notifications |
 //! | `sign_in` | what the events of a sign-in mean for a machine and for a log |
 //! | `change` | events of a subscription |
 //! | `observation` | events of a client that need no answer |
@@ -16,6 +17,8 @@
 //! | `observer` | what a relay reports to the application |
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `inputs` | input that a handler needs from the client |
+//! | `pages` | a whole list, page by page |
+//! | `typed_params` | the parameters of calls that drivers offer as functions |
 //! | `state` | states that clients send back and cannot alter |
 //! | `accept` | errors of listening sockets |
 //! | `connections` | the connections of a listening server |
@@ -25,6 +28,7 @@
 mod accept;
 mod change;
 mod client_event;
+mod client_handlers;
 mod client_limits;
 mod connected;
 mod connection_timeouts;
@@ -37,21 +41,26 @@ mod not_read;
 mod notice;
 mod observation;
 mod observer;
+#[cfg(feature = "model")]
+mod pages;
 mod progress;
 #[cfg(feature = "auth")]
 mod sign_in;
 mod start;
 #[cfg(feature = "seal")]
 mod state;
+#[cfg(feature = "model")]
+mod typed_params;
 
 pub use accept::may_accept_later;
 pub use change::Change;
 pub use client_event::ClientEvent;
+pub use client_handlers::{ClientHandlers, RequestKind};
 pub use client_limits::{
     CLOSED_INPUT_TIMEOUT, CONNECT_TIMEOUT, EXIT_TIMEOUT, LONGEST_TIMEOUT, MAX_CHANGE_BYTES, MAX_CHANGES,
     PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, STREAM_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT,
 };
-pub use connected::{Connected, NotConnected};
+pub use connected::{Connected, NotConnected, SharedConnected};
 pub use connection_timeouts::ConnectionTimeouts;
 pub use connections::{Admitted, ConnectionSlot, SharedConnections};
 pub use error::Error;
@@ -64,9 +73,13 @@ pub use not_read::not_read;
 pub use notice::{NOTICE_BYTES, NOTICES, Notice, NoticeLoad};
 pub use observation::{Observation, Severity};
 pub use observer::{ObservedOutput, Observer, poll_observed};
+#[cfg(feature = "model")]
+pub use pages::{MAX_PAGES, Pages};
 pub use progress::{ProgressBytes, ProgressQueue};
 #[cfg(feature = "auth")]
 pub use sign_in::{SignInOutcome, SignInReport};
 pub use start::not_started;
 #[cfg(feature = "seal")]
 pub use state::StateKeys;
+#[cfg(feature = "model")]
+pub use typed_params::{completion, page, prompt, tool_call};

@@ -107,8 +107,8 @@
 //! * **No panics.** Neither input nor misuse causes one: a command that cannot be carried out returns [`UsageError`]
 //!   and changes nothing. There is no `unsafe`.
 //! * **No secrets in texts.** Errors, faults and the `Debug` forms of messages and machines contain no payloads,
-//!   session ids or credentials. Of other text from a peer, they contain only request ids, names and short excerpts;
-//!   [`driver::Error::Server`] also contains the message of the server's error.
+//!   session ids or credentials. Of other text from a peer, they contain only request ids, names and short excerpts.
+//!   The message of an [`ErrorObject`], which JSON-RPC intends for display, is such an excerpt; its data is payload.
 //!
 //! # Three kinds of errors
 //!

@@ -46,7 +46,8 @@ const MOST_KEPT: usize = 16;
 /// content, because keys are compared with each other, and because kept values share the frame that they arrived in. An
 /// idle session takes 2 KiB; the rest is what a hostile client can add to it.
 ///
-/// The formula excludes the messages that the application sends, and what the application keeps of received messages.
+/// The formula excludes the messages that the application sends, what the application keeps of received messages, and
+/// the cache of a client ([`client::Config::cache`](crate::client::Config::cache)).
 ///
 /// # Example: a small device
 ///

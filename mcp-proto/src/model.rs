@@ -7,7 +7,7 @@
 //!
 //! ```
 //! use mcp_proto::model::{
-//!     CallToolRequest, CallToolResult, ListToolsRequest, ListToolsResult, Request, Tool,
+//!     CallToolRequest, CallToolResult, ListToolsRequest, ListToolsResult, RequestMethod, Tool,
 //! };
 //! use mcp_proto::{ErrorObject, Json, Method, code};
 //!
@@ -50,6 +50,8 @@
 //! # Nothing is lost
 //!
 //! * Unknown members are stored in `extra`, at every level, as their original text.
+//! * The member `resultType` of a complete result (since 2026-07-28), which the machines of this crate write and read, is
+//!   one of these.
 //! * Unknown enum values (of a [`Role`], a [`LoggingLevel`]) and unknown objects (of a [`ContentBlock`]) become
 //!   `Other`, and are not errors.
 //! * A [`Number`] keeps its digits, and a [`JsonObject`] its text.
@@ -65,17 +67,21 @@ mod common;
 mod completion;
 mod content;
 mod define;
+mod discover;
 mod elicitation;
 mod error;
 mod form;
 mod initialize;
+mod input;
 mod logging;
 mod method;
 mod object;
+mod page;
 mod prompts;
 mod resources;
 mod roots;
 mod sampling;
+mod subscriptions;
 mod tasks;
 mod tools;
 mod value;
@@ -83,8 +89,8 @@ mod value;
 use crate::codec::json::Json;
 
 pub use common::{
-    Annotations, CancelledNotificationParams, EmptyResult, Icon, IconTheme, NotificationParams, PaginatedRequestParams,
-    ProgressNotificationParams, RequestParams, Role,
+    Annotations, CacheScope, CancelledNotificationParams, EmptyResult, Icon, IconTheme, NotificationParams,
+    PaginatedRequestParams, ProgressNotificationParams, RequestParams, Role,
 };
 pub use completion::{
     CompleteRequestParams, CompleteResult, Completion, CompletionArgument, CompletionContext, CompletionReference,
@@ -94,6 +100,7 @@ pub use content::{
     AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, SamplingMessageContentBlock, TextContent,
     ToolResultContent, ToolUseContent,
 };
+pub use discover::DiscoverResult;
 pub use elicitation::{
     ElicitAction, ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult,
     ElicitationCompleteNotificationParams,
@@ -110,16 +117,22 @@ pub use initialize::{
     SamplingTasksCapability, ServerCapabilities, TaskRequestsCapability, TasksCapability, ToolTasksCapability,
     ToolsCapability,
 };
+pub use input::{
+    CreateMessageInputRequest, ElicitInputRequest, InputRequest, InputRequiredResult, InputResponses,
+    ListRootsInputRequest,
+};
 pub use logging::{LoggingLevel, LoggingMessageNotificationParams, SetLevelRequestParams};
 pub use method::{
-    CallToolRequest, CancelTaskRequest, CancelledNotification, CompleteRequest, CreateMessageRequest, ElicitRequest,
-    ElicitationCompleteNotification, GetPromptRequest, GetTaskPayloadRequest, GetTaskRequest, InitializeRequest,
-    InitializedNotification, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListRootsRequest,
-    ListTasksRequest, ListToolsRequest, LoggingMessageNotification, Notification, PingRequest, ProgressNotification,
-    PromptListChangedNotification, ReadResourceRequest, Request, ResourceListChangedNotification,
-    ResourceUpdatedNotification, RootsListChangedNotification, SetLevelRequest, SubscribeRequest,
-    TaskStatusNotification, ToolListChangedNotification, UnsubscribeRequest,
+    CallToolRequest, CancelTaskRequest, CancelledNotification, CompleteRequest, CreateMessageRequest, DiscoverRequest,
+    ElicitRequest, ElicitationCompleteNotification, GetPromptRequest, GetTaskPayloadRequest, GetTaskRequest,
+    InitializeRequest, InitializedNotification, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+    ListRootsRequest, ListTasksRequest, ListToolsRequest, LoggingMessageNotification, NotificationMethod, PingRequest,
+    ProgressNotification, PromptListChangedNotification, ReadResourceRequest, RequestMethod,
+    ResourceListChangedNotification, ResourceUpdatedNotification, RootsListChangedNotification, SetLevelRequest,
+    SubscribeRequest, SubscriptionsAcknowledgedNotification, SubscriptionsListenRequest, TaskStatusNotification,
+    ToolListChangedNotification, UnsubscribeRequest,
 };
+pub use page::Page;
 pub use prompts::{GetPromptRequestParams, GetPromptResult, ListPromptsResult, Prompt, PromptArgument, PromptMessage};
 pub use resources::{
     BlobResourceContents, ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequestParams,
@@ -130,6 +143,10 @@ pub use roots::{ListRootsResult, Root};
 pub use sampling::{
     CreateMessageRequestParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
     SamplingMessage, StopReason, ToolChoice, ToolChoiceMode,
+};
+pub use subscriptions::{
+    SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
+    SubscriptionsListenResult,
 };
 pub use tasks::{
     CancelTaskRequestParams, CancelTaskResult, CreateTaskResult, GetTaskPayloadRequestParams, GetTaskPayloadResult,

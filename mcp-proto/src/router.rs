@@ -48,7 +48,7 @@ use crate::codec::jsonrpc::{ErrorObject, Notification};
 use crate::model::{
     CallToolRequest, CompleteRequest, CompleteResult, Completion, CompletionReference, GetPromptRequest, JsonObject,
     ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, Payload, Prompt,
-    PromptsCapability, ReadResourceRequest, Request, Resource, ResourceTemplate, ResourcesCapability,
+    PromptsCapability, ReadResourceRequest, RequestMethod, Resource, ResourceTemplate, ResourcesCapability,
     ServerCapabilities, Tool, ToolsCapability,
 };
 use crate::spec::{Method, ProtocolVersion, structured};
@@ -336,7 +336,7 @@ impl<H: Clone> Router<H> {
         };
         let resource = self.resources.get(&uri).map(|readable| (readable, BTreeMap::new()));
         let (readable, variables) =
-            resource.or_else(templates).ok_or_else(|| failure::resource_not_found(&uri, version))?;
+            resource.or_else(templates).ok_or_else(|| ErrorObject::resource_not_found(&uri, version))?;
         let call = RoutedCall::resource(strings(&variables), uri, readable.mime_type.clone(), version);
         Ok(Routed::Handled { handler: readable.handler.clone(), call })
     }
@@ -467,8 +467,8 @@ mod tests {
             router.add_prompt(&Prompt::new(name), ());
         }
         let page = |params| {
-            let routed = router.route(&ListPromptsRequest::METHOD, params, ProtocolVersion::LATEST);
-            let Routed::Answered(page) = routed else { panic!("{routed:?}") };
+            let found = router.route(&ListPromptsRequest::METHOD, params, ProtocolVersion::LATEST);
+            let Routed::Answered(page) = found else { panic!("{found:?}") };
             page.unwrap()
         };
         let first = page(None);

@@ -1,7 +1,7 @@
 //! A server with one tool, over stdio or HTTP: `cargo run -p mcp-tokio --example tokio_server -- 127.0.0.1:3000`
 
 use mcp_proto::model::{
-    CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
+    CallToolRequest, CallToolResult, ListToolsResult, RequestMethod, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::{Config, HttpConfig};
 use mcp_proto::{ErrorObject, Json};

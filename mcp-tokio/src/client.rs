@@ -7,21 +7,27 @@
 //! | `in_flight` | a request that has no outcome yet |
 //! | `progress` | the progress of a call, from the task to the caller |
 //! | `subscription` | changes that the application has subscribed to |
+//! | `typed` | calls with typed parameters and results |
+//! | `list_items` | all entries of a list |
 //! | `handler` | the application's handler for the server's notifications and requests |
+//! | `typed_handler` | functions of the application for single kinds of them |
 
 mod builder;
 mod driver;
 mod handler;
 mod in_flight;
+mod list_items;
 mod progress;
 mod subscription;
+mod typed;
+mod typed_handler;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use mcp_proto::client::{Call, DetectedEra, HttpTransport};
-use mcp_proto::driver::{Connected, Error, ProgressBytes};
-use mcp_proto::model::{Payload, Request};
+use mcp_proto::driver::{Error, ProgressBytes, SharedConnected};
+use mcp_proto::model::{Implementation, Payload, RequestMethod, ServerCapabilities};
 use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -34,6 +40,7 @@ pub use builder::HttpServer;
 pub use builder::{Builder, ChildServer, StreamServer};
 pub use handler::Handler;
 pub use in_flight::InFlight;
+pub use list_items::ListItems;
 pub use subscription::Subscription;
 
 /// A client of one server.
@@ -61,7 +68,7 @@ pub struct Client {
     next_call: Arc<AtomicU64>,
     /// The server's description for error messages.
     server: Arc<str>,
-    connected: Arc<Connected>,
+    connected: SharedConnected,
     progress: ProgressBytes,
 }
 
@@ -101,7 +108,7 @@ impl Client {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn request_as<R: Request>(&self, params: &R::Params) -> Result<R::Result, Error> {
+    pub async fn request_as<R: RequestMethod>(&self, params: &R::Params) -> Result<R::Result, Error> {
         let result = self.request(R::METHOD, Some(params.to_json())).await?;
         R::Result::from_json(&result).map_err(Error::Result)
     }
@@ -116,19 +123,43 @@ impl Client {
         let (sender, progress) = progress(self.progress.queue());
         let waiting = self.hand_in(call, Some(sender), Some(accept)).await?;
         match accepted.await {
-            Ok(()) => Ok(InFlight { waiting, progress }),
+            Ok(()) => Ok(InFlight::new(waiting, progress)),
             Err(_) => Err(waiting.refusal().await),
         }
     }
 
-    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is the object `notifications` in the
-    /// parameters of `subscriptions/listen`.
+    /// Sends a request with typed parameters, and returns without waiting for its outcome. The request asks for
+    /// progress.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Usage`] if the request cannot be sent.
+    pub async fn call_as<R: RequestMethod>(&self, params: &R::Params) -> Result<InFlight<R::Result>, Error> {
+        let call = Call::new(R::METHOD).params(params.to_json()).with_progress();
+        Ok(self.call(call).await?.typed::<R>())
+    }
+
+    /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is a
+    /// [`SubscriptionFilter`](mcp_proto::model::SubscriptionFilter), or the object `notifications` in the parameters of
+    /// `subscriptions/listen`.
     ///
     /// # Errors
     ///
     /// [`Error::Usage`] if the client cannot subscribe, for example at a server of an older revision. Changes of the
     /// lists of such a server reach [`Handler::notified`] without a subscription, and changes of a resource after the
     /// request `resources/subscribe`.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_proto::model::SubscriptionFilter;
+    ///
+    /// # async fn example(client: mcp_tokio::Client) -> Result<(), mcp_tokio::Error> {
+    /// let filter = SubscriptionFilter::new().tools_list_changed(true).resource("file:///notes.txt");
+    /// let changes = client.listen(filter).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn listen(&self, filter: impl Into<Json>) -> Result<Subscription, Error> {
         let (accept, accepted) = oneshot::channel();
         self.send(Input::Listen { filter: filter.into(), accept }).await?;
@@ -146,28 +177,47 @@ impl Client {
         accepted.await.map_err(|_| UsageError::Closed)?.map_err(Error::Usage)
     }
 
-    /// The protocol revision that was in use when the connection was made.
+    /// The protocol revision of the current connection, or of the last one.
     #[must_use]
     pub fn version(&self) -> ProtocolVersion {
-        self.connected.version
+        self.connected.get().version
     }
 
-    /// The server's result of `initialize` or `server/discover`: its name, capabilities and instructions.
+    /// The server's result of `initialize` or `server/discover`: its name, capabilities and instructions. It is that of
+    /// the current connection, or of the last one, as are the values of the functions below.
     #[must_use]
-    pub fn initialize_result(&self) -> &Json {
-        &self.connected.result
+    pub fn initialize_result(&self) -> Json {
+        self.connected.get().result.clone()
+    }
+
+    /// The server's capabilities; `None` if they do not have the form of the specification.
+    #[must_use]
+    pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
+        self.connected.get().server_capabilities()
+    }
+
+    /// The server's name and version; `None` if it does not state them, as it need not since 2026-07-28.
+    #[must_use]
+    pub fn server_info(&self) -> Option<Implementation> {
+        self.connected.get().server_info()
+    }
+
+    /// The server's instructions for the language model, if there are any.
+    #[must_use]
+    pub fn instructions(&self) -> Option<String> {
+        self.connected.get().instructions()
     }
 
     /// The era that the server belongs to, and how it was detected.
     #[must_use]
     pub fn detected_era(&self) -> DetectedEra {
-        self.connected.detected_era
+        self.connected.get().detected_era
     }
 
     /// The HTTP transport that was detected; `None` on a byte stream, such as that of a child process.
     #[must_use]
     pub fn transport(&self) -> Option<HttpTransport> {
-        self.connected.transport
+        self.connected.get().transport
     }
 
     /// Ends the connection for all clones, and waits until it has ended. A child process has exited by then.

@@ -166,7 +166,7 @@ mod stdio;
 
 #[cfg(feature = "http-client")]
 pub use client::HttpServer;
-pub use client::{Builder, ChildServer, Client, Handler, InFlight, StreamServer, Subscription};
+pub use client::{Builder, ChildServer, Client, Handler, InFlight, ListItems, StreamServer, Subscription};
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
 pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};

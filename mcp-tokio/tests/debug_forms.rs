@@ -74,9 +74,10 @@ async fn client_forms(forms: &mut Forms) {
     let call = client.call(Call::new("wait").params(secret())).await.unwrap();
     forms.add("InFlight", &call);
     drop(call);
+    forms.add("ListItems", &client.list_all_tools());
     let error = client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new()).await.unwrap_err();
     forms.add("Error", &error);
-    forms.add("Error", &Error::Server(ErrorObject::new(-1, SECRET)));
+    forms.add("Error", &Error::Server(ErrorObject::with_data(-1, "m", &secret())));
     client.close().await;
 
     let modern = modern_server();

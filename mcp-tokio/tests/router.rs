@@ -195,15 +195,17 @@ async fn member(client: &Client, method: &str, params: String, member: &str) -> 
 
 /// Asks for a task until it has this status, and returns what it is then.
 async fn until(client: &Client, task: &Json, status: &str) -> Json {
-    for _ in 0..500 {
+    let mut attempts = 0;
+    loop {
         let params = Json::empty_object().with_member("taskId", task);
         let found = client.request("tasks/get", Some(params)).await.expect("a task");
         if found.first_member("status") == Some(Json::from(status)) {
             return found;
         }
+        attempts += 1;
+        assert!(attempts < 500, "the task was never {status}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
-    panic!("the task was never {status}");
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@
 //! | [`routed`] | a server that is a router of functions |
 //! | [`keys`] | private keys |
 //! | [`tools`] | the tools of the servers in tests of proxies |
+//! | [`typed_calls`] | a server for typed clients |
 //! | [`urls`] | URLs of servers in the spellings that users write |
 //! | [`examples`] | runs the examples of the drivers |
 //! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
@@ -36,5 +37,6 @@ pub mod plays;
 pub mod protected;
 pub mod routed;
 pub mod tools;
+pub mod typed_calls;
 pub mod unread_pipes;
 pub mod urls;

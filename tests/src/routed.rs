@@ -203,7 +203,7 @@ pub fn cases(version: ProtocolVersion) -> Vec<(&'static str, &'static str, Strin
             r#"{"contents":[{"uri":"note:///today","text":"Today","mimeType":"text/plain"}]}"#.into(),
         ),
         ("resources/read", r#"{"uri":"note:///a%20b"}"#, r#"{"contents":[{"uri":"note:///a%20b","blob":"YSBi"}]}"#.into()),
-        ("resources/read", r#"{"uri":"note:///a/b"}"#, format!("{not_found} there is no resource of this URI")),
+        ("resources/read", r#"{"uri":"note:///a/b"}"#, format!("{not_found} resource not found")),
         (
             "completion/complete",
             r#"{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"name","value":"x"}}"#,

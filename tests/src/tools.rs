@@ -1,7 +1,7 @@
 //! The tools of the servers in tests of proxies. They are the same on every transport and in every era.
 
 use mcp_proto::model::{
-    CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
+    CallToolRequest, CallToolResult, ListToolsResult, RequestMethod, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::{Config, InputRequired, Progress};
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};

@@ -2,18 +2,21 @@
 
 use jsonschema::Validator;
 use mcp_proto::model::{
-    Annotations, BlobResourceContents, CallToolRequestParams, CallToolResult, ClientCapabilities,
+    Annotations, BlobResourceContents, CacheScope, CallToolRequestParams, CallToolResult, ClientCapabilities,
     CompleteRequestParams, CompleteResult, Completion, CompletionArgument, CompletionReference, ContentBlock,
-    CreateMessageRequestParams, CreateMessageResult, CreateTaskResult, ElicitRequestFormParams, ElicitRequestParams,
-    ElicitRequestURLParams, ElicitResult, ElicitationCapability, EnumOption, GetPromptRequestParams, GetPromptResult,
-    GetTaskResult, Icon, Implementation, InitializeResult, JsonObject, ListRootsResult, ListToolsResult, LoggingLevel,
-    LoggingMessageNotificationParams, Meta, Number, NumberKind, NumberSchema, Payload, PrimitiveSchemaDefinition,
-    ProgressNotificationParams, ProgressToken, Prompt, PromptArgument, PromptMessage, PromptReference,
-    ReadResourceResult, RequestedSchema, Resource, ResourceContents, ResourceLink, ResourceTemplate, Role, Root,
-    RootsCapability, SamplingMessage, SamplingMessageContentBlock, ServerCapabilities, StringSchema, Task,
-    TaskMetadata, TaskStatus, TextContent, TextResourceContents, TitledItems, TitledMultiSelectEnumSchema, Tool,
-    ToolAnnotations, ToolResultContent, ToolUseContent, ToolsCapability, Ttl,
+    CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, CreateTaskResult, DiscoverResult,
+    ElicitRequest, ElicitRequestFormParams, ElicitRequestParams, ElicitRequestURLParams, ElicitResult,
+    ElicitationCapability, EnumOption, GetPromptRequestParams, GetPromptResult, GetTaskResult, Icon, Implementation,
+    InitializeResult, InputRequest, InputRequiredResult, InputResponses, JsonObject, ListRootsRequest, ListRootsResult,
+    ListToolsResult, LoggingLevel, LoggingMessageNotificationParams, Meta, Number, NumberKind, NumberSchema, Payload,
+    PrimitiveSchemaDefinition, ProgressNotificationParams, ProgressToken, Prompt, PromptArgument, PromptMessage,
+    PromptReference, ReadResourceResult, RequestedSchema, Resource, ResourceContents, ResourceLink, ResourceTemplate,
+    Role, Root, RootsCapability, SamplingMessage, SamplingMessageContentBlock, ServerCapabilities, StringSchema,
+    SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
+    SubscriptionsListenResult, Task, TaskMetadata, TaskStatus, TextContent, TextResourceContents, TitledItems,
+    TitledMultiSelectEnumSchema, Tool, ToolAnnotations, ToolResultContent, ToolUseContent, ToolsCapability, Ttl,
 };
+use mcp_proto::spec::meta::{CLIENT_CAPABILITIES, PROTOCOL_VERSION};
 use mcp_proto::{ErrorObject, Json, Message, Method, ProtocolVersion, Response, code};
 use mcp_testkit::json_text;
 use mcp_testkit::model_types::{Entry, Shape, notifications, requests, shape, shapes};
@@ -102,12 +105,22 @@ fn every_definition_of_a_schema_has_its_type() {
     let without = [
         ("Annotated", "a base of others"),
         ("BaseMetadata", "a base of others"),
+        ("CacheableResult", "a base of others"),
         ("ClientNotification", "a union of messages"),
         ("ClientRequest", "a union of messages"),
         ("ClientResult", "a union of results"),
         ("Cursor", "a string"),
         ("Error", "mcp_proto::ErrorObject"),
+        ("HeaderMismatchError", "mcp_proto::ErrorObject"),
         ("Icons", "a base of others"),
+        ("InputRequests", "a map of InputRequest"),
+        ("InputResponse", "read as the result of the method that was requested"),
+        ("InputResponseRequestParams", "a base of others"),
+        ("InternalError", "mcp_proto::ErrorObject"),
+        ("InvalidParamsError", "mcp_proto::ErrorObject"),
+        ("InvalidRequestError", "mcp_proto::ErrorObject"),
+        ("JSONArray", "mcp_proto::Json"),
+        ("JSONObject", "mcp_proto::model::JsonObject"),
         ("JSONRPCBatchRequest", "mcp_proto::Frame"),
         ("JSONRPCBatchResponse", "mcp_proto::Frame"),
         ("JSONRPCError", "mcp_proto::Response"),
@@ -117,22 +130,35 @@ fn every_definition_of_a_schema_has_its_type() {
         ("JSONRPCRequest", "mcp_proto::Request"),
         ("JSONRPCResponse", "mcp_proto::Response"),
         ("JSONRPCResultResponse", "mcp_proto::Response"),
+        ("JSONValue", "mcp_proto::Json"),
+        ("MetaObject", "mcp_proto::model::Meta"),
+        ("MethodNotFoundError", "mcp_proto::ErrorObject"),
+        ("MissingRequiredClientCapabilityError", "mcp_proto::ErrorObject"),
         ("Notification", "a base of others"),
+        ("NotificationMetaObject", "mcp_proto::model::Meta"),
         ("PaginatedRequest", "a base of others"),
         ("PaginatedResult", "a base of others"),
+        ("ParseError", "mcp_proto::ErrorObject"),
         ("RelatedTaskMetadata", "Meta::related_task"),
         ("Request", "a base of others"),
         ("RequestId", "mcp_proto::RequestId"),
+        ("RequestMetaObject", "mcp_proto::model::Meta"),
         ("ResourceRequestParams", "a base of others"),
         ("Result", "a base of others"),
+        ("ResultMetaObject", "mcp_proto::model::Meta"),
+        ("ResultType", "a string, which the machines write and read"),
         ("ServerNotification", "a union of messages"),
         ("ServerRequest", "a union of messages"),
         ("ServerResult", "a union of results"),
+        ("SubscriptionsListenResultMetaObject", "mcp_proto::model::Meta"),
         ("TaskAugmentedRequestParams", "a base of others"),
         ("URLElicitationRequiredError", "mcp_proto::ErrorObject, whose data holds ElicitRequestURLParams"),
+        ("UnsupportedProtocolVersionError", "mcp_proto::ErrorObject"),
     ];
     let known = |name: &str| {
         shape(name).is_some()
+            // A whole response with a result of this method: `mcp_proto::Response`.
+            || name.ends_with("ResultResponse")
             || methods().iter().any(|entry| entry.name == name)
             || without.iter().any(|(other, _)| *other == name)
     };
@@ -145,14 +171,16 @@ fn every_definition_of_a_schema_has_its_type() {
 
 /// Collects the places of all members that a schema names within itself, as JSON pointers below `at`.
 fn places(schema: &Value, at: &str, found: &mut Vec<String>) {
-    // These contain the application's own values, or any JSON in the next revision, or are read on demand.
+    // These contain the application's own values, or any JSON in 2026-07-28, or are read on demand.
     let open = ["_meta", "inputSchema", "outputSchema", "structuredContent"];
+    // Any JSON in 2026-07-28, and a member that the machines write and read.
+    let untyped = ["structuredContent", "resultType"];
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         let place = format!("{at}/{name}");
         if !open.contains(&name.as_str()) {
             places(schema, &place, found);
         }
-        if name != "structuredContent" {
+        if !untyped.contains(&name.as_str()) {
             found.push(place);
         }
     }
@@ -205,6 +233,7 @@ fn every_kind_of_object_that_a_schema_names_is_known_to_its_union() {
     let (names, is_known) = is_known! {
         CompletionReference: "PromptReference" "ResourceReference" "ResourceTemplateReference";
         ContentBlock: "TextContent" "ImageContent" "AudioContent" "ResourceLink" "EmbeddedResource";
+        InputRequest: "CreateMessageRequest" "ElicitRequest" "ListRootsRequest";
         ElicitRequestParams: "ElicitRequestFormParams" "ElicitRequestURLParams";
         PrimitiveSchemaDefinition: "BooleanSchema" "EnumSchema" "LegacyTitledEnumSchema" "NumberSchema" "StringSchema"
             "TitledMultiSelectEnumSchema" "TitledSingleSelectEnumSchema" "UntitledMultiSelectEnumSchema"
@@ -227,6 +256,7 @@ fn built() -> Vec<(ProtocolVersion, &'static str, Json)> {
     let audio = ProtocolVersion::V2025_03_26;
     let titles = ProtocolVersion::V2025_06_18;
     let tasks = ProtocolVersion::V2025_11_25;
+    let modern = ProtocolVersion::V2026_07_28;
     let schema = JsonObject::new().with("type", "object");
     let task = Task::new("t1", TaskStatus::Working, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z", Ttl::Unlimited);
     let form = RequestedSchema::form()
@@ -314,17 +344,79 @@ fn built() -> Vec<(ProtocolVersion, &'static str, Json)> {
             "LoggingMessageNotificationParams",
             LoggingMessageNotificationParams::new(LoggingLevel::Info, "a").into(),
         ),
+        (
+            modern,
+            "DiscoverResult",
+            DiscoverResult::new(["2026-07-28".to_owned()], ServerCapabilities::new()).instructions("Ask.").into(),
+        ),
+        (modern, "ListToolsResult", ListToolsResult::new([]).ttl_ms(5).cache_scope(CacheScope::Public).into()),
+        (
+            modern,
+            "SubscriptionsListenRequestParams",
+            SubscriptionsListenRequestParams::new(SubscriptionFilter::new().tools_list_changed(true)).into(),
+        ),
+        (
+            modern,
+            "SubscriptionsListenResult",
+            SubscriptionsListenResult::new().meta(Meta::new().with_subscription_id(&7.into())).into(),
+        ),
+        (
+            modern,
+            "SubscriptionsAcknowledgedNotificationParams",
+            SubscriptionsAcknowledgedNotificationParams::new(SubscriptionFilter::new().resource("file:///a")).into(),
+        ),
+        (
+            modern,
+            "InputRequiredResult",
+            InputRequiredResult::new()
+                .ask("form", ElicitRequestFormParams::new("Who?", RequestedSchema::form()))
+                .ask("url", ElicitRequestURLParams::new("Go", "https://example.com"))
+                .ask("text", CreateMessageRequestParams::new([SamplingMessage::user("Hello?")], 10))
+                .ask("roots", InputRequest::list_roots())
+                .request_state("s")
+                .into(),
+        ),
+        (modern, "InputRequiredResult", InputRequiredResult::new().request_state("s").into()),
+        (
+            modern,
+            "CallToolRequestParams",
+            CallToolRequestParams::new("a")
+                .input_responses(InputResponses::new().with("form", ElicitResult::decline()))
+                .request_state("s")
+                .into(),
+        ),
         (tasks, "ProgressNotificationParams", ProgressNotificationParams::new(7, 0.5).total(1).message("half").into()),
     ]
+}
+
+/// The value with the members that the machines of 2026-07-28 add to parameters and results.
+fn completed(made: &Json, definition: &Value) -> Value {
+    let added = [
+        ("resultType", json!("complete")),
+        ("ttlMs", json!(0)),
+        ("cacheScope", json!("private")),
+        ("_meta", json!({ PROTOCOL_VERSION: "2026-07-28", CLIENT_CAPABILITIES: {} })),
+    ];
+    let mut value = to_value(made);
+    for (name, add) in added {
+        let is_required = definition["required"].as_array().is_some_and(|all| all.contains(&json!(name)));
+        if is_required && value[name].is_null() {
+            value[name] = add;
+        }
+    }
+    value
 }
 
 #[test]
 fn what_the_constructors_make_is_what_a_schema_allows() {
     for schema in Schema::all() {
         for (since, name, made) in built() {
-            if since <= schema.version {
-                let outcome =
-                    validator(&schema, schema.definition(name)).validate(&to_value(&made)).map_err(|e| e.to_string());
+            let definition = schema.definition(name);
+            let is_removed = schema.version > ProtocolVersion::LATEST_LEGACY && definition.is_null();
+            if since <= schema.version && !is_removed {
+                let outcome = validator(&schema, definition)
+                    .validate(&completed(&made, definition))
+                    .map_err(|error| error.to_string());
                 assert_eq!(outcome, Ok(()), "{} {name}: {}", schema.version, made.to_text());
             }
         }
@@ -607,6 +699,46 @@ fn metadata_is_read_on_demand_and_never_in_the_way() {
 }
 
 #[test]
+fn md_i_05_the_input_of_a_repeated_request_is_read_as_the_result_of_its_method() {
+    let params: CallToolRequestParams = read(
+        r#"{"name":"a","inputResponses":{"form":{"action":"accept"},"text":{"role":"assistant","content":{"type":"text","text":"Hi."},"model":"m"},"roots":{"roots":[]},"bad":{}},"requestState":"s"}"#,
+    );
+    let form = params.input_response::<ElicitRequest>("form").unwrap().unwrap();
+    let text = params.input_response::<CreateMessageRequest>("text").unwrap().unwrap();
+    let roots = params.input_response::<ListRootsRequest>("roots").unwrap().unwrap();
+    assert_eq!((form, text.content.as_text(), roots.roots), (ElicitResult::new("accept"), Some("Hi."), vec![]));
+    assert_eq!(params.input_response::<ElicitRequest>("other"), Ok(None));
+    let error = params.input_response::<ElicitRequest>("bad").unwrap_err();
+    assert_eq!(error.to_string(), "inputResponses.bad.action: missing");
+    assert_eq!(params.request_state.as_deref(), Some("s"));
+    assert_eq!(CallToolRequestParams::new("a").input_response::<ElicitRequest>("form"), Ok(None));
+}
+
+#[test]
+fn a_request_for_input_is_the_request_of_an_older_revision() {
+    for (text, method, params) in [
+        (r#"{"method":"roots/list"}"#, Method::ROOTS_LIST, None),
+        (r#"{"method":"roots/list","params":{"x":1}}"#, Method::ROOTS_LIST, Some(r#"{"x":1}"#)),
+        (
+            r#"{"method":"elicitation/create","params":{"mode":"url","message":"m","url":"u"}}"#,
+            Method::ELICITATION_CREATE,
+            Some(r#"{"mode":"url","message":"m","url":"u"}"#),
+        ),
+        (
+            r#"{"method":"sampling/createMessage","params":{"messages":[],"maxTokens":5}}"#,
+            Method::SAMPLING_CREATE_MESSAGE,
+            Some(r#"{"messages":[],"maxTokens":5}"#),
+        ),
+        (r#"{"method":"x/new","params":[1.0]}"#, Method::from("x/new"), Some("[1.0]")),
+    ] {
+        let request: InputRequest = read(text);
+        assert_eq!(request.to_json().to_text(), text);
+        let (found, given) = request.to_request().unwrap();
+        assert_eq!((found, given.as_ref().map(Json::to_text).as_deref()), (method, params));
+    }
+}
+
+#[test]
 fn constructors_write_what_they_were_given() {
     let object = || JsonObject::new().with("n", 1).with("m", "a");
     let resource = Resource::new("file:///a", "a").size(7_u64);
@@ -664,6 +796,12 @@ fn constructors_write_what_they_were_given() {
         (Ttl::from(60_000).to_json(), "60000"),
         (Ttl::Unlimited.to_json(), "null"),
         (Meta::new().with("k", 1).into(), r#"{"k":1}"#),
+        (
+            SubscriptionFilter::new().resource("file:///a").resource("file:///b").task("t").into(),
+            r#"{"resourceSubscriptions":["file:///a","file:///b"],"taskIds":["t"]}"#,
+        ),
+        (CacheScope::from(mcp_proto::server::CacheScope::Public).into(), r#""public""#),
+        (CacheScope::from(mcp_proto::server::CacheScope::Private).into(), r#""private""#),
         (ProgressToken::from(7).into(), "7"),
         (ProgressToken::from("t").into(), r#""t""#),
         (LoggingLevel::from(mcp_proto::server::LoggingLevel::Error).into(), r#""error""#),
@@ -688,6 +826,17 @@ fn accessors_show_what_stands_in_the_text() {
 
     let meta: Meta = read(r#"{"k":1}"#);
     assert_eq!((meta.get("k"), meta.get("l")), (Some(&Json::from(1)), None));
+
+    let meta: Meta = read(
+        r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}},"io.modelcontextprotocol/clientInfo":{"name":"c","version":"1"},"io.modelcontextprotocol/logLevel":"info","io.modelcontextprotocol/serverInfo":{"name":"s","version":"2"},"io.modelcontextprotocol/subscriptionId":"7"}"#,
+    );
+    assert_eq!(meta.protocol_version().as_deref(), Some("2026-07-28"));
+    assert_eq!(meta.client_capabilities(), Some(ClientCapabilities::new().roots(RootsCapability::new())));
+    assert_eq!(meta.client_info(), Some(Implementation::new("c", "1")));
+    assert_eq!(meta.server_info(), Some(Implementation::new("s", "2")));
+    assert_eq!((meta.log_level(), meta.subscription_id()), (Some(LoggingLevel::Info), Some("7".into())));
+    let found = DiscoverResult::new([], ServerCapabilities::new());
+    assert_eq!((found.server_info(), found.meta(meta).server_info().unwrap().name.as_str()), (None, "s"));
 
     let block: ContentBlock = read(r#"{"type":"text","text":"a"}"#);
     assert_eq!(block.as_text(), Some("a"));

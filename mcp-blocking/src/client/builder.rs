@@ -12,7 +12,9 @@ use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig
 use mcp_proto::driver::{Error, SignInOutcome};
 use mcp_proto::{Instant, Json, Limits, ProtocolVersion, Stdio, UsageError};
 
-use super::driver::{Commands, Driver, DriverInput, Input, State, start_handler};
+use super::driver::{Commands, Driver, DriverInput, Input, State};
+use super::handlers::Handlers;
+use super::typed_handler::{TypedHandler, TypedHandlers};
 use super::{Client, Handler, Shared};
 use crate::backpressure::Backpressure;
 use crate::child::{Child, INBOX, Process};
@@ -43,7 +45,8 @@ use crate::sign_in::Authorization;
 #[must_use = "a client that is not connected does nothing"]
 pub struct Builder<S = ()> {
     config: Config,
-    handler: Box<dyn Handler>,
+    handler: Arc<dyn Handler>,
+    pub(super) typed: TypedHandlers,
     server: S,
 }
 
@@ -115,13 +118,20 @@ impl<S> Builder<S> {
 
     /// Sets the handler of the server's notifications and requests. Default: they are ignored and refused.
     pub fn handler(mut self, handler: impl Handler) -> Self {
-        self.handler = Box::new(handler);
+        self.handler = Arc::new(handler);
         self
     }
 
     /// Sets how long a response may take. Default 60 s. Progress extends it, up to [`Config::max_timeout`].
     pub fn request_timeout(mut self, timeout: Duration) -> Self {
         self.config.request_timeout = timeout;
+        self
+    }
+
+    /// Caches results for as long as the server allows, in at most this many bytes ([`Config::cache`]). Default 0: nothing
+    /// is cached.
+    pub fn cache(mut self, bytes: usize) -> Self {
+        self.config.cache = bytes;
         self
     }
 
@@ -142,8 +152,15 @@ impl<S> Builder<S> {
         self
     }
 
+    /// The configuration with the capabilities that the functions need.
+    fn machine_config(&self) -> Config {
+        let mut config = self.config.clone();
+        config.capabilities = self.typed.declared_in(&config.capabilities);
+        config
+    }
+
     fn with_server<N>(self, server: N) -> Builder<N> {
-        Builder { config: self.config, handler: self.handler, server }
+        Builder { config: self.config, handler: self.handler, typed: self.typed, server }
     }
 
     fn connect_with<T, L>(
@@ -176,10 +193,11 @@ impl<S> Builder<S> {
         let server_name = Arc::clone(&server);
         let driver =
             Driver { machine, link, backpressure, connected, http_transport, authorize, server: server_name, state };
-        let events = start_handler(self.handler, commands.clone()).map_err(no_thread)?;
+        let handler = TypedHandler { typed: self.typed, rest: self.handler };
+        let handlers = Handlers::start(Arc::new(handler), commands.clone()).map_err(no_thread)?;
         let driver = thread::Builder::new()
             .name("mcp-client".to_owned())
-            .spawn(move || driver.run(&inputs, &events))
+            .spawn(move || driver.run(&inputs, &handlers))
             .map_err(no_thread)?;
         match answer.recv().map_err(|_| UsageError::Closed)? {
             Ok(connected) => Ok(Client { shared: Arc::new(Shared::new(commands, driver, server, connected)) }),
@@ -193,7 +211,7 @@ impl Builder {
         let mut config = Config::new("mcp-blocking", env!("CARGO_PKG_VERSION"));
         // The standard library seeds its hash maps with random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
-        Self { config, handler: Box::new(()), server: () }
+        Self { config, handler: Arc::new(()), typed: TypedHandlers::new(), server: () }
     }
 
     /// Selects a server over HTTP. The client detects which of the two HTTP transports the server has.
@@ -324,7 +342,7 @@ impl Builder<HttpServer> {
         let exchanges = self.config.limits.exchanges;
         self.server.options.read_env(&self.server.http).map_err(|error| Error::SetUp(error.into()))?;
         let server = format!("the server at {}", self.server.http.server());
-        let machine = proto::Client::new(Http::new(self.server.http.clone()), self.config.clone())?;
+        let machine = proto::Client::new(Http::new(self.server.http.clone()), self.machine_config())?;
         self.connect_with(
             machine,
             |inbox, backpressure, server| Ok(Pool::new(server.options, exchanges, inbox, backpressure)),
@@ -351,7 +369,7 @@ impl Builder<ChildServer> {
     /// [`Error::Server`] if it answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
     /// configuration is invalid, [`Error::SetUp`] if a thread could not be started.
     pub fn connect(self) -> Result<Client, Error> {
-        let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
+        let machine = proto::Client::new(Stdio::new(), self.machine_config())?;
         self.connect_with(
             machine,
             |inbox, backpressure, server| Child::start(server.command, server.process, inbox, backpressure),
@@ -371,7 +389,7 @@ impl Builder<StreamServer> {
     /// As for [`Builder::<HttpServer>::connect`], and [`Error::Start`] if a thread that reads or writes could not be
     /// started.
     pub fn connect(self) -> Result<Client, Error> {
-        let machine = proto::Client::new(Stdio::new(), self.config.clone())?;
+        let machine = proto::Client::new(Stdio::new(), self.machine_config())?;
         self.connect_with(
             machine,
             |inbox, backpressure, server| Child::over(server.read, server.write, inbox, backpressure),

@@ -1,22 +1,24 @@
 //! The thread that owns the machine.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
-use std::{fmt, io, thread};
 
 use mcp_proto::auth::{self, Cause};
-use mcp_proto::client::{self as proto, Call, ClientTransport, HttpTransport, SubscriptionKey, Unavailable};
-use mcp_proto::driver::{
-    Change, ClientEvent, Connected, Error, NOTICE_BYTES, NOTICES, NotConnected, Notice, SignInOutcome, SignInReport,
+use mcp_proto::client::{
+    self as proto, Call, ClientTransport, DetectedEra, HttpTransport, SubscriptionKey, Unavailable,
 };
-use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, Output, RequestKey, Ticket, UsageError};
+use mcp_proto::driver::{
+    Change, ClientEvent, Connected, Error, NotConnected, Notice, Observation, SharedConnected, SignInOutcome,
+    SignInReport,
+};
+use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, UsageError};
 
-use super::Handler;
+use super::handlers::Handlers;
 use crate::backpressure::Backpressure;
-use crate::bounded::{self, Next, Sender, bounded};
+use crate::bounded::Sender;
 use crate::clock;
 use crate::link::{Feed, Link};
 use crate::log_level::level_of;
@@ -47,20 +49,13 @@ pub(super) enum DriverInput<R> {
 #[derive(Clone)]
 pub(super) struct Commands(Arc<dyn Fn(Input) -> Result<(), Error> + Send + Sync>);
 
-/// An event for the handler's thread.
-#[derive(Debug)]
-pub(super) enum ForHandler {
-    Notice(Notice),
-    Requested(Ticket, Method, Option<Json>),
-}
-
 /// The thread that owns the machine.
 pub(super) struct Driver<T: ClientTransport, L: Link> {
     pub(super) machine: proto::Client<T>,
     pub(super) link: L,
     /// Closed while nothing more should be read from the server.
     pub(super) backpressure: Arc<Backpressure>,
-    pub(super) connected: Option<SyncSender<Result<Connected, NotConnected>>>,
+    pub(super) connected: Option<SyncSender<Result<SharedConnected, NotConnected>>>,
     /// Returns the machine's HTTP transport; `None` for stdio.
     pub(super) http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     /// Passes the outcome of a sign-in to the machine; does nothing for stdio.
@@ -76,6 +71,8 @@ pub(super) struct State {
     pub(super) sign_in: Option<SignIn>,
     has_begun: bool,
     refused: Option<Unavailable>,
+    /// What is known about the server, once it was connected.
+    server: Option<SharedConnected>,
     callers: BTreeMap<RequestKey, ResponseSender>,
     listeners: BTreeMap<SubscriptionKey, Sender<Change>>,
 }
@@ -85,13 +82,13 @@ where
     T: ClientTransport,
     L: Feed<proto::Client<T>, Action = T::Action, Received: Send + 'static>,
 {
-    pub(super) fn run(mut self, inputs: &Receiver<DriverInput<L::Received>>, events: &Sender<ForHandler>) {
+    pub(super) fn run(mut self, inputs: &Receiver<DriverInput<L::Received>>, handlers: &Handlers) {
         match &self.state.sign_in {
             // The first request is sent with the stored token, if there is one.
             Some(sign_in) => sign_in.begin(Cause::Start),
             None => self.connect(),
         }
-        while !self.drain(events) {
+        while !self.drain(handlers) {
             self.wait(inputs);
         }
         let exited = self.link.end(&mut |time| {
@@ -113,7 +110,7 @@ where
     }
 
     /// Carries out all outputs of the machine. Returns whether the machine has closed.
-    fn drain(&mut self, events: &Sender<ForHandler>) -> bool {
+    fn drain(&mut self, handlers: &Handlers) -> bool {
         while let Some(output) = self.machine.poll_output() {
             match output {
                 Output::Action(action) => self.link.act(action),
@@ -122,7 +119,7 @@ where
                     if let ClientEvent::Closed(_) = event {
                         return true;
                     }
-                    self.on_event(event, events);
+                    self.on_event(event, handlers);
                 }
             }
         }
@@ -188,13 +185,20 @@ where
     }
 
     /// Delivers an event to its caller, its subscription or the handler.
-    fn on_event(&mut self, event: ClientEvent, events: &Sender<ForHandler>) {
+    fn on_event(&mut self, event: ClientEvent, handlers: &Handlers) {
         match event {
             ClientEvent::Connected { version, result, detected_era } => {
-                let transport = (self.http_transport)(&self.machine);
+                let server = SharedConnected::new(self.connected_to(version, result, detected_era));
+                self.state.server = Some(server.clone());
                 if let Some(connected) = self.connected.take() {
-                    let _ = connected.send(Ok(Connected { version, result, transport, detected_era }));
+                    let _ = connected.send(Ok(server));
                 }
+            }
+            ClientEvent::Reconnected { version, result, detected_era } => {
+                if let Some(server) = &self.state.server {
+                    server.set(self.connected_to(version, result, detected_era));
+                }
+                observe(Observation::Reconnected, handlers);
             }
             ClientEvent::Refused(reason) => {
                 self.state.refused = Some(reason);
@@ -217,14 +221,13 @@ where
             }
             ClientEvent::Changed { subscription, change } => self.report(subscription, change),
             ClientEvent::Requested { ticket, method, params } => {
-                self.deliver(ForHandler::Requested(ticket, method, params), events);
+                if let Err(ticket) = handlers.request(ticket, method, params) {
+                    self.machine.answer(ticket, Err(ErrorObject::overloaded()), clock::now());
+                }
             }
-            ClientEvent::Notified(notification) => {
-                self.deliver(ForHandler::Notice(Notice::Notified(notification)), events);
-            }
+            ClientEvent::Notified(notification) => handlers.notice(Notice::Notified(notification)),
             ClientEvent::Observed(observation) => {
-                log::log!(level_of(observation.severity()), "{observation}");
-                self.deliver(ForHandler::Notice(Notice::Observed(observation)), events);
+                observe(observation, handlers);
             }
             ClientEvent::Challenged(challenged) => {
                 log::debug!("{} demands authorization: {challenged:?}", self.server);
@@ -238,6 +241,10 @@ where
         }
     }
 
+    fn connected_to(&self, version: ProtocolVersion, result: Json, detected_era: DetectedEra) -> Connected {
+        Connected { version, result, transport: (self.http_transport)(&self.machine), detected_era }
+    }
+
     /// Sends a change to a subscription. If its queue is full, the change is dropped and counted.
     fn report(&self, subscription: SubscriptionKey, change: Change) {
         if let Some(listener) = self.state.listeners.get(&subscription) {
@@ -247,76 +254,12 @@ where
             }
         }
     }
-
-    /// Queues an event for the handler's thread. If the queue is full, a request is refused and anything else is
-    /// dropped.
-    fn deliver(&mut self, event: ForHandler, events: &Sender<ForHandler>) {
-        let weight = event.weight();
-        match events.try_send(event, weight) {
-            Ok(()) => {}
-            Err(ForHandler::Requested(ticket, ..)) => {
-                self.machine.answer(ticket, Err(ErrorObject::overloaded()), clock::now());
-            }
-            Err(ForHandler::Notice(_)) => events.miss(),
-        }
-    }
 }
 
-impl ForHandler {
-    /// The size of its parameters in bytes.
-    fn weight(&self) -> usize {
-        match self {
-            Self::Notice(notice) => notice.weight(),
-            Self::Requested(_, _, params) => params.as_ref().map_or(0, Json::len),
-        }
-    }
-}
-
-/// Starts the thread that calls the handler, and returns the sender of its events.
-pub(super) fn start_handler(handler: Box<dyn Handler>, answers: Commands) -> io::Result<Sender<ForHandler>> {
-    // When the queue is full, notifications are dropped and requests are refused.
-    let (events, for_handler) = bounded(NOTICES, NOTICE_BYTES);
-    let name = "mcp-handler".to_owned();
-    thread::Builder::new().name(name).spawn(move || handle(&*handler, &for_handler, &answers))?;
-    Ok(events)
-}
-
-/// Calls the handler until the client has ended. A panic affects only the event that caused it.
-fn handle(handler: &dyn Handler, events: &bounded::Receiver<ForHandler>, answers: &Commands) {
-    while let Some(next) = events.recv() {
-        let event = match next {
-            Next::Entry(event) => event,
-            Next::Missed(count) => {
-                log::warn!("{count} notifications were dropped: the handler is too slow");
-                ForHandler::Notice(Notice::dropped(count))
-            }
-        };
-        match event {
-            ForHandler::Notice(Notice::Notified(notification)) => {
-                catch_panic(|| handler.notified(notification));
-            }
-            ForHandler::Notice(Notice::Observed(observation)) => {
-                catch_panic(|| handler.observed(observation));
-            }
-            ForHandler::Requested(ticket, method, params) => {
-                // INV-1: each request of the server is answered.
-                let answer =
-                    catch_panic(|| handler.requested(method, params)).unwrap_or_else(|| Err(ErrorObject::internal()));
-                if answers.send(Input::Answer { ticket, answer }).is_err() {
-                    return;
-                }
-            }
-        }
-    }
-}
-
-/// Returns what the handler returned; `None` if it panicked. The panic hook has already reported the panic.
-fn catch_panic<R>(call: impl FnOnce() -> R) -> Option<R> {
-    let outcome = catch_unwind(AssertUnwindSafe(call));
-    if outcome.is_err() {
-        log::error!("the client's handler panicked");
-    }
-    outcome.ok()
+/// Logs an observation, and passes it to the handler.
+fn observe(observation: Observation, handlers: &Handlers) {
+    log::log!(level_of(observation.severity()), "{observation}");
+    handlers.notice(Notice::Observed(observation));
 }
 
 impl Commands {
@@ -345,73 +288,16 @@ impl<R> From<R> for DriverInput<R> {
 mod tests {
     use std::process::ExitStatus;
     use std::sync::mpsc::sync_channel;
+    use std::thread;
 
     use ::mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
+    use mcp_proto::Stdio;
     use mcp_proto::client::{Config, Outcome};
-    use mcp_proto::driver::{Observation, ProgressBytes};
-    use mcp_proto::{ProtocolVersion, Stdio};
+    use mcp_proto::driver::ProgressBytes;
 
     use super::*;
+    use crate::bounded::{self, Next, bounded};
     use crate::response_slot::{ResponseSlot, ResponseUpdate};
-
-    #[test]
-    fn events_weigh_what_they_hold() {
-        let params = Some(Json::from("12345678"));
-        let notice = Notice::Notified(Notification { method: "m".into(), params });
-        assert_eq!(ForHandler::Notice(notice).weight(), 10);
-        assert_eq!(ForHandler::Notice(Notice::dropped(1)).weight(), 0);
-    }
-
-    /// A link that does nothing.
-    struct Nothing;
-
-    impl Link for Nothing {
-        type Action = mcp_proto::StdioAction;
-        type Received = ();
-
-        fn act(&mut self, _: Self::Action) {}
-
-        fn max_wait(&self, _: bool, _: Instant) -> Duration {
-            Duration::MAX
-        }
-
-        fn end(&mut self, _: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
-            None
-        }
-    }
-
-    impl<M> Feed<M> for Nothing {
-        fn catch_up(&mut self, _: &mut M, _: Instant) {}
-
-        fn feed(&mut self, _: &mut M, (): (), _: Instant) {}
-    }
-
-    #[test]
-    fn what_a_handler_has_no_room_for_is_counted_in_its_place() {
-        let machine = proto::Client::new(Stdio::new(), Config::new("t", "1")).unwrap();
-        let (http_transport, state): (fn(&_) -> _, _) = (|_| None, State::default());
-        let mut driver = Driver {
-            machine,
-            link: Nothing,
-            backpressure: Arc::new(Backpressure::new()),
-            connected: None,
-            http_transport,
-            authorize: |_, _, _| {},
-            server: Arc::from("the server"),
-            state,
-        };
-        let (events, received) = bounded(1, 100);
-        for number in 0..3 {
-            driver
-                .deliver(ForHandler::Notice(Notice::Notified(Notification::with_params("m", number.into()))), &events);
-        }
-        driver.deliver(ForHandler::Notice(Notice::Observed(Observation::Reconnected)), &events);
-        let Some(Next::Entry(ForHandler::Notice(Notice::Notified(first)))) = received.recv() else {
-            panic!("the first")
-        };
-        assert_eq!(first.params, Some(0.into()));
-        assert!(matches!(received.recv(), Some(Next::Missed(3))));
-    }
 
     /// A link that records what is written, and passes the test's lines to the machine as the server's.
     #[derive(Default)]
@@ -455,12 +341,12 @@ mod tests {
     /// A driver that runs one step at a time, for tests.
     struct Turns {
         driver: Driver<Stdio, Wire>,
-        events: Sender<ForHandler>,
-        received: bounded::Receiver<ForHandler>,
+        handlers: Handlers,
+        received: bounded::Receiver<Notice>,
         commands: Commands,
         inbox: SyncSender<DriverInput<String>>,
         inputs: Receiver<DriverInput<String>>,
-        answer: Receiver<Result<Connected, NotConnected>>,
+        answer: Receiver<Result<SharedConnected, NotConnected>>,
     }
 
     impl Turns {
@@ -472,7 +358,9 @@ mod tests {
             let mut machine = proto::Client::new(Stdio::new(), config).unwrap();
             machine.connect(clock::now()).unwrap();
             let ((inbox, inputs), (connected, answer)) = (sync_channel(16), sync_channel(1));
-            let (events, received) = bounded(8, 1000);
+            let (notices, received) = bounded(1, 1000);
+            let commands = Commands::to(inbox.clone());
+            let handlers = Handlers::new(Arc::new(()), notices, commands.clone());
             let mut driver = Driver {
                 machine,
                 link: Wire::default(),
@@ -483,8 +371,8 @@ mod tests {
                 server: Arc::from("the server"),
                 state: State::default(),
             };
-            assert!(!driver.drain(&events));
-            Self { driver, events, received, commands: Commands::to(inbox.clone()), inbox, inputs, answer }
+            assert!(!driver.drain(&handlers));
+            Self { driver, handlers, received, commands, inbox, inputs, answer }
         }
 
         /// A driver that is connected to a server of this revision.
@@ -497,14 +385,14 @@ mod tests {
             if !is_modern {
                 assert!(turns.line().contains("notifications/initialized"));
             }
-            assert_eq!(turns.answer.try_recv().unwrap().unwrap().version, version);
+            assert_eq!(turns.answer.try_recv().unwrap().unwrap().get().version, version);
             turns
         }
 
         /// Runs one step. Returns whether it was the last.
         fn turn(&mut self) -> bool {
             self.driver.wait(&self.inputs);
-            self.driver.drain(&self.events)
+            self.driver.drain(&self.handlers)
         }
 
         fn receive(&mut self, line: String) {
@@ -573,42 +461,22 @@ mod tests {
     }
 
     #[test]
-    fn requests_and_notifications_of_the_server_reach_the_handler() {
+    fn notifications_and_observations_wait_for_the_handler_and_what_has_no_room_is_counted() {
         let mut turns = Turns::connected(ProtocolVersion::V2025_11_25);
-        turns.receive(tests_request("\"r\"", "roots/list"));
-        let Some(Next::Entry(ForHandler::Requested(ticket, method, None))) = turns.received.recv() else {
-            panic!("a request")
-        };
-        assert_eq!(method.as_str(), "roots/list");
-        turns.report(Input::Answer { ticket, answer: Ok(Json::parse(r#"{"roots":[]}"#).unwrap()) });
-        assert_eq!(turns.line().trim(), result("\"r\"", r#"{"roots":[]}"#));
-        turns.receive(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_owned());
-        let received = turns.received.recv();
-        assert!(
-            matches!(&received, Some(Next::Entry(ForHandler::Notice(Notice::Notified(notification))))
-            if notification.method.as_str() == "notifications/tools/list_changed"),
-            "{received:?}"
-        );
+        let changed = r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+        turns.receive(changed.to_owned());
+        turns.receive(changed.to_owned());
         turns.receive("no JSON".to_owned());
         let received = turns.received.recv();
         assert!(
-            matches!(&received, Some(Next::Entry(ForHandler::Notice(Notice::Observed(Observation::Faulted(_)))))),
+            matches!(&received, Some(Next::Entry(Notice::Notified(notification)))
+            if notification.method.as_str() == "notifications/tools/list_changed"),
             "{received:?}"
         );
-        // A request is answered with an error if the handler's queue is full.
-        for number in 0..8 {
-            turns
-                .events
-                .try_send(ForHandler::Notice(Notice::Notified(Notification::with_params("m", number.into()))), 1)
-                .unwrap();
-        }
-        turns.receive(tests_request("\"s\"", "roots/list"));
-        let answer = turns.line();
-        assert!(answer.contains(r#""id":"s","error":"#), "{answer}");
-    }
-
-    fn tests_request(id: &str, method: &str) -> String {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}"}}"#)
+        assert!(matches!(turns.received.recv(), Some(Next::Missed(2))));
+        turns.receive("no JSON".to_owned());
+        let received = turns.received.recv();
+        assert!(matches!(&received, Some(Next::Entry(Notice::Observed(Observation::Faulted(_))))), "{received:?}");
     }
 
     #[test]
@@ -675,7 +543,7 @@ mod tests {
             config.versions = vec![ProtocolVersion::V2025_11_25];
             let machine = proto::Client::new(Stdio::new(), config).unwrap();
             let ((inbox, inputs), (connected, answer)) = (sync_channel(16), sync_channel(1));
-            let (events, _received) = bounded(8, 1000);
+            let handlers = Handlers::start(Arc::new(()), Commands::to(inbox.clone())).unwrap();
             let (link, backpressure) = (Wire::default(), Arc::new(Backpressure::new()));
             let (http_transport, state): (fn(&_) -> _, _) = (|_| None, State::default());
             let (connected, server) = (Some(connected), Arc::from("the server"));
@@ -688,10 +556,10 @@ mod tests {
             };
             inbox.send(DriverInput::from(message)).unwrap();
             inbox.send(DriverInput::Client(Input::Close)).unwrap();
-            let running = thread::spawn(move || driver.run(&inputs, &events));
+            let running = thread::spawn(move || driver.run(&inputs, &handlers));
             running.join().unwrap();
             match answer.try_recv().unwrap() {
-                Ok(greeting) => assert!(!is_refused && greeting.version == ProtocolVersion::V2025_11_25),
+                Ok(greeting) => assert!(!is_refused && greeting.get().version == ProtocolVersion::V2025_11_25),
                 Err(NotConnected { reason, exited: None }) => {
                     assert!(is_refused && matches!(reason, Unavailable::Error(_)), "{reason:?}");
                 }

@@ -3,13 +3,18 @@
 use mcp_proto::driver::Observation;
 use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
-/// Handles the server's notifications and requests. All methods are called in order on one dedicated thread.
+/// Handles the server's notifications and requests. The functions of [`Builder`](super::Builder), such as
+/// [`Builder::on_elicit_form`](super::Builder::on_elicit_form), handle single kinds of them with typed parameters.
+///
+/// Notifications and observations are passed in order on one thread. Each request has a thread of its own, so that a
+/// handler that waits for a person delays nothing else.
 ///
 /// A handler may call the client, for example to list the tools again when they have changed. If it panics at a
 /// request, the request is answered with error -32603; the handler is still called for later events.
 ///
-/// At most 256 events wait for the handler, of at most 4 MiB together. Further requests are answered with an error;
-/// further notifications and observations are dropped, and [`Fault::Dropped`](mcp_proto::Fault::Dropped) counts them.
+/// At most 256 requests are handled at one time; further ones are answered with an error. At most 256 notifications and
+/// observations wait for the handler, of at most 4 MiB together; further ones are dropped, and
+/// [`Fault::Dropped`](mcp_proto::Fault::Dropped) counts them.
 ///
 /// # Example
 ///

@@ -148,6 +148,10 @@ impl<T: ClientTransport> Client<T> {
     }
 
     fn finish_call(&mut self, request: RequestKey, result: Json, now: Instant) {
+        // The result of a retry with input is never cached (MD-I-14).
+        if self.outgoing.attempts(request).is_some_and(|attempts| attempts.rounds == 0) {
+            self.cache.store(request, &result, now);
+        }
         let outcome = Outcome::Result(result);
         self.judge_result(request, &outcome);
         self.finish(request, outcome, now);

@@ -40,6 +40,11 @@ pub struct Config {
     pub known_era: Option<DetectedEra>,
     /// Limits on what the server can make this client hold.
     pub limits: Limits,
+    /// Bytes of results that the client caches for as long as the server allows, since 2026-07-28 (RULES 8.8). A request
+    /// whose result is cached is not sent. A change that the server reports ends the caching of what it concerns, so
+    /// subscribe to changes with [`Client::listen`](super::Client::listen). Each entry counts 512 bytes more than its
+    /// length. Default 0: nothing is cached.
+    pub cache: usize,
     /// How long an answer may take if the [`Call`](super::Call) sets no timeout (TO-01). Default 60 s.
     pub request_timeout: Duration,
     /// The maximum time for an answer, whatever progress is made (TO-03). Default 10 min.
@@ -82,6 +87,7 @@ impl Config {
             versions: ProtocolVersion::ALL.into(),
             known_era: None,
             limits: Limits::default(),
+            cache: 0,
             request_timeout: Duration::from_secs(60),
             max_timeout: Duration::from_secs(600),
             initialize_timeout: Duration::from_secs(30),

@@ -280,6 +280,7 @@ impl super::Client<Http> {
     /// # Ok::<(), mcp_proto::UsageError>(())
     /// ```
     pub fn authorize(&mut self, credentials: Credentials, now: Instant) {
+        self.cache.clear_private();
         self.with_transport(now, |http, output| http.authorize(credentials, now, output));
     }
 

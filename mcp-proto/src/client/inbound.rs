@@ -125,6 +125,7 @@ impl<T: ClientTransport> Client<T> {
     }
 
     fn on_notification(&mut self, notification: Notification, during: Option<RequestKey>, now: Instant) {
+        self.cache.on_notification(&notification.method, notification.params.as_ref());
         let Some((notification, about)) = self.on_subscribed(notification, during, now) else { return };
         let Notification { method, params } = notification;
         if method == Method::CANCELLED {

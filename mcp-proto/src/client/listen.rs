@@ -201,6 +201,8 @@ impl<T: ClientTransport> Client<T> {
                 let asked = retry_after(&reason);
                 let pause = listening.backoff.next(asked, &self.config.limits, &mut self.connection.jitter, now);
                 self.timers.set(Timer::Listen(key), now + pause);
+                // Changes in the meantime are not reported (MD-L-11).
+                self.cache.clear();
                 self.out.report(Event::ListeningInterrupted { subscription: key, reason, retry_in: pause });
             }
             outcome @ (Outcome::Result(_) | Outcome::Error(_) | Outcome::Failed(_)) => {

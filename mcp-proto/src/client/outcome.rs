@@ -55,6 +55,7 @@ impl<T: ClientTransport> Client<T> {
     }
 
     fn report_outcome(&mut self, request: RequestKey, purpose: Purpose, outcome: Outcome, now: Instant) {
+        self.cache.forget(request);
         match purpose {
             Purpose::Application | Purpose::Opening => {
                 self.note_outcome(request, &outcome, now);

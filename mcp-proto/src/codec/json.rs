@@ -180,9 +180,54 @@ impl From<bool> for Json {
     }
 }
 
-impl From<i64> for Json {
-    fn from(number: i64) -> Self {
-        Self(number.to_string().into())
+/// A string, written as JSON text.
+impl From<String> for Json {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+macro_rules! from_integer {
+    ($($integer:ty)*) => {
+        $(impl From<$integer> for Json {
+            fn from(number: $integer) -> Self {
+                Self(number.to_string().into())
+            }
+        })*
+    };
+}
+
+from_integer! { i32 i64 u32 u64 usize }
+
+/// The shortest digits that are read as the same number. Infinity and NaN, which JSON does not have, become `null`, as
+/// with `serde_json`.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::Json;
+///
+/// assert_eq!(Json::from(0.1).as_bytes(), b"0.1");
+/// assert_eq!(Json::from(f64::NAN).as_bytes(), b"null");
+/// ```
+impl From<f64> for Json {
+    fn from(number: f64) -> Self {
+        Self::from_serialize(&number).unwrap_or(Self(Bytes::from_static(b"null")))
+    }
+}
+
+/// The text of a tree, whose numbers and order of keys are those of the tree.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::Json;
+///
+/// assert_eq!(Json::from(serde_json::json!({"a": [1, null]})).as_bytes(), br#"{"a":[1,null]}"#);
+/// ```
+impl From<serde_json::Value> for Json {
+    fn from(value: serde_json::Value) -> Self {
+        Self(value.to_string().into())
     }
 }
 

@@ -34,6 +34,12 @@ impl RequestKey {
         Self { session, number }
     }
 
+    /// A key of a client.
+    #[cfg(test)]
+    pub(crate) const fn for_tests(number: u64) -> Self {
+        Self::new(None, number)
+    }
+
     /// The session in which a server has made the request; `None` for a request of a client.
     #[must_use]
     pub const fn session(self) -> Option<SessionKey> {

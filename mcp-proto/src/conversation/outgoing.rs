@@ -146,6 +146,13 @@ impl<P> Outgoing<P> {
         RequestKey::new(self.session, self.next)
     }
 
+    /// Takes the key of a request that is answered without being sent.
+    pub(crate) const fn take_key(&mut self) -> RequestKey {
+        let key = self.next_key();
+        self.next += 1;
+        key
+    }
+
     /// Adds a progress token to the parameters of the next request, unless they have one already (PR-01).
     pub(crate) fn with_progress_token(&self, params: Option<Json>) -> Option<Json> {
         if progress_token(params.as_ref()).is_some() {

@@ -20,6 +20,15 @@ pub enum ClientEvent {
         /// Which era the server belongs to, and how that was detected.
         detected_era: DetectedEra,
     },
+    /// For the driver, and then for the handler as [`Observation::Reconnected`]: the connection was made again.
+    Reconnected {
+        /// The revision in force now.
+        version: ProtocolVersion,
+        /// The result of `initialize` or `server/discover`.
+        result: Json,
+        /// Which era the server belongs to, and how that was detected.
+        detected_era: DetectedEra,
+    },
     /// For the driver: the first connection could not be made.
     Refused(Unavailable),
     /// For a log: the session was lost, and is being opened again.
@@ -89,7 +98,9 @@ impl ClientEvent {
     pub fn new(event: Event, server: &str, is_connected: bool) -> Self {
         let changed = |subscription, change| Self::Changed { subscription, change };
         match event {
-            Event::Connected { .. } if is_connected => Self::Observed(Observation::Reconnected),
+            Event::Connected { version, result, detected_era, .. } if is_connected => {
+                Self::Reconnected { version, result, detected_era }
+            }
             Event::Connected { version, result, detected_era, .. } => Self::Connected { version, result, detected_era },
             Event::Unavailable { reason, .. } if is_connected => Self::Observed(Observation::Unavailable(reason)),
             Event::Unavailable { reason, .. } => Self::Refused(reason),

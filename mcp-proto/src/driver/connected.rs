@@ -1,14 +1,23 @@
-//! How the first attempt of a client to connect has ended.
+//! How the first attempt of a client to connect has ended, and what is known about the server.
 
+#![expect(clippy::disallowed_types, reason = "a driver and its clients share this; no machine contains it")]
+
+#[cfg(feature = "model")]
+use std::borrow::Cow;
 use std::process::ExitStatus;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Error;
 use crate::client::{DetectedEra, HttpTransport, Unavailable};
 use crate::codec::json::Json;
 use crate::error::Failed;
+#[cfg(feature = "model")]
+use crate::model::{Implementation, Payload, ServerCapabilities};
 use crate::spec::ProtocolVersion;
+#[cfg(feature = "model")]
+use crate::spec::meta::SERVER_INFO;
 
-/// What is known about a server once the first connection to it was made.
+/// What is known about a server to which there is, or was, a connection.
 #[derive(Debug)]
 pub struct Connected {
     /// The revision in force.
@@ -19,6 +28,70 @@ pub struct Connected {
     pub transport: Option<HttpTransport>,
     /// Which era the server belongs to, and how that was detected.
     pub detected_era: DetectedEra,
+}
+
+#[cfg(feature = "model")]
+impl Connected {
+    /// The server's capabilities; `None` if they do not have the form of the specification.
+    #[must_use]
+    pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
+        ServerCapabilities::from_json(&self.result.first_member("capabilities")?).ok()
+    }
+
+    /// The server's name and version; `None` if it does not state them, as it need not since 2026-07-28 (MD-V-04).
+    #[must_use]
+    pub fn server_info(&self) -> Option<Implementation> {
+        let meta = || self.result.first_member("_meta")?.first_member(SERVER_INFO);
+        Implementation::from_json(&self.result.first_member("serverInfo").or_else(meta)?).ok()
+    }
+
+    /// The server's instructions for the language model, if there are any.
+    #[must_use]
+    pub fn instructions(&self) -> Option<String> {
+        self.result.first_member("instructions")?.as_string().map(Cow::into_owned)
+    }
+}
+
+/// What is known about the server of a client now: the driver sets it when the connection was made again.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::client::{DetectedBy, DetectedEra};
+/// use mcp_proto::driver::{Connected, SharedConnected};
+/// use mcp_proto::{Era, Json, ProtocolVersion};
+///
+/// let connected = |instructions: &str| Connected {
+///     version: ProtocolVersion::LATEST,
+///     result: Json::empty_object().with_member("instructions", &Json::from(instructions)),
+///     transport: None,
+///     detected_era: DetectedEra { era: Era::Modern, by: DetectedBy::Discovered },
+/// };
+/// let server = SharedConnected::new(connected("before"));
+/// let shared = server.clone();
+/// server.set(connected("after"));
+/// assert_eq!(shared.get().instructions().as_deref(), Some("after"));
+/// ```
+#[derive(Debug, Clone)]
+pub struct SharedConnected(Arc<Mutex<Arc<Connected>>>);
+
+impl SharedConnected {
+    /// Shares what is known now.
+    #[must_use]
+    pub fn new(connected: Connected) -> Self {
+        Self(Arc::new(Mutex::new(Arc::new(connected))))
+    }
+
+    /// What is known now.
+    #[must_use]
+    pub fn get(&self) -> Arc<Connected> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Replaces what is known, for all clones.
+    pub fn set(&self, connected: Connected) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(connected);
+    }
 }
 
 /// Why the first connection could not be made.

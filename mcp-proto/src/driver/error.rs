@@ -3,20 +3,16 @@
 use crate::client::Outcome;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
-use crate::codec::text::escape_text;
 use crate::error::{Failed, UsageError};
 #[cfg(feature = "model")]
 use crate::model::ModelError;
-
-/// The most characters of a server's message that are shown (PX8).
-const MESSAGE: usize = 500;
 
 /// Why a client could not connect, or a call has no result.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The server answered with an error.
-    #[error("the server answered with error {}: {}", .0.code(), escape_text(&.0.message(), MESSAGE))]
+    #[error("the server answered with error {}: {}", .0.code(), .0.shown_message())]
     Server(ErrorObject),
     /// The server did not answer.
     #[error("{}", reason.describe(server))]
@@ -31,6 +27,23 @@ pub enum Error {
     #[cfg(feature = "model")]
     #[error("the server's result does not have the form of this method's results: {0}")]
     Result(ModelError),
+    /// The arguments of a call cannot be written as a JSON object. The text is that of the application's `Serialize`.
+    #[error("the arguments cannot be written as a JSON object of the expected form: {0}")]
+    Arguments(serde_json::Error),
+    /// The pages of the server's list repeat, so that the list has no end.
+    #[error(
+        "the pages of the server's list repeat: page {pages} continues where an earlier one did; the server has a bug"
+    )]
+    ListRepeats {
+        /// The pages that were read.
+        pages: usize,
+    },
+    /// The server's list has more pages than are read.
+    #[error("the server's list has more than {pages} pages, which is as many as are read; read it page by page")]
+    ListTooLong {
+        /// The pages that were read.
+        pages: usize,
+    },
     /// The call is invalid, or not possible in this state.
     #[error(transparent)]
     Usage(#[from] UsageError),

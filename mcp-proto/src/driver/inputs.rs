@@ -12,7 +12,7 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::model::{
     CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest, ElicitRequestParams,
-    ElicitResult, ListRootsRequest, ListRootsResult, Payload, Request, RequestParams,
+    ElicitResult, ListRootsRequest, ListRootsResult, Payload, RequestMethod, RequestParams,
 };
 #[cfg(feature = "schema")]
 use crate::model::{ElicitAction, ElicitRequestFormParams};
@@ -150,7 +150,7 @@ impl Inputs {
         self.answer_to::<ListRootsRequest>(key, &RequestParams::new())
     }
 
-    fn answer_to<R: Request>(&mut self, key: &str, params: &R::Params) -> Result<Option<R::Result>, ErrorObject> {
+    fn answer_to<R: RequestMethod>(&mut self, key: &str, params: &R::Params) -> Result<Option<R::Result>, ErrorObject> {
         if let Some(answer) = self.answers.get(key) {
             let malformed = |error| ErrorObject::invalid_params(&format!("the answer to '{key}': {error}"));
             return R::Result::from_json(answer).map(Some).map_err(malformed);

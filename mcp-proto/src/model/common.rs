@@ -131,3 +131,19 @@ string_enum! {
         Assistant = "assistant",
     }
 }
+
+string_enum! {
+    /// Which clients may use a cached result (since 2026-07-28).
+    CacheScope {
+        /// Only the principal whose request it answers (MD-K-02).
+        Private = "private",
+        /// All clients.
+        Public = "public",
+    }
+}
+
+impl From<crate::server::CacheScope> for CacheScope {
+    fn from(scope: crate::server::CacheScope) -> Self {
+        Self::from(scope.as_str())
+    }
+}

@@ -88,6 +88,8 @@ object! {
             elicitation: ElicitationCapability = "elicitation",
             /// Tasks (2025-11-25 only).
             tasks: TasksCapability = "tasks",
+            /// Extensions of the protocol, by name (since 2026-07-28).
+            extensions: JsonObject = "extensions",
             /// Capabilities that no revision defines, by name.
             experimental: JsonObject = "experimental",
         }
@@ -121,6 +123,8 @@ object! {
             logging: JsonObject = "logging",
             /// Tasks (2025-11-25 only).
             tasks: TasksCapability = "tasks",
+            /// Extensions of the protocol, by name (since 2026-07-28).
+            extensions: JsonObject = "extensions",
             /// Capabilities that no revision defines, by name.
             experimental: JsonObject = "experimental",
         }

@@ -2,14 +2,15 @@
 
 use super::{
     CallToolRequestParams, CallToolResult, CancelTaskRequestParams, CancelTaskResult, CancelledNotificationParams,
-    CompleteRequestParams, CompleteResult, CreateMessageRequestParams, CreateMessageResult, ElicitRequestParams,
-    ElicitResult, ElicitationCompleteNotificationParams, EmptyResult, GetPromptRequestParams, GetPromptResult,
-    GetTaskPayloadRequestParams, GetTaskPayloadResult, GetTaskRequestParams, GetTaskResult, InitializeRequestParams,
-    InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListRootsResult,
-    ListTasksResult, ListToolsResult, LoggingMessageNotificationParams, ModelError, NotificationParams,
-    PaginatedRequestParams, Payload, ProgressNotificationParams, ReadResourceRequestParams, ReadResourceResult,
-    RequestParams, ResourceUpdatedNotificationParams, SetLevelRequestParams, SubscribeRequestParams,
-    TaskStatusNotificationParams, UnsubscribeRequestParams,
+    CompleteRequestParams, CompleteResult, CreateMessageRequestParams, CreateMessageResult, DiscoverResult,
+    ElicitRequestParams, ElicitResult, ElicitationCompleteNotificationParams, EmptyResult, GetPromptRequestParams,
+    GetPromptResult, GetTaskPayloadRequestParams, GetTaskPayloadResult, GetTaskRequestParams, GetTaskResult,
+    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+    ListRootsResult, ListTasksResult, ListToolsResult, LoggingMessageNotificationParams, ModelError,
+    NotificationParams, PaginatedRequestParams, Payload, ProgressNotificationParams, ReadResourceRequestParams,
+    ReadResourceResult, RequestParams, ResourceUpdatedNotificationParams, SetLevelRequestParams,
+    SubscribeRequestParams, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
+    SubscriptionsListenResult, TaskStatusNotificationParams, UnsubscribeRequestParams,
 };
 use crate::codec::json::Json;
 use crate::codec::jsonrpc;
@@ -20,7 +21,7 @@ use crate::spec::Method;
 /// # Example: a handler
 ///
 /// ```
-/// use mcp_proto::model::{CallToolRequest, CallToolResult, Request};
+/// use mcp_proto::model::{CallToolRequest, CallToolResult, RequestMethod};
 /// use mcp_proto::{ErrorObject, Json};
 ///
 /// fn call_tool(params: Option<&Json>) -> Result<Json, ErrorObject> {
@@ -35,7 +36,7 @@ use crate::spec::Method;
 /// let error = call_tool(None).unwrap_err();
 /// assert_eq!((error.code(), error.message().as_str()), (-32602, "invalid params: name: missing"));
 /// ```
-pub trait Request {
+pub trait RequestMethod {
     /// The method's name.
     const METHOD: Method;
     /// The parameters.
@@ -47,7 +48,7 @@ pub trait Request {
     ///
     /// # Errors
     ///
-    /// They do not have the shape of [`Request::Params`].
+    /// They do not have the shape of [`RequestMethod::Params`].
     fn params(params: Option<&Json>) -> Result<Self::Params, ModelError> {
         read_params(params)
     }
@@ -58,7 +59,7 @@ pub trait Request {
 /// # Example: sending and receiving
 ///
 /// ```
-/// use mcp_proto::model::{Notification, ResourceUpdatedNotification, ResourceUpdatedNotificationParams};
+/// use mcp_proto::model::{NotificationMethod, ResourceUpdatedNotification, ResourceUpdatedNotificationParams};
 ///
 /// let sent = ResourceUpdatedNotification::message(&ResourceUpdatedNotificationParams::new("file:///notes.txt"));
 /// assert_eq!(sent.method, ResourceUpdatedNotification::METHOD);
@@ -67,7 +68,7 @@ pub trait Request {
 /// assert_eq!(received.uri, "file:///notes.txt");
 /// # Ok::<(), mcp_proto::model::ModelError>(())
 /// ```
-pub trait Notification {
+pub trait NotificationMethod {
     /// The method's name.
     const METHOD: Method;
     /// The parameters.
@@ -77,7 +78,7 @@ pub trait Notification {
     ///
     /// # Errors
     ///
-    /// They do not have the shape of [`Notification::Params`].
+    /// They do not have the shape of [`NotificationMethod::Params`].
     fn params(params: Option<&Json>) -> Result<Self::Params, ModelError> {
         read_params(params)
     }
@@ -99,7 +100,7 @@ macro_rules! requests {
             #[derive(Debug, Clone, Copy, PartialEq, Eq)]
             pub struct $name;
 
-            impl Request for $name {
+            impl RequestMethod for $name {
                 const METHOD: Method = Method::$method;
                 type Params = $params;
                 type Result = $result;
@@ -110,6 +111,8 @@ macro_rules! requests {
 
 requests! {
     InitializeRequest = INITIALIZE(InitializeRequestParams) -> InitializeResult;
+    DiscoverRequest = SERVER_DISCOVER(RequestParams) -> DiscoverResult;
+    SubscriptionsListenRequest = SUBSCRIPTIONS_LISTEN(SubscriptionsListenRequestParams) -> SubscriptionsListenResult;
     PingRequest = PING(RequestParams) -> EmptyResult;
     ListToolsRequest = TOOLS_LIST(PaginatedRequestParams) -> ListToolsResult;
     CallToolRequest = TOOLS_CALL(CallToolRequestParams) -> CallToolResult;
@@ -138,7 +141,7 @@ macro_rules! notifications {
             #[derive(Debug, Clone, Copy, PartialEq, Eq)]
             pub struct $name;
 
-            impl Notification for $name {
+            impl NotificationMethod for $name {
                 const METHOD: Method = Method::$method;
                 type Params = $params;
             }
@@ -157,5 +160,6 @@ notifications! {
     ResourceListChangedNotification = RESOURCES_LIST_CHANGED(NotificationParams);
     ResourceUpdatedNotification = RESOURCES_UPDATED(ResourceUpdatedNotificationParams);
     ElicitationCompleteNotification = ELICITATION_COMPLETE(ElicitationCompleteNotificationParams);
+    SubscriptionsAcknowledgedNotification = SUBSCRIPTIONS_ACKNOWLEDGED(SubscriptionsAcknowledgedNotificationParams);
     TaskStatusNotification = TASKS_STATUS(TaskStatusNotificationParams);
 }

@@ -207,6 +207,16 @@ impl Value for bool {
     }
 }
 
+impl<V: Value> Value for Box<V> {
+    fn read(json: &Json) -> Result<Self, ModelError> {
+        V::read(json).map(Self::new)
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        V::write(self, out);
+    }
+}
+
 impl<V: Value> Value for Vec<V> {
     fn read(json: &Json) -> Result<Self, ModelError> {
         if json.as_bytes().first() != Some(&b'[') {

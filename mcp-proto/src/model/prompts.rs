@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::common::{Icon, Role};
+use super::common::{CacheScope, Icon, Role};
 use super::content::ContentBlock;
 use super::define::object;
-use super::value::Meta;
+use super::input::InputResponses;
+use super::value::{Meta, Number};
 
 object! {
     /// The result of `prompts/list`.
@@ -17,6 +18,10 @@ object! {
         optional {
             /// The cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
+            /// How many milliseconds the result may be cached (since 2026-07-28).
+            ttl_ms: Number = "ttlMs",
+            /// Which clients may use the cached result (since 2026-07-28).
+            cache_scope: CacheScope = "cacheScope",
             /// Metadata.
             meta: Meta = "_meta",
         }
@@ -73,6 +78,10 @@ object! {
         optional {
             /// The arguments by name.
             arguments: BTreeMap<String, String> = "arguments",
+            /// Input that a result of this request required (since 2026-07-28).
+            input_responses: InputResponses = "inputResponses",
+            /// The state that such a result contained, unchanged (since 2026-07-28).
+            request_state: String = "requestState",
             /// Metadata.
             meta: Meta = "_meta",
         }

@@ -1,8 +1,9 @@
 //! Resources.
 
-use super::common::{Annotations, Icon};
+use super::common::{Annotations, CacheScope, Icon};
 use super::define::{object, union};
 use super::error::ModelError;
+use super::input::InputResponses;
 use super::object::{Value, has};
 use super::value::{Meta, Number, decode_base64, encode_base64};
 use crate::codec::json::Json;
@@ -17,6 +18,10 @@ object! {
         optional {
             /// The cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
+            /// How many milliseconds the result may be cached (since 2026-07-28).
+            ttl_ms: Number = "ttlMs",
+            /// Which clients may use the cached result (since 2026-07-28).
+            cache_scope: CacheScope = "cacheScope",
             /// Metadata.
             meta: Meta = "_meta",
         }
@@ -61,6 +66,10 @@ object! {
         optional {
             /// The cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
+            /// How many milliseconds the result may be cached (since 2026-07-28).
+            ttl_ms: Number = "ttlMs",
+            /// Which clients may use the cached result (since 2026-07-28).
+            cache_scope: CacheScope = "cacheScope",
             /// Metadata.
             meta: Meta = "_meta",
         }
@@ -101,6 +110,10 @@ object! {
             uri: String = "uri",
         }
         optional {
+            /// Input that a result of this request required (since 2026-07-28).
+            input_responses: InputResponses = "inputResponses",
+            /// The state that such a result contained, unchanged (since 2026-07-28).
+            request_state: String = "requestState",
             /// Metadata.
             meta: Meta = "_meta",
         }
@@ -126,6 +139,10 @@ object! {
             contents: Vec<ResourceContents> = "contents",
         }
         optional {
+            /// How many milliseconds the result may be cached (since 2026-07-28).
+            ttl_ms: Number = "ttlMs",
+            /// Which clients may use the cached result (since 2026-07-28).
+            cache_scope: CacheScope = "cacheScope",
             /// Metadata.
             meta: Meta = "_meta",
         }

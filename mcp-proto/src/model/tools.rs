@@ -2,12 +2,13 @@
 
 use serde::Deserialize;
 
-use super::common::Icon;
+use super::common::{CacheScope, Icon};
 use super::content::{AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink};
 use super::define::{object, string_enum};
+use super::input::InputResponses;
 use super::resources::ResourceContents;
 use super::tasks::TaskMetadata;
-use super::value::{JsonObject, Meta};
+use super::value::{JsonObject, Meta, Number};
 use crate::codec::json::Json;
 
 object! {
@@ -20,6 +21,10 @@ object! {
         optional {
             /// The cursor of the next page; absent on the last page.
             next_cursor: String = "nextCursor",
+            /// How many milliseconds the result may be cached (since 2026-07-28).
+            ttl_ms: Number = "ttlMs",
+            /// Which clients may use the cached result (since 2026-07-28).
+            cache_scope: CacheScope = "cacheScope",
             /// Metadata.
             meta: Meta = "_meta",
         }
@@ -131,6 +136,10 @@ object! {
         optional {
             /// The arguments.
             arguments: JsonObject = "arguments",
+            /// Input that a result of this request required (since 2026-07-28).
+            input_responses: InputResponses = "inputResponses",
+            /// The state that such a result contained, unchanged (since 2026-07-28).
+            request_state: String = "requestState",
             /// Requests a task (2025-11-25 only): the result is a [`CreateTaskResult`](super::CreateTaskResult).
             task: TaskMetadata = "task",
             /// Metadata.

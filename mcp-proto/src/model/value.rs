@@ -10,10 +10,13 @@ use serde::{Deserialize, Serialize};
 
 use super::define::payload;
 use super::error::ModelError;
+use super::initialize::{ClientCapabilities, Implementation};
+use super::logging::LoggingLevel;
 use super::object::{Reader, Value};
 use crate::codec::json::Json;
 use crate::codec::json::string::quote_into;
 use crate::codec::jsonrpc::RequestId;
+use crate::spec::meta;
 
 /// A JSON object that the application defines, such as the arguments of a tool, or a JSON schema.
 ///
@@ -229,6 +232,12 @@ impl Meta {
         self.with(Self::RELATED_TASK, JsonObject::new().with("taskId", task_id))
     }
 
+    /// Sets the subscription that the message belongs to: the id of its `subscriptions/listen` (since 2026-07-28).
+    #[must_use]
+    pub fn with_subscription_id(self, id: &RequestId) -> Self {
+        self.with(meta::SUBSCRIPTION_ID, id.to_json())
+    }
+
     /// The entry with this key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Json> {
@@ -238,7 +247,47 @@ impl Meta {
     /// The token for progress notifications.
     #[must_use]
     pub fn progress_token(&self) -> Option<ProgressToken> {
-        ProgressToken::read(self.get(Self::PROGRESS_TOKEN)?).ok()
+        self.entry(Self::PROGRESS_TOKEN)
+    }
+
+    /// The id of the `subscriptions/listen` that the message belongs to (since 2026-07-28).
+    #[must_use]
+    pub fn subscription_id(&self) -> Option<RequestId> {
+        self.entry(meta::SUBSCRIPTION_ID)
+    }
+
+    /// The name and version of the server that has sent a result (since 2026-07-28).
+    #[must_use]
+    pub fn server_info(&self) -> Option<Implementation> {
+        self.entry(meta::SERVER_INFO)
+    }
+
+    /// The name and version of the client that has sent a request (since 2026-07-28). They are not verified.
+    #[must_use]
+    pub fn client_info(&self) -> Option<Implementation> {
+        self.entry(meta::CLIENT_INFO)
+    }
+
+    /// The capabilities of the client that has sent a request (since 2026-07-28).
+    #[must_use]
+    pub fn client_capabilities(&self) -> Option<ClientCapabilities> {
+        self.entry(meta::CLIENT_CAPABILITIES)
+    }
+
+    /// The revision of a request (since 2026-07-28).
+    #[must_use]
+    pub fn protocol_version(&self) -> Option<String> {
+        self.entry(meta::PROTOCOL_VERSION)
+    }
+
+    /// The least severe level of the log messages that a request asks for (since 2026-07-28).
+    #[must_use]
+    pub fn log_level(&self) -> Option<LoggingLevel> {
+        self.entry(meta::LOG_LEVEL)
+    }
+
+    fn entry<V: Value>(&self, key: &str) -> Option<V> {
+        V::read(self.get(key)?).ok()
     }
 
     /// The id of the task that the message belongs to.

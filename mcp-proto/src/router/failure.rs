@@ -3,10 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::server::InputRequired;
-use crate::spec::ProtocolVersion;
 
 /// Why a handler has no result. Any error converts to it with `?`, and so does a text.
 ///
@@ -51,17 +49,6 @@ impl HandlerError {
     pub fn new(text: impl Into<String>) -> Self {
         Self(Kind::Failed(text.into()))
     }
-
-    /// There is no resource of this URI; the code of this error differs between revisions (RULES 1.3).
-    #[must_use]
-    pub fn resource_not_found(uri: &str, version: ProtocolVersion) -> Self {
-        resource_not_found(uri, version).into()
-    }
-}
-
-pub(super) fn resource_not_found(uri: &str, version: ProtocolVersion) -> ErrorObject {
-    let data = Json::empty_object().with_member("uri", &Json::from(uri));
-    ErrorObject::with_data(version.rules().resource_not_found, "there is no resource of this URI", &data)
 }
 
 impl fmt::Display for HandlerError {

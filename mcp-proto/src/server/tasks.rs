@@ -503,13 +503,13 @@ mod tests {
     }
 
     /// The answer to a request about the task 1.
-    fn ask(tasks: &mut Tasks, method: Method, more: &str, now: Instant) -> Result<Json, ErrorObject> {
+    fn ask(tasks: &mut Tasks, method: &Method, more: &str, now: Instant) -> Result<Json, ErrorObject> {
         let params = Json::parse(format!(r#"{{"taskId":"{}"{more}}}"#, id(1).as_str())).unwrap();
-        tasks.answer(&method, Some(&params), &context(Some("ada")), now).unwrap()
+        tasks.answer(method, Some(&params), &context(Some("ada")), now).unwrap()
     }
 
     fn status(tasks: &mut Tasks, now: Instant) -> String {
-        let status = ask(tasks, Method::TASKS_GET, "", now).unwrap().first_member("status").unwrap();
+        let status = ask(tasks, &Method::TASKS_GET, "", now).unwrap().first_member("status").unwrap();
         status.as_string().unwrap().into_owned()
     }
 
@@ -535,13 +535,13 @@ mod tests {
         tasks.set_message(&id(1), "half of it", seconds(3));
         tasks.finish(&id(1), Ok(json(r#"{"content":[]}"#)), seconds(61));
         tasks.finish(&id(1), Err(ErrorObject::internal()), seconds(62));
-        let found = ask(&mut tasks, Method::TASKS_GET, "", seconds(600)).unwrap();
+        let found = ask(&mut tasks, &Method::TASKS_GET, "", seconds(600)).unwrap();
         let [status, result, message, updated] =
             found.first_members(["status", "result", "statusMessage", "lastUpdatedAt"]).map(Option::unwrap);
         assert_eq!((status, result), (Json::from("completed"), json(r#"{"content":[]}"#)));
         assert_eq!((message, updated), (Json::from("half of it"), Json::from("2027-01-15T08:01:00.000Z")));
         assert_eq!(tasks.poll_timeout(), Some(seconds(601)));
-        assert_eq!(ask(&mut tasks, Method::TASKS_GET, "", seconds(601)).unwrap_err().code(), -32602);
+        assert_eq!(ask(&mut tasks, &Method::TASKS_GET, "", seconds(601)).unwrap_err().code(), -32602);
         assert_eq!((tasks.bytes, tasks.poll_timeout(), events(&mut tasks)), (0, None, vec![]));
     }
 
@@ -561,7 +561,7 @@ mod tests {
         let mut tasks = with_task();
         let required = InputRequired::new().ask("a", "roots/list", json("{}")).ask("b", "roots/list", json("{}"));
         assert!(tasks.require_input(&id(1), &required, seconds(2)));
-        let found = ask(&mut tasks, Method::TASKS_GET, "", seconds(2)).unwrap();
+        let found = ask(&mut tasks, &Method::TASKS_GET, "", seconds(2)).unwrap();
         let requests = r#"{"a":{"params":{},"method":"roots/list"},"b":{"params":{},"method":"roots/list"}}"#;
         let read = |json: &Json| json.read::<serde_json::Value>().unwrap();
         assert_eq!(
@@ -570,20 +570,20 @@ mod tests {
         );
 
         let part = r#","inputResponses":{"b":{"roots":[]},"c":1}"#;
-        assert_eq!(ask(&mut tasks, Method::TASKS_UPDATE, part, seconds(3)), Ok(json("{}")));
+        assert_eq!(ask(&mut tasks, &Method::TASKS_UPDATE, part, seconds(3)), Ok(json("{}")));
         assert_eq!((status(&mut tasks, seconds(3)), events(&mut tasks)), ("input_required".to_owned(), vec![]));
-        ask(&mut tasks, Method::TASKS_UPDATE, r#","inputResponses":{"a":7,"b":8}"#, seconds(4)).unwrap();
+        ask(&mut tasks, &Method::TASKS_UPDATE, r#","inputResponses":{"a":7,"b":8}"#, seconds(4)).unwrap();
         let [TaskEvent::Answered { task, answers }] = &events(&mut tasks)[..] else { panic!("one answer") };
         assert_eq!((task, read(answers)), (&id(1), serde_json::json!({ "a": 7, "b": { "roots": [] } })));
         assert_eq!((status(&mut tasks, seconds(4)), tasks.bytes), ("working".to_owned(), 0));
-        assert_eq!(ask(&mut tasks, Method::TASKS_UPDATE, "", seconds(5)).unwrap_err().code(), -32602);
+        assert_eq!(ask(&mut tasks, &Method::TASKS_UPDATE, "", seconds(5)).unwrap_err().code(), -32602);
     }
 
     #[test]
     fn a_task_ends_when_it_is_cancelled_or_its_time_is_over() {
         let mut tasks = with_task();
         for _ in 0..2 {
-            assert_eq!(ask(&mut tasks, Method::TASKS_CANCEL, "", seconds(2)), Ok(json("{}")));
+            assert_eq!(ask(&mut tasks, &Method::TASKS_CANCEL, "", seconds(2)), Ok(json("{}")));
         }
         tasks.finish(&id(1), Ok(json("{}")), seconds(3));
         assert!(!tasks.require_input(&id(1), &InputRequired::new().ask("a", "roots/list", json("{}")), seconds(3)));

@@ -10,6 +10,9 @@ pub const METHOD_NOT_FOUND: i64 = -32601;
 pub const INVALID_PARAMS: i64 = -32602;
 /// An internal error of the receiver.
 pub const INTERNAL_ERROR: i64 = -32603;
+/// The resource does not exist (until 2025-11-25; since 2026-07-28 it is [`INVALID_PARAMS`]).
+/// [`ErrorObject::resource_not_found`](crate::ErrorObject::resource_not_found) selects the code of a revision.
+pub const RESOURCE_NOT_FOUND: i64 = -32002;
 /// The headers of an HTTP request do not match its body (since 2026-07-28).
 pub const HEADER_MISMATCH: i64 = -32020;
 /// The request needs a capability that its client has not declared (since 2026-07-28).

@@ -129,6 +129,16 @@ impl List {
         }
     }
 
+    /// The requests that return the list.
+    #[must_use]
+    pub const fn requests(self) -> &'static [Method] {
+        match self {
+            Self::Tools => const { &[Method::TOOLS_LIST] },
+            Self::Prompts => const { &[Method::PROMPTS_LIST] },
+            Self::Resources => const { &[Method::RESOURCES_LIST, Method::RESOURCES_TEMPLATES_LIST] },
+        }
+    }
+
     /// The notification that the list has changed.
     #[must_use]
     pub const fn notification(self) -> Method {
@@ -400,6 +410,9 @@ mod tests {
             assert_eq!(method.facts().change, Some(Change::List(list)));
             assert_eq!(method.as_str(), format!("notifications/{}/list_changed", list.capability()));
             assert_eq!(list.filter_member(), format!("{}ListChanged", list.capability()));
+            for method in list.requests() {
+                assert!(method.facts().is_cacheable && method.server_capability() == Some(list.capability()));
+            }
         }
     }
 

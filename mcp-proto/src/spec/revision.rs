@@ -232,7 +232,7 @@ const LEGACY: Rules = Rules {
     allowed_codes: &[],
     refused_codes: &[],
     any_structured_content: false,
-    resource_not_found: -32002,
+    resource_not_found: code::RESOURCE_NOT_FOUND,
     missing_capability: code::INVALID_REQUEST,
 };
 
@@ -270,8 +270,8 @@ const RULES: [Rules; 5] = [
         fallback_on: FallbackOn::NoSuchEndpoint,
         reserved_codes: (-32099, -32020),
         allowed_codes: &[-32020, -32021, -32022],
-        refused_codes: &[-32002],
         any_structured_content: true,
+        refused_codes: &[code::RESOURCE_NOT_FOUND],
         resource_not_found: code::INVALID_PARAMS,
         missing_capability: code::MISSING_REQUIRED_CLIENT_CAPABILITY,
     },

@@ -18,6 +18,7 @@ use tracing::{Instrument, Span};
 
 use super::driver::Driver;
 use super::handler::AnyHandler;
+use super::typed_handler::{TypedHandler, TypedHandlers};
 use super::{Client, Handler};
 use crate::authorize::Authorize;
 use crate::byte_stream::ByteStream;
@@ -57,6 +58,7 @@ const COMMANDS: usize = 64;
 pub struct Builder<S = ()> {
     config: Config,
     handler: Arc<dyn AnyHandler>,
+    pub(super) typed: TypedHandlers,
     server: S,
 }
 
@@ -131,6 +133,13 @@ impl<S> Builder<S> {
         self
     }
 
+    /// Caches results for as long as the server allows, in at most this many bytes ([`Config::cache`]). Default 0: nothing
+    /// is cached.
+    pub fn cache(mut self, bytes: usize) -> Self {
+        self.config.cache = bytes;
+        self
+    }
+
     /// Sets the protocol revisions that may be used. Default: all, so that the newest revision of both sides is used.
     ///
     /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports.
@@ -156,8 +165,15 @@ impl<S> Builder<S> {
         self
     }
 
+    /// The configuration with the capabilities that the functions need, and one handler that calls them.
+    fn into_parts(self) -> (Config, Arc<dyn AnyHandler>, S) {
+        let Self { mut config, handler: rest, typed, server } = self;
+        config.capabilities = typed.declared_in(&config.capabilities);
+        (config, Arc::new(TypedHandler { typed, rest }), server)
+    }
+
     fn with_server<N>(self, server: N) -> Builder<N> {
-        Builder { config: self.config, handler: self.handler, server }
+        Builder { config: self.config, handler: self.handler, typed: self.typed, server }
     }
 }
 
@@ -166,7 +182,7 @@ impl Builder {
         let mut config = Config::new("mcp-tokio", env!("CARGO_PKG_VERSION"));
         // A `RandomState` contains random keys from the operating system.
         config.seed = RandomState::new().build_hasher().finish();
-        Self { config, handler: Arc::new(()), server: () }
+        Self { config, handler: Arc::new(()), typed: TypedHandlers::new(), server: () }
     }
 
     /// Selects a server over HTTP. The client detects which of the two HTTP transports the server has.
@@ -307,7 +323,7 @@ impl Builder<HttpServer> {
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
     /// if the configuration is invalid, [`Error::SetUp`] if the HTTP client could not be set up.
     pub async fn connect(self) -> Result<Client, Error> {
-        let Self { config, handler, server: HttpServer { http, options, authorization } } = self;
+        let (config, handler, HttpServer { http, options, authorization }) = self.into_parts();
         let server = http.server();
         let span = tracing::info_span!("mcp_client", server);
         let server: Arc<str> = format!("the server at {server}").into();
@@ -337,7 +353,7 @@ impl Builder<ChildServer> {
     /// [`Error::Server`] if it answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
     /// configuration is invalid.
     pub async fn connect(self) -> Result<Client, Error> {
-        let Self { config, handler, server: ChildServer { mut command, log_stderr } } = self;
+        let (config, handler, ChildServer { mut command, log_stderr }) = self.into_parts();
         let span = tracing::info_span!("mcp_client", program = ?command.as_std().get_program());
         let start = move || child::start(&mut command, log_stderr);
         let link = span.in_scope(|| ByteStream::start(ServerStream, start)).map_err(Error::Start)?;
@@ -354,7 +370,7 @@ impl Builder<StreamServer> {
     /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`]
     /// if the configuration is invalid.
     pub async fn connect(self) -> Result<Client, Error> {
-        let Self { config, handler, server: StreamServer { read, write } } = self;
+        let (config, handler, StreamServer { read, write }) = self.into_parts();
         let span = tracing::info_span!("mcp_client");
         let machine = proto::Client::new(Stdio::new(), config)?;
         let link = ByteStream::new(ServerStream, read, write);
@@ -381,7 +397,7 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
             cancel,
             next_call: Arc::default(),
             server,
-            connected: connected.into(),
+            connected,
             progress: ProgressBytes::default(),
         }),
         Err(refused) => Err(refused.into_error(&server)),

@@ -10,7 +10,7 @@ use mcp_proto::client::{
 };
 use mcp_proto::driver::{
     Change, ClientEvent, Connected, MAX_CHANGE_BYTES, MAX_CHANGES, NOTICE_BYTES, NOTICES, NotConnected, Notice,
-    Severity,
+    Observation, Severity, SharedConnected,
 };
 use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
@@ -74,7 +74,9 @@ pub(super) struct Driver<T: ClientTransport, L, A> {
     http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
     /// Whether the first connection was begun.
     has_begun: bool,
-    connected: Option<oneshot::Sender<Result<Connected, NotConnected>>>,
+    connected: Option<oneshot::Sender<Result<SharedConnected, NotConnected>>>,
+    /// What is known about the server, once it was connected.
+    known: Option<SharedConnected>,
     refused: Option<Unavailable>,
     callers: BTreeMap<RequestKey, Caller>,
     requests: BTreeMap<CallNumber, RequestKey>,
@@ -103,7 +105,7 @@ where
         handler: Arc<dyn AnyHandler>,
         server: Arc<str>,
         http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
-        connected: oneshot::Sender<Result<Connected, NotConnected>>,
+        connected: oneshot::Sender<Result<SharedConnected, NotConnected>>,
         cancelled: mpsc::UnboundedReceiver<CallNumber>,
     ) -> Self {
         // Unbounded: the machine limits the server's requests in flight.
@@ -118,6 +120,7 @@ where
             http_transport,
             has_begun: false,
             connected: Some(connected),
+            known: None,
             refused: None,
             callers: BTreeMap::new(),
             requests: BTreeMap::new(),
@@ -263,7 +266,18 @@ where
     fn on_event(&mut self, event: ClientEvent, notices: &Sender<Notice>) {
         match event {
             ClientEvent::Connected { version, result, detected_era } => {
-                self.on_connected(version, result, detected_era);
+                let server = SharedConnected::new(self.connected_to(version, result, detected_era));
+                self.known = Some(server.clone());
+                if let Some(connected) = self.connected.take() {
+                    let _ = connected.send(Ok(server));
+                }
+            }
+            ClientEvent::Reconnected { version, result, detected_era } => {
+                let server = self.connected_to(version, result, detected_era);
+                if let Some(known) = &self.known {
+                    known.set(server);
+                }
+                observe(Observation::Reconnected, notices);
             }
             ClientEvent::Refused(reason) => {
                 self.refused = Some(reason);
@@ -316,25 +330,16 @@ where
                     tracing::warn!("a notification was dropped: the handler is too slow");
                 }
             }
-            ClientEvent::Observed(observation) => {
-                match observation.severity() {
-                    Severity::Warning => tracing::warn!("{observation}"),
-                    Severity::Info => tracing::info!("{observation}"),
-                    Severity::Debug => tracing::debug!("{observation}"),
-                }
-                notices.send(Notice::Observed(observation));
-            }
+            ClientEvent::Observed(observation) => observe(observation, notices),
             ClientEvent::Closed(_) => {}
         }
     }
 
-    fn on_connected(&mut self, version: ProtocolVersion, result: Json, detected_era: DetectedEra) {
+    fn connected_to(&self, version: ProtocolVersion, result: Json, detected_era: DetectedEra) -> Connected {
         tracing::debug!(era = ?detected_era.era, "{}", detected_era.by);
         let transport = (self.http_transport)(&self.machine);
         tracing::debug!(%version, transport = transport.map(tracing::field::display), "connected");
-        if let Some(connected) = self.connected.take() {
-            let _ = connected.send(Ok(Connected { version, result, transport, detected_era }));
-        }
+        Connected { version, result, transport, detected_era }
     }
 
     fn spawn_notifier(&self) -> (Sender<Notice>, JoinHandle<()>) {
@@ -342,6 +347,16 @@ where
         let task = notify(Arc::clone(&self.handler), queued);
         (notices, tokio::spawn(task.in_current_span()))
     }
+}
+
+/// Logs an observation, and passes it to the handler.
+fn observe(observation: Observation, notices: &Sender<Notice>) {
+    match observation.severity() {
+        Severity::Warning => tracing::warn!("{observation}"),
+        Severity::Info => tracing::info!("{observation}"),
+        Severity::Debug => tracing::debug!("{observation}"),
+    }
+    notices.send(Notice::Observed(observation));
 }
 
 /// Calls the handler, one event after the other.

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use mcp_proto::driver::Observation;
 use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
-/// Handles the server's notifications and requests.
+/// Handles the server's notifications and requests. The functions of [`Builder`](super::Builder), such as
+/// [`Builder::on_elicit_form`](super::Builder::on_elicit_form), handle single kinds of them with typed parameters.
 ///
 /// A handler may call the client, for example to list the tools again when they have changed. If it panics at a
 /// request, the request is answered with error -32603; the handler is still called for later events.

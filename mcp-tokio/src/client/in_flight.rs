@@ -1,34 +1,74 @@
 //! A request that has no outcome yet, as its caller holds it.
 
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use mcp_proto::client::Outcome;
 use mcp_proto::driver::Error;
+use mcp_proto::model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::{Failed, Json, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::driver::CallNumber;
 use super::progress::ProgressReceiver;
 
-/// A request that has no outcome yet. Dropping it cancels the request.
-#[derive(Debug)]
+/// A request that has no outcome yet. Dropping it cancels the request. `R` is the type of its result: [`Json`], or a type
+/// of [`mcp_proto::model`].
+///
+/// # Example: a call with progress
+///
+/// ```no_run
+/// use mcp_proto::model::{CallToolRequest, CallToolRequestParams};
+///
+/// # async fn example(client: mcp_tokio::Client) -> Result<(), mcp_tokio::Error> {
+/// let mut call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("index")).await?;
+/// while let Some(progress) = call.typed_progress().await {
+///     println!("{}", progress.progress);
+/// }
+/// let result = call.wait().await?;
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "dropping a request cancels it"]
-pub struct InFlight {
-    pub(super) waiting: Waiting,
-    pub(super) progress: ProgressReceiver,
+pub struct InFlight<R = Json> {
+    waiting: Waiting,
+    progress: ProgressReceiver,
+    result: PhantomData<fn() -> R>,
 }
 
 impl InFlight {
+    pub(super) const fn new(waiting: Waiting, progress: ProgressReceiver) -> Self {
+        Self { waiting, progress, result: PhantomData }
+    }
+
+    /// The same request, whose result is parsed as that of the method `M`.
+    pub fn typed<M: RequestMethod>(self) -> InFlight<M::Result> {
+        InFlight { waiting: self.waiting, progress: self.progress, result: PhantomData }
+    }
+
+    /// Waits for the outcome, and parses the result as that of the method `M`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`InFlight::wait`].
+    pub async fn wait_as<M: RequestMethod>(self) -> Result<M::Result, Error> {
+        self.typed::<M>().wait().await
+    }
+}
+
+impl<R: Payload> InFlight<R> {
     /// Waits for the outcome.
     ///
     /// # Errors
     ///
-    /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer.
-    pub async fn wait(self) -> Result<Json, Error> {
-        let Self { waiting, progress } = self;
+    /// [`Error::Server`] if the server answered with an error, [`Error::Failed`] if it did not answer,
+    /// [`Error::Result`] if the result does not have the shape of `R`.
+    pub async fn wait(self) -> Result<R, Error> {
+        let Self { waiting, progress, .. } = self;
         // Further progress is not queued.
         drop(progress);
-        waiting.outcome().await
+        R::from_json(&waiting.outcome().await?).map_err(Error::Result)
     }
 
     /// Waits for the outcome, and passes the parameters of each progress notification to `progressed` until then.
@@ -36,7 +76,7 @@ impl InFlight {
     /// # Errors
     ///
     /// As for [`InFlight::wait`].
-    pub async fn wait_with(mut self, mut progressed: impl FnMut(&Json)) -> Result<Json, Error> {
+    pub async fn wait_with(mut self, mut progressed: impl FnMut(&Json)) -> Result<R, Error> {
         while let Some(params) = self.progress().await {
             progressed(&params);
         }
@@ -50,9 +90,24 @@ impl InFlight {
         self.progress.recv().await
     }
 
+    /// As [`InFlight::progress`], parsed. Notifications of another form are skipped.
+    pub async fn typed_progress(&mut self) -> Option<ProgressNotificationParams> {
+        loop {
+            if let Ok(progress) = ProgressNotificationParams::from_json(&self.progress().await?) {
+                return Some(progress);
+            }
+        }
+    }
+
     /// Cancels the request. Its outcome is then [`Failed::Cancelled`], unless it has already ended.
     pub fn cancel(&self) {
         self.waiting.cancel();
+    }
+}
+
+impl<R> fmt::Debug for InFlight<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InFlight").field("number", &self.waiting.number).finish_non_exhaustive()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
-    ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, Payload, Request, RequestParams,
+    ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, Payload, RequestMethod, RequestParams,
 };
 use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
 use mcp_proto::server::{InputRequired, TaskEvent, TaskId, TaskLimits, Tasks};
@@ -234,7 +234,7 @@ impl TaskContext {
         self.ask::<ListRootsRequest>(key, &RequestParams::new()).await
     }
 
-    async fn ask<R: Request>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
+    async fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
         let answer = match &self.0 {
             Caller::Waits(incoming) => {
                 if incoming.version().is_stateless() {

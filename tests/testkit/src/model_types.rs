@@ -43,33 +43,33 @@ macro_rules! requests {
     ($($name:ident)*) => {
         /// Every request.
         pub fn requests() -> Vec<Entry> {
-            use model::Request;
+            use model::RequestMethod;
             vec![$(Entry {
                 name: stringify!($name),
                 method: model::$name::METHOD,
-                params: Shape::of::<<model::$name as Request>::Params>("params"),
-                result: Some(Shape::of::<<model::$name as Request>::Result>("result")),
+                params: Shape::of::<<model::$name as RequestMethod>::Params>("params"),
+                result: Some(Shape::of::<<model::$name as RequestMethod>::Result>("result")),
             },)*]
         }
     };
 }
 
 requests! {
-    CallToolRequest CancelTaskRequest CompleteRequest CreateMessageRequest ElicitRequest GetPromptRequest
+    CallToolRequest CancelTaskRequest CompleteRequest CreateMessageRequest DiscoverRequest ElicitRequest GetPromptRequest
     GetTaskPayloadRequest GetTaskRequest InitializeRequest ListPromptsRequest ListResourceTemplatesRequest
     ListResourcesRequest ListRootsRequest ListTasksRequest ListToolsRequest PingRequest ReadResourceRequest
-    SetLevelRequest SubscribeRequest UnsubscribeRequest
+    SetLevelRequest SubscribeRequest SubscriptionsListenRequest UnsubscribeRequest
 }
 
 macro_rules! notifications {
     ($($name:ident)*) => {
         /// Every notification.
         pub fn notifications() -> Vec<Entry> {
-            use model::Notification;
+            use model::NotificationMethod;
             vec![$(Entry {
                 name: stringify!($name),
                 method: model::$name::METHOD,
-                params: Shape::of::<<model::$name as Notification>::Params>("params"),
+                params: Shape::of::<<model::$name as NotificationMethod>::Params>("params"),
                 result: None,
             },)*]
         }
@@ -79,7 +79,8 @@ macro_rules! notifications {
 notifications! {
     CancelledNotification ElicitationCompleteNotification InitializedNotification LoggingMessageNotification
     ProgressNotification PromptListChangedNotification ResourceListChangedNotification ResourceUpdatedNotification
-    RootsListChangedNotification TaskStatusNotification ToolListChangedNotification
+    RootsListChangedNotification SubscriptionsAcknowledgedNotification TaskStatusNotification
+    ToolListChangedNotification
 }
 
 macro_rules! shapes {
@@ -100,16 +101,19 @@ macro_rules! shapes {
 shapes! {
     Annotations AudioContent BlobResourceContents BooleanSchema CallToolRequestParams CallToolResult CancelTaskResult
     CancelledNotificationParams ClientCapabilities CompleteRequestParams CompleteResult ContentBlock
-    CreateMessageRequestParams CreateMessageResult CreateTaskResult ElicitRequestFormParams ElicitRequestParams
+    CreateMessageRequestParams CreateMessageResult CreateTaskResult DiscoverResult ElicitRequestFormParams ElicitRequestParams
     ElicitRequestURLParams ElicitResult EmbeddedResource EmptyResult GetPromptRequestParams GetPromptResult
     GetTaskPayloadResult GetTaskResult Icon ImageContent Implementation InitializeRequestParams InitializeResult
+    InputRequest InputRequiredResult InputResponses
     LegacyTitledEnumSchema ListPromptsResult ListResourceTemplatesResult ListResourcesResult ListRootsResult
     ListTasksResult ListToolsResult LoggingLevel LoggingMessageNotificationParams ModelHint ModelPreferences
     NotificationParams NumberSchema PaginatedRequestParams PrimitiveSchemaDefinition ProgressNotificationParams
     ProgressToken Prompt PromptArgument PromptMessage PromptReference ReadResourceRequestParams ReadResourceResult
     RequestParams Resource ResourceContents ResourceLink ResourceTemplate ResourceTemplateReference
     ResourceUpdatedNotificationParams Role Root SamplingMessage SamplingMessageContentBlock ServerCapabilities
-    SetLevelRequestParams StringSchema SubscribeRequestParams Task TaskMetadata TaskStatus
+    SetLevelRequestParams StringSchema SubscribeRequestParams
+    SubscriptionFilter SubscriptionsAcknowledgedNotificationParams SubscriptionsListenRequestParams
+    SubscriptionsListenResult Task TaskMetadata TaskStatus
     TaskStatusNotificationParams TextContent TextResourceContents TitledMultiSelectEnumSchema
     TitledSingleSelectEnumSchema Tool ToolAnnotations ToolChoice ToolExecution ToolResultContent ToolUseContent
     UnsubscribeRequestParams UntitledMultiSelectEnumSchema UntitledSingleSelectEnumSchema

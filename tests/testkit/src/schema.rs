@@ -23,17 +23,15 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The schemas of the revisions up to the latest legacy one. Reports missing schemas on stderr.
+    /// The schemas of all revisions. Reports missing schemas on stderr.
     ///
     /// The folder is the value of the environment variable `MCP_SCHEMAS`, or else `shared/spec/schema` beside the
     /// repository. The files are named `2025-11-25.json` and so on.
     pub fn all() -> Vec<Self> {
         let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/spec/schema");
         let folder = std::env::var_os("MCP_SCHEMAS").map_or(beside, PathBuf::from);
-        let versions =
-            ProtocolVersion::ALL.iter().copied().filter(|&version| version <= ProtocolVersion::LATEST_LEGACY);
-        let schemas: Vec<_> = versions.clone().filter_map(|version| Self::load(&folder, version)).collect();
-        let wanted = versions.count();
+        let schemas: Vec<_> = ProtocolVersion::ALL.iter().filter_map(|&version| Self::load(&folder, version)).collect();
+        let wanted = ProtocolVersion::ALL.len();
         if schemas.len() < wanted {
             REPORT_ONCE.call_once(|| report(wanted - schemas.len(), wanted, &folder));
         }
@@ -57,10 +55,11 @@ impl Schema {
         &self.root[self.definitions][name]
     }
 
-    /// The names of the members of a union.
+    /// The names of the members of a union, which may have only one; empty if the revision has no such union.
     pub fn union(&self, name: &str) -> Vec<&str> {
-        let members = self.definition(name)["anyOf"].as_array().expect("a union");
-        members.iter().map(|member| target(member).expect("a reference")).collect()
+        let definition = self.definition(name);
+        let members = definition["anyOf"].as_array().map_or(std::slice::from_ref(definition), Vec::as_slice);
+        members.iter().filter_map(target).collect()
     }
 
     /// A schema of this document as a separate document.
@@ -80,6 +79,15 @@ impl Schema {
     /// Values of a schema of this document. With `all`, every optional member is present; without, some are, and so are
     /// some members that the schema allows but does not define.
     pub fn values(&self, schema: &Value, all: bool) -> BoxedStrategy<Value> {
+        match target(schema) {
+            // These refer to each other, which would never end.
+            Some("JSONValue") => return application_value(),
+            Some("JSONObject") => {
+                let members = prop::collection::hash_map("[a-z]{1,4}", application_value(), 0..3);
+                return members.prop_map(|members| members.into_iter().collect()).boxed();
+            }
+            Some(_) | None => {}
+        }
         let schema = self.resolve(schema);
         if let Some(value) = schema.get("const") {
             return Just(value.clone()).boxed();
@@ -194,6 +202,16 @@ fn string(schema: &Value) -> BoxedStrategy<Value> {
         _ => "\\PC{0,12}|[\"\\\\\n\u{1}/é]{0,4}",
     };
     text.prop_map(Value::from).boxed()
+}
+
+/// A value that the definition `JSONValue` allows, which omits `null`.
+fn application_value() -> BoxedStrategy<Value> {
+    let scalar = prop_oneof![
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,8}".prop_map(Value::from),
+    ];
+    scalar.prop_recursive(2, 8, 3, |inner| prop::collection::vec(inner, 0..3).prop_map(Value::from)).boxed()
 }
 
 /// Any JSON.

@@ -140,7 +140,8 @@ fn explore(
     writeln!(out, "revision:     {}", client.version())?;
     let DetectedEra { era, by } = client.detected_era();
     writeln!(out, "era:          {era}: {by}")?;
-    if let Ok(greeting) = client.initialize_result().read::<Greeting>() {
+    let result = client.initialize_result();
+    if let Ok(greeting) = result.read::<Greeting>() {
         let ServerInfo { name, version } = greeting.server_info.or(greeting.meta.server_info).unwrap_or_default();
         writeln!(out, "name:         {} {}", printable(&name), printable(&version))?;
         let names = greeting.capabilities.keys();

@@ -5,11 +5,17 @@ use std::fmt;
 use crate::codec::json::Json;
 use crate::codec::json::string::quote_into;
 use crate::codec::jsonrpc::RequestId;
-use crate::spec::{Method, code};
+use crate::codec::text::escape_text;
+use crate::spec::{Method, ProtocolVersion, code};
+
+/// The most characters of a message that are displayed (PX8).
+const SHOWN: usize = 500;
 
 /// A JSON-RPC error object: an integer code, a message, and optional data (JR-10).
 ///
-/// A received error is stored as its JSON text and can be forwarded unchanged, like every other payload.
+/// A received error is stored as its JSON text and can be forwarded unchanged, like every other payload. The `Debug`
+/// form has the code and the message, escaped and shortened, because JSON-RPC intends the message for display; it omits
+/// the data, which is payload.
 ///
 /// # Example
 ///
@@ -43,6 +49,26 @@ impl ErrorObject {
     #[must_use]
     pub fn invalid_params(reason: &str) -> Self {
         Self::new(code::INVALID_PARAMS, &format!("invalid params: {reason}"))
+    }
+
+    /// The answer to a request for a resource that does not exist, with the code of `version`, such as that of
+    /// `IncomingRequest::version` (RULES 1.3). The URI becomes the data.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::{ErrorObject, ProtocolVersion, code};
+    ///
+    /// let error = ErrorObject::resource_not_found("file:///a", ProtocolVersion::V2025_11_25);
+    /// assert_eq!(error.code(), code::RESOURCE_NOT_FOUND);
+    /// let error = ErrorObject::resource_not_found("file:///a", ProtocolVersion::V2026_07_28);
+    /// assert_eq!(error.code(), code::INVALID_PARAMS);
+    /// assert_eq!(error.data().unwrap().as_bytes(), br#"{"uri":"file:///a"}"#);
+    /// ```
+    #[must_use]
+    pub fn resource_not_found(uri: &str, version: ProtocolVersion) -> Self {
+        let data = Json::empty_object().with_member("uri", &Json::from(uri));
+        Self::with_data(version.rules().resource_not_found, "resource not found", &data)
     }
 
     /// The answer to a request that is refused because of overload (RP10).
@@ -107,6 +133,11 @@ impl ErrorObject {
         message.and_then(|text| text.as_string().map(std::borrow::Cow::into_owned)).unwrap_or_default()
     }
 
+    /// The message for display, escaped and shortened (PX8).
+    pub(crate) fn shown_message(&self) -> String {
+        escape_text(&self.message(), SHOWN)
+    }
+
     /// The data, if there is any.
     #[must_use]
     pub fn data(&self) -> Option<Json> {
@@ -122,6 +153,63 @@ impl ErrorObject {
 
 impl fmt::Debug for ErrorObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ErrorObject({}, {} bytes)", self.code, self.text.len())
+        write!(f, "ErrorObject({}, \"{}\")", self.code, self.shown_message())
+    }
+}
+
+/// The error response to a request whose parameters do not have the shape of their type, with code
+/// [`code::INVALID_PARAMS`] and the position in the text that was read. The text of the error itself is not sent, because
+/// it may quote the text that was read.
+///
+/// An error without a position is one of writing, or of converting a tree. It becomes [`ErrorObject::internal`], because
+/// the client may have no part in it.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::{ErrorObject, Json, code};
+///
+/// fn count(params: &Json) -> Result<u32, ErrorObject> {
+///     Ok(params.read()?)
+/// }
+///
+/// let error = count(&Json::from("secret")).unwrap_err();
+/// assert_eq!((error.code(), error.message().contains("secret")), (code::INVALID_PARAMS, false));
+/// ```
+impl From<serde_json::Error> for ErrorObject {
+    fn from(error: serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        if line == 0 {
+            return Self::internal();
+        }
+        Self::invalid_params(&format!("a value of another form is expected at line {line}, column {column}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn px8_the_debug_form_has_the_message_escaped_and_shortened_and_no_data() {
+        let message = format!("no such tool\n\u{1b}[31m{}", "a".repeat(1000));
+        let shown = format!("{:?}", ErrorObject::with_data(-32602, &message, &Json::from("secret")));
+        assert!(shown.starts_with(r#"ErrorObject(-32602, "no such tool\n\u{1b}[31maaa"#), "{shown}");
+        assert!(shown.ends_with("a…\")") && shown.chars().count() < 600 && !shown.contains("secret"), "{shown}");
+    }
+
+    #[test]
+    fn an_error_of_serde_is_the_clients_only_if_it_has_a_position() {
+        let read = serde_json::from_str::<u32>("{\n \"secret\"").unwrap_err();
+        assert_eq!(
+            ErrorObject::from(read).message(),
+            "invalid params: a value of another form is expected at line 1, column 0",
+        );
+        for error in [
+            serde_json::from_value::<u32>("secret".into()).unwrap_err(),
+            Json::from_serialize(&std::collections::BTreeMap::from([(vec!["secret"], 1)])).unwrap_err(),
+        ] {
+            assert_eq!(ErrorObject::from(error), ErrorObject::internal());
+        }
     }
 }

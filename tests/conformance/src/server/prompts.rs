@@ -2,7 +2,7 @@
 
 use mcp_proto::model::{
     EmbeddedResource, GetPromptRequest, GetPromptRequestParams, GetPromptResult, ImageContent, ListPromptsResult,
-    Prompt, PromptArgument, PromptMessage, Request,
+    Prompt, PromptArgument, PromptMessage, RequestMethod,
 };
 use mcp_proto::{ErrorObject, Json};
 

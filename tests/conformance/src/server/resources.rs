@@ -1,10 +1,10 @@
 //! Resources.
 
+use mcp_proto::ErrorObject;
 use mcp_proto::model::{
     BlobResourceContents, ListResourceTemplatesResult, ListResourcesResult, ReadResourceRequest, ReadResourceResult,
-    Request, Resource, ResourceContents, ResourceTemplate, TextResourceContents,
+    RequestMethod, Resource, ResourceContents, ResourceTemplate, TextResourceContents,
 };
-use mcp_proto::{ErrorObject, Json};
 use serde_json::json;
 
 use super::caller::Caller;
@@ -57,6 +57,5 @@ fn templated(uri: &str) -> Option<TextResourceContents> {
 }
 
 fn not_found(caller: &Caller<'_>, uri: &str) -> ErrorObject {
-    let data = Json::empty_object().with_member("uri", &Json::from(uri));
-    ErrorObject::with_data(caller.context().version.rules().resource_not_found, "Resource not found", &data)
+    ErrorObject::resource_not_found(uri, caller.context().version)
 }

@@ -8,7 +8,7 @@ use mcp_proto::model::{
     AudioContent, BooleanSchema, CallToolRequest, CallToolRequestParams, CallToolResult, ContentBlock,
     CreateMessageRequest, CreateMessageRequestParams, ElicitRequest, ElicitRequestFormParams, EmbeddedResource,
     EnumOption, ImageContent, JsonObject, LegacyTitledEnumSchema, ListToolsResult, NumberKind, NumberSchema, Payload,
-    Request, RequestedSchema, SamplingMessage, StringSchema, TextResourceContents, TitledItems,
+    RequestMethod, RequestedSchema, SamplingMessage, StringSchema, TextResourceContents, TitledItems,
     TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, Tool, UntitledItems, UntitledMultiSelectEnumSchema,
     UntitledSingleSelectEnumSchema,
 };
@@ -266,7 +266,7 @@ async fn elicit(caller: &Caller<'_>, message: &str, form: RequestedSchema) -> Re
     Ok(format!("action={}, content={content}", answer.action))
 }
 
-async fn ask<R: Request>(caller: &Caller<'_>, capability: &str, asked: &R::Params) -> Result<R::Result, String> {
+async fn ask<R: RequestMethod>(caller: &Caller<'_>, capability: &str, asked: &R::Params) -> Result<R::Result, String> {
     if !caller.declares(capability) {
         return Err(format!("The client does not offer {capability}."));
     }
