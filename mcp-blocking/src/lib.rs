@@ -110,6 +110,8 @@
 //! | `backpressure` | stops the readers while the machine accepts no input |
 //! | `bounded` | a queue with a bound in bytes |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod backpressure;
 mod bounded;
 mod child;
@@ -136,3 +138,8 @@ pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
 pub use proxy::{Proxy, Stopper};
 pub use router::{Router, SharedRouter};
 pub use server::{HttpService, Incoming, Server, ServerPublisher, ServerStopper, Service, StreamService};
+
+/// The examples of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -145,6 +145,7 @@
 //! implements them and occur in the names of the tests; `docs/rules.md` of the repository explains them. `RULES 8.2`
 //! means section 8.2 of that file.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::indexing_slicing)]
 
 // The relay names everything by its public path: another crate could contain it.

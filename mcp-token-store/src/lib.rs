@@ -37,3 +37,8 @@ mod store;
 
 pub use file_store::FileStore;
 pub use store::{MemoryStore, Store};
+
+/// The examples of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -146,6 +146,8 @@
 //! | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts the entries that were dropped |
 //! | `clock`, `panics` | the clock, and panics of handlers |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod authorize;
 mod bounded;
 mod byte_stream;

@@ -1,0 +1,86 @@
+"""Makes the packages of each platform whose binary is there: dist.py BINARIES PAGES DIST
+
+BINARIES has a folder for each target of the compiler, with the binary; PAGES has the man pages and the completions. DIST
+gets `archives`, `deb`, `image`, `npm` and `wheel`. `cargo deb` must be installed, if there is a binary for Linux.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+
+import npm
+from project import LICENCES, NAME, PLATFORMS, REPOSITORY, Platform, manifest
+from wheel import wheel
+
+
+def archive(folder: Path, target: Platform, binary: Path, pages: Path) -> None:
+    """An archive with the binary, the man pages, the completions and the licences, as users unpack it by hand."""
+    folder.mkdir(parents=True, exist_ok=True)
+    top = f"{NAME}-{manifest()['version']}-{target.triple}"
+    files = [(binary, target.binary), *((REPOSITORY / licence, licence) for licence in LICENCES)]
+    files += [(page, f"{'man' if page.suffix == '.1' else 'completions'}/{page.name}") for page in sorted(pages.iterdir())]
+    if target.npm_os == "win32":
+        with zipfile.ZipFile(folder / f"{top}.zip", "w", zipfile.ZIP_DEFLATED) as written:
+            for path, name in files:
+                written.write(path, f"{top}/{name}")
+        return
+    with tarfile.open(folder / f"{top}.tar.gz", "w:gz") as written:
+        for path, name in files:
+            entry = written.gettarinfo(path, f"{top}/{name}")
+            entry.uid = entry.gid = 0
+            entry.uname = entry.gname = "root"
+            entry.mode = 0o755 if path == binary else 0o644
+            with path.open("rb") as content:
+                written.addfile(entry, content)
+
+
+def debian(folder: Path, target: Platform, binary: Path) -> None:
+    """A Debian package; the metadata are in the manifest of the crate."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as build:
+        # Where `cargo deb` would find what cargo has built.
+        place = Path(build) / target.triple / "small"
+        place.mkdir(parents=True)
+        shutil.copy(binary, place / NAME)
+        command = ["cargo", "deb", "--quiet", "--no-build", "--no-strip", "--package", "mcp-blocking"]
+        command += ["--profile", "small", "--target", target.triple, "--output", f"{folder.resolve()}/"]
+        subprocess.run(command, cwd=REPOSITORY, check=True, env=os.environ | {"CARGO_TARGET_DIR": build})
+
+
+def image(folder: Path, target: Platform, binary: Path) -> None:
+    """The folder in which the image is built."""
+    place = folder / f"linux-{target.linux}"
+    place.mkdir(parents=True)
+    shutil.copy(binary, place / NAME)
+
+
+def main() -> int:
+    if len(sys.argv) != 4:
+        print(__doc__, file=sys.stderr)
+        return 2
+    binaries, pages, dist = map(Path, sys.argv[1:])
+    # Anew, so that nothing of another version stays.
+    shutil.rmtree(dist, ignore_errors=True)
+    found = {target: binaries / target.triple / target.binary for target in PLATFORMS}
+    found = {target: binary for target, binary in found.items() if binary.exists()}
+    for target, binary in found.items():
+        archive(dist / "archives", target, binary, pages)
+        wheel(dist / "wheel", target, binary)
+        if target.linux:
+            debian(dist / "deb", target, binary)
+            image(dist / "image", target, binary)
+    with tempfile.TemporaryDirectory() as work:
+        npm.packages(dist / "npm", Path(work), found)
+    for file in sorted(dist.rglob("*")):
+        if file.is_file():
+            print(f"{file.relative_to(dist)}: {file.stat().st_size // 1024} KiB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
