@@ -13,6 +13,7 @@ mod revision;
 pub(crate) mod status;
 mod supported;
 
+pub use header::{HEADERS, PARAM_PREFIX};
 pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};
 pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId, names_stateless};
 pub use revision::{Era, ProtocolVersion, Rules};
