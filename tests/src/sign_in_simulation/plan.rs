@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::auth::Grant;
 
-use crate::random::Random;
+use mcp_testkit::random::Random;
 
 /// How the servers, the person and the processes of a run act.
 #[derive(Debug, Clone)]

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use mcp_proto::sse::{Decoder, Item};
 use mcp_proto::{Frame, Limits, Message};
 
-use crate::http1;
+use mcp_testkit::http1;
 
 /// A path below `tests/vectors`.
 pub fn path(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../vectors").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors").join(name)
 }
 
 /// The files in a folder below `tests/vectors`, sorted by name.

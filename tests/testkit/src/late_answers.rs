@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::bad_answers::{BadAnswer, ok};
-use mcp_testkit::loopback_server::Connection;
-use mcp_testkit::messages::event;
+use crate::loopback_server::Connection;
+use crate::messages::event;
 
 /// The client's timeout for [`LATE_ANSWERS`]: the value for its configuration, and the text of its error.
 pub const PATIENCE: (Duration, &str) = (Duration::from_secs(1), "did not answer within 1s");

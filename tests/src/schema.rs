@@ -28,7 +28,7 @@ impl Schema {
     /// The folder is the value of the environment variable `MCP_SCHEMAS`, or else `shared/spec/schema` beside the
     /// repository. The files are named `2025-11-25.json` and so on.
     pub fn all() -> Vec<Self> {
-        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/spec/schema");
+        let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/spec/schema");
         let folder = std::env::var_os("MCP_SCHEMAS").map_or(beside, PathBuf::from);
         let versions =
             ProtocolVersion::ALL.iter().copied().filter(|&version| version <= ProtocolVersion::LATEST_LEGACY);

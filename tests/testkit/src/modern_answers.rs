@@ -10,8 +10,8 @@ use std::io;
 use mcp_proto::Json;
 
 use crate::bad_answers::{RESULT, judge};
-use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
-use mcp_testkit::messages::{COMPLETE, DISCOVERED, complete, event, request, result};
+use crate::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
+use crate::messages::{COMPLETE, DISCOVERED, complete, event, request, result};
 
 /// The capabilities that the client declares.
 pub const CAPABILITIES: &str = r#"{"roots":{}}"#;
@@ -48,6 +48,12 @@ impl ModernAnswer {
     /// Whether the client can connect.
     pub fn connects(&self) -> bool {
         self.method != "server/discover"
+    }
+
+    /// Whether the client must accept it; otherwise it must report an error. A client whose errors have other texts than
+    /// those of `mcp-proto` is tested with this instead of [`judge`](Self::judge).
+    pub const fn is_accepted(&self) -> bool {
+        self.expected.is_ok()
     }
 
     /// Compares the outcome of the request, or of the attempt to connect, with the expected one.

@@ -52,10 +52,10 @@ use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, Principal, RequestInfo, Server, TwoEndpoints};
 use mcp_proto::{Era, Instant, Json, Notification, Output, SessionKey, Stdio, StdioAction};
 
-use crate::random::Random;
-use crate::transcript;
 use application::{Application, Service};
 use faults::Fault;
+use mcp_testkit::random::Random;
+use mcp_testkit::transcript;
 use model::{LONGEST, Model};
 use network::{Key, Network, ToClient, ToServer};
 use pipe::Pipe;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::random::Random;
 use mcp_proto::Instant;
+use mcp_testkit::random::Random;
 
 /// The longest latency of bytes while the reader reads and the buffer has room.
 pub const LATENCY: Duration = Duration::from_millis(4);

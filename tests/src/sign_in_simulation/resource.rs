@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::issuer::{Answer, Issuer};
 use super::plan::Settings;
 use super::{ISSUERS, SERVER};
-use crate::http_client::Reply;
-use crate::messages::{DISCOVERED, complete, initialize_result, result};
-use crate::random::Random;
+use mcp_testkit::http_client::Reply;
+use mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
+use mcp_testkit::random::Random;
 
 /// The seconds after which a nonce for proofs is replaced.
 const NONCE_LIFETIME: u64 = 200;

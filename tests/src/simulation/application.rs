@@ -9,7 +9,7 @@ use mcp_proto::{Era, ErrorObject, Instant, Json, Method, RequestKey, Ticket, Tic
 
 use super::member_of;
 use super::model::{Answer, Model, THINKING};
-use crate::random::Random;
+use mcp_testkit::random::Random;
 
 /// The application of a client.
 #[derive(Debug)]

@@ -7,9 +7,9 @@ use mcp_proto::client::Call;
 use mcp_proto::server::{Event, ExchangeKey, InputRequired, Progress, Scope, SubscriptionChange, TwoEndpoints};
 use mcp_proto::{Era, ErrorObject, Json, Notification, RequestKey, SessionKey, Ticket, TicketKey};
 
-use crate::http_exchange::{TestRequest, initialize, modern};
-use crate::http_server::HttpServerHarness;
-use crate::random::Choices;
+use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
+use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::random::Choices;
 
 /// Performs `steps` random operations on a server, or fewer if the choices are used up.
 ///

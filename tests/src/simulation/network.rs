@@ -14,7 +14,7 @@ use mcp_proto::{Instant, Json};
 use super::faults::Fault;
 use super::member_of;
 use super::model::Model;
-use crate::random::Random;
+use mcp_testkit::random::Random;
 
 /// Identifies an exchange by the number of the client and the client's key.
 pub type Key = (usize, client::ExchangeKey);

@@ -9,9 +9,9 @@ use std::io;
 use mcp_proto::Json;
 
 use crate::bad_answers::{RESULT, judge, ok, or_result};
-use mcp_testkit::http1::HttpMessage;
-use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server, two_endpoint_server};
-use mcp_testkit::messages::{initialize_result, result};
+use crate::http1::HttpMessage;
+use crate::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server, two_endpoint_server};
+use crate::messages::{initialize_result, result};
 
 /// A server that behaves badly during the handshake.
 #[derive(Debug, Clone, Copy)]
@@ -25,6 +25,12 @@ pub struct BadHandshake {
 }
 
 impl BadHandshake {
+    /// Whether the client must accept it; otherwise it must report an error. A client whose errors have other texts than
+    /// those of `mcp-proto` is tested with this instead of [`judge`](Self::judge).
+    pub const fn is_accepted(&self) -> bool {
+        self.fails.is_none()
+    }
+
     /// Compares the outcome of a call, or of the attempt to connect, with the expected one.
     pub fn judge(&self, outcome: Result<Json, impl Display>) {
         judge(self.name, or_result(self.fails), outcome);

@@ -10,7 +10,7 @@ use mcp_proto::Json;
 
 use crate::bad_answers::{RESULT, judge, or_result};
 use crate::bad_lines::{line, nested};
-use mcp_testkit::messages::{NOTIFICATION, initialize_result, request, result};
+use crate::messages::{NOTIFICATION, initialize_result, request, result};
 
 /// Bytes that a server writes in reply to a call, whose id is 2.
 #[derive(Debug, Clone, Copy)]

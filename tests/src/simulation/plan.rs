@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::{Era, ProtocolVersion};
 
-use crate::random::Random;
+use mcp_testkit::random::Random;
 
 /// Which machines are connected, and over which transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

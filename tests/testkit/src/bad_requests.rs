@@ -1,9 +1,24 @@
-//! Requests that the server's admission (RULES 5.2) refuses, for tests of the machine and of servers on sockets.
+//! Requests that a server over HTTP must refuse, for tests of machines and of servers on sockets.
+//!
+//! # Example: the server machine
+//!
+//! ```
+//! use mcp_testkit::bad_requests;
+//! use mcp_testkit::http_server::HttpServerHarness;
+//!
+//! let mut server = HttpServerHarness::with(bad_requests::configure);
+//! let session = server.session("2025-11-25");
+//! for row in bad_requests::rows(&session) {
+//!     let response = server.answer(&row.asked);
+//!     assert_eq!(response.code(), row.status, "{}", row.name);
+//!     assert!(response.text().contains(&format!("\"code\":{}", row.code)), "{}", row.name);
+//! }
+//! ```
 
 use mcp_proto::Json;
 use mcp_proto::server::{Config, HttpConfig, TwoEndpoints};
 
-use mcp_testkit::http_exchange::{META, TestRequest, initialize, modern};
+use crate::http_exchange::{META, TestRequest, initialize, modern};
 
 /// A request that is always answered with a result.
 pub const PING: &str = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;

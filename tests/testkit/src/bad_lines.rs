@@ -1,8 +1,21 @@
 //! Lines that no client may write, and how a server must answer them. Every server on a byte stream runs the table.
 //!
-//! Each name begins with the rows of the catalogue that it belongs to.
+//! Each name begins with the rows of the catalogue that it belongs to (`tests/CATALOGUE.md` of the repository).
+//!
+//! # Example: the server machine
+//!
+//! ```
+//! use mcp_testkit::bad_lines::BAD_LINES;
+//! use mcp_testkit::byte_stream::ServerStream;
+//!
+//! for bad_line in BAD_LINES.iter().filter(|bad_line| bad_line.name.starts_with("JS11")) {
+//!     let mut server = ServerStream::ready("2025-11-25");
+//!     server.bytes(&bad_line.all());
+//!     bad_line.judge(server.lines());
+//! }
+//! ```
 
-use mcp_testkit::messages::{NOTIFICATION, request, result};
+use crate::messages::{NOTIFICATION, request, result};
 
 /// Bytes that a client writes to a server of 2025-11-25 after the handshake.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +40,7 @@ impl BadLine {
         self.answers.len() + 1
     }
 
-    /// Compares all answers of the server with the expected ones, in any order.
+    /// Compares all answers of the server with the expected ones, in any order. They must have no spaces outside of strings.
     pub fn judge(&self, mut answers: Vec<String>) {
         let next: &[&str] = &[r#""id":"next","result":{}"#];
         for parts in self.answers.iter().chain([&next]) {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::plan::Settings;
-use crate::random::Random;
+use mcp_testkit::random::Random;
 
 /// The scopes that the authorization servers grant.
 const GRANTED: [&str; 2] = ["read", "write"];

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::issuer::form;
 use super::plan::Settings;
 use super::{Happening, ISSUERS, SERVER, Simulation};
-use crate::http_client::{Reply, legacy_client};
+use mcp_testkit::http_client::{Reply, legacy_client};
 
 /// The moment at which a run begins, in seconds since 1970.
 const BEGIN: u64 = 1_800_000_000;

@@ -64,9 +64,9 @@ use mcp_proto::auth::{FetchFailure, FetchKey, Lock, ProofClaims};
 use mcp_proto::client::{ExchangeKey, Failure};
 use serde_json::Value;
 
-use crate::http_client::{Reply, broken};
-use crate::random::Random;
 use issuer::{Answer, Issuer, form};
+use mcp_testkit::http_client::{Reply, broken};
+use mcp_testkit::random::Random;
 use plan::{Change, Host, Settings};
 use process::Process;
 use resource::Resource;

@@ -8,8 +8,8 @@ use std::io;
 
 use mcp_proto::Json;
 
-use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
-use mcp_testkit::messages::{NOTIFICATION, event, request, result};
+use crate::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
+use crate::messages::{NOTIFICATION, event, request, result};
 
 /// A bad response to a tool call.
 #[derive(Debug, Clone, Copy)]
@@ -35,6 +35,12 @@ impl BadAnswer {
                 connection.json(result(&asked.id, "{}"))
             }
         }))
+    }
+
+    /// Whether the client must accept it; otherwise it must report an error. A client whose errors have other texts than
+    /// those of `mcp-proto` is tested with this instead of [`judge`](Self::judge).
+    pub const fn is_accepted(&self) -> bool {
+        self.fails.is_none()
     }
 
     /// Compares the outcome of the call with the expected one.
