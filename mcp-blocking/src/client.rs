@@ -6,6 +6,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `builder` | the client's configuration, and how it connects |
+//! | `builder/in_memory` | a server in this process |
 //! | `driver` | the thread that owns the machine |
 //! | `in_flight` | a request that waits for its outcome |
 //! | `subscription` | changes that the application has subscribed to |
@@ -38,7 +39,7 @@ use crate::bounded::bounded;
 use crate::response_slot::ResponseSlot;
 use driver::{Commands, Input};
 
-pub use builder::{Builder, ChildServer, HttpServer, ServerProcess, StreamServer};
+pub use builder::{Builder, ChildServer, HttpServer, InMemoryServer, ServerProcess, StreamServer};
 pub use handler::Handler;
 pub use in_flight::InFlight;
 pub use list_items::ListItems;

@@ -26,6 +26,7 @@
 //! | a server over HTTP, with either of the two HTTP transports | `.http(url)?.connect()` ([`Builder::http`]) |
 //! | a server that I start as a child process | `.child(command).connect()` ([`Builder::child`]) |
 //! | a server on a byte stream, or on my own stdin and stdout | `.stream(read, write).connect()` ([`Builder::stream`]) |
+//! | a server in this process, for a test of its handler | `.in_memory(&server).connect()` ([`Builder::in_memory`]) |
 //!
 //! Over HTTP, a lost session is opened again automatically. Requests that the server refused because of the loss are
 //! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the server may have
@@ -50,6 +51,7 @@
 //! | the process that started this one | [`Server::serve_stdio`] |
 //! | one client on a pair of byte streams | [`Server::serve_stream`] |
 //! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
+//! | bytes that I have, for a test | [`Server::replay`] |
 //!
 //! [`StreamService`] and [`HttpService`] have options, and handles that stop the server and publish changes. Requests from
 //! web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows them.
@@ -102,6 +104,7 @@
 //! | `http_client` | servers over HTTP: exchanges on worker threads |
 //! | `child` | servers in child processes: starting them, writing to them and ending them |
 //! | `stdio` | a reader and a writer of byte streams |
+//! | `pipe` | pipes in memory |
 //! | `server` | the server: connections, its driver, the threads that handle requests |
 //! | `router`, `router/shared` | a service that consists of functions, which may change |
 //! | `sign_in` | signing in: its configuration, its thread, signatures, and the port to which the browser returns |
@@ -121,6 +124,7 @@ mod http_client;
 mod inbox;
 mod link;
 mod log_level;
+mod pipe;
 mod proxy;
 mod response_slot;
 mod router;
@@ -131,10 +135,12 @@ mod stdio;
 mod stdio_tests;
 
 pub use client::{
-    Builder, ChildServer, Client, Handler, HttpServer, InFlight, ListItems, ServerProcess, StreamServer, Subscription,
+    Builder, ChildServer, Client, Handler, HttpServer, InFlight, InMemoryServer, ListItems, ServerProcess,
+    StreamServer, Subscription,
 };
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
+pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use proxy::{Proxy, Stopper};
 pub use router::{Router, SharedRouter};
 pub use server::{HttpService, Incoming, Server, ServerPublisher, ServerStopper, Service, StreamService};

@@ -14,6 +14,7 @@
 //! | `driver` | the thread that owns the machine |
 //! | `http_exchanges` | passes the requests of connections to the machine, and its responses to the connections |
 //! | `stream` | a server on a byte stream |
+//! | `replay` | a server whose input is known in full |
 //! | `handlers` | the threads on which requests are handled |
 //! | `subscriptions` | a queue of subscription changes for the service |
 //! | `service` | the application's service, which handles requests |
@@ -28,6 +29,7 @@ pub(crate) mod http1;
 mod http_exchanges;
 mod incoming;
 mod listener;
+mod replay;
 mod response_channel;
 mod service;
 mod stream;

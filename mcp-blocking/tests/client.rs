@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 use mcp_blocking::{Builder, Change, Client, Error, Handler, HttpOptions, HttpServer, Observation};
 use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
 use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion, UsageError};
+use mcp_testkit::bad_answers::BAD_ANSWERS;
+use mcp_testkit::bad_handshakes::BAD_HANDSHAKES;
+use mcp_testkit::bad_servers::BAD_SERVERS;
 use mcp_testkit::http_client::legacy_versions;
+use mcp_testkit::late_answers::{LATE_ANSWERS, PATIENCE};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, echo_server, mcp_server, modern_server};
 use mcp_testkit::messages::{
     DISCOVERED, complete, error, event, initialize_result, progress_notification, request, result,
 };
-use tests::bad_answers::BAD_ANSWERS;
-use tests::bad_handshakes::BAD_HANDSHAKES;
-use tests::bad_servers::BAD_SERVERS;
-use tests::late_answers::{LATE_ANSWERS, PATIENCE};
-use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
+use mcp_testkit::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
 /// A client for servers that begin with `initialize`.

@@ -10,7 +10,7 @@ use mcp_blocking::{Builder, Client, Error, InFlight};
 use mcp_proto::client::Call;
 use mcp_proto::{Failed, ProtocolVersion, UsageError};
 use mcp_testkit::http_client::legacy_versions;
-use mcp_testkit::parallel::{Case, case, run_all};
+use tests::parallel::{Case, case, run_all};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, UnreadServer, params};
 
 /// A client for servers that begin with `initialize`.

@@ -14,6 +14,7 @@ pub(crate) mod status;
 pub mod structured;
 mod supported;
 
+pub use header::{HEADERS, PARAM_PREFIX};
 pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};
 pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId, names_stateless};
 pub use revision::{Era, ProtocolVersion, Rules};

@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `builder` | the configuration of a client |
+//! | `builder/in_memory` | a server in this process |
 //! | `driver` | the task that owns the machine |
 //! | `in_flight` | a request that has no outcome yet |
 //! | `progress` | the progress of a call, from the task to the caller |
@@ -37,7 +38,7 @@ use progress::{ProgressSender, progress};
 
 #[cfg(feature = "http-client")]
 pub use builder::HttpServer;
-pub use builder::{Builder, ChildServer, StreamServer};
+pub use builder::{Builder, ChildServer, InMemoryServer, StreamServer};
 pub use handler::Handler;
 pub use in_flight::InFlight;
 pub use list_items::ListItems;

@@ -28,6 +28,7 @@
 //! | a server over HTTP, with either of the two HTTP transports | `.http(url)?.connect()` ([`Builder::http`]) |
 //! | a server that I start as a child process | `.child(command).connect()` ([`Builder::child`]) |
 //! | a server on a byte stream, or on my own stdin and stdout | `.stream(read, write).connect()` ([`Builder::stream`]) |
+//! | a server in this process, for a test of its handler | `.in_memory(&server).connect()` ([`Builder::in_memory`]) |
 //!
 //! Over HTTP, a lost session is opened again automatically. Requests that the server refused because of the loss are
 //! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the server may have
@@ -75,6 +76,7 @@
 //! | the process that started this one | [`Server::serve_stdio`] |
 //! | one client on a byte stream, or in this process | [`Server::serve_stream`] |
 //! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
+//! | bytes that I have, for a test | [`Server::replay`] |
 //! | the same in a router of axum | [`Server::http`], then `Router::route_service("/mcp", service)` |
 //!
 //! Requests from web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows
@@ -125,6 +127,7 @@
 //! | `client` | the client: commands to its task, outcomes to its callers |
 //! | `client/builder` | the configuration of a client |
 //! | `client/driver` | the task that owns the machine |
+//! | `client/builder/in_memory` | a server in this process |
 //! | `client/in_flight`, `client/progress` | a request that has no outcome yet, and its progress |
 //! | `client/subscription` | changes that the application has subscribed to |
 //! | `client/handler` | the application's handler for the server's notifications and requests |
@@ -140,6 +143,7 @@
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
 //! | `server/notices` | notifications and other events for a service |
 //! | `server/stream` | the task of a server on a byte stream |
+//! | `server/replay` | a server whose input is known in full |
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
 //! | `proxy` | the proxy: connects a client on a byte stream to a server over HTTP or in a child process |
 //! | `stdio` | stdin and stdout of this process |
@@ -168,7 +172,9 @@ mod stdio;
 
 #[cfg(feature = "http-client")]
 pub use client::HttpServer;
-pub use client::{Builder, ChildServer, Client, Handler, InFlight, ListItems, StreamServer, Subscription};
+pub use client::{
+    Builder, ChildServer, Client, Handler, InFlight, InMemoryServer, ListItems, StreamServer, Subscription,
+};
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
 pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};

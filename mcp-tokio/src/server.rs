@@ -8,6 +8,7 @@
 //! | `requests` | requests in progress: connects the machine and the handlers |
 //! | `notices` | notifications and other events for a service |
 //! | `stream` | the task of a server on a byte stream |
+//! | `replay` | a server whose input is known in full |
 //! | `http` | the server as a service of HTTP requests |
 //! | `http/authenticate` | the application's check of credentials |
 //! | `http/driver` | the task that owns the machine of an HTTP server |
@@ -22,6 +23,7 @@ mod commands;
 mod http;
 mod incoming;
 mod notices;
+mod replay;
 mod requests;
 pub(crate) mod service;
 mod stream;
@@ -119,7 +121,7 @@ impl Server {
         self.serve_until_written(machine, read, write, None).await
     }
 
-    async fn serve_until_written(
+    pub(crate) async fn serve_until_written(
         &self,
         machine: mcp_proto::Server<Stdio>,
         read: impl AsyncRead + Send + Unpin + 'static,
@@ -148,7 +150,7 @@ impl Server {
         Ok(HttpService::start(machine, requests, commands))
     }
 
-    fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, UsageError> {
+    pub(crate) fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, UsageError> {
         let mut config = self.config.clone();
         config.add_capabilities(&self.service.capabilities()?);
         mcp_proto::Server::new(transport, config)

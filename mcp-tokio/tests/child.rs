@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use mcp_proto::{Failed, Json, ProtocolVersion, client};
+use mcp_testkit::bad_servers::BAD_SERVERS;
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::messages::{initialize_result, result};
 use mcp_tokio::{Builder, Client, Error};
-use tests::bad_servers::BAD_SERVERS;
 use tests::unread_pipes::Life;
 use tokio::process::Command;
 use tokio::time::timeout;

@@ -21,14 +21,14 @@ use authority::Authority;
 use mcp_proto::client::{Call, HttpConfig, HttpTransport};
 use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
+use mcp_testkit::bad_answers::BAD_ANSWERS;
+use mcp_testkit::bad_handshakes::BAD_HANDSHAKES;
 use mcp_testkit::http_client::legacy_versions;
+use mcp_testkit::late_answers::{LATE_ANSWERS, PATIENCE};
 use mcp_testkit::loopback_server::{Duplex, LoopbackServer, echo_server, mcp_server};
 use mcp_testkit::messages::{event, result};
 use mcp_tokio::{Builder, Client, Error, Handler, HttpOptions, Observation, reqwest};
 use running::{Running, json};
-use tests::bad_answers::BAD_ANSWERS;
-use tests::bad_handshakes::BAD_HANDSHAKES;
-use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 use tokio::time::timeout;
 

@@ -4,10 +4,10 @@
 
 use mcp_proto::client::{DetectedBy, DetectedEra};
 use mcp_proto::{Era, ErrorObject, Json, Method, ProtocolVersion};
-use mcp_tokio::{Client, Handler};
-use tests::modern_answers::ROOTS;
+use mcp_testkit::modern_answers::ROOTS;
 #[cfg(feature = "http-client")]
-use tests::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT};
+use mcp_testkit::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT};
+use mcp_tokio::{Client, Handler};
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()

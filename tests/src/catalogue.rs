@@ -191,7 +191,7 @@ pub enum Place {
 /// Tables of cases, and the tests that run them.
 const TABLES: &[(&str, &[(Place, &str)])] = &[
     (
-        "tests/src/admission.rs",
+        "tests/testkit/src/bad_requests.rs",
         &[
             (Place::Core, "admission_answers_each_wrong_request_as_its_table_states"),
             (Place::Tokio, "admission_answers_as_its_table_states"),
@@ -199,7 +199,7 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
         ],
     ),
     (
-        "tests/src/bad_answers.rs",
+        "tests/testkit/src/bad_answers.rs",
         &[
             (Place::Tokio, "bad_answers_are_outcomes_at_once_and_the_next_call_succeeds"),
             (Place::Blocking, "bad_answers_are_outcomes_at_once_and_the_next_call_succeeds"),
@@ -207,7 +207,7 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
         ],
     ),
     (
-        "tests/src/bad_handshakes.rs",
+        "tests/testkit/src/bad_handshakes.rs",
         &[
             (Place::Tokio, "bad_handshakes_are_readable_errors_or_are_tolerated"),
             (Place::Blocking, "bad_handshakes_are_readable_errors_or_are_tolerated"),
@@ -215,7 +215,7 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
         ],
     ),
     (
-        "tests/src/late_answers.rs",
+        "tests/testkit/src/late_answers.rs",
         &[
             (Place::Tokio, "late_answers_fail_in_time_and_the_next_call_succeeds"),
             (Place::Blocking, "late_answers_fail_in_time_and_the_next_call_succeeds"),
@@ -223,7 +223,7 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
         ],
     ),
     (
-        "tests/src/modern_answers.rs",
+        "tests/testkit/src/modern_answers.rs",
         &[
             (Place::Tokio, "modern_answers_are_outcomes_at_once_and_the_next_call_succeeds"),
             (Place::Blocking, "modern_answers_are_outcomes_at_once_and_the_next_call_succeeds"),
@@ -231,14 +231,14 @@ const TABLES: &[(&str, &[(Place, &str)])] = &[
         ],
     ),
     (
-        "tests/src/bad_lines.rs",
+        "tests/testkit/src/bad_lines.rs",
         &[
             (Place::Tokio, "bad_lines_are_answered_and_the_next_request_is_served"),
             (Place::Proxy, "bad_lines_are_answered_and_the_next_request_is_served"),
         ],
     ),
     (
-        "tests/src/bad_servers.rs",
+        "tests/testkit/src/bad_servers.rs",
         &[
             (Place::Tokio, "bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds"),
             (Place::Blocking, "bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds"),

@@ -1,18 +1,23 @@
-//! The scenarios of this workspace: tables of input and outcomes that the core, both drivers and the proxy run.
+//! The scenarios of this workspace: tables of input and outcomes that the core, both drivers and the proxy run, and
+//! simulations with models that predict their outcomes.
 //!
-//! What builds and runs such scenarios is the crate `mcp-testkit`, in `tests/testkit`.
+//! What tests of other crates use, too, is in the crate `mcp-testkit`, in `tests/testkit`.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`admission`] | requests that an HTTP server must refuse |
-//! | [`bad_answers`], [`modern_answers`], [`late_answers`] | HTTP responses that are invalid, unusual or late, and the outcomes that a client must report |
-//! | [`bad_handshakes`] | the same for the beginning of a connection |
-//! | [`bad_lines`], [`bad_servers`] | invalid lines on byte streams, of clients and of servers |
+//! | [`pair`] | a client and a server machine, and perhaps a relay, under one seed, with an application that echoes |
+//! | [`simulation`] | clients, relays and a server with faults of every kind; a model predicts each outcome |
+//! | [`sign_in_simulation`] | processes that sign in, with authorization servers, a protected server and a person |
+//! | [`random_clients`] | a server machine over HTTP, and arbitrary clients; the invariants are checked after each operation |
 //! | [`unread_pipes`] | servers that do not read their input |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
 //! | [`protected`] | servers that demand tokens |
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
 //! | [`routed`] | a server that is a router of functions |
+//! | [`json_text`] | generators of valid and invalid JSON |
+//! | [`model_types`], [`schema`] | the types of `mcp_proto::model` by name, and values generated from the official schemas |
+//! | [`vectors`] | traffic that was recorded between existing implementations, and other collected inputs |
+//! | [`parallel`] | cases that run concurrently and are reported by name |
 //! | [`keys`] | private keys |
 //! | [`tools`] | the tools of the servers in tests of proxies |
 //! | [`typed_calls`] | a server for typed clients |
@@ -20,23 +25,25 @@
 //! | [`examples`] | runs the examples of the drivers |
 //! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
 
-pub mod admission;
-pub mod bad_answers;
-pub mod bad_handshakes;
-pub mod bad_lines;
-pub mod bad_servers;
 pub mod catalogue;
 pub mod defects;
 pub mod error_texts;
 pub mod examples;
+pub mod json_text;
 pub mod keys;
-pub mod late_answers;
-pub mod modern_answers;
+pub mod model_types;
 pub mod on_the_wire;
+pub mod pair;
+pub mod parallel;
 pub mod plays;
 pub mod protected;
+pub mod random_clients;
 pub mod routed;
+pub mod schema;
+pub mod sign_in_simulation;
+pub mod simulation;
 pub mod tools;
 pub mod typed_calls;
 pub mod unread_pipes;
 pub mod urls;
+pub mod vectors;

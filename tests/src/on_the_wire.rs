@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use mcp_proto::server::{Config, HttpConfig};
 
-use crate::admission::{self, PING, Row};
+use mcp_testkit::bad_requests::{self, PING, Row};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize, modern};
 use mcp_testkit::raw_client::{RawClient, RawConnection, text};
 
@@ -127,7 +127,7 @@ const FLOOD: usize = 4200;
 
 /// Configures a server for the scenarios.
 pub fn configure(http: &mut HttpConfig, config: &mut Config) {
-    admission::configure(http, config);
+    bad_requests::configure(http, config);
     http.body_timeout = Duration::from_millis(300);
     http.max_sessions = SESSIONS;
     http.replay = REPLAY;
@@ -153,7 +153,7 @@ pub const HEAD_TIME: Duration = Duration::from_millis(500);
 
 /// Configures a server for the scenarios with many connections.
 pub fn configure_crowded(http: &mut HttpConfig, config: &mut Config) {
-    admission::configure(http, config);
+    bad_requests::configure(http, config);
 }
 
 /// How long a client may read nothing, in the scenarios of unread responses.
@@ -189,7 +189,7 @@ const WITH_PROGRESS: &str = r#"{"_meta":{"progressToken":"t"}}"#;
 
 pub fn admission_answers_as_its_table_states(server: &RawClient) {
     let id = server.session("2025-11-25");
-    for Row { name, asked, status, code } in admission::rows(&id) {
+    for Row { name, asked, status, code } in bad_requests::rows(&id) {
         let sent = server.answer(&asked);
         assert_eq!(sent.code(), status, "{name}: {}", sent.text());
         assert!(sent.text().contains(&format!("\"code\":{code}")), "{name}: {}", sent.text());

@@ -10,8 +10,8 @@ use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::http1::{self, HttpMessage};
-use mcp_testkit::vectors::{Capture, Side};
 use serde_json::Value;
+use tests::vectors::{Capture, Side};
 
 /// The data of the events of a body that is fed in pieces of `size` bytes.
 fn events(body: &[u8], size: usize) -> Vec<Vec<u8>> {

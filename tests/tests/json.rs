@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use mcp_proto::{Frame, Json, JsonError, Limits, Message, ParseErrorKind};
-use mcp_testkit::{json_text, vectors};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
+use tests::{json_text, vectors};
 
 #[test]
 fn json_test_suite_accepts_and_refuses_as_it_must() {

@@ -20,10 +20,10 @@ use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
-use mcp_testkit::json_text::keys;
 use mcp_testkit::messages;
 use mcp_testkit::messages::{INITIALIZED, event, initialize_result, progress_notification, request, result};
 use peak_alloc::PeakAlloc;
+use tests::json_text::keys;
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use mcp_proto::{ErrorObject, Frame, Limits, Message, Notification, ParseError, Request, RequestId, Response, Subject};
 use mcp_proto::{Json, ProtocolVersion};
-use mcp_testkit::json_text;
-use mcp_testkit::vectors::{Capture, Side};
 use proptest::prelude::*;
+use tests::json_text;
+use tests::vectors::{Capture, Side};
 
 fn parse(text: &str) -> Result<Frame, ParseError> {
     Frame::parse(&Bytes::copy_from_slice(text.as_bytes()), &Limits::default())

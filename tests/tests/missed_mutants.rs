@@ -5,12 +5,12 @@ use std::time::Duration;
 use mcp_proto::client::{Call, Client, Event, Http, HttpTransport, Outcome};
 use mcp_proto::server::{InputRequired, Scope, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Method, Notification, Quirk, UsageError, server};
+use mcp_testkit::bad_requests::PING;
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{DISCOVERED, INITIALIZED, event, initialize_result, request, result};
-use tests::admission::PING;
 
 type HttpClient = HttpClientHarness<Client<Http>>;
 

@@ -18,13 +18,13 @@ use mcp_proto::model::{
 };
 use mcp_proto::spec::meta::{CLIENT_CAPABILITIES, PROTOCOL_VERSION};
 use mcp_proto::{ErrorObject, Json, Message, Method, ProtocolVersion, Response, code};
-use mcp_testkit::json_text;
-use mcp_testkit::model_types::{Entry, Shape, notifications, requests, shape, shapes};
-use mcp_testkit::schema::Schema;
-use mcp_testkit::vectors::Capture;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
+use tests::json_text;
+use tests::model_types::{Entry, Shape, notifications, requests, shape, shapes};
+use tests::schema::Schema;
+use tests::vectors::Capture;
 
 fn to_json(value: &Value) -> Json {
     Json::from_serialize(value).unwrap()

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use mcp_proto::client::Outcome;
 use mcp_proto::{Failed, ProtocolVersion};
-use mcp_testkit::pair::Pair;
 use proptest::prelude::*;
+use tests::pair::Pair;
 
 /// Runs a conversation: makes requests and cancels some of them at the given times.
 fn converse(seed: u64, requests: &[(String, Option<u64>)]) -> Pair {

@@ -5,9 +5,9 @@ use std::time::Duration;
 use mcp_proto::relay::Event;
 use mcp_proto::{Failed, Quirk};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
-use mcp_testkit::json_text;
 use mcp_testkit::messages::{INITIALIZED, error, event, initialize, initialize_result, request, result};
 use proptest::prelude::*;
+use tests::json_text;
 
 #[test]
 fn bun_docs_one_event_without_id_and_session_becomes_one_line() {

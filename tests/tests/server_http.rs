@@ -7,9 +7,9 @@ use mcp_proto::server::{
     Access, Config, Event, ExchangeKey, Http, HttpConfig, LoggingLevel, Progress, Scope, Server, TwoEndpoints,
 };
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Notification, ProtocolVersion, RequestKey, UsageError};
+use mcp_testkit::bad_requests::{self, PING, Row};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
-use tests::admission::{self, PING, Row};
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -47,10 +47,10 @@ fn a_session_is_opened_used_and_ended_in_every_revision() {
 
 #[test]
 fn admission_answers_each_wrong_request_as_its_table_states() {
-    let mut harness = HttpServerHarness::with(admission::configure);
+    let mut harness = HttpServerHarness::with(bad_requests::configure);
     let id = harness.session("2025-11-25");
     let post = || TestRequest::post(PING).in_session(&id);
-    for Row { name, asked, status, code } in admission::rows(&id) {
+    for Row { name, asked, status, code } in bad_requests::rows(&id) {
         let sent = harness.answer(&asked);
         assert_eq!(sent.code(), status, "{name}: {}", sent.text());
         assert!(sent.is_over && sent.text().contains(&format!("\"code\":{code}")), "{name}: {}", sent.text());
@@ -68,7 +68,7 @@ fn admission_answers_each_wrong_request_as_its_table_states() {
 
 #[test]
 fn or6_a_message_may_be_as_long_as_the_limit() {
-    let mut harness = HttpServerHarness::with(admission::configure);
+    let mut harness = HttpServerHarness::with(bad_requests::configure);
     let id = harness.session("2025-11-25");
     for (length, status) in [(1000, 200), (1001, 413)] {
         let body = format!("{PING}{}", " ".repeat(length - PING.len()));

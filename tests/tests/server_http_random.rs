@@ -1,7 +1,7 @@
 //! A server over HTTP under random drivers.
 
 use mcp_testkit::random::{Choices, Random};
-use mcp_testkit::random_clients::run;
+use tests::random_clients::run;
 
 #[test]
 fn whatever_happens_the_invariants_hold() {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Event, ExchangeKey, TwoEndpoints};
+use mcp_testkit::bad_requests::PING;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
-use tests::admission::PING;
 
 /// The time after which something unused makes room for anyone.
 const LONG: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
 //! Clients that sign in, with plans from fixed seeds.
 
-use mcp_testkit::sign_in_simulation::{Report, run};
+use tests::sign_in_simulation::{Report, run};
 
 /// The number of plans that takes a few seconds.
 const SEEDS: u64 = 200;

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use mcp_proto::ProtocolVersion;
-use mcp_testkit::simulation::{Moment, Plan, Report, Topology, run};
 use mcp_testkit::transcript;
+use tests::simulation::{Moment, Plan, Report, Topology, run};
 
 /// The number of plans that takes less than twenty seconds on an idle machine.
 const SEEDS: u64 = 300;

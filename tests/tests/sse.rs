@@ -10,9 +10,10 @@ use mcp_proto::sse::{
     Decoder, End, Event, EventId, EventName, Item, TooLarge, encode_comment, encode_cursor, encode_event, encode_retry,
 };
 use mcp_testkit::chunks::{cut, each_cut};
+use mcp_testkit::oracle;
 use mcp_testkit::oracle::SseItem;
-use mcp_testkit::{oracle, vectors};
 use proptest::prelude::*;
+use tests::vectors;
 
 const ROOMY: usize = 1 << 20;
 

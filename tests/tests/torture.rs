@@ -12,7 +12,7 @@ use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::chunks::each_cut;
 use mcp_testkit::http_client::{HttpClientHarness, Reply, broken};
 use mcp_testkit::http1::{self, HttpMessage};
-use mcp_testkit::vectors::{Capture, Side};
+use tests::vectors::{Capture, Side};
 
 /// The number of bytes of a recorded stream that are tested: what follows is similar.
 const ENOUGH: usize = 6000;

@@ -11,7 +11,7 @@ use mcp_proto::{
 use mcp_testkit::http_client::{HttpClientHarness, Machine, Opened, Reply};
 use mcp_testkit::messages;
 use mcp_testkit::random::Choices;
-use mcp_testkit::random_clients;
+use tests::random_clients;
 
 use super::stdio::{number, numbered};
 use crate::script::Script;

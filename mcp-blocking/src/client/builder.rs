@@ -1,5 +1,7 @@
 //! The configuration of a client, and how it connects.
 
+mod in_memory;
+
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{Read, Write};
 use std::process::Command;
@@ -23,10 +25,12 @@ use crate::inbox::Inbox;
 use crate::link::Feed;
 use crate::sign_in::Authorization;
 
+pub use in_memory::InMemoryServer;
+
 /// Configures a [`Client`] and connects it.
 ///
-/// First a server is selected: [`Builder::http`], [`Builder::child`] or [`Builder::stream`]. The result has further
-/// options of that kind of server, and a method `connect`.
+/// First a server is selected: [`Builder::http`], [`Builder::child`], [`Builder::stream`] or [`Builder::in_memory`]. The
+/// result has further options of that kind of server, and a method `connect`.
 ///
 /// # Example
 ///

@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use mcp_proto::{Json, ProtocolVersion};
+use mcp_testkit::bad_servers::BAD_SERVERS;
 use mcp_testkit::http_exchange::modern;
 use mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
-use tests::bad_servers::BAD_SERVERS;
 use tests::tools;
 
 use crate::editor::{Proxy, command};

@@ -9,10 +9,10 @@ use std::time::Duration;
 use mcp_blocking::{Incoming, Server, ServerStopper};
 use mcp_proto::server::HttpConfig;
 use mcp_proto::{Era, ErrorObject, Json, ProtocolVersion};
+use mcp_testkit::bad_answers::RESULT;
 use mcp_testkit::http_exchange::modern;
 use mcp_testkit::messages::{INITIALIZED, request, result};
-use tests::bad_answers::RESULT;
-use tests::modern_answers::{MODERN_ANSWERS, NEXT, ROOTS};
+use mcp_testkit::modern_answers::{MODERN_ANSWERS, NEXT, ROOTS};
 use tests::tools::{self, Served};
 
 use crate::editor::{Proxy, command};

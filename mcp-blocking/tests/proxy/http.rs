@@ -9,13 +9,13 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::Json;
+use mcp_testkit::bad_answers::BAD_ANSWERS;
+use mcp_testkit::bad_handshakes::BAD_HANDSHAKES;
+use mcp_testkit::bad_lines::BAD_LINES;
 use mcp_testkit::http1::HttpMessage;
+use mcp_testkit::late_answers::{LATE_ANSWERS, PATIENCE};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, echo_server, mcp_server, two_endpoint_server};
 use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
-use tests::bad_answers::BAD_ANSWERS;
-use tests::bad_handshakes::BAD_HANDSHAKES;
-use tests::bad_lines::BAD_LINES;
-use tests::late_answers::{LATE_ANSWERS, PATIENCE};
 
 use crate::editor::{Proxy, command};
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use mcp_proto::Json;
 use mcp_testkit::loopback_server::{LoopbackServer, PostedMessage, mcp_server};
 use mcp_testkit::messages::{INITIALIZED, event, initialize, request, result};
-use mcp_testkit::parallel::{case, run_all};
+use tests::parallel::{case, run_all};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, params};
 
 use crate::editor::command;

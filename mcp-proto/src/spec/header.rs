@@ -10,13 +10,23 @@ pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// Repeats the tool, prompt, resource or task that the body names (RULES 8.2).
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// Prefix of the names of headers that repeat arguments of a tool (RULES 8.3).
-pub(crate) const PARAM_PREFIX: &str = "mcp-param-";
+/// The beginning of the names of headers that repeat parameters (RULES 8.2).
+pub const PARAM_PREFIX: &str = "mcp-param-";
 /// A proof that the client has the key of its token (RFC 9449, section 4).
 #[cfg(feature = "auth")]
 pub(crate) const DPOP: HeaderName = HeaderName::from_static("dpop");
 /// A nonce for the next proofs (RFC 9449, section 8).
 pub(crate) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// The headers with a meaning in MCP, for tools such as dictionaries of fuzzers. [`PARAM_PREFIX`] begins further ones.
+///
+/// # Example
+///
+/// ```
+/// assert!(mcp_proto::spec::HEADERS.iter().any(|name| name == "mcp-session-id"));
+/// ```
+pub const HEADERS: [HeaderName; 5] = [SESSION_ID, PROTOCOL_VERSION, METHOD, NAME, LAST_EVENT_ID];
 
 /// The kind of body of an HTTP response, according to its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -179,6 +179,9 @@ macro_rules! methods {
     ($($(#[$doc:meta])* $constant:ident = $name:literal, $facts:expr;)*) => {
         impl Method {
             $($(#[$doc])* pub const $constant: Self = Self(Cow::Borrowed($name));)*
+
+            /// All methods for which there are constants.
+            pub const ALL: &'static [Self] = &[$(Self::$constant),*];
         }
 
         fn known(name: &[u8]) -> Option<Method> {
@@ -195,9 +198,6 @@ macro_rules! methods {
                 _ => &NONE,
             }
         }
-
-        #[cfg(test)]
-        const ALL: &[Method] = &[$(Method::$constant),*];
     };
 }
 
@@ -357,7 +357,7 @@ mod tests {
     use super::*;
 
     fn those(holds: impl Fn(&Method) -> bool) -> Vec<&'static str> {
-        ALL.iter().filter(|method| holds(method)).map(|method| facts_name(method)).collect()
+        Method::ALL.iter().filter(|method| holds(method)).map(|method| facts_name(method)).collect()
     }
 
     fn facts_name(method: &Method) -> &'static str {

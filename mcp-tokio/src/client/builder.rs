@@ -1,5 +1,7 @@
 //! The configuration of a client, and how it connects.
 
+mod in_memory;
+
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -29,13 +31,15 @@ use crate::link::Feed;
 #[cfg(feature = "http-client")]
 use crate::sign_in::Authorization;
 
+pub use in_memory::InMemoryServer;
+
 /// The capacity of the channel for commands to the task.
 const COMMANDS: usize = 64;
 
 /// Configures a [`Client`] and connects it.
 ///
-/// First a server is selected: [`Builder::http`], [`Builder::child`] or [`Builder::stream`]. The result has further
-/// options of that kind of server, and a method `connect`.
+/// First a server is selected: [`Builder::http`], [`Builder::child`], [`Builder::stream`] or [`Builder::in_memory`]. The
+/// result has further options of that kind of server, and a method `connect`.
 ///
 /// # Example
 ///

@@ -9,8 +9,8 @@ use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
-use mcp_testkit::json_text::keys;
 use mcp_testkit::messages::{event, request, result};
+use tests::json_text::keys;
 
 /// A parser or machine, and a function that runs it over about so many bytes of its worst input.
 struct Pass {

@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use mcp_testkit::simulation::{Plan, Report, run, shrink};
-use mcp_testkit::{sign_in_simulation, transcript};
+use mcp_testkit::transcript;
+use tests::sign_in_simulation;
+use tests::simulation::{Plan, Report, run, shrink};
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]

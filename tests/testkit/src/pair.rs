@@ -1,254 +1,208 @@
-//! A client and a server machine connected by a simulated byte stream, or by two streams with a relay between them. One
-//! seed and one virtual clock determine the run.
+//! A client and a server with a handler of the application, connected in memory.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
 use mcp_proto::client::{self, Call, Client, Outcome};
-use mcp_proto::relay::{self, Relay};
-use mcp_proto::server::{self, InputRequired, Progress, Server};
-use mcp_proto::{
-    ErrorObject, Instant, Json, Output, ProtocolVersion, RequestKey, Stdio, StdioAction, Ticket, TicketKey,
-};
+use mcp_proto::driver::IncomingRequest;
+use mcp_proto::server::{self, Server};
+use mcp_proto::{ErrorObject, Instant, Json, Method, Output, RequestKey, Stdio, StdioAction};
 
+use crate::network::ByteStream;
 use crate::random::Random;
 
-/// One direction of the stream: pieces of bytes, each with its arrival time.
-#[derive(Debug, Default)]
-struct Pipe {
-    pieces: VecDeque<(Instant, Bytes)>,
-}
+/// The limit of steps in which a request must end. No correct handler needs that many.
+const MAX_STEPS: u32 = 1_000_000;
 
-impl Pipe {
-    fn send(&mut self, mut bytes: Bytes, now: Instant, random: &mut Random) {
-        while !bytes.is_empty() {
-            let length = usize::try_from(random.below(40)).unwrap_or(0) + 1;
-            let piece = bytes.split_to(length.min(bytes.len()));
-            let earliest = self.pieces.back().map_or(now, |(at, _)| *at).max(now);
-            self.pieces.push_back((earliest + Duration::from_millis(random.below(5)), piece));
-        }
-    }
+/// What answers the requests of the server.
+type Answer = Box<dyn FnMut(&Method, Option<&Json>) -> Result<Json, ErrorObject>>;
 
-    fn due(&mut self, now: Instant) -> Option<Bytes> {
-        if self.pieces.front().is_some_and(|(at, _)| *at <= now) {
-            self.pieces.pop_front().map(|(_, bytes)| bytes)
-        } else {
-            None
-        }
-    }
-}
-
-/// A request that the simulated application of the server is working on, step by step.
-#[derive(Debug)]
-struct Job {
-    ticket: Ticket,
-    /// The text of its result; `None` if it refuses.
-    text: Option<Json>,
-    /// The number of progress notifications that it has still to send before the response.
-    progress: u64,
-}
-
-/// A client and a server that are connected.
-#[derive(Debug)]
-pub struct Pair {
+/// A client and a server machine that are connected by a simulated byte stream. The server's requests are handled by a
+/// function of the application. A seed and a virtual clock determine the run, so nothing waits.
+///
+/// # Example: a tool that asks the user
+///
+/// ```
+/// use mcp_proto::driver::IncomingRequest;
+/// use mcp_proto::client::Outcome;
+/// use mcp_proto::server::{Config, InputRequired};
+/// use mcp_proto::{ErrorObject, Json};
+/// use mcp_testkit::pair::Pair;
+///
+/// fn serve(request: &IncomingRequest) -> Result<Json, ErrorObject> {
+///     let params = request.params().cloned().unwrap_or(Json::empty_object());
+///     if params.member("inputResponses").ok().flatten().is_none() {
+///         let form = Json::parse(r#"{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}"#).unwrap();
+///         return Ok(InputRequired::new().ask("sure", "elicitation/create", form).into());
+///     }
+///     Ok(Json::parse(r#"{"content":[{"type":"text","text":"Done."}]}"#).unwrap())
+/// }
+///
+/// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{}}"#)?);
+/// let mut pair = Pair::new(config, serve);
+/// pair.on_request(|method, _| {
+///     assert_eq!(method.as_str(), "elicitation/create");
+///     Ok(Json::parse(r#"{"action":"accept","content":{}}"#).unwrap())
+/// });
+/// let Outcome::Result(result) = pair.request("tools/call", Json::parse(r#"{"name":"delete"}"#)?) else { panic!() };
+/// assert!(result.to_text().contains("Done."));
+/// # Ok::<(), mcp_proto::JsonError>(())
+/// ```
+pub struct Pair<H> {
     /// The client machine.
     pub client: Client<Stdio>,
     /// The server machine.
     pub server: Server<Stdio>,
     /// The current virtual time.
     pub now: Instant,
+    handler: H,
+    answer: Answer,
     random: Random,
-    relay: Option<Relay<Stdio>>,
-    to_server: Pipe,
-    to_client: Pipe,
-    /// The streams to the relay, if there is one: `up` from the client, `down` from the server.
-    up: Pipe,
-    down: Pipe,
-    /// The requests that the server's application is working on, by the time of the next step.
-    jobs: BTreeMap<(Instant, TicketKey), Job>,
-    /// Requests without an outcome, and their texts.
-    pub waiting: BTreeMap<RequestKey, String>,
-    /// Requests that were cancelled.
-    pub cancelled: BTreeSet<RequestKey>,
-    /// Outcomes in the order in which they were reported.
-    pub outcomes: Vec<(RequestKey, Outcome)>,
-    /// The number of requests of the server that the client's application answered.
-    pub asked: usize,
-    /// The number of progress notifications that the client's application has received.
-    pub progressed: usize,
-    /// Every event in order. The same seed gives the same trace.
-    pub trace: Vec<String>,
+    to_server: ByteStream,
+    to_client: ByteStream,
+    outcomes: BTreeMap<RequestKey, Outcome>,
+    events: Vec<client::Event>,
 }
 
-impl Pair {
-    /// A client and a server that are about to connect. With an even seed, they negotiate 2026-07-28.
-    pub fn new(seed: u64) -> Self {
-        let client: &[ProtocolVersion] =
-            if seed % 2 == 0 { ProtocolVersion::ALL } else { &[ProtocolVersion::LATEST_LEGACY] };
-        Self::with_versions(seed, client, ProtocolVersion::ALL, None)
+impl<H> fmt::Debug for Pair<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pair").field("client", &self.client).field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+impl<H: FnMut(&IncomingRequest) -> Result<Json, ErrorObject>> Pair<H> {
+    /// Connects a client of all revisions, which declares `roots`, `sampling` and `elicitation`, to a server with this
+    /// configuration and handler.
+    ///
+    /// # Panics
+    ///
+    /// The configuration is invalid.
+    pub fn new(config: server::Config, handler: H) -> Self {
+        let mut client = client::Config::new("mcp-testkit", env!("CARGO_PKG_VERSION"));
+        let declared = r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}}}"#;
+        client.capabilities = Json::parse(declared).expect("JSON");
+        client.versions = mcp_proto::ProtocolVersion::ALL.to_vec();
+        Self::with(client, config, handler, 0)
     }
 
-    /// A client and a server with these revisions that are about to connect through a relay.
-    pub fn joined(seed: u64, client: &[ProtocolVersion], server: &[ProtocolVersion]) -> Self {
-        let relay = Relay::new(Stdio::new(), relay::Config::default()).expect("a configuration");
-        Self::with_versions(seed, client, server, Some(relay))
-    }
-
-    fn with_versions(
-        seed: u64,
-        client: &[ProtocolVersion],
-        server: &[ProtocolVersion],
-        relay: Option<Relay<Stdio>>,
-    ) -> Self {
-        let mut client_config = client::Config::new("c", "1");
-        client_config.capabilities = Json::parse(r#"{"roots":{},"elicitation":{}}"#).expect("JSON");
-        client_config.versions = client.to_vec();
-        let mut server_config = server::Config::new("s", "1");
-        server_config.capabilities = Json::parse(r#"{"tools":{}}"#).expect("JSON");
-        server_config.versions = server.to_vec();
+    /// Connects a client and a server with these configurations. The seed determines how the streams split and delay.
+    ///
+    /// # Panics
+    ///
+    /// A configuration is invalid.
+    pub fn with(client: client::Config, server: server::Config, handler: H, seed: u64) -> Self {
         let now = Instant::START;
-        let mut client = Client::new(Stdio::new(), client_config).expect("a configuration");
+        let mut client = Client::new(Stdio::new(), client).expect("a valid configuration of the client");
         client.connect(now).expect("a fresh client");
-        let server = Server::new(Stdio::new(), server_config).expect("a configuration");
+        let server = Server::new(Stdio::new(), server).expect("a valid configuration of the server");
         Self {
             client,
             server,
             now,
+            handler,
+            answer: Box::new(|method, _| Err(ErrorObject::method_not_found(method))),
             random: Random::new(seed),
-            relay,
-            to_server: Pipe::default(),
-            to_client: Pipe::default(),
-            up: Pipe::default(),
-            down: Pipe::default(),
-            jobs: BTreeMap::new(),
-            waiting: BTreeMap::new(),
-            cancelled: BTreeSet::new(),
-            outcomes: Vec::new(),
-            asked: 0,
-            progressed: 0,
-            trace: Vec::new(),
+            to_server: ByteStream::new(),
+            to_client: ByteStream::new(),
+            outcomes: BTreeMap::new(),
+            events: Vec::new(),
         }
     }
 
-    /// Makes a request of the client, which the server's application will answer with the same text.
-    pub fn request(&mut self, text: &str) -> RequestKey {
-        let params = Json::empty_object().with_member("text", &Json::from(text));
-        let call = Call::new("tools/call").params(params).timeout(Duration::from_secs(1)).with_progress();
-        let request = self.client.request(call, self.now).expect("an accepted request");
-        self.waiting.insert(request, text.to_owned());
-        request
+    /// Sets what answers the requests of the server, in either era. Default: they are refused.
+    pub fn on_request(&mut self, answer: impl FnMut(&Method, Option<&Json>) -> Result<Json, ErrorObject> + 'static) {
+        self.answer = Box::new(answer);
     }
 
-    /// Cancels a request of the client.
-    pub fn cancel(&mut self, request: RequestKey) {
-        self.cancelled.insert(request);
-        self.client.cancel(request, None, self.now);
+    /// Makes a request, and runs until it has ended.
+    ///
+    /// # Panics
+    ///
+    /// The client refuses the request, or it never ends.
+    pub fn request(&mut self, method: impl Into<Method>, params: impl Into<Json>) -> Outcome {
+        let request = self.begin(Call::new(method).params(params));
+        self.run_until(|pair| pair.outcomes.remove(&request))
     }
 
-    /// Runs until no event is left.
-    pub fn run(&mut self) {
-        for _ in 0..1_000_000 {
-            self.drain();
-            if !self.step() {
-                return;
-            }
-        }
-        panic!("the machines never stop writing");
+    /// Makes a request without running.
+    ///
+    /// # Panics
+    ///
+    /// The client refuses the request.
+    pub fn begin(&mut self, call: Call) -> RequestKey {
+        self.client.request(call, self.now).expect("a request that the client may send")
+    }
+
+    /// The outcome of a request, if it has ended. Each is returned once.
+    pub fn outcome(&mut self, request: RequestKey) -> Option<Outcome> {
+        self.outcomes.remove(&request)
+    }
+
+    /// The other events of the client since the last call, such as progress and notifications.
+    pub fn events(&mut self) -> Vec<client::Event> {
+        std::mem::take(&mut self.events)
     }
 
     /// Runs for this time.
-    pub fn run_for(&mut self, time: Duration) {
+    ///
+    /// # Panics
+    ///
+    /// The machines never stop writing.
+    pub fn pass(&mut self, time: Duration) {
         let until = self.now + time;
-        for _ in 0..1_000_000 {
-            self.drain();
-            if self.next_moment().is_none_or(|at| at > until) {
-                self.now = until;
-                return;
+        self.run_until(|pair| pair.next_moment().is_none_or(|at| at > until).then_some(()));
+        self.now = until;
+    }
+
+    /// Carries out what the machines want, and advances the time, until `find` returns something.
+    fn run_until<T>(&mut self, mut find: impl FnMut(&mut Self) -> Option<T>) -> T {
+        for _ in 0..MAX_STEPS {
+            self.settle();
+            if let Some(found) = find(self) {
+                return found;
             }
+            let at = self.next_moment().expect("something that happens later");
+            self.now = self.now.max(at);
             self.step();
         }
         panic!("the machines never stop writing");
     }
 
     fn next_moment(&self) -> Option<Instant> {
-        let moments = [
-            self.to_server.pieces.front().map(|(at, _)| *at),
-            self.to_client.pieces.front().map(|(at, _)| *at),
-            self.up.pieces.front().map(|(at, _)| *at),
-            self.down.pieces.front().map(|(at, _)| *at),
-            self.relay.as_ref().and_then(Relay::poll_timeout),
-            self.client.poll_timeout(),
-            self.server.poll_timeout(),
-            self.jobs.first_key_value().map(|((at, _), _)| *at),
-        ];
-        moments.into_iter().flatten().min()
+        let arrivals = [self.to_server.next_arrival(), self.to_client.next_arrival()];
+        arrivals.into_iter().chain([self.client.poll_timeout(), self.server.poll_timeout()]).flatten().min()
     }
 
-    /// Advances to the time of the next event; `false` if there is none.
-    fn step(&mut self) -> bool {
-        let Some(at) = self.next_moment() else { return false };
-        self.now = self.now.max(at);
-        while let Some(bytes) = self.to_server.due(self.now) {
+    /// Passes in what has arrived, and fires the timers that are due.
+    fn step(&mut self) {
+        while let Some(bytes) = self.to_server.read(self.now) {
             self.server.handle_bytes(&bytes, self.now);
         }
-        while let Some(bytes) = self.to_client.due(self.now) {
+        while let Some(bytes) = self.to_client.read(self.now) {
             self.client.handle_bytes(&bytes, self.now);
-        }
-        if let Some(relay) = &mut self.relay {
-            while let Some(bytes) = self.up.due(self.now) {
-                relay.handle_bytes(&bytes, self.now);
-            }
-            while let Some(bytes) = self.down.due(self.now) {
-                relay.handle_server_bytes(&bytes, self.now);
-            }
-            relay.handle_timeout(self.now);
-        }
-        while let Some(entry) = self.jobs.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            let job = entry.remove();
-            self.go_on(job);
         }
         self.client.handle_timeout(self.now);
         self.server.handle_timeout(self.now);
-        true
     }
 
-    fn drain(&mut self) {
+    fn settle(&mut self) {
         loop {
             if let Some(output) = self.client.poll_output() {
                 match output {
-                    Output::Action(StdioAction::Write(bytes)) => {
-                        let pipe = if self.relay.is_some() { &mut self.up } else { &mut self.to_server };
-                        self.client.handle_written(bytes.len(), self.now);
-                        pipe.send(bytes, self.now, &mut self.random);
+                    Output::Action(action) => {
+                        let written = write(action, &mut self.to_server, self.now, &mut self.random);
+                        self.client.handle_written(written, self.now);
                     }
-                    Output::Action(action) => panic!("unexpected action: {action:?}"),
                     Output::Event(event) => self.on_client_event(event),
                 }
             } else if let Some(output) = self.server.poll_output() {
                 match output {
-                    Output::Action(StdioAction::Write(bytes)) => {
-                        let pipe = if self.relay.is_some() { &mut self.down } else { &mut self.to_client };
-                        self.server.handle_written(bytes.len(), self.now);
-                        pipe.send(bytes, self.now, &mut self.random);
+                    Output::Action(action) => {
+                        let written = write(action, &mut self.to_client, self.now, &mut self.random);
+                        self.server.handle_written(written, self.now);
                     }
-                    Output::Action(action) => panic!("unexpected action: {action:?}"),
                     Output::Event(event) => self.on_server_event(event),
-                }
-            } else if let Some((relay, output)) =
-                self.relay.as_mut().and_then(|relay| relay.poll_output().map(|output| (relay, output)))
-            {
-                match output {
-                    Output::Action(relay::Action::Client(StdioAction::Write(bytes))) => {
-                        relay.handle_written(bytes.len(), self.now);
-                        self.to_client.send(bytes, self.now, &mut self.random);
-                    }
-                    Output::Action(relay::Action::Server(StdioAction::Write(bytes))) => {
-                        relay.handle_server_written(bytes.len(), self.now);
-                        self.to_server.send(bytes, self.now, &mut self.random);
-                    }
-                    Output::Action(action) => panic!("unexpected action: {action:?}"),
-                    Output::Event(event) => self.trace.push(format!("relay {event:?}")),
                 }
             } else {
                 return;
@@ -257,88 +211,38 @@ impl Pair {
     }
 
     fn on_client_event(&mut self, event: client::Event) {
-        self.trace.push(format!("client {event:?}"));
         match event {
             client::Event::Responded { request, outcome } => {
-                let text = self.waiting.remove(&request).expect("one outcome for each request");
-                if let Outcome::Result(result) = &outcome {
-                    let echoed = result.member("text").expect("unique members").expect("an echo");
-                    assert_eq!(echoed, Json::from(text.as_str()), "the answer to another request");
-                }
-                self.outcomes.push((request, outcome));
+                let earlier = self.outcomes.insert(request, outcome);
+                assert!(earlier.is_none(), "a request has two outcomes");
             }
-            client::Event::Requested { ticket, .. } => {
-                self.asked += 1;
-                self.client.answer(ticket, Ok(Json::empty_object()), self.now);
+            client::Event::Requested { ticket, method, params, .. } => {
+                let answer = (self.answer)(&method, params.as_ref());
+                self.client.answer(ticket, answer, self.now);
             }
-            client::Event::Progressed { request, .. } => {
-                assert!(self.waiting.contains_key(&request), "progress of a request that has ended");
-                self.progressed += 1;
-            }
-            client::Event::Faulted(fault) => {
-                let late =
-                    matches!(fault, mcp_proto::Fault::LateResponse { .. } | mcp_proto::Fault::UnknownProgressToken);
-                assert!(late, "{fault}");
-            }
-            _ => {}
+            event => self.events.push(event),
         }
     }
 
     fn on_server_event(&mut self, event: server::Event) {
-        self.trace.push(format!("server {event:?}"));
-        match event {
-            server::Event::Requested { ticket, params, .. } => {
-                let needs_input = self.random.below(4) == 0;
-                if needs_input {
-                    let required = InputRequired::new();
-                    // Some results request no input: the client only has to send the request again.
-                    let required = if self.random.below(4) == 0 {
-                        required
-                    } else {
-                        required.ask("form", "elicitation/create", Json::empty_object())
-                    };
-                    self.server.require_input(ticket, required.state("a\"b"), self.now).expect("a tool may ask");
-                    return;
-                }
-                let text = params.and_then(|params| params.member("text").expect("unique members"));
-                let text = text.filter(|_| self.random.below(5) > 0);
-                let is_legacy = self.server.context(&ticket).is_some_and(|it| it.version.rules().server_requests);
-                let job = Job { ticket, text, progress: self.random.below(4) };
-                if is_legacy && self.random.below(4) == 0 {
-                    self.server
-                        .request(self.server.session(), Call::new("roots/list"), self.now)
-                        .expect("a connected server");
-                }
-                self.later(job);
-            }
-            // The client's response to a request that belongs to a call, which the client has cancelled meanwhile.
-            server::Event::Faulted(mcp_proto::Fault::LateResponse { .. }) => {}
-            server::Event::Faulted(fault) => panic!("{fault}"),
-            _ => {}
+        let server::Event::Requested { ticket, method, params } = event else { return };
+        let Some(request) = IncomingRequest::new(&self.server, &ticket, method, params, unix_time) else { return };
+        let answer = (self.handler)(&request);
+        if let Err(error) = self.server.respond(ticket, answer, self.now) {
+            panic!("the handler's answer to {} must not be sent: {error}", request.method());
         }
     }
+}
 
-    fn later(&mut self, job: Job) {
-        let at = self.now + Duration::from_millis(self.random.below(600));
-        self.jobs.insert((at, job.ticket.key()), job);
-    }
+/// Writes to a stream what a machine wants to write; returns how many bytes that are.
+fn write(action: StdioAction, stream: &mut ByteStream, now: Instant, random: &mut Random) -> usize {
+    let StdioAction::Write(bytes) = action else { return 0 };
+    let written = bytes.len();
+    stream.write(bytes, now, random);
+    written
+}
 
-    /// Performs the next step of a job.
-    fn go_on(&mut self, mut job: Job) {
-        if job.progress > 0 {
-            let progress = Progress {
-                progress: 10.0 - f64::from(u32::try_from(job.progress).unwrap_or(0)),
-                total: None,
-                message: None,
-            };
-            self.server.progress(&job.ticket, &progress, self.now);
-            job.progress -= 1;
-            return self.later(job);
-        }
-        let answer = match job.text {
-            Some(text) => Ok(Json::empty_object().with_member("text", &text)),
-            None => Err(ErrorObject::new(-32000, "no")),
-        };
-        self.server.respond(job.ticket, answer, self.now).expect("a code that may be used");
-    }
+/// The wall time of simulated requests: 2026-07-28, in seconds since 1970.
+pub(crate) fn unix_time() -> u64 {
+    1_785_196_800
 }

@@ -1,0 +1,72 @@
+//! A client and a server of one process, for tests of handlers.
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use mcp_blocking::{Client, Error, Incoming, Server, Service};
+use mcp_proto::client::CloseReason;
+use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult};
+use mcp_proto::server::Config;
+use mcp_proto::{ErrorObject, Json, ProtocolVersion, SessionKey};
+use mcp_testkit::corpus;
+use mcp_testkit::one_answer::{assert_answers, full_config};
+use mcp_testkit::vocabulary::{Kind, Vocabulary};
+use mcp_testkit::waiting::LONG;
+
+/// Answers with the name of the tool, and reports the end of the session.
+struct Echo {
+    ended: SyncSender<()>,
+}
+
+impl Service for Echo {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+        match incoming.method().as_str() {
+            "tools/call" => {
+                let name = incoming.params().and_then(|params| params.first_member("name"));
+                let text = name.and_then(|name| name.as_string().map(|name| name.into_owned()));
+                Ok(CallToolResult::text(text.unwrap_or_default()).into())
+            }
+            _ => Err(ErrorObject::method_not_found(incoming.method())),
+        }
+    }
+
+    fn ended(&self, _: SessionKey, _: CloseReason) {
+        let _ = self.ended.try_send(());
+    }
+}
+
+fn echo() -> Echo {
+    Echo { ended: sync_channel(1).0 }
+}
+
+#[test]
+fn a_client_of_each_revision_calls_a_server_in_memory_and_its_end_ends_the_server() {
+    for &version in ProtocolVersion::ALL {
+        let (ended, end) = sync_channel(1);
+        let server = Server::new(full_config(), Echo { ended });
+        let client = Client::builder().versions([version]).in_memory(&server).connect().unwrap();
+        assert_eq!(client.version(), version);
+        let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello")).unwrap();
+        assert_eq!(called.content, CallToolResult::text("hello").content);
+        client.close();
+        // Only legacy revisions have sessions that end.
+        if !version.is_stateless() {
+            end.recv_timeout(LONG).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_invalid_configuration_of_the_server_is_the_error_of_the_client() {
+    let config = Config::new("s", "1").with_capabilities(Json::from("none"));
+    let connected = Client::builder().in_memory(&Server::new(config, echo())).connect();
+    assert!(matches!(connected, Err(Error::Usage(_))), "{connected:?}");
+}
+
+#[test]
+fn what_a_server_writes_for_given_input_is_one_answer_for_each_request() {
+    let vocabulary = Vocabulary::new().tool("hello", [("a", Kind::Integer)]);
+    let server = Server::new(full_config(), echo());
+    for input in corpus::lines(&vocabulary) {
+        assert_answers(&input, &server.replay(input.clone()).unwrap());
+    }
+}

@@ -1,0 +1,72 @@
+//! A client and a server of one process, for tests of handlers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mcp_proto::client::CloseReason;
+use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult};
+use mcp_proto::server::Config;
+use mcp_proto::{ErrorObject, Json, ProtocolVersion, SessionKey};
+use mcp_testkit::corpus;
+use mcp_testkit::one_answer::{assert_answers, full_config};
+use mcp_testkit::vocabulary::{Kind, Vocabulary};
+use mcp_tokio::{Client, Error, Incoming, Server, Service};
+
+/// Answers with the name of the tool, and records the end of the session.
+#[derive(Default)]
+struct Echo {
+    has_ended: Arc<AtomicBool>,
+}
+
+impl Service for Echo {
+    async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        match incoming.method().as_str() {
+            "tools/call" => {
+                let name = incoming.params().and_then(|params| params.first_member("name"));
+                let text = name.and_then(|name| name.as_string().map(|name| name.into_owned()));
+                Ok(CallToolResult::text(text.unwrap_or_default()).into())
+            }
+            _ => Err(ErrorObject::method_not_found(incoming.method())),
+        }
+    }
+
+    async fn ended(&self, _: SessionKey, _: CloseReason) {
+        self.has_ended.store(true, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_of_each_revision_calls_a_server_in_memory_and_its_end_ends_the_server() {
+    for &version in ProtocolVersion::ALL {
+        let echo = Echo::default();
+        let has_ended = Arc::clone(&echo.has_ended);
+        let server = Server::new(full_config(), echo);
+        let client = Client::builder().versions([version]).in_memory(&server).connect().await.unwrap();
+        assert_eq!(client.version(), version);
+        let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello")).await.unwrap();
+        assert_eq!(called.content, CallToolResult::text("hello").content);
+        client.close().await;
+        // Only legacy revisions have sessions that end.
+        while !version.is_stateless() && !has_ended.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_configuration_of_the_server_is_the_error_of_the_client() {
+    let config = Config::new("s", "1").with_capabilities(Json::from("none"));
+    let connected = Client::builder().in_memory(&Server::new(config, Echo::default())).connect().await;
+    assert!(matches!(connected, Err(Error::Usage(_))), "{connected:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_server_writes_for_given_input_is_one_answer_for_each_request() {
+    let vocabulary = Vocabulary::new().tool("hello", [("a", Kind::Integer)]);
+    let server = Server::new(full_config(), Echo::default());
+    for input in corpus::lines(&vocabulary) {
+        assert_answers(&input, &server.replay(input.clone()).await.unwrap());
+    }
+}

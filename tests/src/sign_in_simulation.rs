@@ -1,0 +1,629 @@
+//! Clients that sign in, in several processes of one user with one store, under one seed and one virtual clock.
+//!
+//! Each process has a client machine and an [`Authorizer`](mcp_proto::auth::Authorizer). A protected server, two authorization servers and a person are
+//! their surroundings; requests are lost on both ways, hosts fail, processes end without notice, tokens are revoked, the
+//! server moves to the other authorization server.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `plan` | what happens, determined by the seed |
+//! | `issuer` | authorization servers, with rotation and detection of reuse |
+//! | `resource` | the protected server |
+//! | `process` | a process: its two machines, and what they hold |
+//!
+//! # Invariants
+//!
+//! - Each call has exactly one outcome. After all faults have ended, a call succeeds in each process, in three attempts.
+//! - Without faults, every call succeeds for which the server has a scope.
+//! - A refresh token is the stored one when it is sent, under the lock of the record, and by one process at a time; the
+//!   authorization server never sees one again whose successor was stored.
+//! - A code is sent to the authorization server that issued it, and a forged one to none. A token is sent to the server
+//!   alone, a refresh token and a secret to their issuer alone, and nothing of them is in a URL.
+//! - A browser is not opened for a client that its authorization server has refused as unknown.
+//! - A token is stored before it is used. Records are written under their lock, and a browser is opened under
+//!   that of sign-ins, at most three times in a row for a server that accepts nothing.
+//! - No person is asked within a minute after a person has refused or did not sign in.
+//! - In the end, no lock is held, no port is open, and no flow runs.
+//!
+//! # Which invariant detects which bug
+//!
+//! Machines that were broken on purpose, one at a time, and the invariant that failed within the first 400 seeds:
+//!
+//! | broken machine | invariant |
+//! |---|---|
+//! | a refresh takes no lock | a refresh is sent under the lock of the record |
+//! | the record is not read again under its lock | the refresh token is the stored one |
+//! | a token is reported before it is stored | a token is stored before it is used |
+//! | a redirect of another issuer, or with another state, is accepted | no forged code is sent |
+//! | a browser is opened without the lock of sign-ins | the lock of sign-ins is held |
+//! | a configured client is used at each issuer, or tokens of another issuer are refreshed | credentials go to their issuer |
+//! | tokens that the server refuses are not counted | a person is asked at most three times in a row |
+//! | a client remains stored when a refresh is refused for it | no person is asked for an unknown client |
+//! | a client remains stored when a code is refused for it; locks are kept when a flow fails | a call succeeds in the end |
+//! | what waited is not sent again after authorization | without faults, every call succeeds |
+//! | refused scopes fail everything that waits | the same |
+//! | the port is not closed | no port is open in the end |
+//! | no pause follows a refusal by the person | no person is asked within a minute |
+//!
+//! Not noticed, because the record that is read next has the newer token: a challenge that was sent before the current
+//! token arrived counts as a refusal of that token. A test of the machine covers that.
+
+mod issuer;
+mod plan;
+mod process;
+mod resource;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use mcp_proto::Instant;
+use mcp_proto::auth::{FetchFailure, FetchKey, Lock, ProofClaims};
+use mcp_proto::client::{ExchangeKey, Failure};
+use serde_json::Value;
+
+use issuer::{Answer, Issuer, form};
+use mcp_testkit::http_client::{Reply, broken};
+use mcp_testkit::random::Random;
+use plan::{Change, Host, Settings};
+use process::Process;
+use resource::Resource;
+
+/// The URL of the protected server.
+const SERVER: &str = "https://mcp.example/mcp";
+
+/// The issuers of tokens; the protected server begins with the first.
+const ISSUERS: [&str; 2] = ["https://as-1.example", "https://as-2.example"];
+
+/// How long after the last fault each process calls once more: a person may have been away, and is asked again after a
+/// pause.
+const CALM: Duration = Duration::from_secs(500);
+
+/// The time between two attempts at the last call: the person may have been sent to an error page, because the
+/// authorization server has forgotten the client.
+const LAST: Duration = Duration::from_secs(400);
+
+/// How long everything may take to end after that.
+const END: Duration = Duration::from_secs(1500);
+
+/// What a run has done.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// Calls of applications.
+    pub calls: u64,
+    /// Calls that ended with a result.
+    pub results: u64,
+    /// Sign-ins by a person.
+    pub sign_ins: u64,
+    /// Registrations of clients.
+    pub registrations: u64,
+    /// Tokens that were issued for refresh tokens.
+    pub refreshes: u64,
+    /// Refresh tokens that were sent twice because a response was lost, or a process ended.
+    pub reuses: u64,
+    /// Faults and changes by name.
+    pub faults: BTreeMap<&'static str, u64>,
+}
+
+impl Report {
+    /// Adds the numbers of another run.
+    pub fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.results += other.results;
+        self.sign_ins += other.sign_ins;
+        self.registrations += other.registrations;
+        self.refreshes += other.refreshes;
+        self.reuses += other.reuses;
+        for (name, count) in &other.faults {
+            *self.faults.entry(name).or_default() += count;
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { calls, results, sign_ins, registrations, refreshes, reuses, faults } = self;
+        writeln!(f, "{calls} calls, {results} results, {sign_ins} sign-ins, {registrations} registrations")?;
+        writeln!(f, "{refreshes} refreshes, {reuses} refresh tokens sent twice after a loss")?;
+        let faults: Vec<_> = faults.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        write!(f, "faults and changes: {}", faults.join(", "))
+    }
+}
+
+/// Runs the plan of a seed. Panics if an invariant is violated.
+pub fn run(seed: u64, trace: bool) -> Report {
+    let mut simulation = Simulation::new(seed, trace);
+    simulation.run();
+    simulation.report()
+}
+
+/// Something that happens at a moment. A process is meant with its incarnation: what was on its way to one that has ended
+/// is lost.
+#[derive(Debug)]
+enum Happening {
+    AtHost(Origin, FetchKey, Request<Bytes>),
+    FromHost(Origin, FetchKey, Result<Answer, FetchFailure>),
+    AtServer(Origin, ExchangeKey, Request<Bytes>, Option<ProofClaims>),
+    FromServer(Origin, ExchangeKey, Result<Reply, Failure>, bool),
+    TryLock(Origin, Lock),
+    /// The person looks at an authorization URL.
+    Visit(String),
+    /// The person enters the code of a device grant.
+    Enter(usize, String),
+    /// The browser requests the redirect.
+    Redirect(String),
+    Call(usize, &'static str),
+    /// Each process makes a call that must succeed.
+    LastCalls,
+    Change(Change),
+    /// Faults end.
+    Calm,
+}
+
+/// A process and its incarnation.
+type Origin = (usize, u32);
+
+#[derive(Debug)]
+struct Simulation {
+    settings: Settings,
+    random: Random,
+    trace: bool,
+    now: Instant,
+    order: u64,
+    happenings: BTreeMap<(Instant, u64), Happening>,
+    processes: Vec<Process>,
+    issuers: Vec<Issuer>,
+    resource: Resource,
+    outages: Vec<Host>,
+    is_calm: bool,
+    stored: Option<Vec<u8>>,
+    locks: BTreeMap<Lock, Origin>,
+    /// The authorization server to which the secret of the configured client was sent first.
+    secret_at: Option<String>,
+    /// Clients of which a process has learned that their authorization server does not know them.
+    unknown_clients: BTreeSet<String>,
+    faults: BTreeMap<&'static str, u64>,
+    calls: u64,
+    results: u64,
+}
+
+impl Simulation {
+    fn new(seed: u64, trace: bool) -> Self {
+        let mut random = Random::new(seed);
+        let settings = Settings::new(&mut random);
+        if trace {
+            println!("{settings:?}");
+        }
+        let processes = (0..settings.processes).map(|number| Process::new(number, 0, &settings)).collect();
+        let mut simulation = Self {
+            issuers: ISSUERS.iter().map(|origin| Issuer::new(origin, settings.clone())).collect(),
+            resource: Resource::new(settings.clone()),
+            is_calm: settings.is_calm,
+            settings,
+            random,
+            trace,
+            now: Instant::START,
+            order: 0,
+            happenings: BTreeMap::new(),
+            processes,
+            outages: Vec::new(),
+            stored: None,
+            locks: BTreeMap::new(),
+            secret_at: None,
+            unknown_clients: BTreeSet::new(),
+            faults: BTreeMap::new(),
+            calls: 0,
+            results: 0,
+        };
+        simulation.plan();
+        simulation
+    }
+
+    /// Draws what happens from outside.
+    fn plan(&mut self) {
+        let (span, settings) = (self.settings.span, self.settings.clone());
+        for process in 0..settings.processes {
+            for _ in 0..settings.calls {
+                let tool = self.random.text(&["read", "read", "read", "write", "admin"]);
+                let after = self.random.time(span);
+                self.after(after, Happening::Call(process, tool));
+            }
+        }
+        for _ in 0..settings.changes {
+            let change = Change::draw(&settings, &mut self.random);
+            let after = self.random.time(span);
+            self.after(after, Happening::Change(change));
+        }
+        self.after(span, Happening::Calm);
+        for attempt in 0..3 {
+            self.after(span + CALM + LAST * attempt, Happening::LastCalls);
+        }
+    }
+
+    fn after(&mut self, delay: Duration, happening: Happening) {
+        self.order += 1;
+        self.happenings.insert((self.now + delay, self.order), happening);
+    }
+
+    /// A moment later.
+    fn soon(&mut self, happening: Happening) {
+        let delay = self.random.time(Duration::from_millis(200));
+        self.after(delay, happening);
+    }
+
+    fn fault(&mut self, name: &'static str) {
+        *self.faults.entry(name).or_default() += 1;
+    }
+
+    /// Whether the next request meets a fault.
+    fn draws_fault(&mut self) -> bool {
+        !self.is_calm && self.random.one_in(self.settings.fault_in)
+    }
+
+    fn run(&mut self) {
+        for process in 0..self.processes.len() {
+            self.start(process);
+        }
+        let end = Instant::START + self.settings.span + CALM + END;
+        loop {
+            let due = self.processes.iter().enumerate().filter_map(|(number, own)| Some((own.next_timeout()?, number)));
+            let (timer, next) = (due.min(), self.happenings.keys().next().copied());
+            match (timer, next) {
+                (Some((at, process)), next) if next.is_none_or(|(next, _)| at <= next) => {
+                    // A flow that was begun before the end may still run.
+                    if at > end && !self.processes.iter().any(|own| own.authorizer.is_busy()) || at > end + CALM {
+                        break;
+                    }
+                    self.now = self.now.max(at);
+                    let now = self.now;
+                    self.processes[process].handle_timeout(now);
+                    self.drain(process);
+                }
+                (_, Some(key)) if key.0 <= end + CALM => {
+                    self.now = self.now.max(key.0);
+                    let happening = self.happenings.remove(&key).expect("it was just there");
+                    self.happen(happening);
+                }
+                _ => break,
+            }
+        }
+        self.check_end();
+    }
+
+    fn is_live(&self, (process, incarnation): Origin) -> bool {
+        self.processes[process].incarnation == incarnation
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        if self.trace {
+            println!("{:?} {happening:.200?}", self.now);
+        }
+        match happening {
+            Happening::AtHost(from, fetch, request) => self.at_host(from, fetch, &request),
+            Happening::FromHost(to, fetch, answer) => self.host_answered(to, fetch, answer),
+            Happening::AtServer(from, exchange, request, proof) => {
+                self.at_server(from, exchange, &request, proof.as_ref());
+            }
+            Happening::FromServer(to, exchange, reply, is_accepted) => {
+                if self.is_live(to) {
+                    let now = self.now;
+                    self.processes[to.0].answered(exchange, reply, is_accepted, now);
+                    self.drain(to.0);
+                }
+            }
+            Happening::TryLock(from, lock) => self.try_lock(from, lock),
+            Happening::Visit(url) => self.visit(&url),
+            Happening::Enter(issuer, code) => self.issuers[issuer].approve(&code),
+            Happening::Redirect(url) => self.redirect(&url),
+            Happening::Call(process, tool) => self.call(process, tool, false),
+            Happening::LastCalls => {
+                for process in 0..self.processes.len() {
+                    if !self.processes[process].last_call_succeeded {
+                        self.call(process, "read", true);
+                    }
+                }
+            }
+            Happening::Change(change) => self.change(change),
+            Happening::Calm => {
+                self.is_calm = true;
+                self.outages.clear();
+                self.resource.refuses_all = false;
+            }
+        }
+    }
+
+    fn start(&mut self, process: usize) {
+        let (seed, now) = (self.seed(), self.now);
+        self.processes[process].start(seed, now);
+        self.drain(process);
+    }
+
+    fn seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        for chunk in seed.chunks_mut(8) {
+            chunk.copy_from_slice(&self.random.draw().to_be_bytes());
+        }
+        seed
+    }
+
+    fn call(&mut self, process: usize, tool: &'static str, is_last: bool) {
+        let now = self.now;
+        if self.processes[process].call(tool, is_last, now) {
+            self.calls += 1;
+        } else if is_last {
+            self.after(Duration::from_secs(5), Happening::Call(process, tool));
+        }
+        self.drain(process);
+    }
+
+    fn change(&mut self, change: Change) {
+        let name = match change {
+            Change::Crash(process) => {
+                let incarnation = self.processes[process].incarnation;
+                self.locks.retain(|_, owner| *owner != (process, incarnation));
+                self.processes[process] = Process::new(process, incarnation + 1, &self.settings);
+                self.start(process);
+                "crash"
+            }
+            Change::Revoke => {
+                self.issuers.iter_mut().for_each(Issuer::revoke_all);
+                "revocation"
+            }
+            Change::ForgetClients => {
+                self.issuers.iter_mut().for_each(Issuer::forget_clients);
+                "forgotten clients"
+            }
+            Change::Migrate => {
+                self.resource.issuer = 1 - self.resource.issuer;
+                "migration"
+            }
+            Change::BeginStorm => {
+                self.resource.refuses_all = true;
+                // The application insists, and the person is quick: only the limits of the machines end this (OA-T-04).
+                for _ in 0..12 {
+                    let after = self.random.time(Duration::from_secs(90));
+                    self.after(after, Happening::Call(0, "read"));
+                }
+                let after = self.random.time(Duration::from_secs(300));
+                self.after(after, Happening::Change(Change::EndStorm));
+                "storm of 401"
+            }
+            Change::EndStorm => {
+                self.resource.refuses_all = false;
+                return;
+            }
+            Change::BeginOutage(host) => {
+                self.outages.push(host);
+                let after = self.random.time(Duration::from_secs(300));
+                self.after(after, Happening::Change(Change::EndOutage));
+                "outage"
+            }
+            Change::EndOutage => {
+                self.outages.pop();
+                return;
+            }
+        };
+        self.fault(name);
+    }
+
+    /// A request to the server has arrived.
+    fn at_server(
+        &mut self,
+        from: Origin,
+        exchange: ExchangeKey,
+        request: &Request<Bytes>,
+        proof: Option<&ProofClaims>,
+    ) {
+        let (reply, is_accepted) = self.resource.answer(request, proof, &self.issuers, self.now, &mut self.random);
+        let is_down = self.outages.contains(&Host::Resource);
+        let reply = if is_down || self.draws_fault() {
+            match self.random.below(4) {
+                0 => {
+                    self.fault("broken connection");
+                    Err(broken())
+                }
+                1 => {
+                    self.fault("status 500");
+                    Ok(Reply::status(500))
+                }
+                2 => {
+                    self.fault("status 503");
+                    Ok(Reply::status(503))
+                }
+                _ => {
+                    self.fault("silence of the server");
+                    return;
+                }
+            }
+        } else {
+            Ok(reply)
+        };
+        let is_accepted = is_accepted && reply.is_ok();
+        self.soon(Happening::FromServer(from, exchange, reply, is_accepted));
+    }
+
+    /// A request to a host has arrived: the metadata of the server, or an authorization server.
+    fn at_host(&mut self, from: Origin, fetch: FetchKey, request: &Request<Bytes>) {
+        let host = format!("https://{}", request.uri().host().unwrap_or_default());
+        let issuer = ISSUERS.iter().position(|issuer| *issuer == host);
+        let outage = if issuer.is_some() { Host::Issuer } else { Host::Resource };
+        let fault = if self.outages.contains(&outage) || self.draws_fault() { self.random.below(5) } else { 5 };
+        if fault == 0 {
+            self.fault("lost request");
+            return self.soon(Happening::FromHost(from, fetch, Err(FetchFailure::Unreachable)));
+        }
+        let mut answer = match issuer {
+            Some(issuer) => self.issuers[issuer].answer(request, self.now),
+            None => self.resource.metadata(request.uri().path()),
+        };
+        match fault {
+            1 => {
+                self.fault("lost response");
+                self.soon(Happening::FromHost(from, fetch, Err(FetchFailure::Unreachable)));
+            }
+            2 => {
+                self.fault("silence");
+                self.after(Duration::from_secs(30), Happening::FromHost(from, fetch, Err(FetchFailure::TimedOut)));
+            }
+            3 => {
+                self.fault("status 502");
+                answer = Answer::new(502, "<html>");
+                self.soon(Happening::FromHost(from, fetch, Ok(answer)));
+            }
+            4 if issuer.is_some() => {
+                self.fault("page");
+                answer = Answer::new(200, "<html>");
+                self.soon(Happening::FromHost(from, fetch, Ok(answer)));
+            }
+            _ => self.soon(Happening::FromHost(from, fetch, Ok(answer))),
+        }
+    }
+
+    fn host_answered(&mut self, to: Origin, fetch: FetchKey, answer: Result<Answer, FetchFailure>) {
+        if !self.is_live(to) {
+            return;
+        }
+        let now = self.now;
+        let authorizer = &mut self.processes[to.0].authorizer;
+        let mut replaced = None;
+        match answer {
+            Ok(Answer { status, body, replaces, unknown_client }) => {
+                self.unknown_clients.extend(unknown_client);
+                let (head, ()) = Response::builder().status(status).body(()).expect("a status").into_parts();
+                authorizer.handle_response(fetch, &head, body.as_bytes(), now);
+                replaced = replaces;
+            }
+            Err(failure) => authorizer.handle_failure(fetch, failure, now),
+        }
+        self.drain(to.0);
+        for issuer in &mut self.issuers {
+            issuer.replaced.extend(replaced.clone());
+        }
+    }
+
+    fn try_lock(&mut self, from: Origin, lock: Lock) {
+        if !self.is_live(from) || !self.processes[from.0].wanted_locks.contains(&lock) {
+            return;
+        }
+        if self.locks.contains_key(&lock) {
+            return self.after(Duration::from_millis(50), Happening::TryLock(from, lock));
+        }
+        self.locks.insert(lock, from);
+        let now = self.now;
+        let process = &mut self.processes[from.0];
+        process.wanted_locks.remove(&lock);
+        process.authorizer.handle_locked(lock, now);
+        self.drain(from.0);
+    }
+
+    /// The person has the page of the authorization server before them.
+    fn visit(&mut self, url: &str) {
+        let (endpoint, query) = url.split_once('?').expect("an authorization request has a query");
+        let issuer = ISSUERS.iter().position(|issuer| endpoint == format!("{issuer}/authorize"));
+        let issuer = issuer.expect("a browser is sent to an authorization server");
+        let agrees = self.is_calm || !self.random.one_in(10);
+        if !agrees {
+            self.fault("refusal of the person");
+        }
+        let now = self.now;
+        let Some(redirect) = self.issuers[issuer].authorize(query, agrees, now) else {
+            return self.fault("error page");
+        };
+        if self.draws_fault() {
+            self.fault("forged redirect");
+            let forged = self.issuers[issuer].forge(&redirect, &mut self.random);
+            self.redirect(&forged);
+        }
+        self.soon(Happening::Redirect(redirect));
+    }
+
+    fn redirect(&mut self, url: &str) {
+        let rest = url.strip_prefix("http://127.0.0.1:").expect("redirects go to this machine");
+        let port = rest.split('/').next().and_then(|port| port.parse::<u16>().ok());
+        let Some(process) = self.processes.iter().position(|own| own.listening.is_some() && own.listening == port)
+        else {
+            return;
+        };
+        let (head, ()) = Request::get(url).header("host", "127.0.0.1:40000").body(()).expect("a request").into_parts();
+        let now = self.now;
+        let _ = self.processes[process].authorizer.handle_callback(&head, now);
+        self.drain(process);
+    }
+
+    /// What is stored of the tokens.
+    fn stored(&self, member: &str) -> Option<String> {
+        let record: Value = serde_json::from_slice(self.stored.as_ref()?).ok()?;
+        record["tokens"][member].as_str().map(str::to_owned)
+    }
+
+    fn holds(&self, process: usize, lock: Lock) -> bool {
+        self.locks.get(&lock) == Some(&(process, self.processes[process].incarnation))
+    }
+
+    /// Checks what a request to a host contains: credentials go to their issuer only.
+    fn check_fetch(&mut self, process: usize, request: &Request<Bytes>) {
+        let url = request.uri().to_string();
+        let host = format!("https://{}", request.uri().host().unwrap_or_default());
+        for credential in ["access-", "refresh-", "code-", "device-", "robot-secret"] {
+            assert!(!url.contains(credential), "a credential is in a URL");
+        }
+        assert!(request.headers().get("cookie").is_none());
+        let authorization = request.headers().get("authorization").map(|value| value.to_str().expect("visible"));
+        if let Some(authorization) = authorization {
+            let first = self.secret_at.get_or_insert_with(|| host.clone());
+            assert!(authorization.starts_with("Basic ") && host == *first, "the secret of another issuer");
+        }
+        if request.uri().path() == "/register" {
+            return;
+        }
+        for (name, value) in form(request.body()) {
+            assert!(!value.contains("access-"), "an access token was sent to an authorization server");
+            if ["code", "refresh_token", "device_code"].contains(&name.as_str()) {
+                assert!(value.ends_with(&host), "a {name} was sent to another issuer");
+                assert!(!value.contains("forged"), "a forged code was sent");
+            }
+            if name == "refresh_token" {
+                assert!(self.holds(process, Lock::Record), "a refresh without the lock of the record");
+                assert_eq!(
+                    self.stored("refresh_token").as_deref(),
+                    Some(&*value),
+                    "a refresh token that is not stored"
+                );
+            }
+        }
+    }
+
+    /// Checks the credentials of a request to the server.
+    fn check_open(request: &Request<Bytes>, proof: Option<&ProofClaims>) {
+        assert_eq!(request.uri().to_string(), SERVER);
+        let scheme = request.headers().get("authorization").map(|value| {
+            let (scheme, token) = value.to_str().expect("visible").split_once(' ').expect("a scheme");
+            assert!(token.starts_with("access-"), "something else than an access token was sent to the server");
+            scheme
+        });
+        assert_eq!(scheme == Some("DPoP"), proof.is_some(), "a bound token is sent with a proof, and no other is");
+    }
+
+    fn check_end(&self) {
+        for process in &self.processes {
+            let is_elsewhere = self.secret_at.as_ref().is_some_and(|at| at != ISSUERS[self.resource.issuer]);
+            process.check_end(is_elsewhere);
+        }
+        assert!(self.locks.is_empty(), "locks are held in the end: {:?}", self.locks);
+    }
+
+    fn report(&self) -> Report {
+        let sum = |number: fn(&Issuer) -> u64| self.issuers.iter().map(number).sum();
+        Report {
+            calls: self.calls,
+            results: self.results + self.processes.iter().map(|process| process.results).sum::<u64>(),
+            sign_ins: sum(|issuer| issuer.report.sign_ins),
+            registrations: sum(|issuer| issuer.report.registrations),
+            refreshes: sum(|issuer| issuer.report.refreshes),
+            reuses: sum(|issuer| issuer.report.reuses),
+            faults: self.faults.clone(),
+        }
+    }
+}

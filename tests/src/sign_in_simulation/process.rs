@@ -1,0 +1,351 @@
+//! A process: a client, the machine that signs it in, and how their actions are carried out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mcp_proto::auth::{
+    Action, Authorizer, Cause, ClientIdentity, Config, Event, Grant, KeyUse, Lock, ProofKey, RedirectError, Seed,
+    SignInError, Waiting,
+};
+use mcp_proto::client::{self, Call, Client, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
+use mcp_proto::{Instant, Json, Method, Output, RequestKey};
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::issuer::form;
+use super::plan::Settings;
+use super::{Happening, ISSUERS, SERVER, Simulation};
+use mcp_testkit::http_client::{Reply, legacy_client};
+
+/// The moment at which a run begins, in seconds since 1970.
+const BEGIN: u64 = 1_800_000_000;
+
+/// How often a browser may be opened in a row for a server that accepts nothing (OA-T-04).
+const MOST_IN_A_ROW: u32 = 3;
+
+/// Sign-ins that are further apart than this are not in a row.
+const ROW: Duration = Duration::from_secs(60);
+
+/// For how long no person is asked after one has refused or did not sign in.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// A process.
+#[derive(Debug)]
+pub(super) struct Process {
+    number: usize,
+    /// Counts the processes that had this place.
+    pub(super) incarnation: u32,
+    pub(super) authorizer: Authorizer,
+    client: Client<Http>,
+    /// Locks that the machine waits for.
+    pub(super) wanted_locks: BTreeSet<Lock>,
+    pub(super) listening: Option<u16>,
+    exchanges: BTreeSet<ExchangeKey>,
+    calls: BTreeMap<RequestKey, Called>,
+    has_begun: bool,
+    generation: u64,
+    in_a_row: u32,
+    last_opened: Option<Instant>,
+    /// When a person has refused, or did not sign in.
+    without_person: Option<Instant>,
+    must_get_all: bool,
+    pub(super) last_call_succeeded: bool,
+    pub(super) results: u64,
+}
+
+/// A call that has not ended.
+#[derive(Debug)]
+struct Called {
+    tool: &'static str,
+    is_last: bool,
+}
+
+impl Process {
+    pub(super) fn new(number: usize, incarnation: u32, settings: &Settings) -> Self {
+        let mut config = Config::new(SERVER, "simulation").expect("a URL");
+        config.grant = settings.grant.clone();
+        if matches!(settings.grant, Grant::ClientCredentials) {
+            config.registered = Some(ClientIdentity::new("robot").with_secret("robot-secret".into()));
+        }
+        let mut http = HttpConfig::new(SERVER).expect("a URL");
+        http.managed_authorization = true;
+        let client =
+            if settings.is_legacy { legacy_client("simulation") } else { client::Config::new("simulation", "1") };
+        Self {
+            number,
+            incarnation,
+            authorizer: Authorizer::new(config),
+            client: Client::new(Http::new(http), client).expect("a configuration"),
+            wanted_locks: BTreeSet::new(),
+            listening: None,
+            exchanges: BTreeSet::new(),
+            calls: BTreeMap::new(),
+            has_begun: false,
+            generation: 0,
+            in_a_row: 0,
+            last_opened: None,
+            without_person: None,
+            must_get_all: settings.is_calm,
+            last_call_succeeded: false,
+            results: 0,
+        }
+    }
+
+    pub(super) fn start(&mut self, seed: [u8; 32], now: Instant) {
+        self.authorizer.begin(Cause::Start, Seed::new(seed), unix(now), now);
+    }
+
+    /// Connects, once it is known whether a token is stored.
+    fn begin(&mut self, now: Instant) {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            let _ = self.client.connect(now);
+        }
+    }
+
+    pub(super) fn next_timeout(&self) -> Option<Instant> {
+        self.authorizer.poll_timeout().into_iter().chain(self.client.poll_timeout()).min()
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.authorizer.handle_timeout(now);
+        self.client.handle_timeout(now);
+    }
+
+    /// The application calls a tool. Returns whether the client has accepted that.
+    pub(super) fn call(&mut self, tool: &'static str, is_last: bool, now: Instant) -> bool {
+        // A connection that has failed is opened again.
+        let _ = self.client.connect(now);
+        let params = Json::from_serialize(&json!({ "name": tool, "arguments": {} })).expect("parameters");
+        match self.client.request(Call::new(Method::TOOLS_CALL).params(params), now) {
+            Ok(request) => {
+                self.calls.insert(request, Called { tool, is_last });
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// The server has answered.
+    pub(super) fn answered(
+        &mut self,
+        exchange: ExchangeKey,
+        reply: Result<Reply, Failure>,
+        is_accepted: bool,
+        now: Instant,
+    ) {
+        if !self.exchanges.remove(&exchange) {
+            return;
+        }
+        if is_accepted {
+            self.in_a_row = 0;
+        }
+        match reply {
+            Ok(reply) => {
+                let (head, body) = reply.parts();
+                self.client.handle_sent(exchange, now);
+                self.client.handle_response(exchange, &head, now);
+                self.client.handle_body(exchange, &body, now);
+                self.client.handle_end(exchange, now);
+            }
+            Err(failure) => self.client.handle_failure(exchange, failure, now),
+        }
+    }
+
+    fn ended(&mut self, request: RequestKey, outcome: &Outcome) {
+        let Called { tool, is_last } = self.calls.remove(&request).expect("a call has one outcome");
+        let is_result = matches!(outcome, Outcome::Result(_));
+        self.results += u64::from(is_result);
+        assert!(tool != "admin" || !is_result, "no token has the scope for this tool");
+        assert!(is_result || tool == "admin" || !self.must_get_all, "without faults, {tool} gives {outcome:?}");
+        self.last_call_succeeded |= is_last && is_result;
+    }
+
+    /// A browser is opened, or a code shown.
+    fn ask_person(&mut self, now: Instant) {
+        let is_in_row = self.last_opened.is_some_and(|last| now.saturating_duration_since(last) < ROW);
+        self.in_a_row = if is_in_row { self.in_a_row + 1 } else { 1 };
+        self.last_opened = Some(now);
+        let is_in_pause = self.without_person.is_some_and(|at| now.saturating_duration_since(at) < PAUSE);
+        assert!(!is_in_pause, "a person is asked again who has just refused");
+        assert!(self.in_a_row <= MOST_IN_A_ROW, "a person is asked again and again");
+    }
+
+    /// Checks what must be so after everything has ended.
+    pub(super) fn check_end(&self, may_fail: bool) {
+        let number = self.number;
+        assert!(self.calls.is_empty(), "calls of process {number} have no outcome: {:?}", self.calls);
+        assert!(self.last_call_succeeded || may_fail, "the last call of process {number} has failed");
+        assert!(!self.authorizer.is_busy(), "a flow of process {number} has not ended");
+        assert_eq!(self.listening, None, "process {number} still listens");
+    }
+}
+
+fn unix(now: Instant) -> u64 {
+    BEGIN + now.saturating_duration_since(Instant::START).as_secs()
+}
+
+impl Simulation {
+    /// Carries out all outputs of a process.
+    pub(super) fn drain(&mut self, number: usize) {
+        for _ in 0..10_000 {
+            if let Some(output) = self.processes[number].authorizer.poll_output() {
+                match output {
+                    Output::Action(action) => self.act(number, action),
+                    Output::Event(event) => self.report_sign_in(number, event),
+                }
+            } else if let Some(output) = self.processes[number].client.poll_output() {
+                match output {
+                    Output::Action(action) => self.act_for_client(number, action),
+                    Output::Event(event) => self.report_client(number, event),
+                }
+            } else {
+                return;
+            }
+        }
+        panic!("the machines of process {number} never stop");
+    }
+
+    fn act_for_client(&mut self, number: usize, action: HttpAction) {
+        let from = (number, self.processes[number].incarnation);
+        match action {
+            HttpAction::Open { exchange, request, proof } => {
+                Self::check_open(&request, proof.as_ref());
+                self.processes[number].exchanges.insert(exchange);
+                self.soon(Happening::AtServer(from, exchange, request, proof));
+            }
+            HttpAction::Abort { exchange } => {
+                self.processes[number].exchanges.remove(&exchange);
+            }
+            other => panic!("the simulation does not know {other:?}"),
+        }
+    }
+
+    fn report_client(&mut self, number: usize, event: client::Event) {
+        let (seed, now) = (self.seed(), self.now);
+        let process = &mut self.processes[number];
+        match event {
+            client::Event::Responded { request, outcome } => process.ended(request, &outcome),
+            client::Event::Challenged(challenged) => {
+                process.authorizer.begin(Cause::from(challenged), Seed::new(seed), unix(now), now);
+            }
+            _ => {}
+        }
+    }
+
+    fn report_sign_in(&mut self, number: usize, event: Event) {
+        let now = self.now;
+        match event {
+            Event::Authorized(authorized) => {
+                if authorized.generation > self.processes[number].generation {
+                    let stored = self.stored("access_token");
+                    assert_eq!(
+                        stored.as_deref(),
+                        Some(authorized.token.reveal()),
+                        "a token is used before it is stored"
+                    );
+                }
+                let process = &mut self.processes[number];
+                process.generation = authorized.generation;
+                process.client.authorize(authorized.credentials, now);
+                process.begin(now);
+            }
+            Event::Refused(error) => {
+                let process = &mut self.processes[number];
+                process.in_a_row = 0;
+                if matches!(error, SignInError::UserTimedOut { .. } | SignInError::Redirect(RedirectError::Denied)) {
+                    process.without_person = Some(now);
+                }
+                process.client.refuse_authorization(&error.to_string(), now);
+                process.begin(now);
+            }
+            Event::NoToken => {
+                self.processes[number].begin(now);
+            }
+            Event::Waiting(Waiting::Device { url, code, .. }) => {
+                assert!(self.holds(number, Lock::SignIn), "a code is shown without the lock of sign-ins");
+                self.processes[number].ask_person(now);
+                let issuer = ISSUERS.iter().position(|issuer| url.starts_with(issuer)).expect("a known issuer");
+                if let Some(delay) = self.person_delay() {
+                    self.after(delay, Happening::Enter(issuer, code));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// How long the person takes; `None` if the person is away.
+    fn person_delay(&mut self) -> Option<Duration> {
+        if self.is_calm || self.resource.refuses_all {
+            return Some(Duration::from_secs(1) + self.random.time(Duration::from_secs(5)));
+        }
+        if self.random.one_in(10) {
+            self.fault("absent person");
+            return None;
+        }
+        Some(Duration::from_secs(1) + self.random.time(Duration::from_secs(60)))
+    }
+
+    fn act(&mut self, number: usize, action: Action) {
+        let (now, incarnation) = (self.now, self.processes[number].incarnation);
+        let from = (number, incarnation);
+        match action {
+            Action::Fetch { fetch, request, .. } => {
+                self.check_fetch(number, &request);
+                self.soon(Happening::AtHost(from, fetch, request));
+            }
+            Action::Lock(lock) => {
+                self.processes[number].wanted_locks.insert(lock);
+                self.after(Duration::ZERO, Happening::TryLock(from, lock));
+            }
+            Action::Unlock(lock) => {
+                self.processes[number].wanted_locks.remove(&lock);
+                if self.holds(number, lock) {
+                    self.locks.remove(&lock);
+                }
+            }
+            Action::Load => {
+                let stored = self.stored.clone();
+                self.processes[number].authorizer.handle_loaded(stored.as_deref(), now);
+            }
+            Action::Store(record) => {
+                assert!(self.holds(number, Lock::Record), "the record is written without its lock");
+                self.stored = Some(record.reveal().as_bytes().to_vec());
+            }
+            Action::Listen { port } => {
+                let is_taken = |port: u16| self.processes.iter().any(|own| own.listening == Some(port));
+                let port = match port {
+                    Some(port) => Some(port).filter(|port| !is_taken(*port)),
+                    None => (40_000..u16::MAX).find(|port| !is_taken(*port)),
+                };
+                self.processes[number].listening = port;
+                self.processes[number].authorizer.handle_listening(port, now);
+            }
+            Action::Unlisten => self.processes[number].listening = None,
+            Action::OpenBrowser { url } => {
+                assert!(self.holds(number, Lock::SignIn), "a browser is opened without the lock of sign-ins");
+                assert!(self.processes[number].listening.is_some(), "a browser is opened, and nothing listens");
+                let query = url.split_once('?').map_or("", |(_, query)| query);
+                let client = form(query.as_bytes()).remove("client_id");
+                assert!(
+                    client.is_some_and(|client| !self.unknown_clients.contains(&client)),
+                    "a person is asked for an unknown client"
+                );
+                self.processes[number].ask_person(now);
+                if let Some(delay) = self.person_delay() {
+                    self.after(delay, Happening::Visit(url));
+                }
+            }
+            Action::CreateKey => {
+                let id = self.random.draw();
+                let key = ProofKey::new(format!("key-{id}").as_str().into(), &format!("x-{id}"), "y");
+                self.processes[number].authorizer.handle_key(Some(key), now);
+            }
+            Action::Sign { sign, key, message } => {
+                let KeyUse::Proof(key) = key else { panic!("no client has a key of its own") };
+                let signature = Sha256::new().chain_update(key.private().reveal()).chain_update(&message).finalize();
+                self.processes[number].authorizer.handle_signed(sign, Some(&signature), now);
+            }
+            other => panic!("the simulation does not know {other:?}"),
+        }
+    }
+}
