@@ -145,7 +145,14 @@ fn eras_are_named_only_where_they_are_detected_and_bridged() {
 fn the_documents_name_files_and_functions_that_exist() {
     let bases = ["", "mcp-proto/src"];
     let (mut named, mut functions) = (0, 0);
-    for document in ["README.md", "docs/architecture.md", "docs/assurance.md", "docs/proxy.md", "CONTRIBUTING.md"] {
+    for document in [
+        "README.md",
+        "docs/architecture.md",
+        "docs/assurance.md",
+        "docs/drivers.md",
+        "docs/proxy.md",
+        "CONTRIBUTING.md",
+    ] {
         let text = std::fs::read_to_string(root().join(document)).unwrap();
         for name in text
             .split('`')
@@ -174,6 +181,23 @@ fn the_documents_name_files_and_functions_that_exist() {
         }
     }
     assert!(named > 40 && functions > 10, "{named}, {functions}");
+}
+
+/// The table of the small drivers has their lines as `examples/count` counts them.
+#[test]
+#[cfg(unix)]
+fn the_small_drivers_have_as_many_lines_as_the_documents_state() {
+    let output = Command::new(root().join("examples/count")).output().expect("a shell with awk");
+    let counted = String::from_utf8(output.stdout).unwrap();
+    let counted: BTreeSet<_> = counted.lines().filter_map(|line| line.trim().split_once(' ')).collect();
+    let document = std::fs::read_to_string(root().join("docs/drivers.md")).unwrap();
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let stated: BTreeSet<_> = rows
+        .filter(|(lines, _)| lines.parse::<usize>().is_ok())
+        .filter_map(|(lines, rest)| Some((lines, rest.split("](../").nth(1)?.split(')').next()?)))
+        .collect();
+    assert_eq!(stated, counted);
+    assert!(counted.len() > 5, "{counted:?}");
 }
 
 /// Every id of a rule that the source of the crates refers to has a row in `docs/rules.md`.
