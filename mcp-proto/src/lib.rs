@@ -2,8 +2,10 @@
 //!
 //! This crate implements the whole protocol (framing, lifecycle, correlation of requests, sessions, resumption, the
 //! older HTTP transport) and performs no I/O. It opens no socket, starts no thread, reads no clock and needs no async
-//! runtime. A *driver*, about a hundred lines on any runtime, moves the bytes and passes in the time. The crates
-//! `mcp-blocking` (threads) and `mcp-tokio` are such drivers.
+//! runtime. A *driver* moves the bytes and passes in the time. The crates `mcp-blocking` (threads) and `mcp-tokio` are
+//! drivers for production. A small one has about a hundred lines on any runtime, together with its application: those
+//! in the folder `examples` of this crate use the standard library alone, and `docs/drivers.md` of the repository
+//! counts their lines, and lists the driver's duties and what production needs besides.
 //!
 //! # A machine and its driver
 //!

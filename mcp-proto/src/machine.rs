@@ -12,6 +12,8 @@
 //! A machine may implement several of them: `Relay<Http>` reads the byte stream of its client and the responses of its
 //! server.
 
+mod received;
+
 use http::{request, response};
 
 use crate::Instant;
@@ -23,6 +25,7 @@ use crate::transport::{Stdio, Transport};
 
 pub use crate::conversation::deadlines::Deadlines;
 pub use crate::conversation::outbox::{Outbox, Weight};
+pub use received::Received;
 
 /// A machine: it has outputs for its driver, and a time at which it must be called next.
 ///
@@ -144,6 +147,20 @@ pub trait HandleResponses {
     /// Whether the driver should read more of the responses. `false` while a queue of the machine is full (H5).
     #[must_use]
     fn wants_body(&self) -> bool;
+
+    /// Something was received in an exchange: calls the method for it.
+    fn handle_received<B: AsRef<[u8]>>(&mut self, exchange: client::ExchangeKey, received: Received<B>, now: Instant)
+    where
+        Self: Sized,
+    {
+        match received {
+            Received::Sent => self.handle_sent(exchange, now),
+            Received::Head(head) => self.handle_response(exchange, &head, now),
+            Received::Body(part) => self.handle_body(exchange, part.as_ref(), now),
+            Received::End => self.handle_end(exchange, now),
+            Received::Failed(failure) => self.handle_failure(exchange, failure, now),
+        }
+    }
 }
 
 /// A machine whose messages can wait until the server accepts its credentials

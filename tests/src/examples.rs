@@ -29,8 +29,13 @@ impl Serving {
 
     /// Starts the example `name` with an address to listen on and further arguments, and waits until it listens.
     pub fn start_with(name: &str, arguments: &[&str]) -> Self {
+        Self::start_command(example(name), arguments)
+    }
+
+    /// Starts a program with an address to listen on and further arguments, and waits until it listens.
+    pub fn start_command(mut program: Command, arguments: &[&str]) -> Self {
         let remote = RawClient::free();
-        let process = example(name).arg(remote.address()).args(arguments).spawn();
+        let process = program.arg(remote.address()).args(arguments).spawn();
         let process = process.expect("`cargo test` builds the examples, unless it is asked for one test");
         let serving = Self { process, remote };
         serving.remote.wait();

@@ -153,6 +153,7 @@ fn the_documents_name_files_and_functions_that_exist() {
         "README.md",
         "docs/architecture.md",
         "docs/assurance.md",
+        "docs/drivers.md",
         "docs/proxy.md",
         "docs/releasing.md",
         "docs/versioning.md",
@@ -187,6 +188,23 @@ fn the_documents_name_files_and_functions_that_exist() {
         }
     }
     assert!(named > 40 && functions > 10, "{named}, {functions}");
+}
+
+/// The table of the small drivers has their lines as `examples/count` counts them.
+#[test]
+#[cfg(unix)]
+fn the_small_drivers_have_as_many_lines_as_the_documents_state() {
+    let output = Command::new(root().join("examples/count")).output().expect("a shell with awk");
+    let counted = String::from_utf8(output.stdout).unwrap();
+    let counted: BTreeSet<_> = counted.lines().filter_map(|line| line.trim().split_once(' ')).collect();
+    let document = std::fs::read_to_string(root().join("docs/drivers.md")).unwrap();
+    let rows = document.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" | "));
+    let stated: BTreeSet<_> = rows
+        .filter(|(lines, _)| lines.parse::<usize>().is_ok())
+        .filter_map(|(lines, rest)| Some((lines, rest.split("](../").nth(1)?.split(')').next()?)))
+        .collect();
+    assert_eq!(stated, counted);
+    assert!(counted.len() > 5, "{counted:?}");
 }
 
 /// Every id of a rule that the source of the crates refers to has a row in `docs/rules.md`.

@@ -107,7 +107,7 @@ pub enum HttpAction {
         /// [`Credentials`] that need one (OA-X-06).
         proof: Option<ProofClaims>,
     },
-    /// Drop this exchange: close its connection, and pass nothing more of it to the client.
+    /// Drop this exchange: close its connection. The client ignores what is passed in for it from now on.
     Abort {
         /// The exchange to drop.
         exchange: ExchangeKey,
