@@ -32,6 +32,7 @@
 //! | `batch` | batches of 2025-03-26 |
 //! | `stateless` | stateless requests: admits them, and completes their results |
 //! | `subscriptions` | `subscriptions/listen`, and the subscriptions of a session |
+//! | `drain` | stops a server without breaking off the requests that it is serving |
 //! | `subscribed` | the resources that clients have subscribed to |
 //! | `input` | input that a request needs from its client |
 //! | `request_state` | a `requestState` with a signature, so that clients cannot alter it |
@@ -51,6 +52,7 @@ mod config;
 mod connections;
 mod context;
 mod dispatch;
+mod drain;
 mod event;
 mod http;
 mod inbound;
@@ -152,6 +154,8 @@ pub struct Server<T: Transport> {
     timers: Deadlines<Timer>,
     usage: Usage,
     resources: SubscribedResources,
+    /// [`Server::drain`] was called, and requests are still unanswered.
+    is_draining: bool,
     /// What the transport has received and the server has not handled.
     inbound: VecDeque<Inbound>,
     out: Outbox<T::Action, Event>,
@@ -173,6 +177,8 @@ enum Timer {
     Answer(RequestKey),
     /// Requests in flight when the byte stream of the client ended have no more time.
     Drain,
+    /// Requests in flight have no more time, because the server is being stopped.
+    Stop,
     /// The request is reported to the application again.
     Again(TicketKey),
 }
@@ -210,6 +216,7 @@ impl<T: ServerTransport> Server<T> {
             timers: Deadlines::new(),
             usage: Usage::default(),
             resources: SubscribedResources::new(),
+            is_draining: false,
             inbound: VecDeque::new(),
             out: Outbox::new(),
         })
@@ -615,8 +622,9 @@ impl<T: ServerTransport> Server<T> {
     }
 
     /// Ends all sessions and stateless requests at once, and refuses all later input. [`Event::Closed`] follows for
-    /// each session.
+    /// each session. [`Server::drain`] first waits for the answers of the application.
     pub fn close(&mut self, now: Instant) {
+        self.end_drain();
         self.transport.stop();
         for session in self.sessions.keys().copied().collect::<Vec<_>>() {
             self.end_session(session, CloseReason::Local, now);
@@ -630,6 +638,7 @@ impl<T: ServerTransport> Server<T> {
             Timer::Answer(request) => request.session(),
             Timer::Again(ticket) => ticket.session(),
             Timer::Drain => return self.end_session(SessionKey::FIRST, CloseReason::Peer, now),
+            Timer::Stop => return self.close(now),
         };
         let Some(session) = session else { return };
         let (session, _, shared) = &mut self.split_at(session, now);
@@ -637,7 +646,7 @@ impl<T: ServerTransport> Server<T> {
         match timer {
             Timer::Answer(request) => session.on_answer_timeout(request, shared),
             Timer::Again(ticket) => session.report_again(ticket, shared),
-            Timer::Drain => {}
+            Timer::Drain | Timer::Stop => {}
         }
     }
 
@@ -671,8 +680,10 @@ impl<T: ServerTransport> Server<T> {
     }
 
     fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Session>, &mut Stateless, Shared<'_, T>) {
-        let Self { handling, transport, sessions, stateless, timers, usage, resources, inbound, out } = self;
+        let Self { handling, transport, sessions, stateless, timers, usage, resources, is_draining, inbound, out } =
+            self;
         let output = TransportOutput { out, inbound, now };
-        (sessions, stateless, Shared { handling, transport, timers, usage, resources, output })
+        let is_draining = *is_draining;
+        (sessions, stateless, Shared { handling, transport, timers, usage, resources, is_draining, output })
     }
 }

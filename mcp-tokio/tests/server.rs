@@ -18,6 +18,7 @@ use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{self, INITIALIZED};
 use mcp_testkit::raw_client::RawClient;
+use mcp_testkit::waiting::{LONG, wait_until};
 use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, ServerPublisher, Service, StateKeys};
 use tests::bad_lines::BAD_LINES;
 use tests::protected;
@@ -597,6 +598,101 @@ async fn st_a_stream_that_ends_in_mid_call_is_still_answered() {
     ours.read_to_string(&mut text).await.unwrap();
     assert!(text.ends_with("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"n\":1}}\n"), "{text}");
     assert_eq!(serving.await.unwrap().unwrap(), CloseReason::Peer);
+}
+
+#[test]
+fn a_server_that_is_shut_down_answers_what_is_in_progress() {
+    let mut server = Running::with(tests::on_the_wire::configure);
+    let (runtime, service) = (server.runtime.clone(), server.service.clone());
+    let mut shutting_down = None;
+    tests::on_the_wire::a_server_that_is_shut_down_answers_what_is_in_progress(
+        &RawClient::new(&server.address),
+        || {
+            shutting_down = Some(runtime.spawn(async move { service.shutdown(LONG * 10).await }));
+        },
+    );
+    assert_eq!(runtime.block_on(shutting_down.unwrap()).unwrap(), 0);
+    let thread = server.thread.take().unwrap();
+    wait_until(|| thread.is_finished());
+    server.thread = Some(thread);
+}
+
+#[test]
+fn a_server_that_is_shut_down_cancels_what_takes_too_long() {
+    let mut server = Running::with(tests::on_the_wire::configure);
+    let (runtime, service) = (server.runtime.clone(), server.service.clone());
+    let mut shutting_down = None;
+    tests::on_the_wire::a_server_that_is_shut_down_cancels_what_takes_too_long(
+        &RawClient::new(&server.address),
+        || {
+            shutting_down = Some(runtime.spawn(async move { service.shutdown(Duration::from_millis(50)).await }));
+        },
+    );
+    assert_eq!(runtime.block_on(shutting_down.unwrap()).unwrap(), 1);
+    let thread = server.thread.take().unwrap();
+    wait_until(|| thread.is_finished());
+    server.thread = Some(thread);
+}
+
+#[tokio::test]
+async fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
+    struct Noting(mpsc::UnboundedSender<Method>);
+    impl Handler for Noting {
+        async fn notified(&self, notification: Notification) {
+            let _ = self.0.send(notification.method);
+        }
+    }
+    let config = config().with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let server = Server::new(config, async |incoming: Incoming| {
+        sleep(Duration::from_millis(if incoming.method().as_str() == "nap" { 200 } else { 0 })).await;
+        Ok(Json::empty_object())
+    });
+    let publisher = server.publisher();
+    let change = || Notification::new("notifications/tools/list_changed");
+    assert_eq!(publisher.publish(change()).await, Ok(()), "no client is concerned");
+    assert!(matches!(publisher.publish(Notification::new("x")).await, Err(UsageError::NoChange { .. })));
+    let (note, mut noted) = mpsc::unbounded_channel();
+    let client = || legacy_client().handler(Noting(note.clone()));
+
+    let service = server.http(HttpConfig::new()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let over_http = tokio::spawn(async move { service.serve(listener).await.map(|()| CloseReason::Local) });
+    let mut clients = vec![client().http(&url).unwrap().connect().await.unwrap()];
+    let mut serving = vec![over_http];
+    for _ in 0..2 {
+        let (ours, theirs) = duplex(1024);
+        let server = server.clone();
+        serving.push(tokio::spawn(async move {
+            let (read, write) = split(theirs);
+            server.serve_stream(read, write).await
+        }));
+        let (read, write) = split(ours);
+        clients.push(client().stream(read, write).connect().await.unwrap());
+    }
+    for client in &clients {
+        client.request("anything", None).await.unwrap();
+    }
+    for _ in 0..2 {
+        publisher.publish(change()).await.unwrap();
+        for _ in &clients {
+            assert_eq!(timeout(LONG, noted.recv()).await.unwrap(), Some(Method::TOOLS_LIST_CHANGED));
+        }
+    }
+    // What is in progress is answered, over each transport.
+    let mut calls = Vec::new();
+    for client in &clients {
+        calls.push(client.call(Call::new("nap")).await.unwrap());
+    }
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(server.shutdown(LONG).await, 0);
+    for call in calls {
+        assert_eq!(call.wait().await.unwrap(), Json::empty_object());
+    }
+    for serving in serving {
+        assert_eq!(timeout(LONG, serving).await.unwrap().unwrap().unwrap(), CloseReason::Local);
+    }
+    assert_eq!(publisher.publish(change()).await, Ok(()), "no client is left");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

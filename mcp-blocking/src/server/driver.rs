@@ -13,7 +13,7 @@ use mcp_proto::{Instant, Notification, Output, RequestKey, Ticket, TicketKey, Us
 use super::Service;
 use super::commands::{Accept, Command, Commands, Input};
 use super::handlers::{Handlers, Job};
-use super::incoming::{Incoming, ServerPublisher, Shared};
+use super::incoming::{Incoming, Shared};
 use super::subscriptions::Subscriptions;
 use crate::clock;
 
@@ -87,6 +87,8 @@ where
     is_reporting: bool,
     /// Why the only session has ended, if there is only one.
     closed: Option<CloseReason>,
+    /// No requests are left, and no new ones are served.
+    is_drained: bool,
 }
 
 impl<T: ServerTransport, I: Io<Server<T>>> Driver<T, I>
@@ -100,7 +102,7 @@ where
         handlers: Handlers,
         service: Arc<dyn Service>,
     ) -> Self {
-        let subscriptions = Subscriptions::new(ServerPublisher::new(commands.clone()));
+        let subscriptions = Subscriptions::new(commands.clone());
         Self {
             machine,
             io,
@@ -113,6 +115,7 @@ where
             subscriptions,
             is_reporting: false,
             closed: None,
+            is_drained: false,
         }
     }
 
@@ -140,7 +143,7 @@ where
                 Machine::handle_timeout(&mut self.machine, now);
             }
             self.settle(now);
-            if is_stopped || self.closed.is_some() {
+            if is_stopped || self.is_drained || self.closed.is_some() {
                 self.report_subscriptions();
                 return (self.io, self.closed);
             }
@@ -237,6 +240,7 @@ where
                 }
             },
             Command::Reported => self.is_reporting = false,
+            Command::Drain(timeout) => self.machine.drain(timeout, now),
             Command::Stop => {}
         }
     }
@@ -271,6 +275,12 @@ where
                 }
             }
             Event::Faulted(fault) => log::info!("a client caused a fault: {fault}"),
+            Event::Drained { cancelled } => {
+                self.is_drained = true;
+                if cancelled > 0 {
+                    log::warn!("requests were cancelled, because the server is being stopped: {cancelled}");
+                }
+            }
             Event::Closed { session, reason } => {
                 if I::ENDS_WITH_SESSION {
                     self.closed = Some(reason);

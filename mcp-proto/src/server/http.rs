@@ -54,6 +54,7 @@ mod stream;
 mod transport;
 mod unwritten;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use bytes::Bytes;
@@ -97,12 +98,24 @@ pub struct Http {
     sessions: Sessions,
     exchanges: Exchanges,
     unwritten: Unwritten,
+    /// Streams of answered requests whose clients have disconnected before the answer.
+    unclaimed: BTreeSet<(SessionKey, ExchangeKey)>,
     timers: Deadlines<Timer>,
     /// The tools whose arguments are repeated in headers.
     tools: AnnotatedTools,
     /// The step to continue with when the server has handled all messages that were passed to it.
     deferred: Option<Step>,
-    is_closed: bool,
+    stage: Stage,
+}
+
+/// What the transport still accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Serving,
+    /// Only what belongs to requests that are being served.
+    Draining,
+    /// Nothing.
+    Closed,
 }
 
 /// A step that continues after the server has ended a session: one that made room, or that of a DELETE.
@@ -164,10 +177,11 @@ impl Http {
             sessions: Sessions::new(),
             exchanges: Exchanges::new(),
             unwritten: Unwritten::default(),
+            unclaimed: BTreeSet::new(),
             timers: Deadlines::new(),
             tools: AnnotatedTools::default(),
             deferred: None,
-            is_closed: false,
+            stage: Stage::Serving,
         }
     }
 }
@@ -269,7 +283,11 @@ impl Server<Http> {
 impl Http {
     fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut TransportOutput<'_, HttpAction>) -> ExchangeKey {
         let key = self.exchanges.new_key();
-        let planned = if self.is_closed { Err(admission::stopped()) } else { self.plan(&head, &info) };
+        let planned = match self.stage {
+            Stage::Serving => self.plan(&head, &info),
+            Stage::Draining => self.plan(&head, &info).and_then(Self::check_draining),
+            Stage::Closed => Err(admission::stopped()),
+        };
         let plan = match planned {
             Ok(plan) => plan,
             Err(refusal) => {
@@ -306,8 +324,25 @@ impl Http {
         key
     }
 
+    /// Refuses the streams that a server which is being stopped does not begin. Of a POST, the body decides.
+    fn check_draining(plan: Plan) -> Result<Plan, Refusal> {
+        match plan {
+            Plan::Get { .. } | Plan::OpenStream => Err(admission::stopped()),
+            Plan::Post { .. }
+            | Plan::PostMessage { .. }
+            | Plan::Resume { .. }
+            | Plan::Delete { .. }
+            | Plan::Metadata
+            | Plan::Preflight => Ok(plan),
+        }
+    }
+
     fn on_body_end(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some((head, plan, info, body)) = self.take_received(exchange, output.now) else { return };
+        // The server may have been closed between the head and the end of the body.
+        if self.stage == Stage::Closed {
+            return self.refuse(exchange, admission::stopped(), header_check::unreadable_id(&head.headers), output);
+        }
         let frame = Frame::parse(&body, &self.limits);
         match plan {
             Plan::Post { session } => self.on_post(exchange, session, frame, head, info, output),
@@ -351,6 +386,7 @@ impl Http {
             Timer::Unread(exchange) => self.on_unread(exchange, output),
             Timer::Idle(session) => self.on_idle(session, output),
             Timer::Forget(session, exchange) => {
+                self.unclaimed.remove(&(session, exchange));
                 if let Some(session) = self.sessions.get_mut(session) {
                     session.forget_stream(exchange);
                 }
@@ -403,8 +439,7 @@ impl Http {
         newcomer: &Holder,
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> Result<(), Refusal> {
-        // The server may have been closed between the head and the end of the body.
-        if self.is_closed {
+        if self.stage != Stage::Serving {
             return Err(admission::stopped());
         }
         if self.sessions.len() < self.config.max_sessions {

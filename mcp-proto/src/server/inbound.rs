@@ -155,6 +155,10 @@ impl Session {
         if self.input_ended {
             return refuse(code::INVALID_REQUEST, "the connection is being closed");
         }
+        // A client that checks with `ping` whether its request is still being served receives the answer (LC-17).
+        if shared.is_draining && *method != Method::PING {
+            return Err(ErrorObject::stopping());
+        }
         match (self.phase, *method == Method::INITIALIZE) {
             (Phase::Awaiting, true) if source.batch.is_none() => {}
             // `initialize` must not be in a batch (JR-32, LC-15).

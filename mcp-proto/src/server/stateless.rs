@@ -112,6 +112,9 @@ impl Stateless {
         if beside.is_some_and(|session| session.input_ended) {
             return Err(ErrorObject::new(code::INVALID_REQUEST, "the connection is being closed"));
         }
+        if shared.is_draining {
+            return Err(ErrorObject::stopping());
+        }
         // This precedes all comparisons with the envelope, because readers differ in which duplicate key they compare
         // (HM3).
         shared.check_members(request.params.as_ref())?;

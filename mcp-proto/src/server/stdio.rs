@@ -32,6 +32,10 @@ impl Server<Stdio> {
             if is_garbage && self.transport.counts_garbage(now) {
                 self.on_inbound(Inbound::Ended { session, reason: CloseReason::Garbage }, now);
             }
+            // The client may have cancelled the last request.
+            if self.is_draining {
+                self.close_if_drained(now);
+            }
         }
     }
 
@@ -92,6 +96,12 @@ impl ServerTransport for Stdio {
 
     fn poll_timeout(&self) -> Option<Instant> {
         None
+    }
+
+    fn drain(&mut self, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn is_drained(&self) -> bool {
+        true
     }
 
     fn stop(&mut self) {}

@@ -121,6 +121,12 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// When the next timer of the transport is due.
     #[doc(hidden)]
     fn poll_timeout(&self) -> Option<Instant>;
+    /// Ends the streams that no unanswered request needs, and refuses new ones.
+    #[doc(hidden)]
+    fn drain(&mut self, output: &mut TransportOutput<'_, Self::Action>);
+    /// Whether no answer waits for a client that may still come for it.
+    #[doc(hidden)]
+    fn is_drained(&self) -> bool;
     /// Refuses all later input.
     #[doc(hidden)]
     fn stop(&mut self);

@@ -28,6 +28,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ServerPublisher;
 use super::requests::{Commands, Requests};
+use super::running::{Handle, Stage};
 use authenticate::Authenticate;
 use driver::{Arrived, Driver, From, Input, Presence, Reply};
 use request_body::{Part, next_accepted, ready};
@@ -73,7 +74,8 @@ pub struct HttpService {
     inbox: mpsc::Sender<Input>,
     disconnects: mpsc::UnboundedSender<Arrived>,
     next: Arc<AtomicU64>,
-    is_closed: Arc<watch::Sender<bool>>,
+    stage: Arc<watch::Sender<Stage>>,
+    handle: Handle,
     publisher: ServerPublisher,
     authenticate: Authenticate,
     /// The maximum number of connections of [`HttpService::serve`] at one time. For one more, an idle connection is
@@ -94,12 +96,14 @@ impl HttpService {
         let (inbox, inputs) = mpsc::channel(INPUTS);
         let (disconnects, disconnected) = mpsc::unbounded_channel();
         let (publisher, timeouts) = (requests.publisher(), ConnectionTimeouts::default());
+        let (stage, handle) = (requests.stage(), requests.handle());
         tokio::spawn(Driver::new(machine, requests).run(commands, inputs, disconnected));
         Self {
             inbox,
             disconnects,
             next: Arc::default(),
-            is_closed: Arc::new(watch::Sender::new(false)),
+            stage,
+            handle,
             publisher,
             authenticate: Authenticate::default(),
             max_connections: 1024,
@@ -184,7 +188,7 @@ impl HttpService {
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         // An error means that the driver has ended: then every request is answered with 503.
         let _ = self.inbox.send(Input::Listening { max_connections: self.max_connections }).await;
-        listener::serve(self, listener, self.is_closed.subscribe()).await
+        listener::serve(self, listener, self.stage.subscribe()).await
     }
 
     /// Returns a handle that publishes changes to clients while the service runs.
@@ -200,7 +204,16 @@ impl HttpService {
         if self.inbox.send(Input::Close(done)).await.is_ok() {
             let _ = is_done.await;
         }
-        self.is_closed.send_replace(true);
+        self.stage.send_replace(Stage::Closed);
+    }
+
+    /// Stops the service once the requests in progress are answered. Requests that are not answered after `timeout` are
+    /// cancelled; returns their number. Then [`HttpService::serve`] returns, when the last responses were written.
+    ///
+    /// Meanwhile, connections are still accepted, because clients may have to answer or cancel something. New requests
+    /// are refused with 503 ([`mcp_proto::Server::drain`]). Connections are closed once they are idle.
+    pub async fn shutdown(&self, timeout: Duration) -> usize {
+        self.handle.drain(timeout).await
     }
 
     async fn answer<B>(self, request: Request<B>, is_routed: bool) -> Response<HttpBody>
@@ -271,9 +284,10 @@ where
     }
 }
 
-async fn until_closed(is_closed: &mut watch::Receiver<bool>) {
+/// Waits until the service is in a later stage than this one.
+async fn until_past(stage: &mut watch::Receiver<Stage>, past: Stage) {
     // An error means that there is no sender and therefore no service.
-    let _ = is_closed.wait_for(|is_closed| *is_closed).await;
+    let _ = stage.wait_for(|stage| *stage > past).await;
 }
 
 fn empty(status: StatusCode) -> Response<HttpBody> {

@@ -7,13 +7,14 @@ use mcp_proto::client::Outcome;
 use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{Event, Scope, Server, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestKey, Ticket, TicketKey, UsageError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tracing::Instrument;
 
 use super::commands::{Accept, Command, FinalCommand};
 use super::incoming::{Incoming, ServerPublisher};
 use super::notices::Notices;
+use super::running::{Handle, Stage};
 use super::service::AnyService;
 use crate::clock::unix_time;
 
@@ -36,16 +37,26 @@ pub(super) struct Requests {
     commands: mpsc::Sender<Command>,
     final_commands: mpsc::UnboundedSender<FinalCommand>,
     notices: Notices,
+    stage: Arc<watch::Sender<Stage>>,
+    /// The callers that wait until the server is drained.
+    draining: Vec<oneshot::Sender<usize>>,
 }
 
 impl Requests {
     pub(super) fn new(service: Arc<dyn AnyService>) -> (Self, Commands) {
         let (to_commands, commands) = mpsc::channel(COMMANDS);
         let (to_final_commands, final_commands) = mpsc::unbounded_channel();
-        let notices =
-            Notices::new(&service, ServerPublisher { commands: to_commands.clone() }, to_final_commands.clone());
-        let (open, asked) = (BTreeMap::new(), BTreeMap::new());
-        let requests = Self { service, open, asked, commands: to_commands, final_commands: to_final_commands, notices };
+        let notices = Notices::new(&service, ServerPublisher::of(to_commands.clone()), to_final_commands.clone());
+        let requests = Self {
+            service,
+            open: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            commands: to_commands,
+            final_commands: to_final_commands,
+            notices,
+            stage: Arc::new(watch::Sender::new(Stage::Serving)),
+            draining: Vec::new(),
+        };
         (requests, Commands { commands, final_commands })
     }
 
@@ -107,6 +118,11 @@ impl Requests {
             }
             FinalCommand::Withdraw(request) => machine.cancel(request, None, now),
             FinalCommand::Reported => self.notices.on_reported(),
+            FinalCommand::Drain { timeout, done } => {
+                self.draining.push(done);
+                self.stage.send_replace(Stage::Draining);
+                machine.drain(timeout, now);
+            }
         }
     }
 
@@ -123,7 +139,18 @@ impl Requests {
     /// Publishes changes outside of requests.
     #[cfg(feature = "http-server")]
     pub(super) fn publisher(&self) -> ServerPublisher {
-        ServerPublisher { commands: self.commands.clone() }
+        ServerPublisher::of(self.commands.clone())
+    }
+
+    /// Sends commands to the task of these requests.
+    pub(super) fn handle(&self) -> Handle {
+        Handle::new(&self.commands, &self.final_commands)
+    }
+
+    /// Reports whether the server is being stopped.
+    #[cfg(feature = "http-server")]
+    pub(super) fn stage(&self) -> Arc<watch::Sender<Stage>> {
+        Arc::clone(&self.stage)
     }
 
     /// Handles an event of the machine.
@@ -148,6 +175,15 @@ impl Requests {
                 }
             }
             Event::Faulted(fault) => tracing::info!(%fault, "a client caused a fault"),
+            Event::Drained { cancelled } => {
+                if cancelled > 0 {
+                    tracing::warn!(cancelled, "requests were cancelled, because the server is being stopped");
+                }
+                for done in self.draining.drain(..) {
+                    let _ = done.send(cancelled);
+                }
+                self.stage.send_replace(Stage::Closed);
+            }
             Event::Closed { session, reason } => {
                 tracing::debug!(?session, ?reason, "a session has ended");
                 self.notices.ended(session, reason);

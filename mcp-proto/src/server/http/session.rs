@@ -54,6 +54,12 @@ impl Sessions {
         self.by_key.values().map(|session| session.kept_bytes).sum()
     }
 
+    /// The open GET streams of sessions, except two-endpoint sessions, which are answered on theirs (HS-04).
+    pub(super) fn get_streams(&self) -> Vec<ExchangeKey> {
+        let sessions = self.by_key.values().filter(|session| !session.is_two_endpoint);
+        sessions.filter_map(|session| session.get_stream.exchange).collect()
+    }
+
     /// Finds a session by its id. A session of another principal is treated as unknown (SE4), and so is one of the
     /// other transport, because its messages use other streams (SH-S-48, HS-04).
     pub(super) fn find(&self, id: &str, is_two_endpoint: bool, principal: Option<&Principal>) -> Option<SessionKey> {

@@ -7,7 +7,7 @@ use http::request::Parts;
 use super::exchange::Exchange;
 use super::header_check;
 use super::refusal::{Refusal, empty, json, refused};
-use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
+use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer};
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::server::transport::{Inbound, Kind, Route, TransportOutput};
 use crate::spec::meta::RequestMeta;
@@ -33,9 +33,6 @@ impl Http {
         info: &RequestInfo,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if self.is_closed {
-            return self.refuse(exchange, admission::stopped(), UnreadableId::Omitted, output);
-        }
         let request = match frame {
             Ok(Frame::Single(Message::Request(request))) => request,
             // Notifications have no effect: a client could otherwise cancel the request of another one by its id

@@ -65,6 +65,7 @@ impl Http {
         session.kept_bytes += size;
         for gone in session.keep_within(self.config.replay) {
             self.timers.clear(Timer::Forget(key, gone));
+            self.unclaimed.remove(&(key, gone));
         }
         if let Some(exchange) = exchange {
             self.write_chunk(exchange, chunk, output);
@@ -102,6 +103,9 @@ impl Http {
             found.forget_stream(of);
         } else {
             self.timers.set(Timer::Forget(session, of), output.now + self.config.replay_for);
+            if exchange.is_none() {
+                self.unclaimed.insert((session, of));
+            }
         }
         if let Some(exchange) = exchange {
             self.finish(exchange, output);
