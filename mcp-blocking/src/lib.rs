@@ -128,6 +128,6 @@ pub use client::{
     Builder, ChildServer, Client, Handler, HttpServer, InFlight, ServerProcess, StreamServer, Subscription,
 };
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
-pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
+pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
 pub use proxy::{Proxy, Stopper};
 pub use server::{HttpService, Incoming, Server, ServerPublisher, ServerStopper, Service, StreamService};

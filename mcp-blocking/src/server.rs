@@ -48,8 +48,8 @@ use http::request::Parts;
 use mcp_proto::UsageError;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::{Admitted, ConnectionTimeouts, SharedConnections};
-use mcp_proto::server::{Config, Http, HttpConfig, PeerKey, Principal};
+use mcp_proto::driver::{Admitted, Authenticated, ConnectionTimeouts, SharedConnections};
+use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
 
 use authenticate::Authenticate;
 use commands::{Command, Commands, Input};
@@ -245,9 +245,11 @@ impl HttpService {
         })
     }
 
-    /// Sets the function that decides who sent a request, from its head: it returns a [`Principal`], to which sessions
-    /// then belong (SE-02), or the challenge with which the request is refused (OA-Z-02). If it returns `None`, the
-    /// request is served for an unknown sender. Without this function, all requests are.
+    /// Sets the function that decides who sent a request, from its head: it returns a
+    /// [`Principal`](mcp_proto::server::Principal), to which sessions then belong (SE-02), or the challenge with which
+    /// the request is refused (OA-Z-02). If it returns `None`, the request is served for an unknown sender. Without this
+    /// function, all requests are. With [`Authenticated`], it also returns values that the handler of the request
+    /// receives ([`IncomingRequest::extensions`](mcp_proto::driver::IncomingRequest::extensions)).
     ///
     /// The function checks that a token was issued for this server
     /// ([`ProtectedResource::resource`](mcp_proto::auth::ProtectedResource::resource)) by its authorization server, and
@@ -279,7 +281,7 @@ impl HttpService {
     #[must_use]
     pub fn authenticate<P>(mut self, check: impl Fn(&Parts) -> Result<P, Challenge> + Send + Sync + 'static) -> Self
     where
-        P: Into<Option<Principal>>,
+        P: Into<Authenticated>,
     {
         self.authenticate = Authenticate::new(check);
         self

@@ -12,9 +12,11 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_blocking::{Builder, Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
+use mcp_blocking::{
+    Authenticated, Builder, Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service,
+};
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Config, HttpConfig, Progress, TwoEndpoints};
+use mcp_proto::server::{Config, HttpConfig, Principal, Progress, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, UsageError, code};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::TestRequest;
@@ -168,6 +170,28 @@ fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
         wait_until(|| server.thread.as_ref().is_some_and(thread::JoinHandle::is_finished));
     }
     assert_eq!(publisher.publish(change()), Ok(()), "no client is left");
+}
+
+#[test]
+fn what_authentication_finds_reaches_the_handler() {
+    #[derive(Clone)]
+    struct Tenant(&'static str);
+    let serve = |incoming: &Incoming| {
+        let tenant = incoming.extensions().get().map_or("none", |Tenant(name)| name);
+        Ok(Json::from(format!("{} of {tenant}", incoming.principal().map_or("nobody", Principal::as_str)).as_str()))
+    };
+    let service = Server::new(Config::new("test", "1"), serve).http(HttpConfig::new()).unwrap().authenticate(|head| {
+        Ok(match head.headers.get("authorization").map(http::HeaderValue::as_bytes) {
+            Some(b"Bearer ada") => Authenticated::from(Principal::new("ada")).with_extension(Tenant("a")),
+            Some(b"Bearer tenant") => Authenticated::new().with_extension(Tenant("b")),
+            _ => Authenticated::new(),
+        })
+    });
+    let server = Running::of(service);
+    for (token, expected) in [("ada", "ada of a"), ("tenant", "nobody of b"), ("", "nobody of none")] {
+        let client = legacy_client().http(&server.url).unwrap().bearer(token).unwrap().connect().unwrap();
+        assert_eq!(client.request("anything", None).unwrap(), Json::from(expected));
+    }
 }
 
 #[test]

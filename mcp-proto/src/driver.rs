@@ -14,6 +14,7 @@
 //! | `not_read` | the error of a client that does not read |
 //! | `notice` | what handlers and services receive without answering it, and how much of it is queued |
 //! | `observer` | what a relay reports to the application |
+//! | `authenticated` | what an application has found out about the sender of an HTTP request |
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `state` | states that clients send back and cannot alter |
 //! | `accept` | errors of listening sockets |
@@ -22,6 +23,7 @@
 //! | `client_limits` | the limits and times of clients that are the same in all drivers |
 
 mod accept;
+mod authenticated;
 mod change;
 mod client_event;
 mod client_limits;
@@ -42,6 +44,7 @@ mod start;
 mod state;
 
 pub use accept::may_accept_later;
+pub use authenticated::Authenticated;
 pub use change::Change;
 pub use client_event::ClientEvent;
 pub use client_limits::{

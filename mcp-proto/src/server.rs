@@ -541,6 +541,16 @@ impl<T: ServerTransport> Server<T> {
         self.transport.request_head(self.reply_to(ticket.key())?)
     }
 
+    /// The extensions of the HTTP request that contained this unanswered request of the client; none on a byte stream.
+    #[must_use]
+    pub fn extensions(&self, ticket: &Ticket) -> Option<&::http::Extensions> {
+        let ticket = ticket.key();
+        match ticket.session() {
+            Some(session) => Some(&self.sessions.get(&session)?.incoming.get(ticket)?.extensions),
+            None => Some(&self.stateless.incoming.get(ticket)?.extensions),
+        }
+    }
+
     /// The context of an unanswered request: its revision, and the identity and capabilities of its client.
     #[must_use]
     pub fn context(&self, ticket: &Ticket) -> Option<Context> {

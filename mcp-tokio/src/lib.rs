@@ -165,7 +165,7 @@ pub use client::HttpServer;
 pub use client::{Builder, ChildServer, Client, Handler, InFlight, StreamServer, Subscription};
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
-pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
+pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
 pub use proxy::{Proxy, Stopper};
 /// The library of the HTTP client, for [`HttpOptions`].
 #[cfg(feature = "http-client")]

@@ -19,7 +19,9 @@ use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{self, INITIALIZED};
 use mcp_testkit::raw_client::RawClient;
 use mcp_testkit::waiting::{LONG, wait_until};
-use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, ServerPublisher, Service, StateKeys};
+use mcp_tokio::{
+    Authenticated, Builder, Client, Error, Handler, HttpService, Incoming, Server, ServerPublisher, Service, StateKeys,
+};
 use tests::bad_lines::BAD_LINES;
 use tests::protected;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, duplex, split};
@@ -738,6 +740,46 @@ async fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_nobody_without
     let remote = RawClient::new(&listener.local_addr().unwrap().to_string());
     tokio::spawn(async move { service.serve(listener).await });
     spawn_blocking(move || protected::its_clients_receive_challenges(&remote)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_authentication_and_layers_find_reaches_the_handler() {
+    #[derive(Clone)]
+    struct Tenant(&'static str);
+    #[derive(Clone)]
+    struct Route;
+    let serve = async |incoming: Incoming| {
+        let tenant = incoming.extensions().get().map_or("none", |Tenant(name)| name);
+        let is_routed = incoming.extensions().get::<Route>().is_some();
+        let principal = incoming.principal().map_or("nobody", Principal::as_str);
+        Ok::<_, ErrorObject>(Json::from(format!("{principal} of {tenant} {is_routed}").as_str()))
+    };
+    let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap().authenticate(|head| {
+        let found = match head.headers.get("authorization").map(http::HeaderValue::as_bytes) {
+            Some(b"Bearer ada") => Authenticated::from(Principal::new("ada")).with_extension(Tenant("a")),
+            Some(b"Bearer tenant") => Authenticated::new().with_extension(Tenant("b")),
+            _ => Authenticated::new(),
+        };
+        async { Ok(found) }
+    });
+    let router = axum::Router::new().route_service("/mcp", service.clone()).layer(axum::Extension(Route));
+    let mut addresses = Vec::new();
+    for is_routed in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        addresses.push((listener.local_addr().unwrap(), is_routed));
+        let (service, router) = (service.clone(), router.clone());
+        tokio::spawn(async move {
+            if is_routed { axum::serve(listener, router).await } else { service.serve(listener).await }
+        });
+    }
+    for (address, is_routed) in addresses {
+        for (token, expected) in [("ada", "ada of a"), ("tenant", "nobody of b"), ("", "nobody of none")] {
+            let builder = legacy_client().http(&format!("http://{address}/mcp")).unwrap();
+            let client = builder.bearer(token).unwrap().connect().await.unwrap();
+            let expected = format!("{expected} {is_routed}");
+            assert_eq!(client.request("anything", None).await.unwrap(), Json::from(expected.as_str()));
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -74,10 +74,14 @@ impl Connection {
 
     /// Serves requests until the connection ends.
     pub(super) fn run(mut self) -> io::Result<()> {
-        while let Some(head) = self.read_head()? {
+        while let Some(mut head) = self.read_head()? {
             self.slot.set_used();
             // Before the request is counted: a check that panics would leave it counted.
-            let authentication = self.server.authenticate.check(&head.parts);
+            let authentication = self.server.authenticate.check(&head.parts).map(|authenticated| {
+                let (principal, extensions) = authenticated.into_parts();
+                head.parts.extensions.extend(extensions);
+                principal
+            });
             self.server.answering.fetch_add(1, Ordering::AcqRel);
             let outcome = self.serve(head, authentication);
             self.server.answering.fetch_sub(1, Ordering::AcqRel);

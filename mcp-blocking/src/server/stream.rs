@@ -292,7 +292,7 @@ mod tests {
         served.write(INITIALIZED);
         let ping = request("2", "ping", "{}") + "\n";
         let pings = ping.repeat(1000);
-        served.client.set_write_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+        served.client.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
         let mut written = 0;
         let stopped = loop {
             assert!(written < FLOOD, "the server reads on");
@@ -324,10 +324,10 @@ mod tests {
         served.line();
         served.write(INITIALIZED);
         served.write(&request("2", "tools/call", r#"{"_meta":{"progressToken":1}}"#));
-        thread::sleep(std::time::Duration::from_millis(500));
+        thread::sleep(Duration::from_millis(500));
         for step in 1..=STEPS {
             assert!(served.line().contains(&format!(r#""progress":{step}"#)), "{step}");
-            thread::sleep(std::time::Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(served.line(), result("2", "{}"));
     }
@@ -349,7 +349,7 @@ mod tests {
             served.line();
             served.write(INITIALIZED);
             served.write(&request("2", "tools/call", "{}"));
-            thread::sleep(std::time::Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(200));
             assert!(reported.try_recv().is_err(), "it waits");
             if is_cancelled {
                 let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
@@ -416,7 +416,7 @@ mod tests {
         served.line();
         served.write(INITIALIZED);
         served.write(&request("2", "tools/call", "{}"));
-        thread::sleep(std::time::Duration::from_millis(100));
+        thread::sleep(Duration::from_millis(100));
         assert!(!served.thread.is_finished());
         served.client.shutdown(std::net::Shutdown::Write).unwrap();
         wait_until(|| served.thread.is_finished());

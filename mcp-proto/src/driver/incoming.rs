@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
 
 use crate::codec::json::Json;
 use crate::conversation::keys::{SessionKey, Ticket, TicketKey};
@@ -16,6 +16,7 @@ pub struct IncomingRequest {
     ticket: TicketKey,
     context: Context,
     headers: HeaderMap,
+    extensions: Extensions,
     /// Returns the seconds since 1970.
     unix_time: fn() -> u64,
 }
@@ -44,7 +45,10 @@ impl IncomingRequest {
     ) -> Option<Self> {
         let context = machine.context(ticket)?;
         let headers = machine.request_head(ticket).map(|head| head.headers.clone()).unwrap_or_default();
-        Some(Self { method, params, ticket: ticket.key(), context, headers, unix_time })
+        // The clone of an empty map may allocate.
+        let extensions = machine.extensions(ticket).filter(|extensions| !extensions.is_empty());
+        let extensions = extensions.cloned().unwrap_or_default();
+        Some(Self { method, params, ticket: ticket.key(), context, headers, extensions, unix_time })
     }
 
     /// The method of the request.
@@ -105,6 +109,14 @@ impl IncomingRequest {
     #[must_use]
     pub const fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    /// The values that a layer in front of the server, or the function that authenticates its requests
+    /// ([`Authenticated`](super::Authenticated)), has added to the HTTP request, such as the tenant of its sender; empty
+    /// on a byte stream.
+    #[must_use]
+    pub const fn extensions(&self) -> &Extensions {
+        &self.extensions
     }
 
     /// The seconds since 1970, by the driver's clock.

@@ -346,7 +346,9 @@ impl Http {
         let frame = Frame::parse(&body, &self.limits);
         match plan {
             Plan::Post { session } => self.on_post(exchange, session, frame, head, info, output),
-            Plan::PostMessage { session } => self.on_post_message(exchange, session, frame, &info, output),
+            Plan::PostMessage { session } => {
+                self.on_post_message(exchange, session, frame, head.extensions, &info, output);
+            }
             Plan::Get { .. }
             | Plan::Resume { .. }
             | Plan::OpenStream

@@ -135,6 +135,7 @@ impl Session {
             self.batches.expect_one_more(batch);
         }
         request.principal = shared.transport.principal(self.key).cloned();
+        request.extensions = shared.transport.extensions(Some(self.key), source.reply_to);
         let ticket = self.begin_request(id, request, bytes, shared);
         shared.report(Event::Requested { ticket, method, params });
     }

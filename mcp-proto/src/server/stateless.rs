@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::Extensions;
+
 use super::input::InputRequired;
 use super::progress::ProgressToken;
 use super::session::{Session, closed_before_answer};
@@ -37,6 +39,8 @@ pub(super) struct StatelessRequest {
     reply_to: ReplyTo,
     pub(super) method: Method,
     pub(super) context: Box<Context>,
+    /// Those of the HTTP request that contained it.
+    pub(super) extensions: Extensions,
     progress: ProgressToken,
 }
 
@@ -94,7 +98,9 @@ impl Stateless {
         }
         let cancels = context.version.rules().disconnect_cancels;
         let progress = ProgressToken::read(params.as_ref());
-        let request = StatelessRequest { reply_to, method: method.clone(), context: Box::new(context), progress };
+        let extensions = shared.transport.extensions(None, reply_to);
+        let request =
+            StatelessRequest { reply_to, method: method.clone(), context: Box::new(context), extensions, progress };
         let ticket = self.incoming.insert_as(shared.begin_request(None, bytes), id, request, bytes);
         if cancels && reply_to != ReplyTo::Stream {
             self.exchanges.insert(reply_to, ticket.key());

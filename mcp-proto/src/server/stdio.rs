@@ -164,4 +164,8 @@ impl ServerTransport for Stdio {
     fn request_head(&self, _reply_to: ReplyTo) -> Option<&http::request::Parts> {
         None
     }
+
+    fn extensions(&self, _session: Option<SessionKey>, _reply_to: ReplyTo) -> http::Extensions {
+        http::Extensions::new()
+    }
 }

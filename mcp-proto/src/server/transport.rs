@@ -181,4 +181,7 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// The head of the HTTP request that is answered there and whose response has not begun.
     #[doc(hidden)]
     fn request_head(&self, reply_to: ReplyTo) -> Option<&http::request::Parts>;
+    /// The extensions of the HTTP request that has just arrived there, or without an exchange in this session.
+    #[doc(hidden)]
+    fn extensions(&self, session: Option<SessionKey>, reply_to: ReplyTo) -> http::Extensions;
 }

@@ -21,8 +21,8 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use mcp_proto::auth::Challenge;
-use mcp_proto::driver::ConnectionTimeouts;
-use mcp_proto::server::{Http, PeerKey, Principal, Server, expects_continue, server_stopped};
+use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
+use mcp_proto::server::{Http, PeerKey, Server, expects_continue, server_stopped};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -112,16 +112,19 @@ impl HttpService {
         }
     }
 
-    /// Sets the function that decides who sent a request, from its head: it returns a [`Principal`], to which sessions
-    /// then belong (SE-02), or the challenge with which the request is refused (OA-Z-02). If it returns `None`, the
-    /// request is served for an unknown sender. Without this function, all requests are.
+    /// Sets the function that decides who sent a request, from its head: it returns a
+    /// [`Principal`](mcp_proto::server::Principal), to which sessions then belong (SE-02), or the challenge with which
+    /// the request is refused (OA-Z-02). If it returns `None`, the request is served for an unknown sender. Without this
+    /// function, all requests are. With [`Authenticated`], it also returns values for the handler of the request.
     ///
     /// The function checks that a token was issued for this server
     /// ([`ProtectedResource::resource`](mcp_proto::auth::ProtectedResource::resource)) by its authorization server, and
     /// has not expired, and it never passes the token on (OA-Z-03). It runs for each request before the body is read,
     /// and is dropped if the client disconnects; if it panics, the connection is closed without a response. The
-    /// principal that a layer in front of the service has put into the extensions of a request can be taken from there.
-    /// Clones that were made before do not have the function.
+    /// principal that a layer in front of the service has put into the extensions of a request can be taken from there;
+    /// handlers receive all of these extensions ([`IncomingRequest::extensions`]). Clones that were made before do not have the function.
+    ///
+    /// [`IncomingRequest::extensions`]: mcp_proto::driver::IncomingRequest::extensions
     ///
     /// # Example
     ///
@@ -158,7 +161,7 @@ impl HttpService {
     pub fn authenticate<R, P>(mut self, check: impl Fn(&Parts) -> R + Send + Sync + 'static) -> Self
     where
         R: Future<Output = Result<P, Challenge>> + Send + 'static,
-        P: Into<Option<Principal>>,
+        P: Into<Authenticated>,
     {
         self.authenticate = Authenticate::new(check);
         self
@@ -222,7 +225,11 @@ impl HttpService {
     {
         let (mut head, body) = request.into_parts();
         let mut body = pin!(body);
-        let authentication = self.authenticate.check(&head).await;
+        let authentication = self.authenticate.check(&head).await.map(|authenticated| {
+            let (principal, extensions) = authenticated.into_parts();
+            head.extensions.extend(extensions);
+            principal
+        });
         let peer = head.extensions.remove::<PeerKey>();
         let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
         let mut presence = Presence::new(arrived, self.disconnects);

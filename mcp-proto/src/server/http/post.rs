@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{Extensions, Response, StatusCode};
 
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty};
@@ -109,12 +109,14 @@ impl Http {
         exchange: ExchangeKey,
         session: SessionKey,
         frame: Result<Frame, ParseError>,
+        extensions: Extensions,
         info: &RequestInfo,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if self.sessions.get(session).is_none() {
+        let Some(found) = self.sessions.get_mut(session) else {
             return self.refuse(exchange, admission::unknown_session(), self.unreadable_id(session), output);
-        }
+        };
+        found.extensions = extensions;
         self.sessions.authenticated(session, info);
         let reply_to = ReplyTo::Stream;
         let inbound = match frame {

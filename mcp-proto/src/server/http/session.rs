@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::Extensions;
+
 use super::replay::Stream;
 use super::{ExchangeKey, RequestInfo};
 use crate::Instant;
@@ -15,6 +17,8 @@ use crate::spec::ProtocolVersion;
 pub(super) struct Session {
     pub(super) id: Box<str>,
     pub(super) principal: Option<Principal>,
+    /// Those of the latest message of a two-endpoint session, whose exchange ends before it is handled.
+    pub(super) extensions: Extensions,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) last_active: Instant,
     /// Whether it has unanswered requests.
@@ -82,6 +86,7 @@ impl Sessions {
         let session = Session {
             id,
             principal: info.principal().cloned(),
+            extensions: Extensions::new(),
             version: None,
             last_active: now,
             is_serving: false,

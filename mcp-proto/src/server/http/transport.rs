@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
+use http::{Extensions, HeaderValue, Response, StatusCode};
 
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty, json, refused};
@@ -197,6 +197,17 @@ impl ServerTransport for Http {
             Exchange::Waiting { head, .. } => Some(head),
             Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
         }
+    }
+
+    fn extensions(&self, session: Option<SessionKey>, reply_to: ReplyTo) -> Extensions {
+        let found = match ExchangeKey::from_reply(reply_to).and_then(|key| self.exchanges.get(key)) {
+            Some(Exchange::Waiting { head, .. }) => Some(&head.extensions),
+            Some(Exchange::Receiving { .. } | Exchange::Streaming { .. }) | None => {
+                session.and_then(|session| self.sessions.get(session)).map(|session| &session.extensions)
+            }
+        };
+        // The clone of an empty map may allocate.
+        found.filter(|found| !found.is_empty()).cloned().unwrap_or_default()
     }
 
     fn principal(&self, session: SessionKey) -> Option<&Principal> {
