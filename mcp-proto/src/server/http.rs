@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `config` | the configuration |
 //! | `access` | hosts and origins |
+//! | `cors` | lets web pages of allowed origins read responses |
 //! | `admission` | the checks of a request's head, in order |
 //! | `metadata` | serves the metadata of the protected resource |
 //! | `request_info` | what the driver states about a request besides its head |
@@ -40,6 +41,7 @@ mod action;
 mod admission;
 mod annotated;
 mod config;
+mod cors;
 mod exchange;
 mod get;
 mod header_check;
@@ -75,6 +77,7 @@ use crate::spec::{SupportedVersions, UnreadableId};
 use crate::transport::{Transport, sealed};
 use admission::Plan;
 use annotated::AnnotatedTools;
+use cors::AllowedOrigins;
 use exchange::{Exchange, Exchanges};
 use refusal::{Refusal, empty};
 use session::Sessions;
@@ -103,6 +106,8 @@ pub struct Http {
     timers: Deadlines<Timer>,
     /// The tools whose arguments are repeated in headers.
     tools: AnnotatedTools,
+    /// Web pages that may read the responses of exchanges.
+    allowed_origins: AllowedOrigins,
     /// The step to continue with when the server has handled all messages that were passed to it.
     deferred: Option<Step>,
     stage: Stage,
@@ -180,6 +185,7 @@ impl Http {
             unclaimed: BTreeSet::new(),
             timers: Deadlines::new(),
             tools: AnnotatedTools::default(),
+            allowed_origins: AllowedOrigins::default(),
             deferred: None,
             stage: Stage::Serving,
         }
@@ -283,6 +289,7 @@ impl Server<Http> {
 impl Http {
     fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut TransportOutput<'_, HttpAction>) -> ExchangeKey {
         let key = self.exchanges.new_key();
+        self.note_origin(key, &head);
         let planned = match self.stage {
             Stage::Serving => self.plan(&head, &info),
             Stage::Draining => self.plan(&head, &info).and_then(Self::check_draining),
@@ -312,7 +319,8 @@ impl Http {
                     self.act_response(key, response, output);
                 }
             }
-            Plan::Preflight => self.act_response(key, metadata::preflight(), output),
+            Plan::MetadataPreflight => self.act_response(key, metadata::preflight(), output),
+            Plan::Preflight { methods } => self.act_response(key, cors::permission(methods, &head), output),
             Plan::Get { session } => self.make_room_for_get_stream(key, session, info.holder(), output),
             Plan::Resume { session, after } => self.make_room_to_resume(key, session, after, info.holder(), output),
             Plan::OpenStream => self.make_room_for_two_endpoint_stream(key, info, output),
@@ -333,7 +341,8 @@ impl Http {
             | Plan::Resume { .. }
             | Plan::Delete { .. }
             | Plan::Metadata
-            | Plan::Preflight => Ok(plan),
+            | Plan::MetadataPreflight
+            | Plan::Preflight { .. } => Ok(plan),
         }
     }
 
@@ -354,13 +363,15 @@ impl Http {
             | Plan::OpenStream
             | Plan::Delete { .. }
             | Plan::Metadata
-            | Plan::Preflight => {}
+            | Plan::MetadataPreflight
+            | Plan::Preflight { .. } => {}
         }
     }
 
     fn on_disconnect(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         self.unwritten.forget(exchange);
         self.timers.clear(Timer::Unread(exchange));
+        self.allowed_origins.remove(exchange);
         let Some(closed) = self.close_exchange(exchange, output.now) else { return };
         if closed.is_stateless() {
             output.inbound.push_back(Inbound::Disconnected { reply_to: exchange.to_reply() });

@@ -57,6 +57,10 @@ pub struct HttpConfig {
     pub two_endpoints: Option<TwoEndpoints>,
     /// Which hosts and origins may access the server. Default [`Access::Loopback`].
     pub access: Access,
+    /// Whether web pages of the origins that [`HttpConfig::access`] allows may read responses (CORS): then their browsers
+    /// are permitted to send the requests of the transport with all of its headers, but without cookies. With
+    /// [`Access::Anybody`], these are all pages. Default `false`.
+    pub cors: bool,
     /// The metadata with which clients find out where they get a token for this server (OA-Z-01). They are served at
     /// [`ProtectedResource::path`], also for requests that a router has matched, and every challenge names them. The
     /// driver's `authenticate` checks the tokens. Default `None`.
@@ -108,6 +112,7 @@ impl HttpConfig {
             path: Some("/mcp".into()),
             two_endpoints: None,
             access: Access::Loopback,
+            cors: false,
             protected_resource: None,
             get_stream: true,
             delete: true,

@@ -49,7 +49,7 @@ impl Http {
         let inbound = match frame {
             // 202 is sent before the message is handled, so that no message precedes it (SH-S-07).
             Ok(Frame::Single(message @ (Message::Notification(_) | Message::Response(_)))) => {
-                accept(exchange, output);
+                self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
                 Inbound::Message { session, message, reply_to: ReplyTo::Stream }
             }
             Ok(Frame::Single(message @ Message::Request(_))) => {
@@ -121,11 +121,11 @@ impl Http {
         let reply_to = ReplyTo::Stream;
         let inbound = match frame {
             Ok(Frame::Single(message)) => {
-                accept(exchange, output);
+                self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
                 Inbound::Message { session, message, reply_to }
             }
             Ok(Frame::Batch(items)) => {
-                accept(exchange, output);
+                self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
                 Inbound::Batch { session, items, reply_to }
             }
             Err(error) => {
@@ -146,8 +146,4 @@ impl Http {
         let response: Response<Bytes> = refusal.into_response(unreadable_id);
         self.act_response(exchange, response, output);
     }
-}
-
-fn accept(exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-    output.out.act(HttpAction::Respond { exchange, response: empty(StatusCode::ACCEPTED) });
 }

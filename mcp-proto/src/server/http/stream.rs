@@ -43,6 +43,7 @@ impl Http {
         // Proxies must neither cache nor buffer the stream (SH-S-18, SH-S-20).
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        self.allow_origin(exchange, headers);
         output.out.act(HttpAction::Stream { exchange, head });
         self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
     }
