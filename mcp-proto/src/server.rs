@@ -31,6 +31,7 @@
 //! | `ask` | requests to the client of a session |
 //! | `batch` | batches of 2025-03-26 |
 //! | `stateless` | stateless requests: admits them, and completes their results |
+//! | `sessionless` | requests of revisions up to 2025-11-25 at a server that opens no sessions |
 //! | `subscriptions` | `subscriptions/listen`, and the subscriptions of a session |
 //! | `drain` | stops a server without breaking off the requests that it is serving |
 //! | `subscribed` | the resources that clients have subscribed to |
@@ -64,6 +65,7 @@ mod progress;
 mod request_state;
 mod scope;
 mod session;
+mod sessionless;
 mod shared;
 mod shares;
 mod stateless;

@@ -59,6 +59,10 @@ impl<T: ServerTransport> Server<T> {
                 let (_, stateless, shared) = &mut self.split(now);
                 stateless.on_request(request, meta, *envelope, reply_to, None, shared);
             }
+            Inbound::Sessionless { request, version, principal, reply_to } => {
+                let (_, stateless, shared) = &mut self.split(now);
+                stateless.on_sessionless(request, version, principal, reply_to, shared);
+            }
             Inbound::Disconnected { reply_to } => {
                 let (_, stateless, shared) = &mut self.split(now);
                 stateless.on_disconnect(reply_to, shared);

@@ -84,6 +84,21 @@ impl Stateless {
                 return self.listen(id, params.as_ref(), &context, reply_to, shared);
             }
         }
+        self.report(id, method, params, context, reply_to, beside, shared);
+    }
+
+    /// Reports a request to the application, if there is room for it.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a request, which were checked one by one")]
+    pub(super) fn report<T: ServerTransport>(
+        &mut self,
+        id: RequestId,
+        method: Method,
+        params: Option<Json>,
+        context: Context,
+        reply_to: ReplyTo,
+        beside: Option<&Session>,
+        shared: &mut Shared<'_, T>,
+    ) {
         let bytes = params.as_ref().map_or(0, Json::len);
         // Over HTTP, the requests come from different clients, so that the limit of one client does not apply to them.
         let of_client = T::IS_ONE_CONNECTION.then_some(shared.usage.requests + shared.usage.batched);
@@ -168,7 +183,8 @@ impl Stateless {
         let answer = match (answer, shared.serving()) {
             (Ok(result), Some(config)) => {
                 shared.observe_result(&request.method, &result);
-                Ok(complete(config, &request.method, &result))
+                let is_modern = request.context.version.is_stateless();
+                Ok(if is_modern { complete(config, &request.method, &result) } else { result })
             }
             (answer, _) => answer,
         };
@@ -189,6 +205,8 @@ impl Stateless {
             return Err(error);
         }
         let missing = request.context.require(&required.capabilities()).err();
+        // Without a session, a client of an earlier revision can neither be asked nor retry.
+        let missing = missing.or_else(|| (!request.context.version.is_stateless()).then(ErrorObject::internal));
         self.answer(ticket, missing.map_or_else(|| Ok(required.to_result()), Err), shared)
     }
 

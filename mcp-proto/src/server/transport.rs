@@ -32,6 +32,8 @@ pub(crate) enum Inbound {
     TooLong { session: SessionKey, subject: Subject },
     /// A request that the transport has recognised as stateless.
     Stateless { request: Request, meta: RequestMeta, envelope: Box<Envelope>, reply_to: ReplyTo },
+    /// A request of a revision up to 2025-11-25 that the transport serves without a session.
+    Sessionless { request: Request, version: ProtocolVersion, principal: Option<Principal>, reply_to: ReplyTo },
     /// The client has disconnected from the exchange of a stateless request.
     Disconnected { reply_to: ReplyTo },
     /// A session has ended.

@@ -70,11 +70,12 @@ impl Http {
             return self.plan_message(head, principal);
         }
         let is_stateless = self.versions.has_stateless() && header_check::names_stateless(&head.headers);
-        let has_streams = self.versions.has_sessions() && !is_stateless;
+        let has_streams = self.has_sessions() && !is_stateless;
         match head.method {
             // A client of the modern era has neither a session nor a GET stream (SH-S-59).
             _ if head.method != Method::POST && !has_streams => Err(Refusal::method("POST")),
-            Method::POST if !has_streams => self.plan_stateless(head),
+            Method::POST if is_stateless || !self.versions.has_sessions() => self.plan_stateless(head),
+            Method::POST if !has_streams => self.plan_sessionless(head),
             Method::POST => self.plan_post(head, principal),
             Method::GET if self.config.get_stream => self.plan_get(head, principal),
             Method::DELETE if self.config.delete => {
@@ -84,9 +85,14 @@ impl Http {
         }
     }
 
+    /// Whether clients of revisions up to 2025-11-25 get sessions.
+    fn has_sessions(&self) -> bool {
+        self.config.sessions && self.versions.has_sessions()
+    }
+
     /// The methods that are allowed at the endpoint, or at that for the messages of two-endpoint sessions.
     fn methods(&self, is_messages: bool) -> &'static str {
-        let has_streams = self.versions.has_sessions() && !is_messages;
+        let has_streams = self.has_sessions() && !is_messages;
         match (self.config.get_stream && has_streams, self.config.delete && has_streams) {
             (true, true) => "GET, POST, DELETE",
             (true, false) => "GET, POST",
@@ -106,6 +112,13 @@ impl Http {
 
     fn plan_stateless(&self, head: &Parts) -> Result<Plan, Refusal> {
         self.check_message(head)?;
+        Ok(Plan::Post { session: None })
+    }
+
+    /// A session id, perhaps of an earlier configuration, is ignored.
+    fn plan_sessionless(&self, head: &Parts) -> Result<Plan, Refusal> {
+        self.check_message(head)?;
+        self.check_version(&head.headers)?;
         Ok(Plan::Post { session: None })
     }
 

@@ -49,6 +49,7 @@ pub struct TwoEndpoints {
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct HttpConfig {
     /// The path of the endpoint of Streamable HTTP (SH-S-01); `None` if the driver or a router has checked it. Default
     /// `/mcp`.
@@ -65,6 +66,13 @@ pub struct HttpConfig {
     /// [`ProtectedResource::path`], also for requests that a router has matched, and every challenge names them. The
     /// driver's `authenticate` checks the tokens. Default `None`.
     pub protected_resource: Option<ProtectedResource>,
+    /// Whether clients of revisions up to 2025-11-25 get a session. If not, `initialize` is answered without a session
+    /// id, and each later request is served by itself, so that several processes behind a load balancer can serve them:
+    /// the server cannot send requests to clients, clients cannot cancel, subscribe, set a log level, open a stream by
+    /// GET or resume one, and batches are refused. Handlers do not know the client's capabilities, and belong to no
+    /// session. This does not concern the two-endpoint transport, and revision 2026-07-28 has no sessions. Default
+    /// `true`.
+    pub sessions: bool,
     /// Whether a client may open a stream by GET for messages that relate to no request (SH-S-46). Default `true`.
     pub get_stream: bool,
     /// Whether a client may end its session by DELETE (SH-S-44). Default `true`.
@@ -114,6 +122,7 @@ impl HttpConfig {
             access: Access::Loopback,
             cors: false,
             protected_resource: None,
+            sessions: true,
             get_stream: true,
             delete: true,
             max_sessions: 10_000,

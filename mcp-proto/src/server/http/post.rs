@@ -25,6 +25,9 @@ impl Http {
         if self.is_stateless(&frame, &head) {
             return self.on_stateless(exchange, frame, head, &info, output);
         }
+        if !self.config.sessions {
+            return self.on_sessionless(exchange, frame, head, &info, output);
+        }
         let unreadable_id = header_check::unreadable_id(&head.headers);
         let Some(session) = session else {
             return match frame {
@@ -44,7 +47,7 @@ impl Http {
         }
         self.sessions.authenticated(session, &info);
         let tag = info.tag(16);
-        let waiting = Exchange::Waiting { session: Some(session), head, opens: false, tag };
+        let waiting = Exchange::Waiting { session: Some(session), head, opens: false, tag, is_legacy: true };
         let reply_to = exchange.to_reply();
         let inbound = match frame {
             // 202 is sent before the message is handled, so that no message precedes it (SH-S-07).
@@ -98,7 +101,10 @@ impl Http {
             }
         };
         let tag = info.tag(16);
-        self.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens: true, tag });
+        self.insert_exchange(
+            exchange,
+            Exchange::Waiting { session: Some(session), head, opens: true, tag, is_legacy: true },
+        );
         let request = Some((request, exchange.to_reply()));
         output.inbound.push_back(Inbound::Opened { session, request });
     }
