@@ -232,7 +232,6 @@ where
                     sign_in.begin(challenged.into());
                 }
             }
-            ClientEvent::SessionLost => log::info!("the session was lost; it is opened again"),
             // The machine discards the handler's answer to a request that the server has cancelled.
             ClientEvent::RequestCancelled { .. } | ClientEvent::Closed(_) => {}
         }
@@ -405,7 +404,7 @@ mod tests {
             driver
                 .deliver(ForHandler::Notice(Notice::Notified(Notification::with_params("m", number.into()))), &events);
         }
-        driver.deliver(ForHandler::Notice(Notice::Observed(Observation::Reconnected)), &events);
+        driver.deliver(ForHandler::Notice(Notice::Observed(Observation::SessionLost)), &events);
         let Some(Next::Entry(ForHandler::Notice(Notice::Notified(first)))) = received.recv() else {
             panic!("the first")
         };

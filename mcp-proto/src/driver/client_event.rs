@@ -22,8 +22,6 @@ pub enum ClientEvent {
     },
     /// For the driver: the first connection could not be made.
     Refused(Unavailable),
-    /// For a log: the session was lost, and is being opened again.
-    SessionLost,
     /// For the driver: the server demands authorization, and messages wait for it.
     Challenged(Challenged),
     /// For the driver: the connection has ended.
@@ -89,11 +87,16 @@ impl ClientEvent {
     pub fn new(event: Event, server: &str, is_connected: bool) -> Self {
         let changed = |subscription, change| Self::Changed { subscription, change };
         match event {
-            Event::Connected { .. } if is_connected => Self::Observed(Observation::Reconnected),
+            Event::Connected { version, result, .. } if is_connected => {
+                Self::Observed(Observation::Reconnected { version, result })
+            }
             Event::Connected { version, result, detected_era, .. } => Self::Connected { version, result, detected_era },
             Event::Unavailable { reason, .. } if is_connected => Self::Observed(Observation::Unavailable(reason)),
             Event::Unavailable { reason, .. } => Self::Refused(reason),
-            Event::SessionLost => Self::SessionLost,
+            Event::SessionLost => Self::Observed(Observation::SessionLost),
+            Event::Restored { subscriptions, log_level } => {
+                Self::Observed(Observation::Restored { subscriptions, log_level })
+            }
             Event::NotRestored { method, params, reason } => {
                 Self::Observed(Observation::NotRestored { method, params, reason })
             }

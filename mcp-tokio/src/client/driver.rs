@@ -273,7 +273,6 @@ where
                 tracing::debug!("{} demands authorization: {challenged:?}", self.server);
                 self.authorize.challenged(challenged);
             }
-            ClientEvent::SessionLost => tracing::info!("the session was lost; it is opened again"),
             ClientEvent::Responded { request, outcome } => {
                 if let Some(caller) = self.callers.remove(&request) {
                     self.requests.remove(&caller.number);
