@@ -12,8 +12,10 @@ pub(crate) mod param_headers;
 mod revision;
 pub(crate) mod status;
 mod supported;
+mod trace_context;
 
 pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};
 pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId, names_stateless};
 pub use revision::{Era, ProtocolVersion, Rules};
 pub(crate) use supported::SupportedVersions;
+pub use trace_context::TraceContext;

@@ -7,7 +7,7 @@ use http::{Extensions, HeaderMap};
 use crate::codec::json::Json;
 use crate::conversation::keys::{SessionKey, Ticket, TicketKey};
 use crate::server::{Context, Principal, Server, ServerTransport};
-use crate::spec::{Method, ProtocolVersion};
+use crate::spec::{Method, ProtocolVersion, TraceContext};
 
 /// A request of a client, and its context.
 pub struct IncomingRequest {
@@ -109,6 +109,13 @@ impl IncomingRequest {
     #[must_use]
     pub const fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    /// The trace to which the client states that the request belongs, in `_meta` of the parameters, or else in the
+    /// headers of the HTTP request.
+    #[must_use]
+    pub fn trace_context(&self) -> TraceContext {
+        TraceContext::from_params(self.params.as_ref()).or(TraceContext::from_headers(&self.headers))
     }
 
     /// The values that a layer in front of the server, or the function that authenticates its requests
