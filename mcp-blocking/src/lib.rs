@@ -51,8 +51,9 @@
 //! | one client on a pair of byte streams | [`Server::serve_stream`] |
 //! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
 //!
-//! [`StreamService`] and [`HttpService`] have options, and handles that stop the server and publish changes. Requests from
-//! web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows them.
+//! [`StreamService`] and [`HttpService`] have options, and handles that stop the server and publish changes;
+//! [`Server::shutdown`] and [`Server::publisher`] do that for all transports of a server. Requests from web pages of other
+//! origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows them.
 //!
 //! When a server on stdin and stdout is stopped, or its client no longer reads, the thread that reads stdin stays blocked
 //! until stdin ends, because a blocking read cannot be interrupted. The process can exit nevertheless.

@@ -15,7 +15,7 @@ use mcp_proto::driver::{
 use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{Instrument, Span};
 
 use super::Subscription;
@@ -26,6 +26,7 @@ use crate::bounded::{self, Entry, Sender, bounded};
 use crate::clock::{Alarm, now};
 use crate::link::Feed;
 use crate::panics::caught;
+use crate::spans::record_outcome;
 
 /// How long the handler may take for the last notifications after everything else has ended.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -51,6 +52,7 @@ pub(super) struct Caller {
     /// Receives progress, if the caller has requested it.
     pub(super) progress: Option<ProgressSender>,
     pub(super) span: Span,
+    pub(super) began: Instant,
 }
 
 impl Entry for Notice {
@@ -250,6 +252,9 @@ where
         match self.machine.request(call, now()) {
             Ok(request) => {
                 caller.span.record("request", tracing::field::debug(request));
+                if let Some(version) = self.machine.version() {
+                    caller.span.record("version", version.as_str());
+                }
                 self.requests.insert(caller.number, request);
                 self.callers.insert(request, caller);
                 let _ = accept.map(|accept| accept.send(()));
@@ -369,7 +374,7 @@ impl Caller {
             Outcome::Error(_) => "error",
             Outcome::Failed(reason) => reason.name(),
         };
-        self.span.record("outcome", how);
+        record_outcome(&self.span, how, self.began);
         let _ = self.outcome.send(Ok(outcome));
     }
 }

@@ -9,7 +9,7 @@ use mcp_proto::server::{Event, Scope, Server, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::commands::{Accept, Command, FinalCommand};
 use super::incoming::{Incoming, ServerPublisher};
@@ -17,6 +17,7 @@ use super::notices::Notices;
 use super::running::{Handle, Stage};
 use super::service::AnyService;
 use crate::clock::unix_time;
+use crate::spans::record_outcome;
 
 /// The capacity of the channel for commands of handlers. A handler that finds it full waits.
 const COMMANDS: usize = 64;
@@ -200,12 +201,13 @@ impl Requests {
         machine: &mut Server<T>,
     ) {
         let key = ticket.key();
-        let span = tracing::info_span!("request", %method, session = ?key.session());
         // The client may have cancelled the request meanwhile.
         let Some(request) = IncomingRequest::new(machine, &ticket, method, params, unix_time) else { return };
+        let span = span_of(&request);
         let incoming = Incoming::new(request, self.commands.clone(), self.final_commands.clone());
-        let (service, unanswered) =
-            (Arc::clone(&self.service), Unanswered { ticket: key, final_commands: self.final_commands.clone() });
+        let service = Arc::clone(&self.service);
+        let (final_commands, began) = (self.final_commands.clone(), tokio::time::Instant::now());
+        let unanswered = Unanswered { ticket: key, final_commands, began, span: span.clone() };
         let serving = async move {
             let answer = service.serve(incoming).await;
             unanswered.answer(answer);
@@ -222,6 +224,25 @@ impl Drop for Requests {
             task.abort();
         }
     }
+}
+
+/// The span of a request: its fields are those that the documentation of the crate promises.
+fn span_of(request: &IncomingRequest) -> Span {
+    let span = tracing::info_span!(
+        "mcp_server_request",
+        method = %request.method(),
+        version = %request.version(),
+        session = request.session().map(tracing::field::debug),
+        traceparent = tracing::field::Empty,
+        outcome = tracing::field::Empty,
+        duration_ms = tracing::field::Empty,
+    );
+    if !span.is_disabled() {
+        if let Some(traceparent) = request.trace_context().traceparent() {
+            span.record("traceparent", traceparent);
+        }
+    }
+    span
 }
 
 /// The result of a command, to be sent to the handler once there is room for more.
@@ -250,16 +271,26 @@ impl Accepted {
 struct Unanswered {
     ticket: TicketKey,
     final_commands: mpsc::UnboundedSender<FinalCommand>,
+    began: tokio::time::Instant,
+    /// The span of the request; disabled once its outcome was recorded.
+    span: Span,
 }
 
 impl Unanswered {
-    fn answer(self, answer: Result<Json, ErrorObject>) {
+    fn answer(mut self, answer: Result<Json, ErrorObject>) {
+        self.record(if answer.is_ok() { "result" } else { "error" });
         let _ = self.final_commands.send(FinalCommand::Answer(self.ticket, answer));
+    }
+
+    fn record(&mut self, outcome: &str) {
+        let span = std::mem::replace(&mut self.span, Span::none());
+        record_outcome(&span, outcome, self.began);
     }
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
+        self.record(if std::thread::panicking() { "panicked" } else { "cancelled" });
         if std::thread::panicking() {
             let _ = self.final_commands.send(FinalCommand::Answer(self.ticket, Err(ErrorObject::internal())));
         }
