@@ -53,8 +53,9 @@
 //! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
 //! | bytes that I have, for a test | [`Server::replay`] |
 //!
-//! [`StreamService`] and [`HttpService`] have options, and handles that stop the server and publish changes. Requests from
-//! web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows them.
+//! [`StreamService`] and [`HttpService`] have options, and handles that stop the server and publish changes;
+//! [`Server::shutdown`] and [`Server::publisher`] do that for all transports of a server. Requests from web pages of other
+//! origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows them.
 //!
 //! When a server on stdin and stdout is stopped, or its client no longer reads, the thread that reads stdin stays blocked
 //! until stdin ends, because a blocking read cannot be interrupted. The process can exit nevertheless.
@@ -139,7 +140,7 @@ pub use client::{
     StreamServer, Subscription,
 };
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
-pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
+pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use proxy::{Proxy, Stopper};
 pub use router::{Router, SharedRouter};

@@ -279,9 +279,9 @@ impl Service for Router {
         self.routed_capabilities(false)
     }
 
-    fn started(&self, publisher: ServerPublisher) {
+    fn created(&self, publisher: ServerPublisher) {
         if let Some(service) = &self.fallback {
-            service.started(publisher);
+            service.created(publisher);
         }
     }
 

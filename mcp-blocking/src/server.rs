@@ -17,6 +17,7 @@
 //! | `replay` | a server whose input is known in full |
 //! | `handlers` | the threads on which requests are handled |
 //! | `subscriptions` | a queue of subscription changes for the service |
+//! | `running` | the streams and HTTP services of a server, so that one call reaches all of them |
 //! | `service` | the application's service, which handles requests |
 //! | `incoming` | a request as its handler receives it |
 
@@ -31,6 +32,7 @@ mod incoming;
 mod listener;
 mod replay;
 mod response_channel;
+mod running;
 mod service;
 mod stream;
 mod subscriptions;
@@ -48,16 +50,17 @@ use http::request::Parts;
 use mcp_proto::UsageError;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::{Admitted, ConnectionTimeouts, SharedConnections};
-use mcp_proto::server::{Config, Http, HttpConfig, PeerKey, Principal};
+use mcp_proto::driver::{Admitted, Authenticated, ConnectionTimeouts, SharedConnections};
+use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
 
 use authenticate::Authenticate;
 use commands::{Command, Commands, Input};
-use connection::{Connection, close, refuse_at_once};
+use connection::{Connection, Shared, close, refuse_at_once};
 use driver::Driver;
 use handlers::Handlers;
 use http_exchanges::{Arrived, HttpExchanges};
 use listener::Listener;
+use running::{Registration, Running};
 
 use crate::clock;
 
@@ -103,14 +106,20 @@ const MAX_HANDLERS: usize = 32;
 #[derive(Clone)]
 pub struct Server {
     config: Config,
+    /// Why the service cannot be served.
+    mistake: Option<UsageError>,
     service: Arc<dyn Service>,
+    running: Arc<Running>,
 }
 
 impl Server {
     /// Creates a server with this configuration.
     #[must_use]
-    pub fn new(config: Config, service: impl Service) -> Self {
-        Self { config, service: Arc::new(service) }
+    pub fn new(mut config: Config, service: impl Service) -> Self {
+        let mistake = service.capabilities().map(|capabilities| config.add_capabilities(&capabilities)).err();
+        let server = Self { config, mistake, service: Arc::new(service), running: Arc::default() };
+        server.service.created(server.publisher());
+        server
     }
 
     /// Serves the process that started this one over stdin and stdout, until stdin is closed. Nothing else may be
@@ -142,7 +151,7 @@ impl Server {
     ///
     /// [`UsageError`] if the configuration or the service is invalid.
     pub fn stream(&self) -> Result<StreamService, UsageError> {
-        StreamService::new(self.config()?, Arc::clone(&self.service))
+        StreamService::new(self.config()?, Arc::clone(&self.service), &self.running)
     }
 
     /// Creates the server of clients over HTTP, which does not run yet.
@@ -151,13 +160,41 @@ impl Server {
     ///
     /// [`UsageError`] if the configuration or the service is invalid.
     pub fn http(&self, http: HttpConfig) -> Result<HttpService, UsageError> {
-        HttpService::new(self.config()?, http, Arc::clone(&self.service))
+        HttpService::new(self.config()?, http, Arc::clone(&self.service), &self.running)
     }
 
-    fn config(&self) -> Result<Config, UsageError> {
-        let mut config = self.config.clone();
-        config.add_capabilities(&self.service.capabilities()?);
-        Ok(config)
+    /// Returns a handle that publishes changes to all clients of this server and of its clones, over all transports.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_blocking::{Incoming, Server};
+    /// use mcp_proto::model::{ServerCapabilities, ToolsCapability};
+    /// use mcp_proto::server::{Config, HttpConfig};
+    /// use mcp_proto::{Json, Notification};
+    ///
+    /// let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
+    /// let config = Config::new("my-tools", "1.0.0").with_capabilities(capabilities);
+    /// let server = Server::new(config, |incoming: &Incoming| Ok(Json::from(incoming.method().as_str())));
+    /// let publisher = server.publisher();
+    /// let service = server.http(HttpConfig::new())?;
+    /// // For example on the thread that watches a directory:
+    /// publisher.publish(Notification::new("notifications/tools/list_changed"))?;
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    #[must_use]
+    pub fn publisher(&self) -> ServerPublisher {
+        ServerPublisher::of_all(Arc::clone(&self.running), Arc::new(self.config.clone()))
+    }
+
+    /// Stops everything over which this server and its clones are served now, as [`ServerStopper::shutdown`] does.
+    pub fn shutdown(&self, timeout: Duration) {
+        self.running.shutdown(timeout);
+    }
+
+    /// The configuration, unless the service cannot be served.
+    pub(crate) fn config(&self) -> Result<Config, UsageError> {
+        self.mistake.clone().map_or_else(|| Ok(self.config.clone()), Err)
     }
 }
 
@@ -192,16 +229,20 @@ pub struct HttpService {
     inbox: SyncSender<Input<Arrived>>,
     inputs: Receiver<Input<Arrived>>,
     stopper: ServerStopper,
+    registration: Registration,
 }
 
 impl HttpService {
-    fn new(config: Config, http: HttpConfig, service: Arc<dyn Service>) -> Result<Self, UsageError> {
+    fn new(config: Config, http: HttpConfig, service: Arc<dyn Service>, running: &Running) -> Result<Self, UsageError> {
         // The machine itself depends on `max_connections`, which may change until the server runs.
         mcp_proto::Server::new(Http::new(http.clone()), config.clone())?;
         let (inbox, inputs) = sync_channel(INPUTS);
         let (timeouts, stopper) = (ConnectionTimeouts::default(), ServerStopper::new(Commands::to(inbox.clone())));
+        let config = Arc::new(config);
+        let publisher = ServerPublisher::of_unserved(Commands::to(inbox.clone()), &config);
+        let registration = running.add(publisher, stopper.clone());
         Ok(Self {
-            config: Arc::new(config),
+            config,
             http,
             service,
             authenticate: Authenticate::default(),
@@ -212,12 +253,15 @@ impl HttpService {
             inbox,
             inputs,
             stopper,
+            registration,
         })
     }
 
-    /// Sets the function that decides who sent a request, from its head: it returns a [`Principal`], to which sessions
-    /// then belong (SE-02), or the challenge with which the request is refused (OA-Z-02). If it returns `None`, the
-    /// request is served for an unknown sender. Without this function, all requests are.
+    /// Sets the function that decides who sent a request, from its head: it returns a
+    /// [`Principal`](mcp_proto::server::Principal), to which sessions then belong (SE-02), or the challenge with which
+    /// the request is refused (OA-Z-02). If it returns `None`, the request is served for an unknown sender. Without this
+    /// function, all requests are. With [`Authenticated`], it also returns values that the handler of the request
+    /// receives ([`IncomingRequest::extensions`](mcp_proto::driver::IncomingRequest::extensions)).
     ///
     /// The function checks that a token was issued for this server
     /// ([`ProtectedResource::resource`](mcp_proto::auth::ProtectedResource::resource)) by its authorization server, and
@@ -249,7 +293,7 @@ impl HttpService {
     #[must_use]
     pub fn authenticate<P>(mut self, check: impl Fn(&Parts) -> Result<P, Challenge> + Send + Sync + 'static) -> Self
     where
-        P: Into<Option<Principal>>,
+        P: Into<Authenticated>,
     {
         self.authenticate = Authenticate::new(check);
         self
@@ -277,6 +321,7 @@ impl HttpService {
     /// logger of the application.
     pub fn serve(self, listener: TcpListener) -> io::Result<()> {
         let Self { config, http, service, authenticate, max_connections, max_handlers, inbox, inputs, .. } = self;
+        let (stopper, _registration) = (self.stopper, self.registration);
         let config = Arc::unwrap_or_clone(config);
         let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
         let mut machine = mcp_proto::Server::new(Http::new(http), config)?;
@@ -297,9 +342,14 @@ impl HttpService {
         })?;
         let connections = SharedConnections::new(max_connections, MAX_REFUSED, clock::now);
         let answering = Arc::new(AtomicUsize::new(0));
-        let outcome = listener.accept_all(|stream, peer| {
-            serve(Arc::new(stream), peer, &connections, timeouts, &authenticate, &inbox, &answering);
-        });
+        let shared = Shared {
+            timeouts,
+            authenticate,
+            driver: inbox.clone(),
+            answering: Arc::clone(&answering),
+            is_stopping: stopper.is_stopping,
+        };
+        let outcome = listener.accept_all(|stream, peer| serve(Arc::new(stream), peer, &connections, &shared));
         // After an error of the listener, the driver still runs.
         let _ = inbox.send(Input::Command(Command::Stop));
         let panicked = || Err(io::Error::other("the thread that owns the machine of the server has panicked"));
@@ -324,31 +374,58 @@ impl fmt::Debug for HttpService {
 pub struct ServerStopper {
     commands: Commands,
     is_stopped: Arc<AtomicBool>,
+    /// Connections are closed once they are idle.
+    is_stopping: Arc<AtomicBool>,
 }
 
 impl ServerStopper {
     fn new(commands: Commands) -> Self {
-        Self { commands, is_stopped: Arc::default() }
+        Self { commands, is_stopped: Arc::default(), is_stopping: Arc::default() }
     }
 
     /// Stops the server: pending requests are answered with an error, over HTTP later ones with 503; then
     /// [`HttpService::serve`] or [`StreamService::serve`] returns. If the server does not run yet, it will end at once.
     pub fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
         if !self.is_stopped.swap(true, Ordering::AcqRel) {
             let _ = self.commands.send(Command::Stop);
         }
     }
+
+    /// Stops the server once the requests in progress are answered. Requests that are not answered after `timeout` are
+    /// cancelled. Then [`HttpService::serve`] or [`StreamService::serve`] returns, when the last messages were written;
+    /// this method does not wait for that. If the server does not run yet, it will end at once.
+    ///
+    /// Meanwhile, new requests are refused, over HTTP with 503 ([`mcp_proto::Server::drain`]). Connections are still
+    /// accepted, because clients may have to answer or cancel something, and are closed once they are idle.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::net::TcpListener;
+    /// use std::time::Duration;
+    ///
+    /// use mcp_blocking::{Incoming, Server};
+    /// use mcp_proto::Json;
+    /// use mcp_proto::server::{Config, HttpConfig};
+    ///
+    /// let serve = |incoming: &Incoming| Ok(Json::from(incoming.method().as_str()));
+    /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(HttpConfig::new())?;
+    /// let stopper = service.stopper();
+    /// let listener = TcpListener::bind("127.0.0.1:0")?;
+    /// let running = std::thread::spawn(move || service.serve(listener));
+    /// // For example when the process receives SIGTERM:
+    /// stopper.shutdown(Duration::from_secs(30));
+    /// running.join().expect("it does not panic")?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shutdown(&self, timeout: Duration) {
+        self.is_stopping.store(true, Ordering::Release);
+        let _ = self.commands.send(Command::Drain(timeout));
+    }
 }
 
-fn serve(
-    stream: Arc<TcpStream>,
-    peer: IpAddr,
-    connections: &SharedConnections<Arc<TcpStream>>,
-    timeouts: ConnectionTimeouts,
-    authenticate: &Authenticate,
-    inbox: &SyncSender<Input<Arrived>>,
-    answering: &Arc<AtomicUsize>,
-) {
+fn serve(stream: Arc<TcpStream>, peer: IpAddr, connections: &SharedConnections<Arc<TcpStream>>, shared: &Shared) {
     let peer = PeerKey::from(peer);
     let (slot, is_served) = match connections.admit(&peer, Arc::clone(&stream)) {
         Admitted::Served { slot, evicted } => {
@@ -367,15 +444,14 @@ fn serve(
     if !is_served {
         log::warn!("all connections are in use; another one was refused");
     }
-    let (authenticate, inbox, answering) = (authenticate.clone(), inbox.clone(), Arc::clone(answering));
-    let spawned =
-        thread::Builder::new().name("mcp-connection".to_owned()).stack_size(authenticate.stack()).spawn(move || {
-            let connection = Connection::new(stream, slot, peer, timeouts, authenticate, inbox, answering);
-            let run = if is_served { Connection::run } else { Connection::refuse_all };
-            if let Err(error) = connection.and_then(run) {
-                log::debug!("a connection ended: {error}");
-            }
-        });
+    let (stack, shared) = (shared.authenticate.stack(), shared.clone());
+    let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(stack).spawn(move || {
+        let connection = Connection::new(stream, slot, peer, shared);
+        let run = if is_served { Connection::run } else { Connection::refuse_all };
+        if let Err(error) = connection.and_then(run) {
+            log::debug!("a connection ended: {error}");
+        }
+    });
     if let Err(error) = spawned {
         log::warn!("cannot start another thread: {error}");
     }

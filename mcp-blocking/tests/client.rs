@@ -397,7 +397,9 @@ fn rp16_a_lost_session_is_opened_again_and_the_refused_call_succeeds() {
         client.request("tools/call", None).unwrap();
     }
     drop(client);
-    assert_eq!(received.iter().collect::<Vec<_>>(), ["observed Reconnected"]);
+    let observed: Vec<_> = received.iter().collect();
+    assert!(observed.len() == 2 && observed[0] == "observed SessionLost", "{observed:?}");
+    assert!(observed[1].starts_with("observed Reconnected"), "{observed:?}");
     let asked = server.asked();
     assert_eq!(asked.iter().filter(|asked| asked.method == "initialize").count(), 2);
     let ids: BTreeSet<_> = asked.iter().map(|asked| &asked.id).collect();
@@ -802,8 +804,10 @@ fn rp16_opening_a_lost_session_again_is_retried() {
     let (client, observed) = observing(legacy_client().http(&server.url()).unwrap());
     assert!(client.request("tools/call", None).is_err());
     let next = || observed.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert_eq!(next(), Observation::SessionLost);
     assert!(matches!(next(), Observation::Unavailable(_)));
-    assert_eq!(next(), Observation::Reconnected);
+    let Observation::Reconnected { version, result } = next() else { panic!("a new session") };
+    assert_eq!((version, &result), (client.version(), client.initialize_result()));
 }
 
 struct Observing(Sender<Observation>);

@@ -12,13 +12,16 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_blocking::{Builder, Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service};
+use mcp_blocking::{
+    Authenticated, Builder, Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service,
+};
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{Config, HttpConfig, Progress, TwoEndpoints};
+use mcp_proto::server::{Config, HttpConfig, Principal, Progress, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, UsageError, code};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::raw_client::RawClient;
+use mcp_testkit::waiting::{LONG, wait_until};
 use running::{Running, json};
 use tests::protected;
 
@@ -100,6 +103,95 @@ fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_nobody_without_one()
     let service = Server::new(config, whoami).http(http).unwrap().authenticate(protected::authenticate);
     let server = Running::of(service);
     protected::its_clients_receive_challenges(&RawClient::new(&server.address));
+}
+
+#[test]
+fn a_server_that_is_shut_down_answers_what_is_in_progress() {
+    let mut server = Running::with(tests::on_the_wire::configure);
+    let stopper = server.stopper.clone();
+    tests::on_the_wire::a_server_that_is_shut_down_answers_what_is_in_progress(
+        &RawClient::new(&server.address),
+        || {
+            stopper.shutdown(LONG * 10);
+        },
+    );
+    let thread = server.thread.take().unwrap();
+    wait_until(|| thread.is_finished());
+    server.thread = Some(thread);
+}
+
+#[test]
+fn a_server_that_is_shut_down_cancels_what_takes_too_long() {
+    let mut server = Running::with(tests::on_the_wire::configure);
+    let stopper = server.stopper.clone();
+    tests::on_the_wire::a_server_that_is_shut_down_cancels_what_takes_too_long(
+        &RawClient::new(&server.address),
+        || {
+            stopper.shutdown(Duration::from_millis(50));
+        },
+    );
+    let thread = server.thread.take().unwrap();
+    wait_until(|| thread.is_finished());
+    server.thread = Some(thread);
+}
+
+#[test]
+fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
+    struct Noting(SyncSender<Method>);
+    impl Handler for Noting {
+        fn notified(&self, notification: Notification) {
+            self.0.send(notification.method).unwrap();
+        }
+    }
+    let config = || Config::new("test", "1").with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let server = Server::new(config(), |_: &Incoming| Ok(Json::empty_object()));
+    let publisher = server.publisher();
+    let change = || Notification::new("notifications/tools/list_changed");
+    assert_eq!(publisher.publish(change()), Ok(()), "no client is concerned");
+    assert!(matches!(publisher.publish(Notification::new("x")), Err(UsageError::NoChange { .. })));
+    // A service that was dropped counts no more, and one that does not run yet delays nothing.
+    drop(server.clone().http(HttpConfig::new()).unwrap());
+    let _unserved = server.stream().unwrap();
+    let running = [(); 2].map(|()| Running::of(server.http(HttpConfig::new()).unwrap()));
+    let (note, noted) = sync_channel(8);
+    let clients = running.each_ref().map(|server| {
+        let client = legacy_client().http(&server.url).unwrap().handler(Noting(note.clone())).connect().unwrap();
+        client.request("anything", None).unwrap();
+        client
+    });
+    for _ in 0..2 {
+        publisher.publish(change()).unwrap();
+        for _ in &clients {
+            assert_eq!(noted.recv_timeout(LONG).unwrap(), Method::TOOLS_LIST_CHANGED);
+        }
+    }
+    server.shutdown(LONG);
+    for server in &running {
+        wait_until(|| server.thread.as_ref().is_some_and(thread::JoinHandle::is_finished));
+    }
+    assert_eq!(publisher.publish(change()), Ok(()), "no client is left");
+}
+
+#[test]
+fn what_authentication_finds_reaches_the_handler() {
+    #[derive(Clone)]
+    struct Tenant(&'static str);
+    let serve = |incoming: &Incoming| {
+        let tenant = incoming.extensions().get().map_or("none", |Tenant(name)| name);
+        Ok(Json::from(format!("{} of {tenant}", incoming.principal().map_or("nobody", Principal::as_str)).as_str()))
+    };
+    let service = Server::new(Config::new("test", "1"), serve).http(HttpConfig::new()).unwrap().authenticate(|head| {
+        Ok(match head.headers.get("authorization").map(http::HeaderValue::as_bytes) {
+            Some(b"Bearer ada") => Authenticated::from(Principal::new("ada")).with_extension(Tenant("a")),
+            Some(b"Bearer tenant") => Authenticated::new().with_extension(Tenant("b")),
+            _ => Authenticated::new(),
+        })
+    });
+    let server = Running::of(service);
+    for (token, expected) in [("ada", "ada of a"), ("tenant", "nobody of b"), ("", "nobody of none")] {
+        let client = legacy_client().http(&server.url).unwrap().bearer(token).unwrap().connect().unwrap();
+        assert_eq!(client.request("anything", None).unwrap(), Json::from(expected));
+    }
 }
 
 #[test]

@@ -15,6 +15,7 @@
 //! | `not_read` | the error of a client that does not read |
 //! | `notice` | what handlers and services receive without answering it, and how much of it is queued |
 //! | `observer` | what a relay reports to the application |
+//! | `authenticated` | what an application has found out about the sender of an HTTP request |
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `inputs` | input that a handler needs from the client |
 //! | `pages` | a whole list, page by page |
@@ -26,6 +27,7 @@
 //! | `client_limits` | the limits and times of clients that are the same in all drivers |
 
 mod accept;
+mod authenticated;
 mod change;
 mod client_event;
 mod client_handlers;
@@ -53,6 +55,7 @@ mod state;
 mod typed_params;
 
 pub use accept::may_accept_later;
+pub use authenticated::Authenticated;
 pub use change::Change;
 pub use client_event::ClientEvent;
 pub use client_handlers::{ClientHandlers, RequestKind};

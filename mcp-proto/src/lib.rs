@@ -186,7 +186,7 @@ pub use limits::{Ceilings, Intake, Limits, Load};
 pub use relay::Relay;
 pub use server::Server;
 pub use spec::param_headers::InvalidAnnotation;
-pub use spec::{Era, Method, ProtocolVersion, Rules, code};
+pub use spec::{Era, Method, ProtocolVersion, Rules, TraceContext, code};
 pub use time::Instant;
 pub use transport::{Stdio, StdioAction, Transport};
 

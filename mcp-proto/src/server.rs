@@ -31,7 +31,9 @@
 //! | `ask` | requests to the client of a session |
 //! | `batch` | batches of 2025-03-26 |
 //! | `stateless` | stateless requests: admits them, and completes their results |
+//! | `sessionless` | requests of revisions up to 2025-11-25 at a server that opens no sessions |
 //! | `subscriptions` | `subscriptions/listen`, and the subscriptions of a session |
+//! | `drain` | stops a server without breaking off the requests that it is serving |
 //! | `subscribed` | the resources that clients have subscribed to |
 //! | `input` | input that a request needs from its client |
 //! | `tasks` | tasks: calls whose results are fetched later |
@@ -52,6 +54,7 @@ mod config;
 mod connections;
 mod context;
 mod dispatch;
+mod drain;
 mod event;
 mod http;
 mod inbound;
@@ -63,6 +66,7 @@ mod progress;
 mod request_state;
 mod scope;
 mod session;
+mod sessionless;
 mod shared;
 mod shares;
 mod stateless;
@@ -155,6 +159,8 @@ pub struct Server<T: Transport> {
     timers: Deadlines<Timer>,
     usage: Usage,
     resources: SubscribedResources,
+    /// [`Server::drain`] was called, and requests are still unanswered.
+    is_draining: bool,
     /// What the transport has received and the server has not handled.
     inbound: VecDeque<Inbound>,
     out: Outbox<T::Action, Event>,
@@ -176,6 +182,8 @@ enum Timer {
     Answer(RequestKey),
     /// Requests in flight when the byte stream of the client ended have no more time.
     Drain,
+    /// Requests in flight have no more time, because the server is being stopped.
+    Stop,
     /// The request is reported to the application again.
     Again(TicketKey),
 }
@@ -213,6 +221,7 @@ impl<T: ServerTransport> Server<T> {
             timers: Deadlines::new(),
             usage: Usage::default(),
             resources: SubscribedResources::new(),
+            is_draining: false,
             inbound: VecDeque::new(),
             out: Outbox::new(),
         })
@@ -537,6 +546,16 @@ impl<T: ServerTransport> Server<T> {
         self.transport.request_head(self.reply_to(ticket.key())?)
     }
 
+    /// The extensions of the HTTP request that contained this unanswered request of the client; none on a byte stream.
+    #[must_use]
+    pub fn extensions(&self, ticket: &Ticket) -> Option<&::http::Extensions> {
+        let ticket = ticket.key();
+        match ticket.session() {
+            Some(session) => Some(&self.sessions.get(&session)?.incoming.get(ticket)?.extensions),
+            None => Some(&self.stateless.incoming.get(ticket)?.extensions),
+        }
+    }
+
     /// The context of an unanswered request: its revision, and the identity and capabilities of its client.
     #[must_use]
     pub fn context(&self, ticket: &Ticket) -> Option<Context> {
@@ -618,8 +637,9 @@ impl<T: ServerTransport> Server<T> {
     }
 
     /// Ends all sessions and stateless requests at once, and refuses all later input. [`Event::Closed`] follows for
-    /// each session.
+    /// each session. [`Server::drain`] first waits for the answers of the application.
     pub fn close(&mut self, now: Instant) {
+        self.end_drain();
         self.transport.stop();
         for session in self.sessions.keys().copied().collect::<Vec<_>>() {
             self.end_session(session, CloseReason::Local, now);
@@ -633,6 +653,7 @@ impl<T: ServerTransport> Server<T> {
             Timer::Answer(request) => request.session(),
             Timer::Again(ticket) => ticket.session(),
             Timer::Drain => return self.end_session(SessionKey::FIRST, CloseReason::Peer, now),
+            Timer::Stop => return self.close(now),
         };
         let Some(session) = session else { return };
         let (session, _, shared) = &mut self.split_at(session, now);
@@ -640,7 +661,7 @@ impl<T: ServerTransport> Server<T> {
         match timer {
             Timer::Answer(request) => session.on_answer_timeout(request, shared),
             Timer::Again(ticket) => session.report_again(ticket, shared),
-            Timer::Drain => {}
+            Timer::Drain | Timer::Stop => {}
         }
     }
 
@@ -674,8 +695,10 @@ impl<T: ServerTransport> Server<T> {
     }
 
     fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Session>, &mut Stateless, Shared<'_, T>) {
-        let Self { handling, transport, sessions, stateless, timers, usage, resources, inbound, out } = self;
+        let Self { handling, transport, sessions, stateless, timers, usage, resources, is_draining, inbound, out } =
+            self;
         let output = TransportOutput { out, inbound, now };
-        (sessions, stateless, Shared { handling, transport, timers, usage, resources, output })
+        let is_draining = *is_draining;
+        (sessions, stateless, Shared { handling, transport, timers, usage, resources, is_draining, output })
     }
 }

@@ -31,6 +31,7 @@ use mcp_proto::driver::{Error, ProgressBytes, SharedConnected};
 use mcp_proto::model::{Implementation, Payload, RequestMethod, ServerCapabilities};
 use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use driver::{CallNumber, Caller, Input};
 use in_flight::Waiting;
@@ -252,11 +253,13 @@ impl Client {
             "mcp_request",
             method = %call.method(),
             request = tracing::field::Empty,
+            version = tracing::field::Empty,
             outcome = tracing::field::Empty,
+            duration_ms = tracing::field::Empty,
         );
         let number = CallNumber(self.next_call.fetch_add(1, Ordering::Relaxed));
         let (outcome, waiting) = oneshot::channel();
-        let caller = Caller { number, outcome, progress, span };
+        let caller = Caller { number, outcome, progress, span, began: Instant::now() };
         self.send(Input::Request { call, caller, accept }).await?;
         let (server, cancel) = (Arc::clone(&self.server), self.cancel.clone());
         Ok(Waiting { number, server, outcome: Some(waiting), cancel })

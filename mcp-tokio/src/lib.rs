@@ -79,6 +79,9 @@
 //! | bytes that I have, for a test | [`Server::replay`] |
 //! | the same in a router of axum | [`Server::http`], then `Router::route_service("/mcp", service)` |
 //!
+//! [`Server::publisher`] publishes changes to all clients from any task, and [`Server::shutdown`] stops the server once the
+//! requests in progress are answered.
+//!
 //! Requests from web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows
 //! them.
 //!
@@ -104,11 +107,25 @@
 //!
 //! # What is logged
 //!
-//! Each connection of a client has a `tracing` span `mcp_client`, and each of its requests a span `mcp_request` with
-//! the method and the outcome. A server's handlers run in a span `request` with the method and the session. Payloads,
-//! header values and queries of URLs are never logged, with one exception: if a line on a server's stdout does not
-//! begin a JSON object or array, at most 80 characters of it are logged. [`Builder::log_stderr`] logs a server's
-//! stderr.
+//! Each connection of a client has a `tracing` span `mcp_client`, and each of its requests a span `mcp_request` (level
+//! debug). A server's handlers run in a span `mcp_server_request` (level info). The names of these spans and of their
+//! fields do not change within a major version:
+//!
+//! | field | of | value |
+//! |---|---|---|
+//! | `method` | both | the method |
+//! | `version` | both | the protocol revision; of a client, the one in force when the request was made |
+//! | `request` | `mcp_request` | the key of the request, which is local to the connection |
+//! | `session` | `mcp_server_request` | the key of the session, which is local to the server; none for a stateless request |
+//! | `traceparent` | `mcp_server_request` | the trace that the client states, if any (`IncomingRequest::trace_context`) |
+//! | `outcome` | both | `result` or `error`; of a server also `cancelled` or `panicked`; of a client the name of a [`Failed`] |
+//! | `duration_ms` | both | the time until the outcome, in milliseconds |
+//!
+//! Session ids, payloads, other header values and queries of URLs are never logged, with one exception: if a line on a
+//! server's stdout does not begin a JSON object or array, at most 80 characters of it are logged.
+//! [`Builder::log_stderr`] logs a server's stderr.
+//!
+//! [`Failed`]: mcp_proto::Failed
 //!
 //! # Features
 //!
@@ -148,7 +165,7 @@
 //! | `proxy` | the proxy: connects a client on a byte stream to a server over HTTP or in a child process |
 //! | `stdio` | stdin and stdout of this process |
 //! | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts the entries that were dropped |
-//! | `clock`, `panics` | the clock, and panics of handlers |
+//! | `clock`, `panics`, `spans` | the clock, panics of handlers, and how the spans of requests end |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -168,6 +185,7 @@ mod router;
 mod server;
 #[cfg(feature = "http-client")]
 pub mod sign_in;
+mod spans;
 mod stdio;
 
 #[cfg(feature = "http-client")]
@@ -177,7 +195,7 @@ pub use client::{
 };
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
-pub use mcp_proto::driver::{Change, Error, Observation, Observer, StateKeys};
+pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
 pub use proxy::{Proxy, Stopper};
 /// The library of the HTTP client, for [`HttpOptions`].
 #[cfg(feature = "http-client")]

@@ -345,12 +345,12 @@ impl Service for Router {
         self.routed_capabilities(false)
     }
 
-    fn started(&self, publisher: ServerPublisher) {
+    fn created(&self, publisher: ServerPublisher) {
         if let Some(tasks) = &self.tasks {
-            tasks.started(publisher.clone());
+            tasks.created(publisher.clone());
         }
         if let Some(service) = &self.fallback {
-            service.started(publisher);
+            service.created(publisher);
         }
     }
 

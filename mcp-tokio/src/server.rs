@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `commands` | commands of handlers to the driver |
+//! | `running` | the streams and HTTP services of a server, so that one call reaches all of them |
 //! | `service` | the application's service, which handles requests |
 //! | `incoming` | a request as its handler receives it |
 //! | `requests` | requests in progress: connects the machine and the handlers |
@@ -25,12 +26,14 @@ mod incoming;
 mod notices;
 mod replay;
 mod requests;
+mod running;
 pub(crate) mod service;
 mod stream;
 
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
 use mcp_proto::machine::ClientStream;
@@ -41,6 +44,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::byte_stream::ByteStream;
 use crate::stdio::{Streams, Written};
 use requests::Requests;
+use running::Running;
 use service::AnyService;
 
 #[cfg(feature = "http-server")]
@@ -77,14 +81,20 @@ pub use service::Service;
 #[derive(Clone)]
 pub struct Server {
     config: Config,
+    /// Why the service cannot be served.
+    mistake: Option<UsageError>,
     service: Arc<dyn AnyService>,
+    running: Arc<Running>,
 }
 
 impl Server {
     /// Creates a server with this configuration.
     #[must_use]
-    pub fn new(config: Config, service: impl Service) -> Self {
-        Self { config, service: Arc::new(service) }
+    pub fn new(mut config: Config, service: impl Service) -> Self {
+        let mistake = Service::capabilities(&service).map(|capabilities| config.add_capabilities(&capabilities)).err();
+        let server = Self { config, mistake, service: Arc::new(service), running: Arc::default() };
+        server.service.created(server.publisher());
+        server
     }
 
     /// Serves the process that started this one over stdin and stdout, until stdin is closed. Nothing else may be
@@ -129,6 +139,7 @@ impl Server {
         written: Option<Written>,
     ) -> io::Result<CloseReason> {
         let (requests, commands) = Requests::new(Arc::clone(&self.service));
+        self.running.add(requests.handle());
         // Without reading ahead, the end of the input of a client that reads nothing would not be detected.
         let client = ByteStream::new(ClientStream, read, write).reading_ahead();
         stream::serve(machine, requests, commands, client, written).await
@@ -147,13 +158,78 @@ impl Server {
     pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
         let machine = self.machine(mcp_proto::server::Http::new(http))?;
         let (requests, commands) = Requests::new(Arc::clone(&self.service));
+        self.running.add(requests.handle());
         Ok(HttpService::start(machine, requests, commands))
     }
 
+    /// Returns a handle that publishes changes to all clients of this server and of its clones, over all transports.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::model::{ServerCapabilities, ToolsCapability};
+    /// use mcp_proto::server::{Config, HttpConfig};
+    /// use mcp_proto::{ErrorObject, Json, Notification};
+    /// use mcp_tokio::{Incoming, Server};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_proto::UsageError> {
+    /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
+    /// let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
+    /// let server = Server::new(Config::new("my-tools", "1.0.0").with_capabilities(capabilities), serve);
+    /// let publisher = server.publisher();
+    /// let service = server.http(HttpConfig::new())?;
+    /// // For example in the task that watches a directory:
+    /// publisher.publish(Notification::new("notifications/tools/list_changed")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn publisher(&self) -> ServerPublisher {
+        ServerPublisher::of_all(Arc::clone(&self.running), Arc::new(self.config.clone()))
+    }
+
+    /// Stops everything over which this server and its clones are served now, once the requests in progress are
+    /// answered. Requests that are not answered after `timeout` are cancelled; returns their number. New requests are
+    /// refused meanwhile ([`mcp_proto::Server::drain`]).
+    ///
+    /// [`Server::serve_stdio`], [`Server::serve_stream`] and [`HttpService::serve`] return after that, when the last
+    /// messages were read. Wait for that before the process ends.
+    ///
+    /// # Example: a process that stops when it is told to
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use mcp_proto::client::CloseReason;
+    /// use mcp_proto::server::Config;
+    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_tokio::{Incoming, Server};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> std::io::Result<()> {
+    /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
+    /// let server = Server::new(Config::new("my-tools", "1.0.0"), serve);
+    /// let (stream, _client) = tokio::io::duplex(1024);
+    /// let (read, write) = tokio::io::split(stream);
+    /// let stopping = async {
+    ///     // For example after `tokio::signal::ctrl_c().await`:
+    ///     server.shutdown(Duration::from_secs(30)).await
+    /// };
+    /// let (served, cancelled) = tokio::join!(server.serve_stream(read, write), stopping);
+    /// assert_eq!((served?, cancelled), (CloseReason::Local, 0));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn shutdown(&self, timeout: Duration) -> usize {
+        self.running.drain(timeout).await
+    }
+
     pub(crate) fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, UsageError> {
-        let mut config = self.config.clone();
-        config.add_capabilities(&self.service.capabilities()?);
-        mcp_proto::Server::new(transport, config)
+        if let Some(mistake) = &self.mistake {
+            return Err(mistake.clone());
+        }
+        mcp_proto::Server::new(transport, self.config.clone())
     }
 }
 

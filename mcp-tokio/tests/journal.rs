@@ -2,14 +2,15 @@
 //! enabled, and would ask the subscriber of another test's thread.
 
 #![cfg(all(unix, feature = "http-client"))]
-#![expect(clippy::unwrap_used, reason = "a panic fails the test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
+use mcp_proto::client::Call;
 use mcp_proto::server::Config;
-use mcp_proto::{Json, Notification};
+use mcp_proto::{ErrorObject, Json, Notification, TraceContext};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::echo_server;
 use mcp_testkit::messages::{initialize_result, result};
@@ -100,7 +101,7 @@ async fn the_log_contains_what_happened_and_no_secret() {
     for expected in [
         &format!("{span}: mcp_tokio::client::driver: connected version=2025-11-25 transport=Streamable HTTP"),
         "mcp_request{method=tools/call request=RequestKey {",
-        "} outcome=\"result\"}",
+        "} version=\"2025-11-25\" outcome=\"result\" duration_ms=",
     ] {
         assert!(text.contains(expected), "{expected} is missing in {text}");
     }
@@ -143,6 +144,50 @@ async fn an_unexpected_end_and_a_slow_handler_are_logged_as_warnings() {
         before += text.len();
         assert_eq!((text.contains(UNASKED), text.contains(BEHIND)), (!is_closed, !notifications.is_empty()), "{text}");
     }
+}
+
+/// The names are documented as stable.
+#[tokio::test]
+async fn the_span_of_a_request_of_a_server_has_its_fields() {
+    let (journal, _guard) = Journal::begin();
+    let (ours, theirs) = duplex(1 << 16);
+    let serve = async |incoming: Incoming| match incoming.method().as_str() {
+        "panic" => panic!("a handler may fail"),
+        "wait" => std::future::pending().await,
+        "fail" => Err(ErrorObject::method_not_found(incoming.method())),
+        _ => Ok(Json::from("secret")),
+    };
+    let serving = tokio::spawn(async move {
+        let (read, write) = split(theirs);
+        Server::new(Config::new("s", "1"), serve).serve_stream(read, write).await
+    });
+    let (read, write) = split(ours);
+    let client = legacy_client().stream(read, write).connect().await.unwrap();
+    client.request("succeed", Some(Json::parse(r#"{"a":"secret"}"#.to_owned()).unwrap())).await.unwrap();
+    let trace = TraceContext::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").with_baggage("b=secret");
+    let call = Call::new("fail").trace_context(&trace);
+    assert!(client.call(call).await.unwrap().wait().await.is_err());
+    assert!(client.request("panic", None).await.is_err());
+    let waiting = client.call(Call::new("wait")).await.unwrap();
+    assert_eq!(client.request("last", None).await.unwrap(), Json::from("secret"));
+    drop(waiting);
+    client.close().await;
+    serving.await.unwrap().unwrap();
+    let text = journal.text();
+    let closed: Vec<_> =
+        text.lines().filter(|line| line.contains("mcp_server_request{") && line.contains("close")).collect();
+    for (method, trace, outcome) in [
+        ("succeed", "", "result"),
+        ("fail", " traceparent=\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"", "error"),
+        ("panic", "", "panicked"),
+        ("wait", "", "cancelled"),
+    ] {
+        let begins = format!("mcp_server_request{{method={method} version=2025-11-25 session=SessionKey(");
+        let ends = format!("){trace} outcome=\"{outcome}\" duration_ms=");
+        let is_it = |line: &&&str| line.contains(&begins) && line.contains(&ends);
+        assert_eq!(closed.iter().filter(is_it).count(), 1, "{method}: {text}");
+    }
+    assert!(!text.lines().any(|line| line.contains("mcp_") && line.contains("secret")), "{text}");
 }
 
 #[tokio::test]

@@ -19,7 +19,11 @@ use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{self, INITIALIZED};
 use mcp_testkit::raw_client::RawClient;
-use mcp_tokio::{Builder, Client, Error, Handler, HttpService, Incoming, Server, ServerPublisher, Service, StateKeys};
+use mcp_testkit::waiting::{LONG, wait_until};
+use mcp_tokio::{
+    Authenticated, Builder, Client, Error, Handler, HttpService, Incoming, Server, ServerPublisher, Service, StateKeys,
+};
+
 use tests::protected;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, duplex, split};
 use tokio::net::TcpListener;
@@ -599,6 +603,101 @@ async fn st_a_stream_that_ends_in_mid_call_is_still_answered() {
     assert_eq!(serving.await.unwrap().unwrap(), CloseReason::Peer);
 }
 
+#[test]
+fn a_server_that_is_shut_down_answers_what_is_in_progress() {
+    let mut server = Running::with(tests::on_the_wire::configure);
+    let (runtime, service) = (server.runtime.clone(), server.service.clone());
+    let mut shutting_down = None;
+    tests::on_the_wire::a_server_that_is_shut_down_answers_what_is_in_progress(
+        &RawClient::new(&server.address),
+        || {
+            shutting_down = Some(runtime.spawn(async move { service.shutdown(LONG * 10).await }));
+        },
+    );
+    assert_eq!(runtime.block_on(shutting_down.unwrap()).unwrap(), 0);
+    let thread = server.thread.take().unwrap();
+    wait_until(|| thread.is_finished());
+    server.thread = Some(thread);
+}
+
+#[test]
+fn a_server_that_is_shut_down_cancels_what_takes_too_long() {
+    let mut server = Running::with(tests::on_the_wire::configure);
+    let (runtime, service) = (server.runtime.clone(), server.service.clone());
+    let mut shutting_down = None;
+    tests::on_the_wire::a_server_that_is_shut_down_cancels_what_takes_too_long(
+        &RawClient::new(&server.address),
+        || {
+            shutting_down = Some(runtime.spawn(async move { service.shutdown(Duration::from_millis(50)).await }));
+        },
+    );
+    assert_eq!(runtime.block_on(shutting_down.unwrap()).unwrap(), 1);
+    let thread = server.thread.take().unwrap();
+    wait_until(|| thread.is_finished());
+    server.thread = Some(thread);
+}
+
+#[tokio::test]
+async fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
+    struct Noting(mpsc::UnboundedSender<Method>);
+    impl Handler for Noting {
+        async fn notified(&self, notification: Notification) {
+            let _ = self.0.send(notification.method);
+        }
+    }
+    let config = config().with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let server = Server::new(config, async |incoming: Incoming| {
+        sleep(Duration::from_millis(if incoming.method().as_str() == "nap" { 200 } else { 0 })).await;
+        Ok(Json::empty_object())
+    });
+    let publisher = server.publisher();
+    let change = || Notification::new("notifications/tools/list_changed");
+    assert_eq!(publisher.publish(change()).await, Ok(()), "no client is concerned");
+    assert!(matches!(publisher.publish(Notification::new("x")).await, Err(UsageError::NoChange { .. })));
+    let (note, mut noted) = mpsc::unbounded_channel();
+    let client = || legacy_client().handler(Noting(note.clone()));
+
+    let service = server.http(HttpConfig::new()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let over_http = tokio::spawn(async move { service.serve(listener).await.map(|()| CloseReason::Local) });
+    let mut clients = vec![client().http(&url).unwrap().connect().await.unwrap()];
+    let mut serving = vec![over_http];
+    for _ in 0..2 {
+        let (ours, theirs) = duplex(1024);
+        let server = server.clone();
+        serving.push(tokio::spawn(async move {
+            let (read, write) = split(theirs);
+            server.serve_stream(read, write).await
+        }));
+        let (read, write) = split(ours);
+        clients.push(client().stream(read, write).connect().await.unwrap());
+    }
+    for client in &clients {
+        client.request("anything", None).await.unwrap();
+    }
+    for _ in 0..2 {
+        publisher.publish(change()).await.unwrap();
+        for _ in &clients {
+            assert_eq!(timeout(LONG, noted.recv()).await.unwrap(), Some(Method::TOOLS_LIST_CHANGED));
+        }
+    }
+    // What is in progress is answered, over each transport.
+    let mut calls = Vec::new();
+    for client in &clients {
+        calls.push(client.call(Call::new("nap")).await.unwrap());
+    }
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!(server.shutdown(LONG).await, 0);
+    for call in calls {
+        assert_eq!(call.wait().await.unwrap(), Json::empty_object());
+    }
+    for serving in serving {
+        assert_eq!(timeout(LONG, serving).await.unwrap().unwrap().unwrap(), CloseReason::Local);
+    }
+    assert_eq!(publisher.publish(change()).await, Ok(()), "no client is left");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_answers_all_requests_and_ends_the_listener() {
     let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap();
@@ -642,6 +741,46 @@ async fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_nobody_without
     let remote = RawClient::new(&listener.local_addr().unwrap().to_string());
     tokio::spawn(async move { service.serve(listener).await });
     spawn_blocking(move || protected::its_clients_receive_challenges(&remote)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_authentication_and_layers_find_reaches_the_handler() {
+    #[derive(Clone)]
+    struct Tenant(&'static str);
+    #[derive(Clone)]
+    struct Route;
+    let serve = async |incoming: Incoming| {
+        let tenant = incoming.extensions().get().map_or("none", |Tenant(name)| name);
+        let is_routed = incoming.extensions().get::<Route>().is_some();
+        let principal = incoming.principal().map_or("nobody", Principal::as_str);
+        Ok::<_, ErrorObject>(Json::from(format!("{principal} of {tenant} {is_routed}").as_str()))
+    };
+    let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap().authenticate(|head| {
+        let found = match head.headers.get("authorization").map(http::HeaderValue::as_bytes) {
+            Some(b"Bearer ada") => Authenticated::from(Principal::new("ada")).with_extension(Tenant("a")),
+            Some(b"Bearer tenant") => Authenticated::new().with_extension(Tenant("b")),
+            _ => Authenticated::new(),
+        };
+        async { Ok(found) }
+    });
+    let router = axum::Router::new().route_service("/mcp", service.clone()).layer(axum::Extension(Route));
+    let mut addresses = Vec::new();
+    for is_routed in [false, true] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        addresses.push((listener.local_addr().unwrap(), is_routed));
+        let (service, router) = (service.clone(), router.clone());
+        tokio::spawn(async move {
+            if is_routed { axum::serve(listener, router).await } else { service.serve(listener).await }
+        });
+    }
+    for (address, is_routed) in addresses {
+        for (token, expected) in [("ada", "ada of a"), ("tenant", "nobody of b"), ("", "nobody of none")] {
+            let builder = legacy_client().http(&format!("http://{address}/mcp")).unwrap();
+            let client = builder.bearer(token).unwrap().connect().await.unwrap();
+            let expected = format!("{expected} {is_routed}");
+            assert_eq!(client.request("anything", None).await.unwrap(), Json::from(expected.as_str()));
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -782,6 +782,40 @@ fn is_busy(sent: &TestResponse) -> bool {
     sent.code() == 503
 }
 
+/// `shut_down` begins to stop the server, with more time than this scenario takes.
+pub fn a_server_that_is_shut_down_answers_what_is_in_progress(server: &RawClient, shut_down: impl FnOnce()) {
+    let id = server.session("2025-11-25");
+    let mut idle = server.connect();
+    idle.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    assert_eq!(idle.until(|sent| sent.is_over).code(), 404);
+    let mut opened = server.open(&TestRequest::get().in_session(&id));
+    assert_eq!(opened.until(|sent| sent.code() != 0).code(), 200);
+    let mut asked = served(server, &id, "1");
+    shut_down();
+    // The idle connection and the stream of the session are closed; the call goes on.
+    opened.rest();
+    idle.rest();
+    assert!(asked.is_silent());
+    let refused = server.answer(&call(&id, "2", "echo", "{}"));
+    assert!(refused.code() == 503 && refused.headers.contains_key("retry-after"), "{refused:?}");
+    assert!(refused.text().contains(r#""id":2,"error":{"code":-32603"#), "{}", refused.text());
+    let question = asked.events(1).swap_remove(0);
+    let question = mcp_proto::Json::parse(question).unwrap().member("id").unwrap().unwrap();
+    let answer = result(&question.to_text(), r#"{"action":"decline"}"#);
+    assert_eq!(server.answer(&TestRequest::post(answer).in_session(&id)).code(), 202);
+    let sent = asked.until(|sent| sent.is_over).data();
+    assert_eq!(sent.last(), Some(&result("1", r#"{"action":"decline"}"#)));
+}
+
+/// `shut_down` begins to stop the server, with little time.
+pub fn a_server_that_is_shut_down_cancels_what_takes_too_long(server: &RawClient, shut_down: impl FnOnce()) {
+    let id = server.session("2025-11-25");
+    let mut asked = served(server, &id, "1");
+    shut_down();
+    let sent = asked.until(|sent| sent.is_over).data();
+    assert!(sent.last().is_some_and(|last| last.contains(r#""id":1,"error":{"code":-32603"#)), "{sent:?}");
+}
+
 pub fn defect_m4_connections_without_requests_make_room(server: &RawClient) {
     // Some connections have sent nothing, some the beginning of a request, some a whole request that was answered.
     let text = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";

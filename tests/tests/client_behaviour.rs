@@ -88,8 +88,10 @@ fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() 
             let reply = event(progress) + &event(message) + &event(&result(&opened.id(), "{}"));
             harness.reply(opened.key, &Reply::events(reply));
         }
+        let mut restored = Vec::new();
         for event in harness.events() {
             match event {
+                Event::Restored { subscriptions, log_level } => restored.push((subscriptions, log_level)),
                 // Progress for a token that belongs to no open request is a fault.
                 Event::SessionLost
                 | Event::Connected { .. }
@@ -103,6 +105,7 @@ fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() 
                 other => panic!("{other:?}"),
             }
         }
+        assert_eq!(restored, [(2, true)], "once in {session}");
     }
     assert_eq!(harness.machine.requests_in_flight(), 0);
 }
@@ -127,8 +130,9 @@ fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
     let id = |key| opened.iter().find(|opened| opened.key == key).expect("it was opened").id();
     harness.reply(first, &Reply::json(error(&id(first), -32002, "gone")));
     harness.reply(second, &Reply::json(result(&id(second), "{}")));
-    let reports: Vec<_> = harness
-        .events()
+    let mut events = harness.events();
+    assert_eq!(events.pop(), Some(Event::Restored { subscriptions: 1, log_level: false }));
+    let reports: Vec<_> = events
         .into_iter()
         .map(|event| match event {
             Event::NotRestored { method, params, reason } => (method, params, reason),
@@ -187,6 +191,9 @@ fn defect_b2_settings_that_are_remembered_and_restored_at_one_time_are_bounded()
     }
     assert_eq!(at_once, 8);
     assert!((20..=30).contains(&count), "{count} of 40 fit");
+    let restored: Vec<_> =
+        harness.events().into_iter().filter(|event| matches!(event, Event::Restored { .. })).collect();
+    assert_eq!(restored, [Event::Restored { subscriptions: count, log_level: false }]);
 }
 
 #[test]
@@ -204,7 +211,12 @@ fn defect_b2_a_session_that_is_lost_while_it_gets_its_settings_begins_again() {
         [without_id("resources/subscribe", FIRST), without_id("resources/subscribe", SECOND)],
         "each once"
     );
-    assert!(!harness.events().iter().any(|event| matches!(event, Event::NotRestored { .. })));
+    for opened in opened.iter().filter(|opened| !opened.body().is_empty()) {
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), "{}")));
+    }
+    let events = harness.events();
+    assert!(!events.iter().any(|event| matches!(event, Event::NotRestored { .. })));
+    assert!(events.contains(&Event::Restored { subscriptions: 2, log_level: false }), "{events:?}");
 }
 
 #[test]
@@ -540,4 +552,27 @@ fn to_04_a_request_of_the_server_does_not_extend_the_time_to_open_a_connection()
     harness.begin(opened.key, &Reply::events(event(&request("1", "roots/list", "{}"))));
     harness.pass(Duration::from_secs(30));
     assert!(harness.events().iter().any(|event| matches!(event, Event::Unavailable { .. })));
+}
+
+#[test]
+fn jr_20_a_trace_context_is_repeated_in_headers_in_each_era() {
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let trace = mcp_proto::TraceContext::new(parent).with_tracestate("a=1").with_baggage("b=2");
+    for mut harness in [HttpClientHarness::connected_client(), HttpClientHarness::modern_client()] {
+        for (call, expected) in [
+            (Call::new("tools/list").trace_context(&trace), [parent, "a=1", "b=2"]),
+            (Call::new("tools/list"), [""; 3]),
+            (Call::new("tools/list").params(json(r#"{"cursor":"traceparent"}"#)), [""; 3]),
+        ] {
+            harness.machine.request(call, harness.now).unwrap();
+            let opened = harness.opened();
+            assert_eq!(["traceparent", "tracestate", "baggage"].map(|name| opened.header(name)), expected);
+            let is_in_body = opened.body().contains(&format!(r#""traceparent":"{parent}""#));
+            assert_eq!(is_in_body, !expected[0].is_empty(), "{}", opened.body());
+        }
+    }
+    // A relay passes it on unchanged.
+    let mut relay = HttpClientHarness::connected_relay();
+    relay.line(&request("7", "tools/list", &format!(r#"{{"_meta":{{"traceparent":"{parent}"}}}}"#)));
+    assert_eq!(relay.opened().header("traceparent"), parent);
 }

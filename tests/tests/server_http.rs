@@ -662,7 +662,7 @@ fn closing_answers_everybody() {
     assert!(events.contains(&Event::Responded { request: asked, outcome: Outcome::Failed(Failed::Closed) }));
     harness.server.handle_body(half, PING.as_bytes(), harness.now);
     harness.server.handle_end(half, harness.now);
-    assert_eq!(harness.take(half).code(), 404);
+    assert_eq!(harness.take(half).code(), 503);
     assert_eq!(harness.answer(&TestRequest::post(initialize("2025-11-25"))).code(), 503);
     harness.respond(ticket, "{}");
     assert!(harness.events().is_empty());

@@ -196,9 +196,9 @@ where
             }
             ClientEvent::Reconnected { version, result, detected_era } => {
                 if let Some(server) = &self.state.server {
-                    server.set(self.connected_to(version, result, detected_era));
+                    server.set(self.connected_to(version, result.clone(), detected_era));
                 }
-                observe(Observation::Reconnected, handlers);
+                observe(Observation::Reconnected { version, result }, handlers);
             }
             ClientEvent::Refused(reason) => {
                 self.state.refused = Some(reason);
@@ -235,7 +235,6 @@ where
                     sign_in.begin(challenged.into());
                 }
             }
-            ClientEvent::SessionLost => log::info!("the session was lost; it is opened again"),
             // The machine discards the handler's answer to a request that the server has cancelled.
             ClientEvent::RequestCancelled { .. } | ClientEvent::Closed(_) => {}
         }

@@ -11,7 +11,7 @@ use crate::{Incoming, ServerPublisher, Service};
 
 /// A [`Router`] that can be changed while the server runs. Its clients are notified of changed lists.
 ///
-/// Clones share the functions. The capabilities of the server are declared when it is started: if there is no tool yet,
+/// Clones share the functions. The capabilities of the server are declared when it is created: if there is no tool yet,
 /// declare `tools` in its configuration.
 ///
 /// # Example
@@ -30,6 +30,7 @@ pub struct SharedRouter(Arc<Shared>);
 
 struct Shared {
     router: Mutex<Arc<Router>>,
+    /// Those of the servers that were created with this router.
     publishers: Mutex<Vec<ServerPublisher>>,
 }
 
@@ -57,22 +58,15 @@ impl SharedRouter {
             notifications
         };
         let mut refused = None;
-        for publisher in self.publishers() {
+        let publishers = locked(&self.0.publishers).clone();
+        for publisher in publishers {
             for notification in &notifications {
-                match publisher.publish(notification.clone()) {
-                    Ok(()) | Err(UsageError::Closed) => {}
-                    Err(error) => refused = Some(error),
+                if let Err(error) = publisher.publish(notification.clone()) {
+                    refused = Some(error);
                 }
             }
         }
         refused.map_or(Ok(()), Err)
-    }
-
-    /// The publishers of all servers that still run.
-    fn publishers(&self) -> Vec<ServerPublisher> {
-        let mut publishers = locked(&self.0.publishers);
-        publishers.retain(|publisher| !publisher.is_closed());
-        publishers.clone()
     }
 
     fn router(&self) -> Arc<Router> {
@@ -94,9 +88,9 @@ impl Service for SharedRouter {
         self.router().routed_capabilities(true)
     }
 
-    fn started(&self, publisher: ServerPublisher) {
+    fn created(&self, publisher: ServerPublisher) {
         locked(&self.0.publishers).push(publisher.clone());
-        self.router().started(publisher);
+        self.router().created(publisher);
     }
 
     fn notified(&self, session: SessionKey, notification: Notification) {

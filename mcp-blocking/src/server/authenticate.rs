@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use mcp_proto::auth::Challenge;
-use mcp_proto::server::Principal;
+use mcp_proto::driver::Authenticated;
 
-type Checked = Result<Option<Principal>, Challenge>;
+type Checked = Result<Authenticated, Challenge>;
 type Check = dyn Fn(&Parts) -> Checked + Send + Sync;
 
 /// The application's check, or none if the server demands no authentication.
@@ -17,13 +17,13 @@ pub(super) struct Authenticate(Option<Arc<Check>>);
 impl Authenticate {
     pub(super) fn new<P>(check: impl Fn(&Parts) -> Result<P, Challenge> + Send + Sync + 'static) -> Self
     where
-        P: Into<Option<Principal>>,
+        P: Into<Authenticated>,
     {
         Self(Some(Arc::new(move |head| check(head).map(Into::into))))
     }
 
     pub(super) fn check(&self, head: &Parts) -> Checked {
-        self.0.as_ref().map_or(Ok(None), |check| check(head))
+        self.0.as_ref().map_or_else(|| Ok(Authenticated::new()), |check| check(head))
     }
 
     /// The stack that the thread of a connection needs, in bytes.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{LoggingLevel, Progress};
@@ -40,6 +41,8 @@ pub(super) enum Command {
     Ask { ticket: TicketKey, call: Call, outcome: SyncSender<Result<Outcome, UsageError>> },
     /// The service has handled the subscription changes that it was given.
     Reported,
+    /// The server must stop once all requests are answered, or after this time.
+    Drain(Duration),
     /// The server must stop.
     Stop,
 }

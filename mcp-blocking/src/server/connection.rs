@@ -3,7 +3,7 @@
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -36,13 +36,21 @@ pub(super) struct Connection {
     stream: Arc<TcpStream>,
     slot: ConnectionSlot<Arc<TcpStream>>,
     peer: PeerKey,
-    timeouts: ConnectionTimeouts,
-    authenticate: Authenticate,
-    driver: SyncSender<Input<Arrived>>,
-    /// The number of requests that all connections are answering.
-    answering: Arc<AtomicUsize>,
+    server: Shared,
     /// Bytes that were read but not yet parsed.
     buffer: Vec<u8>,
+}
+
+/// What all connections of a server share.
+#[derive(Clone)]
+pub(super) struct Shared {
+    pub(super) timeouts: ConnectionTimeouts,
+    pub(super) authenticate: Authenticate,
+    pub(super) driver: SyncSender<Input<Arrived>>,
+    /// The number of requests that are being answered.
+    pub(super) answering: Arc<AtomicUsize>,
+    /// The server is being stopped: no connection is kept for another request.
+    pub(super) is_stopping: Arc<AtomicBool>,
 }
 
 /// What happens to the connection after a request.
@@ -56,26 +64,27 @@ impl Connection {
         stream: Arc<TcpStream>,
         slot: ConnectionSlot<Arc<TcpStream>>,
         peer: PeerKey,
-        timeouts: ConnectionTimeouts,
-        authenticate: Authenticate,
-        driver: SyncSender<Input<Arrived>>,
-        answering: Arc<AtomicUsize>,
+        server: Shared,
     ) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(TICK))?;
         stream.set_write_timeout(Some(WRITE_TIME))?;
-        Ok(Self { stream, slot, peer, timeouts, authenticate, driver, answering, buffer: Vec::new() })
+        Ok(Self { stream, slot, peer, server, buffer: Vec::new() })
     }
 
     /// Serves requests until the connection ends.
     pub(super) fn run(mut self) -> io::Result<()> {
-        while let Some(head) = self.read_head()? {
+        while let Some(mut head) = self.read_head()? {
             self.slot.set_used();
             // Before the request is counted: a check that panics would leave it counted.
-            let authentication = self.authenticate.check(&head.parts);
-            self.answering.fetch_add(1, Ordering::AcqRel);
+            let authentication = self.server.authenticate.check(&head.parts).map(|authenticated| {
+                let (principal, extensions) = authenticated.into_parts();
+                head.parts.extensions.extend(extensions);
+                principal
+            });
+            self.server.answering.fetch_add(1, Ordering::AcqRel);
             let outcome = self.serve(head, authentication);
-            self.answering.fetch_sub(1, Ordering::AcqRel);
+            self.server.answering.fetch_sub(1, Ordering::AcqRel);
             self.slot.set_unused();
             if matches!(outcome?, Next::Close) {
                 break;
@@ -115,6 +124,7 @@ impl Connection {
     }
 
     fn read_head(&mut self) -> io::Result<Option<Head>> {
+        let timeouts = self.server.timeouts;
         let silent_since = Instant::now();
         let mut begun = None;
         loop {
@@ -132,7 +142,9 @@ impl Connection {
             if !self.buffer.is_empty() && begun.is_none() {
                 begun = Some(Instant::now());
             }
-            let (since, limit) = begun.map_or((silent_since, self.timeouts.idle), |begun| (begun, self.timeouts.head));
+            let (since, limit) = begun.map_or((silent_since, timeouts.idle), |begun| (begun, timeouts.head));
+            // A connection that was just made may be needed for a request that is still being answered.
+            let limit = if begun.is_none() && self.is_stopping() { limit.min(TICK) } else { limit };
             if since.elapsed() >= limit {
                 if begun.is_some() {
                     self.refuse(StatusCode::REQUEST_TIMEOUT)?;
@@ -164,7 +176,7 @@ impl Connection {
 
     fn serve(&mut self, head: Head, authentication: Result<Option<Principal>, Challenge>) -> io::Result<Next> {
         let Head { parts, mut framing, keep_alive } = head;
-        let (replies, responses) = replies(&self.stream, self.driver.clone());
+        let (replies, responses) = replies(&self.stream, self.server.driver.clone());
         let request = NEXT.fetch_add(1, Ordering::Relaxed);
         let is_11 = parts.version == http::Version::HTTP_11;
         let is_head = parts.method == http::Method::HEAD;
@@ -175,7 +187,7 @@ impl Connection {
         let is_whole = framing == Framing::Done;
         let (head, peer) = (Box::new(parts), self.peer.clone());
         let arrived = Arrived::Request { request, head, authentication, peer, body, is_whole, replies };
-        if self.driver.send(Input::Arrived(arrived)).is_err() {
+        if self.server.driver.send(Input::Arrived(arrived)).is_err() {
             write_whole(&self.stream, server_stopped())?;
             return Ok(Next::Close);
         }
@@ -186,10 +198,10 @@ impl Connection {
         });
         let outcome = early.and_then(|early| {
             let all_read = framing == Framing::Done;
-            self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
+            self.respond(early, &responses, keep_alive && all_read && !self.is_stopping(), is_11, is_head)
         });
         if !matches!(outcome, Ok(Next::KeepAlive)) {
-            let _ = self.driver.send(Input::Arrived(Arrived::Disconnected(request)));
+            let _ = self.server.driver.send(Input::Arrived(Arrived::Disconnected(request)));
         }
         if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidData) {
             self.refuse(StatusCode::BAD_REQUEST)?;
@@ -247,7 +259,7 @@ impl Connection {
             self.take_body(framing, &mut body)?;
             let is_last = *framing == Framing::Done;
             if (is_last || !body.is_empty())
-                && self.driver.send(Input::Arrived(Arrived::Body { request, body, is_last })).is_err()
+                && self.server.driver.send(Input::Arrived(Arrived::Body { request, body, is_last })).is_err()
             {
                 return Err(ErrorKind::ConnectionAborted.into());
             }
@@ -359,6 +371,10 @@ impl Connection {
         if outcome? == Some(0) { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 
+    fn is_stopping(&self) -> bool {
+        self.server.is_stopping.load(Ordering::Acquire)
+    }
+
     /// Answers invalid HTTP with `status`, after which the connection ends.
     fn refuse(&mut self, status: StatusCode) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
@@ -404,6 +420,7 @@ mod tests {
         client: TcpStream,
         inputs: Receiver<Input<Arrived>>,
         answering: Arc<AtomicUsize>,
+        is_stopping: Arc<AtomicBool>,
         connections: SharedConnections<Arc<TcpStream>>,
         thread: JoinHandle<io::Result<()>>,
     }
@@ -419,12 +436,18 @@ mod tests {
             let Admitted::Served { slot, .. } = connections.admit(&peer, Arc::clone(&stream)) else {
                 panic!("there is room")
             };
-            let ((driver, inputs), answering) = (sync_channel(16), Arc::new(AtomicUsize::new(0)));
-            let connection =
-                Connection::new(stream, slot, peer, timeouts, Authenticate::default(), driver, Arc::clone(&answering))
-                    .unwrap();
+            let (driver, inputs) = sync_channel(16);
+            let (answering, is_stopping) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+            let server = Shared {
+                timeouts,
+                authenticate: Authenticate::default(),
+                driver,
+                answering: Arc::clone(&answering),
+                is_stopping: Arc::clone(&is_stopping),
+            };
+            let connection = Connection::new(stream, slot, peer, server).unwrap();
             let thread = thread::spawn(move || run(connection));
-            Self { client, inputs, answering, connections, thread }
+            Self { client, inputs, answering, is_stopping, connections, thread }
         }
 
         fn new() -> Self {
@@ -689,6 +712,32 @@ mod tests {
             served.ends().unwrap();
         }
         assert!(began.elapsed() < LONG);
+    }
+
+    #[test]
+    fn a_connection_of_a_server_that_is_being_stopped_is_closed_once_it_is_idle() {
+        // A response that begins after that states it.
+        let served = Served::new();
+        served.write("GET /a HTTP/1.1\r\n\r\n");
+        let replies = served.request().3;
+        served.is_stopping.store(true, Ordering::Release);
+        replies.send(whole("one"));
+        assert_eq!(served.rest(), "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\none");
+        // Without a request, it ends by itself; with the beginning of one, it does not.
+        for (begin, is_closed) in [("", true), ("GET /a HTTP/1.1\r\n", false)] {
+            let served = Served::new();
+            served.write(begin);
+            thread::sleep(Duration::from_millis(100));
+            served.is_stopping.store(true, Ordering::Release);
+            if is_closed {
+                assert_eq!(served.rest(), "");
+            } else {
+                thread::sleep(TICK * 2);
+                served.write("\r\n");
+                served.request().3.send(whole("two"));
+                assert!(served.rest().ends_with("two"));
+            }
+        }
     }
 
     #[test]

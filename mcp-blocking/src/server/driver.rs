@@ -13,7 +13,7 @@ use mcp_proto::{Instant, Notification, Output, RequestKey, Ticket, TicketKey, Us
 use super::Service;
 use super::commands::{Accept, Command, Commands, Input};
 use super::handlers::{Handlers, Job};
-use super::incoming::{Incoming, ServerPublisher, Shared};
+use super::incoming::{Incoming, Shared};
 use super::subscriptions::Subscriptions;
 use crate::clock;
 
@@ -87,8 +87,8 @@ where
     is_reporting: bool,
     /// Why the only session has ended, if there is only one.
     closed: Option<CloseReason>,
-    /// Publishers detect by this that the server has ended.
-    _alive: Arc<()>,
+    /// No requests are left, and no new ones are served.
+    is_drained: bool,
 }
 
 impl<T: ServerTransport, I: Io<Server<T>>> Driver<T, I>
@@ -102,10 +102,7 @@ where
         handlers: Handlers,
         service: Arc<dyn Service>,
     ) -> Self {
-        let alive = Arc::default();
-        let publisher = ServerPublisher::new(commands.clone(), &alive);
-        service.started(publisher.clone());
-        let subscriptions = Subscriptions::new(publisher);
+        let subscriptions = Subscriptions::new(commands.clone());
         Self {
             machine,
             io,
@@ -118,7 +115,7 @@ where
             subscriptions,
             is_reporting: false,
             closed: None,
-            _alive: alive,
+            is_drained: false,
         }
     }
 
@@ -146,7 +143,7 @@ where
                 Machine::handle_timeout(&mut self.machine, now);
             }
             self.settle(now);
-            if is_stopped || self.closed.is_some() {
+            if is_stopped || self.is_drained || self.closed.is_some() {
                 self.report_subscriptions();
                 return (self.io, self.closed);
             }
@@ -243,6 +240,7 @@ where
                 }
             },
             Command::Reported => self.is_reporting = false,
+            Command::Drain(timeout) => self.machine.drain(timeout, now),
             Command::Stop => {}
         }
     }
@@ -277,6 +275,12 @@ where
                 }
             }
             Event::Faulted(fault) => log::info!("a client caused a fault: {fault}"),
+            Event::Drained { cancelled } => {
+                self.is_drained = true;
+                if cancelled > 0 {
+                    log::warn!("requests were cancelled, because the server is being stopped: {cancelled}");
+                }
+            }
             Event::Closed { session, reason } => {
                 if I::ENDS_WITH_SESSION {
                     self.closed = Some(reason);

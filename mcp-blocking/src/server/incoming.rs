@@ -12,6 +12,7 @@ use mcp_proto::server::{Config, LoggingLevel, Progress};
 use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use super::commands::{Command, Commands};
+use super::running::Running;
 
 /// A request of a client, with methods to send messages to that client while the request is served. It has all methods
 /// of [`IncomingRequest`].
@@ -121,28 +122,34 @@ impl Incoming {
 
 /// Publishes changes to clients, from any thread: see [`Service::subscribed`](super::Service::subscribed).
 #[derive(Debug, Clone)]
-pub struct ServerPublisher {
-    pub(super) commands: Commands,
-    /// The configuration of a server that does not run yet.
-    unserved: Weak<Config>,
-    /// The driver of a server that runs.
-    alive: Weak<()>,
+pub struct ServerPublisher(Receiver);
+
+/// What receives the changes.
+#[derive(Debug, Clone)]
+enum Receiver {
+    /// The driver of one stream or HTTP service.
+    One {
+        commands: Commands,
+        /// The configuration of a server that does not run yet.
+        unserved: Weak<Config>,
+    },
+    /// Everything over which a server with this configuration is served.
+    All(Arc<Running>, Arc<Config>),
 }
 
 impl ServerPublisher {
     /// A publisher for a server that runs.
-    pub(super) fn new(commands: Commands, alive: &Arc<()>) -> Self {
-        Self { commands, unserved: Weak::new(), alive: Arc::downgrade(alive) }
+    pub(super) const fn new(commands: Commands) -> Self {
+        Self(Receiver::One { commands, unserved: Weak::new() })
     }
 
     /// A publisher for a server that runs once this configuration is dropped.
     pub(super) fn of_unserved(commands: Commands, config: &Arc<Config>) -> Self {
-        Self { commands, unserved: Arc::downgrade(config), alive: Weak::new() }
+        Self(Receiver::One { commands, unserved: Arc::downgrade(config) })
     }
 
-    /// Whether the server, which has run, has ended.
-    pub(crate) fn is_closed(&self) -> bool {
-        self.alive.strong_count() == 0
+    pub(super) const fn of_all(running: Arc<Running>, config: Arc<Config>) -> Self {
+        Self(Receiver::All(running, config))
     }
 
     /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
@@ -150,12 +157,20 @@ impl ServerPublisher {
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if it is another notification, if the server's capabilities do not declare it, or if the server
-    /// has ended.
+    /// [`UsageError`] if it is another notification, or if the server's capabilities do not declare it.
+    /// [`UsageError::Closed`] if the stream or the HTTP service to which the publisher belongs has ended; that of
+    /// [`Server::publisher`](super::Server::publisher) belongs to none.
     pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        match self.unserved.upgrade() {
-            Some(config) => config.check_change(&notification),
-            None => self.commands.accepted(|accept| Command::Publish { notification, accept }),
+        match &self.0 {
+            Receiver::One { commands, unserved } => match unserved.upgrade() {
+                Some(config) => config.check_change(&notification),
+                None => commands.accepted(|accept| Command::Publish { notification, accept }),
+            },
+            Receiver::All(running, config) => {
+                config.check_change(&notification)?;
+                running.publish(&notification);
+                Ok(())
+            }
         }
     }
 }

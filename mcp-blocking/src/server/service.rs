@@ -21,7 +21,7 @@ pub trait Service: Send + Sync + 'static {
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject>;
 
     /// The capabilities that the service has, besides those of the configuration: an object in the form of
-    /// `ServerCapabilities`. By default none. It is called once for each start of a server.
+    /// `ServerCapabilities`. By default none. It is called when a server is created.
     ///
     /// # Errors
     ///
@@ -30,9 +30,8 @@ pub trait Service: Send + Sync + 'static {
         Ok(Json::empty_object())
     }
 
-    /// A server with this service has started: over HTTP, or for one client on a byte stream. The publisher sends changes
-    /// to its clients.
-    fn started(&self, publisher: ServerPublisher) {
+    /// A server with this service was created. The publisher sends changes to its clients, over all transports.
+    fn created(&self, publisher: ServerPublisher) {
         let _ = publisher;
     }
 

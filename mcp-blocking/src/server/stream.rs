@@ -14,6 +14,7 @@ use mcp_proto::{Instant, Stdio, StdioAction, UsageError};
 use super::commands::{Commands, Input, ROOM};
 use super::driver::{Driver, Io};
 use super::handlers::Handlers;
+use super::running::{Registration, Running};
 use super::{FLUSH_TIMEOUT, INPUTS, MAX_HANDLERS, ServerPublisher, ServerStopper, Service};
 use crate::backpressure::Backpressure;
 use crate::clock;
@@ -58,15 +59,18 @@ pub struct StreamService {
     inbox: SyncSender<Input<Happened>>,
     inputs: Receiver<Input<Happened>>,
     stopper: ServerStopper,
+    registration: Registration,
 }
 
 impl StreamService {
-    pub(super) fn new(config: Config, service: Arc<dyn Service>) -> Result<Self, UsageError> {
+    pub(super) fn new(config: Config, service: Arc<dyn Service>, running: &Running) -> Result<Self, UsageError> {
         let machine = Server::new(Stdio::new(), config.clone())?;
         let (inbox, inputs) = sync_channel(INPUTS);
         let stopper = ServerStopper::new(Commands::to(inbox.clone()));
         let config = Arc::new(config);
-        Ok(Self { machine, config, service, max_handlers: MAX_HANDLERS, inbox, inputs, stopper })
+        let publisher = ServerPublisher::of_unserved(Commands::to(inbox.clone()), &config);
+        let registration = running.add(publisher, stopper.clone());
+        Ok(Self { machine, config, service, max_handlers: MAX_HANDLERS, inbox, inputs, stopper, registration })
     }
 
     /// Returns a handle that publishes changes to the client while the server runs.
@@ -106,7 +110,7 @@ impl StreamService {
         read: impl Read + Send + 'static,
         write: impl Write + Send + 'static,
     ) -> io::Result<CloseReason> {
-        let Self { machine, config, service, max_handlers, inbox, inputs, .. } = self;
+        let Self { machine, config, service, max_handlers, inbox, inputs, registration: _registration, .. } = self;
         let handlers = Handlers::new(max_handlers)?;
         let shared: Arc<dyn Inbox<_>> = Arc::new(inbox.clone());
         let backpressure = Arc::new(Backpressure::new());
@@ -205,6 +209,7 @@ mod tests {
     use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixStream;
     use std::thread::{self, JoinHandle};
+    use std::time::Duration;
 
     use ::mcp_testkit::messages::{INITIALIZED, initialize, request, result};
     use ::mcp_testkit::waiting::{LONG, wait_until};
@@ -287,7 +292,7 @@ mod tests {
         served.write(INITIALIZED);
         let ping = request("2", "ping", "{}") + "\n";
         let pings = ping.repeat(1000);
-        served.client.set_write_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
+        served.client.set_write_timeout(Some(Duration::from_secs(2))).unwrap();
         let mut written = 0;
         let stopped = loop {
             assert!(written < FLOOD, "the server reads on");
@@ -319,10 +324,10 @@ mod tests {
         served.line();
         served.write(INITIALIZED);
         served.write(&request("2", "tools/call", r#"{"_meta":{"progressToken":1}}"#));
-        thread::sleep(std::time::Duration::from_millis(500));
+        thread::sleep(Duration::from_millis(500));
         for step in 1..=STEPS {
             assert!(served.line().contains(&format!(r#""progress":{step}"#)), "{step}");
-            thread::sleep(std::time::Duration::from_millis(1));
+            thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(served.line(), result("2", "{}"));
     }
@@ -344,7 +349,7 @@ mod tests {
             served.line();
             served.write(INITIALIZED);
             served.write(&request("2", "tools/call", "{}"));
-            thread::sleep(std::time::Duration::from_millis(200));
+            thread::sleep(Duration::from_millis(200));
             assert!(reported.try_recv().is_err(), "it waits");
             if is_cancelled {
                 let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#;
@@ -377,13 +382,41 @@ mod tests {
     }
 
     #[test]
+    fn fr15_a_server_on_a_byte_stream_that_is_shut_down_answers_what_is_in_progress() {
+        for (time, answer) in [(LONG, r#"{"jsonrpc":"2.0","id":2,"result":{"#), (Duration::ZERO, r#""id":2,"error":"#)]
+        {
+            let (ends, may_end) = std::sync::mpsc::channel::<()>();
+            let may_end = std::sync::Mutex::new(may_end);
+            let mut served = Served::start(move |_: &Incoming| {
+                let _ = may_end.lock().unwrap().recv();
+                Ok(Json::empty_object())
+            });
+            served.write(&initialize("1", "2025-11-25"));
+            served.line();
+            served.write(INITIALIZED);
+            served.write(&request("2", "tools/call", "{}"));
+            served.write(&request("3", "ping", "{}"));
+            assert_eq!(served.line(), result("3", "{}"), "the call is with its handler");
+            served.stopper.shutdown(time);
+            if time > Duration::ZERO {
+                served.write(&request("4", "tools/call", "{}"));
+                assert!(served.line().contains(r#""id":4,"error":{"code":-32603"#));
+            }
+            drop(ends);
+            let line = served.line();
+            assert!(line.contains(answer), "{line}");
+            assert_eq!(served.ends().0.unwrap(), CloseReason::Local);
+        }
+    }
+
+    #[test]
     fn defect_k4_a_server_on_a_byte_stream_ends_in_time_whether_its_client_reads_or_not() {
         let mut served = Served::start(|_: &Incoming| Ok(Json::from("x".repeat(1 << 20).as_str())));
         served.write(&initialize("1", "2025-11-25"));
         served.line();
         served.write(INITIALIZED);
         served.write(&request("2", "tools/call", "{}"));
-        thread::sleep(std::time::Duration::from_millis(100));
+        thread::sleep(Duration::from_millis(100));
         assert!(!served.thread.is_finished());
         served.client.shutdown(std::net::Shutdown::Write).unwrap();
         wait_until(|| served.thread.is_finished());

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_proto::server::SubscriptionChange;
 
 use super::Service;
-use super::commands::Command;
+use super::commands::{Command, Commands};
 use super::incoming::ServerPublisher;
 
 /// The changes that the service has not handled.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
+    commands: Commands,
     publisher: ServerPublisher,
     changes: Mutex<VecDeque<SubscriptionChange>>,
     /// Held while the service handles changes, so that only one thread does so at a time.
@@ -20,8 +21,9 @@ pub(super) struct Subscriptions {
 }
 
 impl Subscriptions {
-    pub(super) fn new(publisher: ServerPublisher) -> Arc<Self> {
-        Arc::new(Self { publisher, changes: Mutex::default(), turn: Mutex::default() })
+    pub(super) fn new(commands: Commands) -> Arc<Self> {
+        let publisher = ServerPublisher::new(commands.clone());
+        Arc::new(Self { commands, publisher, changes: Mutex::default(), turn: Mutex::default() })
     }
 
     /// Adds changes. Returns whether any are queued.
@@ -44,7 +46,7 @@ impl Subscriptions {
             }
         }
         drop(turn);
-        let _ = self.publisher.commands.send(Command::Reported);
+        let _ = self.commands.send(Command::Reported);
     }
 
     fn next(&self) -> Option<SubscriptionChange> {

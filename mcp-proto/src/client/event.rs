@@ -44,6 +44,14 @@ pub enum Event {
     /// The server has lost the session, which is being opened again. Requests that the server may have received have
     /// failed; the others wait.
     SessionLost,
+    /// The session was opened again, and settings of the lost session are in force in it without a request of the
+    /// application. This is reported once for each such session that has any.
+    Restored {
+        /// The number of subscriptions to resources.
+        subscriptions: usize,
+        /// Whether the level of log messages was set.
+        log_level: bool,
+    },
     /// The session was opened again, but a setting of the lost session could not be restored: a subscription to a
     /// resource, or the level of log messages. All other settings are in force again without a request of the
     /// application.
@@ -232,6 +240,7 @@ impl Weight for Event {
             Self::Challenged(challenged) => challenged.weight(),
             Self::Unavailable { .. }
             | Self::SessionLost
+            | Self::Restored { .. }
             | Self::RequestWaits { .. }
             | Self::Responded { outcome: Outcome::Failed(_), .. }
             | Self::ListeningInterrupted { .. }

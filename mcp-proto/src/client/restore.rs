@@ -94,6 +94,8 @@ pub(super) struct Settings {
     deferred: BTreeSet<Setting>,
     /// Requests that restore settings and are not answered yet.
     restoring: BTreeMap<RequestKey, Setting>,
+    /// Restored subscriptions, and whether the log level was restored, since the last report.
+    restored: (usize, bool),
     /// `restore_more` is running; a nested call returns at once.
     is_sending: bool,
 }
@@ -183,6 +185,7 @@ impl<T: ClientTransport> Client<T> {
         settings.is_lost = true;
         settings.waiting.clear();
         settings.deferred.clear();
+        settings.restored = (0, false);
         for request in std::mem::take(&mut settings.restoring).into_keys() {
             if self.outgoing.give_up(request, &mut self.timers).is_some() {
                 self.with_transport(now, |transport, output| transport.abandon(request, now, output));
@@ -226,6 +229,10 @@ impl<T: ClientTransport> Client<T> {
         let Some(settings) = self.connection.settings_mut() else { return };
         settings.is_sending = false;
         if !settings.is_restoring() {
+            let (subscriptions, log_level) = std::mem::take(&mut settings.restored);
+            if subscriptions > 0 || log_level {
+                self.out.report(Event::Restored { subscriptions, log_level });
+            }
             self.send_held(now);
         }
     }
@@ -235,7 +242,13 @@ impl<T: ClientTransport> Client<T> {
         let Some(settings) = self.connection.settings_mut() else { return };
         let Some(setting) = settings.restoring.remove(&request) else { return };
         let reason = match outcome {
-            Outcome::Result(_) => None,
+            Outcome::Result(_) => {
+                match setting {
+                    Setting::LogLevel => settings.restored.1 = true,
+                    Setting::Resource(_) => settings.restored.0 += 1,
+                }
+                None
+            }
             // The next session restores all settings again; after the end of the connection, there is none.
             Outcome::Failed(Failed::SessionLost | Failed::Closed) => return,
             Outcome::Error(error) => Some(NotRestored::Error(error)),

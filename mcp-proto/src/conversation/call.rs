@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::codec::json::Json;
-use crate::spec::Method;
+use crate::spec::{Method, TraceContext};
 
 /// A request to be made with [`Client::request`](crate::Client::request), or by a server with
 /// [`Server::request`](crate::Server::request).
@@ -47,6 +47,25 @@ impl Call {
     #[must_use]
     pub fn params(mut self, params: impl Into<Json>) -> Self {
         self.params = Some(params.into());
+        self
+    }
+
+    /// States the trace to which the request belongs, in `_meta` of the parameters that were set before.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::client::Call;
+    /// use mcp_proto::{Json, TraceContext};
+    ///
+    /// let trace = TraceContext::new("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    /// let call = Call::new("tools/call").params(Json::parse(r#"{"name":"echo"}"#)?).trace_context(&trace);
+    /// # Ok::<(), mcp_proto::JsonError>(())
+    /// ```
+    #[must_use]
+    pub fn trace_context(mut self, trace: &TraceContext) -> Self {
+        let params = self.params.take().unwrap_or(Json::empty_object());
+        self.params = Some(trace.add_to_params(&params));
         self
     }
 

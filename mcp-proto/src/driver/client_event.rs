@@ -31,8 +31,6 @@ pub enum ClientEvent {
     },
     /// For the driver: the first connection could not be made.
     Refused(Unavailable),
-    /// For a log: the session was lost, and is being opened again.
-    SessionLost,
     /// For the driver: the server demands authorization, and messages wait for it.
     Challenged(Challenged),
     /// For the driver: the connection has ended.
@@ -104,7 +102,10 @@ impl ClientEvent {
             Event::Connected { version, result, detected_era, .. } => Self::Connected { version, result, detected_era },
             Event::Unavailable { reason, .. } if is_connected => Self::Observed(Observation::Unavailable(reason)),
             Event::Unavailable { reason, .. } => Self::Refused(reason),
-            Event::SessionLost => Self::SessionLost,
+            Event::SessionLost => Self::Observed(Observation::SessionLost),
+            Event::Restored { subscriptions, log_level } => {
+                Self::Observed(Observation::Restored { subscriptions, log_level })
+            }
             Event::NotRestored { method, params, reason } => {
                 Self::Observed(Observation::NotRestored { method, params, reason })
             }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-use http::HeaderMap;
+use http::{Extensions, HeaderMap};
 
 use crate::codec::json::Json;
 use crate::conversation::keys::{SessionKey, Ticket, TicketKey};
 use crate::server::{Context, Principal, Server, ServerTransport};
-use crate::spec::{Method, ProtocolVersion};
+use crate::spec::{Method, ProtocolVersion, TraceContext};
 
 /// A request of a client, and its context.
 pub struct IncomingRequest {
@@ -16,6 +16,7 @@ pub struct IncomingRequest {
     ticket: TicketKey,
     context: Context,
     headers: HeaderMap,
+    extensions: Extensions,
     /// Returns the seconds since 1970.
     unix_time: fn() -> u64,
 }
@@ -44,7 +45,10 @@ impl IncomingRequest {
     ) -> Option<Self> {
         let context = machine.context(ticket)?;
         let headers = machine.request_head(ticket).map(|head| head.headers.clone()).unwrap_or_default();
-        Some(Self { method, params, ticket: ticket.key(), context, headers, unix_time })
+        // The clone of an empty map may allocate.
+        let extensions = machine.extensions(ticket).filter(|extensions| !extensions.is_empty());
+        let extensions = extensions.cloned().unwrap_or_default();
+        Some(Self { method, params, ticket: ticket.key(), context, headers, extensions, unix_time })
     }
 
     /// The method of the request.
@@ -105,6 +109,21 @@ impl IncomingRequest {
     #[must_use]
     pub const fn headers(&self) -> &HeaderMap {
         &self.headers
+    }
+
+    /// The trace to which the client states that the request belongs, in `_meta` of the parameters, or else in the
+    /// headers of the HTTP request.
+    #[must_use]
+    pub fn trace_context(&self) -> TraceContext {
+        TraceContext::from_params(self.params.as_ref()).or(TraceContext::from_headers(&self.headers))
+    }
+
+    /// The values that a layer in front of the server, or the function that authenticates its requests
+    /// ([`Authenticated`](super::Authenticated)), has added to the HTTP request, such as the tenant of its sender; empty
+    /// on a byte stream.
+    #[must_use]
+    pub const fn extensions(&self) -> &Extensions {
+        &self.extensions
     }
 
     /// The seconds since 1970, by the driver's clock.

@@ -86,7 +86,7 @@ mod tests {
             (notified(None), 0),
             (observed(Some(json)), 10),
             (observed(None), 0),
-            (Notice::Observed(Observation::Reconnected), 0),
+            (Notice::Observed(Observation::SessionLost), 0),
             (Notice::dropped(3), 0),
         ] {
             assert_eq!(notice.weight(), weight, "{notice:?}");

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::client::{NotRestored, Unavailable};
 use crate::codec::json::Json;
 use crate::error::{Fault, Quirk};
-use crate::spec::Method;
+use crate::spec::{Method, ProtocolVersion};
 
 /// An event of a client that needs no answer: the connection was lost or made again, or the server deviated from the
 /// protocol. Its text is for a log: it contains no payload.
@@ -27,8 +27,24 @@ use crate::spec::Method;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Observation {
-    /// The session was lost, and has been opened again.
-    Reconnected,
+    /// The server has lost the session, which is being opened again. Requests that the server may have received have
+    /// failed; the others wait.
+    SessionLost,
+    /// The session was lost, and has been opened again. The methods of a driver's client return the values of the first
+    /// connection.
+    Reconnected {
+        /// The revision in force.
+        version: ProtocolVersion,
+        /// The result of `initialize` or `server/discover`.
+        result: Json,
+    },
+    /// Settings of the lost session are in force in the new one.
+    Restored {
+        /// The number of subscriptions to resources.
+        subscriptions: usize,
+        /// Whether the level of log messages was set.
+        log_level: bool,
+    },
     /// The session was opened again without a setting of the lost one: a subscription to a resource, or the level of
     /// log messages.
     NotRestored {
@@ -68,7 +84,12 @@ pub enum Severity {
 impl fmt::Display for Observation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Reconnected => f.write_str("the session was opened again"),
+            Self::SessionLost => f.write_str("the session was lost; it is opened again"),
+            Self::Reconnected { version, .. } => write!(f, "the session was opened again, in revision {version}"),
+            Self::Restored { subscriptions, log_level } => {
+                let level = if *log_level { ", and the level of log messages" } else { "" };
+                write!(f, "in effect again in the new session: {subscriptions} subscriptions to resources{level}")
+            }
             Self::NotRestored { method, reason, .. } => {
                 write!(f, "{method} is not in effect in the new session: {reason}")
             }
@@ -96,17 +117,19 @@ impl Observation {
     pub const fn severity(&self) -> Severity {
         match self {
             Self::NotRestored { .. } | Self::RequestWaits { .. } | Self::Unavailable(_) => Severity::Warning,
-            Self::Reconnected | Self::Faulted(_) => Severity::Info,
+            Self::SessionLost | Self::Reconnected { .. } | Self::Restored { .. } | Self::Faulted(_) => Severity::Info,
             Self::QuirkObserved(_) => Severity::Debug,
         }
     }
 
-    /// The size of its parameters in bytes, for a queue with a limit.
+    /// The size of its payload in bytes, for a queue with a limit.
     #[must_use]
     pub fn weight(&self) -> usize {
         match self {
             Self::NotRestored { params, .. } => params.as_ref().map_or(0, Json::len),
-            Self::Reconnected
+            Self::Reconnected { result, .. } => result.len(),
+            Self::SessionLost
+            | Self::Restored { .. }
             | Self::RequestWaits { .. }
             | Self::Unavailable(_)
             | Self::Faulted(_)
@@ -125,7 +148,17 @@ mod tests {
         let (method, params) = (Method::from("logging/setLevel"), Some(Json::from("a secret")));
         let reason = NotRestored::NotKept { limit: 7 };
         for (observation, text, severity) in [
-            (Observation::Reconnected, "the session was opened again", Severity::Info),
+            (Observation::SessionLost, "the session was lost; it is opened again", Severity::Info),
+            (
+                Observation::Reconnected { version: ProtocolVersion::LATEST_LEGACY, result: Json::from("a secret") },
+                "the session was opened again, in revision 2025-11-25",
+                Severity::Info,
+            ),
+            (
+                Observation::Restored { subscriptions: 2, log_level: true },
+                "in effect again in the new session: 2 subscriptions to resources, and the level of log messages",
+                Severity::Info,
+            ),
             (
                 Observation::NotRestored { method, params, reason },
                 "logging/setLevel is not in effect in the new session: only 7 bytes of such settings are kept",

@@ -21,7 +21,7 @@ impl<T: ServerTransport> Server<T> {
             if let Some(inbound) = self.inbound.pop_front() {
                 self.on_inbound(inbound, now);
             } else if !self.with_transport(now, T::proceed) {
-                return;
+                return self.close_if_drained(now);
             }
         }
     }
@@ -58,6 +58,10 @@ impl<T: ServerTransport> Server<T> {
             Inbound::Stateless { request, meta, envelope, reply_to } => {
                 let (_, stateless, shared) = &mut self.split(now);
                 stateless.on_request(request, meta, *envelope, reply_to, None, shared);
+            }
+            Inbound::Sessionless { request, version, principal, reply_to } => {
+                let (_, stateless, shared) = &mut self.split(now);
+                stateless.on_sessionless(request, version, principal, reply_to, shared);
             }
             Inbound::Disconnected { reply_to } => {
                 let (_, stateless, shared) = &mut self.split(now);
@@ -128,6 +132,9 @@ impl<T: ServerTransport> Server<T> {
 
     /// Ends a session. The one of a byte stream remains, so that its revision is still known.
     pub(super) fn end_session(&mut self, key: SessionKey, reason: CloseReason, now: Instant) {
+        if T::IS_ONE_CONNECTION {
+            self.end_drain();
+        }
         let (session, stateless, shared) = &mut self.split_at(key, now);
         if let Some(session) = session {
             close(session, stateless, reason, shared);
@@ -149,11 +156,10 @@ impl<T: ServerTransport> Server<T> {
         self.close_if_drained(now);
     }
 
-    /// Ends the session of a byte stream that has ended, as soon as all requests are answered (FR15).
-    pub(super) fn close_if_drained(&mut self, now: Instant) {
+    /// Ends the session of a byte stream if its input has ended.
+    pub(super) fn close_if_input_ended(&mut self, now: Instant) {
         let key = SessionKey::FIRST;
-        let is_drained = T::IS_ONE_CONNECTION && self.usage.requests == 0;
-        if is_drained && self.sessions.get(&key).is_some_and(|session| session.input_ended) {
+        if self.sessions.get(&key).is_some_and(|session| session.input_ended) {
             self.end_session(key, CloseReason::Peer, now);
         }
     }

@@ -73,6 +73,13 @@ pub enum Event {
     InputEnded,
     /// A fault, such as a protocol violation of the client, that did not end the session.
     Faulted(Fault),
+    /// What [`Server::drain`](super::Server::drain) waited for is over: all requests were answered, or the time has
+    /// passed. The server closes now: [`Event::Cancelled`] follows for each of the cancelled requests, and
+    /// [`Event::Closed`] for each session.
+    Drained {
+        /// The number of requests that are cancelled, because they were not answered in time.
+        cancelled: usize,
+    },
     /// A session has ended; no event about it follows.
     Closed {
         /// The session.
@@ -96,6 +103,7 @@ impl Weight for Event {
             | Self::InputEnded
             | Self::Responded { outcome: Outcome::Failed(_), .. }
             | Self::Faulted(_)
+            | Self::Drained { .. }
             | Self::Closed { .. } => 0,
         };
         ENTRY + payload

@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `config` | the configuration |
 //! | `access` | hosts and origins |
+//! | `cors` | lets web pages of allowed origins read responses |
 //! | `admission` | the checks of a request's head, in order |
 //! | `metadata` | serves the metadata of the protected resource |
 //! | `request_info` | what the driver states about a request besides its head |
@@ -40,6 +41,7 @@ mod action;
 mod admission;
 mod annotated;
 mod config;
+mod cors;
 mod exchange;
 mod get;
 mod header_check;
@@ -54,6 +56,7 @@ mod stream;
 mod transport;
 mod unwritten;
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use bytes::Bytes;
@@ -74,6 +77,7 @@ use crate::spec::{SupportedVersions, UnreadableId};
 use crate::transport::{Transport, sealed};
 use admission::Plan;
 use annotated::AnnotatedTools;
+use cors::AllowedOrigins;
 use exchange::{Exchange, Exchanges};
 use refusal::{Refusal, empty};
 use session::Sessions;
@@ -97,12 +101,26 @@ pub struct Http {
     sessions: Sessions,
     exchanges: Exchanges,
     unwritten: Unwritten,
+    /// Streams of answered requests whose clients have disconnected before the answer.
+    unclaimed: BTreeSet<(SessionKey, ExchangeKey)>,
     timers: Deadlines<Timer>,
     /// The tools whose arguments are repeated in headers.
     tools: AnnotatedTools,
+    /// Web pages that may read the responses of exchanges.
+    allowed_origins: AllowedOrigins,
     /// The step to continue with when the server has handled all messages that were passed to it.
     deferred: Option<Step>,
-    is_closed: bool,
+    stage: Stage,
+}
+
+/// What the transport still accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Serving,
+    /// Only what belongs to requests that are being served.
+    Draining,
+    /// Nothing.
+    Closed,
 }
 
 /// A step that continues after the server has ended a session: one that made room, or that of a DELETE.
@@ -164,10 +182,12 @@ impl Http {
             sessions: Sessions::new(),
             exchanges: Exchanges::new(),
             unwritten: Unwritten::default(),
+            unclaimed: BTreeSet::new(),
             timers: Deadlines::new(),
             tools: AnnotatedTools::default(),
+            allowed_origins: AllowedOrigins::default(),
             deferred: None,
-            is_closed: false,
+            stage: Stage::Serving,
         }
     }
 }
@@ -269,7 +289,12 @@ impl Server<Http> {
 impl Http {
     fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut TransportOutput<'_, HttpAction>) -> ExchangeKey {
         let key = self.exchanges.new_key();
-        let planned = if self.is_closed { Err(admission::stopped()) } else { self.plan(&head, &info) };
+        self.note_origin(key, &head);
+        let planned = match self.stage {
+            Stage::Serving => self.plan(&head, &info),
+            Stage::Draining => self.plan(&head, &info).and_then(Self::check_draining),
+            Stage::Closed => Err(admission::stopped()),
+        };
         let plan = match planned {
             Ok(plan) => plan,
             Err(refusal) => {
@@ -294,7 +319,8 @@ impl Http {
                     self.act_response(key, response, output);
                 }
             }
-            Plan::Preflight => self.act_response(key, metadata::preflight(), output),
+            Plan::MetadataPreflight => self.act_response(key, metadata::preflight(), output),
+            Plan::Preflight { methods } => self.act_response(key, cors::permission(methods, &head), output),
             Plan::Get { session } => self.make_room_for_get_stream(key, session, info.holder(), output),
             Plan::Resume { session, after } => self.make_room_to_resume(key, session, after, info.holder(), output),
             Plan::OpenStream => self.make_room_for_two_endpoint_stream(key, info, output),
@@ -306,24 +332,46 @@ impl Http {
         key
     }
 
+    /// Refuses the streams that a server which is being stopped does not begin. Of a POST, the body decides.
+    fn check_draining(plan: Plan) -> Result<Plan, Refusal> {
+        match plan {
+            Plan::Get { .. } | Plan::OpenStream => Err(admission::stopped()),
+            Plan::Post { .. }
+            | Plan::PostMessage { .. }
+            | Plan::Resume { .. }
+            | Plan::Delete { .. }
+            | Plan::Metadata
+            | Plan::MetadataPreflight
+            | Plan::Preflight { .. } => Ok(plan),
+        }
+    }
+
     fn on_body_end(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some((head, plan, info, body)) = self.take_received(exchange, output.now) else { return };
+        // The server may have been closed between the head and the end of the body.
+        if self.stage == Stage::Closed {
+            return self.refuse(exchange, admission::stopped(), header_check::unreadable_id(&head.headers), output);
+        }
         let frame = Frame::parse(&body, &self.limits);
         match plan {
             Plan::Post { session } => self.on_post(exchange, session, frame, head, info, output),
-            Plan::PostMessage { session } => self.on_post_message(exchange, session, frame, &info, output),
+            Plan::PostMessage { session } => {
+                self.on_post_message(exchange, session, frame, head.extensions, &info, output);
+            }
             Plan::Get { .. }
             | Plan::Resume { .. }
             | Plan::OpenStream
             | Plan::Delete { .. }
             | Plan::Metadata
-            | Plan::Preflight => {}
+            | Plan::MetadataPreflight
+            | Plan::Preflight { .. } => {}
         }
     }
 
     fn on_disconnect(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         self.unwritten.forget(exchange);
         self.timers.clear(Timer::Unread(exchange));
+        self.allowed_origins.remove(exchange);
         let Some(closed) = self.close_exchange(exchange, output.now) else { return };
         if closed.is_stateless() {
             output.inbound.push_back(Inbound::Disconnected { reply_to: exchange.to_reply() });
@@ -351,6 +399,7 @@ impl Http {
             Timer::Unread(exchange) => self.on_unread(exchange, output),
             Timer::Idle(session) => self.on_idle(session, output),
             Timer::Forget(session, exchange) => {
+                self.unclaimed.remove(&(session, exchange));
                 if let Some(session) = self.sessions.get_mut(session) {
                     session.forget_stream(exchange);
                 }
@@ -403,8 +452,7 @@ impl Http {
         newcomer: &Holder,
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> Result<(), Refusal> {
-        // The server may have been closed between the head and the end of the body.
-        if self.is_closed {
+        if self.stage != Stage::Serving {
             return Err(admission::stopped());
         }
         if self.sessions.len() < self.config.max_sessions {

@@ -135,6 +135,7 @@ impl Session {
             self.batches.expect_one_more(batch);
         }
         request.principal = shared.transport.principal(self.key).cloned();
+        request.extensions = shared.transport.extensions(Some(self.key), source.reply_to);
         let ticket = self.begin_request(id, request, bytes, shared);
         shared.report(Event::Requested { ticket, method, params });
     }
@@ -154,6 +155,10 @@ impl Session {
         let refuse = |code, text: &str| Err(ErrorObject::new(code, text));
         if self.input_ended {
             return refuse(code::INVALID_REQUEST, "the connection is being closed");
+        }
+        // A client that checks with `ping` whether its request is still being served receives the answer (LC-17).
+        if shared.is_draining && *method != Method::PING {
+            return Err(ErrorObject::stopping());
         }
         match (self.phase, *method == Method::INITIALIZE) {
             (Phase::Awaiting, true) if source.batch.is_none() => {}

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use http::Extensions;
+
 use super::batch::{BatchKey, Batches};
 use super::input::{InputRequired, Parked};
 use super::principal::Principal;
@@ -94,6 +96,8 @@ pub(super) struct InboundRequest {
     pub(super) opens_session: bool,
     /// Its sender, which may have other scopes than those of later requests of the session.
     pub(super) principal: Option<Principal>,
+    /// Those of the HTTP request that contained it.
+    pub(super) extensions: Extensions,
     /// The input, if its method may require it.
     pub(super) parked: Option<Parked>,
     /// The resource, if this request subscribes or unsubscribes.
@@ -110,6 +114,7 @@ impl InboundRequest {
             opens_session: method == Method::INITIALIZE,
             method,
             principal: None,
+            extensions: Extensions::new(),
             parked: None,
             uri: None,
             progress: ProgressToken::read(params),

@@ -41,6 +41,8 @@ pub(super) struct Shared<'s, T: Transport> {
     pub(super) usage: &'s mut Usage,
     /// Resources that clients have subscribed to.
     pub(super) resources: &'s mut SubscribedResources,
+    /// No more requests are served.
+    pub(super) is_draining: bool,
     pub(super) output: TransportOutput<'s, T::Action>,
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::Extensions;
+
 use super::input::InputRequired;
 use super::progress::ProgressToken;
 use super::session::{Session, closed_before_answer};
@@ -37,6 +39,8 @@ pub(super) struct StatelessRequest {
     reply_to: ReplyTo,
     pub(super) method: Method,
     pub(super) context: Box<Context>,
+    /// Those of the HTTP request that contained it.
+    pub(super) extensions: Extensions,
     progress: ProgressToken,
 }
 
@@ -80,6 +84,21 @@ impl Stateless {
                 return self.listen(id, params.as_ref(), &context, reply_to, shared);
             }
         }
+        self.report(id, method, params, context, reply_to, beside, shared);
+    }
+
+    /// Reports a request to the application, if there is room for it.
+    #[expect(clippy::too_many_arguments, reason = "the parts of a request, which were checked one by one")]
+    pub(super) fn report<T: ServerTransport>(
+        &mut self,
+        id: RequestId,
+        method: Method,
+        params: Option<Json>,
+        context: Context,
+        reply_to: ReplyTo,
+        beside: Option<&Session>,
+        shared: &mut Shared<'_, T>,
+    ) {
         let bytes = params.as_ref().map_or(0, Json::len);
         // Over HTTP, the requests come from different clients, so that the limit of one client does not apply to them.
         let of_client = T::IS_ONE_CONNECTION.then_some(shared.usage.requests + shared.usage.batched);
@@ -94,7 +113,9 @@ impl Stateless {
         }
         let cancels = context.version.rules().disconnect_cancels;
         let progress = ProgressToken::read(params.as_ref());
-        let request = StatelessRequest { reply_to, method: method.clone(), context: Box::new(context), progress };
+        let extensions = shared.transport.extensions(None, reply_to);
+        let request =
+            StatelessRequest { reply_to, method: method.clone(), context: Box::new(context), extensions, progress };
         let ticket = self.incoming.insert_as(shared.begin_request(None, bytes), id, request, bytes);
         if cancels && reply_to != ReplyTo::Stream {
             self.exchanges.insert(reply_to, ticket.key());
@@ -111,6 +132,9 @@ impl Stateless {
     ) -> Result<Context, ErrorObject> {
         if beside.is_some_and(|session| session.input_ended) {
             return Err(ErrorObject::new(code::INVALID_REQUEST, "the connection is being closed"));
+        }
+        if shared.is_draining {
+            return Err(ErrorObject::stopping());
         }
         // This precedes all comparisons with the envelope, because readers differ in which duplicate key they compare
         // (HM3).
@@ -159,7 +183,8 @@ impl Stateless {
         let answer = match (answer, shared.serving()) {
             (Ok(result), Some(config)) => {
                 shared.observe_result(&request.method, &result);
-                Ok(complete(config, &request.method, &result))
+                let is_modern = request.context.version.is_stateless();
+                Ok(if is_modern { complete(config, &request.method, &result) } else { result })
             }
             (answer, _) => answer,
         };
@@ -180,6 +205,8 @@ impl Stateless {
             return Err(error);
         }
         let missing = request.context.require(&required.capabilities()).err();
+        // Without a session, a client of an earlier revision can neither be asked nor retry.
+        let missing = missing.or_else(|| (!request.context.version.is_stateless()).then(ErrorObject::internal));
         self.answer(ticket, missing.map_or_else(|| Ok(required.to_result()), Err), shared)
     }
 

@@ -32,6 +32,10 @@ impl Server<Stdio> {
             if is_garbage && self.transport.counts_garbage(now) {
                 self.on_inbound(Inbound::Ended { session, reason: CloseReason::Garbage }, now);
             }
+            // The client may have cancelled the last request.
+            if self.is_draining {
+                self.close_if_drained(now);
+            }
         }
     }
 
@@ -94,6 +98,12 @@ impl ServerTransport for Stdio {
         None
     }
 
+    fn drain(&mut self, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn is_drained(&self) -> bool {
+        true
+    }
+
     fn stop(&mut self) {}
 
     fn wants_input(&self, requests: usize) -> bool {
@@ -153,5 +163,9 @@ impl ServerTransport for Stdio {
 
     fn request_head(&self, _reply_to: ReplyTo) -> Option<&http::request::Parts> {
         None
+    }
+
+    fn extensions(&self, _session: Option<SessionKey>, _reply_to: ReplyTo) -> http::Extensions {
+        http::Extensions::new()
     }
 }

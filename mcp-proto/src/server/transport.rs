@@ -32,6 +32,8 @@ pub(crate) enum Inbound {
     TooLong { session: SessionKey, subject: Subject },
     /// A request that the transport has recognised as stateless.
     Stateless { request: Request, meta: RequestMeta, envelope: Box<Envelope>, reply_to: ReplyTo },
+    /// A request of a revision up to 2025-11-25 that the transport serves without a session.
+    Sessionless { request: Request, version: ProtocolVersion, principal: Option<Principal>, reply_to: ReplyTo },
     /// The client has disconnected from the exchange of a stateless request.
     Disconnected { reply_to: ReplyTo },
     /// A session has ended.
@@ -121,6 +123,12 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// When the next timer of the transport is due.
     #[doc(hidden)]
     fn poll_timeout(&self) -> Option<Instant>;
+    /// Ends the streams that no unanswered request needs, and refuses new ones.
+    #[doc(hidden)]
+    fn drain(&mut self, output: &mut TransportOutput<'_, Self::Action>);
+    /// Whether no answer waits for a client that may still come for it.
+    #[doc(hidden)]
+    fn is_drained(&self) -> bool;
     /// Refuses all later input.
     #[doc(hidden)]
     fn stop(&mut self);
@@ -175,4 +183,7 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// The head of the HTTP request that is answered there and whose response has not begun.
     #[doc(hidden)]
     fn request_head(&self, reply_to: ReplyTo) -> Option<&http::request::Parts>;
+    /// The extensions of the HTTP request that has just arrived there, or without an exchange in this session.
+    #[doc(hidden)]
+    fn extensions(&self, session: Option<SessionKey>, reply_to: ReplyTo) -> http::Extensions;
 }

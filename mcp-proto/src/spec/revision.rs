@@ -66,6 +66,9 @@ impl ProtocolVersion {
         }
     }
 
+    /// The revision of a request over HTTP that has neither a session nor the header of the revision.
+    pub(crate) const WITHOUT_HEADER: Self = Self::V2025_03_26;
+
     /// Whether there is neither a handshake nor a session: each request states its revision and capabilities.
     #[must_use]
     pub const fn is_stateless(self) -> bool {

@@ -15,7 +15,7 @@ use mcp_proto::driver::{
 use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tracing::{Instrument, Span};
 
 use super::Subscription;
@@ -26,6 +26,7 @@ use crate::bounded::{self, Entry, Sender, bounded};
 use crate::clock::{Alarm, now};
 use crate::link::Feed;
 use crate::panics::caught;
+use crate::spans::record_outcome;
 
 /// How long the handler may take for the last notifications after everything else has ended.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -51,6 +52,7 @@ pub(super) struct Caller {
     /// Receives progress, if the caller has requested it.
     pub(super) progress: Option<ProgressSender>,
     pub(super) span: Span,
+    pub(super) began: Instant,
 }
 
 impl Entry for Notice {
@@ -253,6 +255,9 @@ where
         match self.machine.request(call, now()) {
             Ok(request) => {
                 caller.span.record("request", tracing::field::debug(request));
+                if let Some(version) = self.machine.version() {
+                    caller.span.record("version", version.as_str());
+                }
                 self.requests.insert(caller.number, request);
                 self.callers.insert(request, caller);
                 let _ = accept.map(|accept| accept.send(()));
@@ -273,11 +278,11 @@ where
                 }
             }
             ClientEvent::Reconnected { version, result, detected_era } => {
-                let server = self.connected_to(version, result, detected_era);
+                let server = self.connected_to(version, result.clone(), detected_era);
                 if let Some(known) = &self.known {
                     known.set(server);
                 }
-                observe(Observation::Reconnected, notices);
+                observe(Observation::Reconnected { version, result }, notices);
             }
             ClientEvent::Refused(reason) => {
                 self.refused = Some(reason);
@@ -287,7 +292,6 @@ where
                 tracing::debug!("{} demands authorization: {challenged:?}", self.server);
                 self.authorize.challenged(challenged);
             }
-            ClientEvent::SessionLost => tracing::info!("the session was lost; it is opened again"),
             ClientEvent::Responded { request, outcome } => {
                 if let Some(caller) = self.callers.remove(&request) {
                     self.requests.remove(&caller.number);
@@ -385,7 +389,7 @@ impl Caller {
             Outcome::Error(_) => "error",
             Outcome::Failed(reason) => reason.name(),
         };
-        self.span.record("outcome", how);
+        record_outcome(&self.span, how, self.began);
         let _ = self.outcome.send(Ok(outcome));
     }
 }

@@ -57,10 +57,8 @@ impl TaskRunner {
         Self { limits, state: Mutex::new(state) }
     }
 
-    pub(super) fn started(&self, publisher: ServerPublisher) {
-        let mut state = self.state();
-        state.publishers.retain(|publisher| !publisher.is_closed());
-        state.publishers.push(publisher);
+    pub(super) fn created(&self, publisher: ServerPublisher) {
+        self.state().publishers.push(publisher);
     }
 
     /// Answers a request about a task; `None` for every other request.
@@ -159,7 +157,7 @@ impl TaskRunner {
                 (notification, state.publishers.clone())
             };
             for publisher in publishers {
-                // A server that has ended has no subscribers.
+                // The notification is of the protocol, and the capability was declared.
                 let _ = publisher.publish(notification.clone()).await;
             }
         }

@@ -1,5 +1,7 @@
 //! Commands of handlers to the driver of a server.
 
+use std::time::Duration;
+
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{LoggingLevel, Progress, Scope};
 use mcp_proto::{ErrorObject, Json, Notification, RequestKey, TicketKey, UsageError};
@@ -18,8 +20,8 @@ pub(super) enum Command {
 /// Sends the result of a command to the handler.
 pub(super) type Accept<T> = oneshot::Sender<Result<T, UsageError>>;
 
-/// A command that must be sent even from `Drop`, where nothing can be awaited. Each request sends a limited number of
-/// these.
+/// A command that must be sent even from `Drop`, where nothing can be awaited, or while clients do not read. Each request
+/// sends a limited number of these.
 #[derive(Debug)]
 pub(super) enum FinalCommand {
     Answer(TicketKey, Result<Json, ErrorObject>),
@@ -27,4 +29,10 @@ pub(super) enum FinalCommand {
     Withdraw(RequestKey),
     /// The service has handled the changes of subscriptions that it received.
     Reported,
+    /// Stop the server once all requests are answered, or after this time. The sender is used when it has stopped, with
+    /// the number of cancelled requests.
+    Drain {
+        timeout: Duration,
+        done: oneshot::Sender<usize>,
+    },
 }

@@ -21,13 +21,14 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use mcp_proto::auth::Challenge;
-use mcp_proto::driver::ConnectionTimeouts;
-use mcp_proto::server::{Http, PeerKey, Principal, Server, expects_continue, server_stopped};
+use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
+use mcp_proto::server::{Http, PeerKey, Server, expects_continue, server_stopped};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ServerPublisher;
 use super::requests::{Commands, Requests};
+use super::running::{Handle, Stage};
 use authenticate::Authenticate;
 use driver::{Arrived, Driver, From, Input, Presence, Reply};
 use request_body::{Part, next_accepted, ready};
@@ -73,7 +74,8 @@ pub struct HttpService {
     inbox: mpsc::Sender<Input>,
     disconnects: mpsc::UnboundedSender<Arrived>,
     next: Arc<AtomicU64>,
-    is_closed: Arc<watch::Sender<bool>>,
+    stage: Arc<watch::Sender<Stage>>,
+    handle: Handle,
     publisher: ServerPublisher,
     authenticate: Authenticate,
     /// The maximum number of connections of [`HttpService::serve`] at one time. For one more, an idle connection is
@@ -94,12 +96,14 @@ impl HttpService {
         let (inbox, inputs) = mpsc::channel(INPUTS);
         let (disconnects, disconnected) = mpsc::unbounded_channel();
         let (publisher, timeouts) = (requests.publisher(), ConnectionTimeouts::default());
+        let (stage, handle) = (requests.stage(), requests.handle());
         tokio::spawn(Driver::new(machine, requests).run(commands, inputs, disconnected));
         Self {
             inbox,
             disconnects,
             next: Arc::default(),
-            is_closed: Arc::new(watch::Sender::new(false)),
+            stage,
+            handle,
             publisher,
             authenticate: Authenticate::default(),
             max_connections: 1024,
@@ -108,16 +112,19 @@ impl HttpService {
         }
     }
 
-    /// Sets the function that decides who sent a request, from its head: it returns a [`Principal`], to which sessions
-    /// then belong (SE-02), or the challenge with which the request is refused (OA-Z-02). If it returns `None`, the
-    /// request is served for an unknown sender. Without this function, all requests are.
+    /// Sets the function that decides who sent a request, from its head: it returns a
+    /// [`Principal`](mcp_proto::server::Principal), to which sessions then belong (SE-02), or the challenge with which
+    /// the request is refused (OA-Z-02). If it returns `None`, the request is served for an unknown sender. Without this
+    /// function, all requests are. With [`Authenticated`], it also returns values for the handler of the request.
     ///
     /// The function checks that a token was issued for this server
     /// ([`ProtectedResource::resource`](mcp_proto::auth::ProtectedResource::resource)) by its authorization server, and
     /// has not expired, and it never passes the token on (OA-Z-03). It runs for each request before the body is read,
     /// and is dropped if the client disconnects; if it panics, the connection is closed without a response. The
-    /// principal that a layer in front of the service has put into the extensions of a request can be taken from there.
-    /// Clones that were made before do not have the function.
+    /// principal that a layer in front of the service has put into the extensions of a request can be taken from there;
+    /// handlers receive all of these extensions ([`IncomingRequest::extensions`]). Clones that were made before do not have the function.
+    ///
+    /// [`IncomingRequest::extensions`]: mcp_proto::driver::IncomingRequest::extensions
     ///
     /// # Example
     ///
@@ -154,7 +161,7 @@ impl HttpService {
     pub fn authenticate<R, P>(mut self, check: impl Fn(&Parts) -> R + Send + Sync + 'static) -> Self
     where
         R: Future<Output = Result<P, Challenge>> + Send + 'static,
-        P: Into<Option<Principal>>,
+        P: Into<Authenticated>,
     {
         self.authenticate = Authenticate::new(check);
         self
@@ -184,7 +191,7 @@ impl HttpService {
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         // An error means that the driver has ended: then every request is answered with 503.
         let _ = self.inbox.send(Input::Listening { max_connections: self.max_connections }).await;
-        listener::serve(self, listener, self.is_closed.subscribe()).await
+        listener::serve(self, listener, self.stage.subscribe()).await
     }
 
     /// Returns a handle that publishes changes to clients while the service runs.
@@ -200,7 +207,16 @@ impl HttpService {
         if self.inbox.send(Input::Close(done)).await.is_ok() {
             let _ = is_done.await;
         }
-        self.is_closed.send_replace(true);
+        self.stage.send_replace(Stage::Closed);
+    }
+
+    /// Stops the service once the requests in progress are answered. Requests that are not answered after `timeout` are
+    /// cancelled; returns their number. Then [`HttpService::serve`] returns, when the last responses were written.
+    ///
+    /// Meanwhile, connections are still accepted, because clients may have to answer or cancel something. New requests
+    /// are refused with 503 ([`mcp_proto::Server::drain`]). Connections are closed once they are idle.
+    pub async fn shutdown(&self, timeout: Duration) -> usize {
+        self.handle.drain(timeout).await
     }
 
     async fn answer<B>(self, request: Request<B>, is_routed: bool) -> Response<HttpBody>
@@ -209,7 +225,11 @@ impl HttpService {
     {
         let (mut head, body) = request.into_parts();
         let mut body = pin!(body);
-        let authentication = self.authenticate.check(&head).await;
+        let authentication = self.authenticate.check(&head).await.map(|authenticated| {
+            let (principal, extensions) = authenticated.into_parts();
+            head.extensions.extend(extensions);
+            principal
+        });
         let peer = head.extensions.remove::<PeerKey>();
         let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
         let mut presence = Presence::new(arrived, self.disconnects);
@@ -271,9 +291,10 @@ where
     }
 }
 
-async fn until_closed(is_closed: &mut watch::Receiver<bool>) {
+/// Waits until the service is in a later stage than this one.
+async fn until_past(stage: &mut watch::Receiver<Stage>, past: Stage) {
     // An error means that there is no sender and therefore no service.
-    let _ = is_closed.wait_for(|is_closed| *is_closed).await;
+    let _ = stage.wait_for(|stage| *stage > past).await;
 }
 
 fn empty(status: StatusCode) -> Response<HttpBody> {

@@ -7,15 +7,17 @@ use mcp_proto::client::Outcome;
 use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{Event, Scope, Server, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestKey, Ticket, TicketKey, UsageError};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use super::commands::{Accept, Command, FinalCommand};
 use super::incoming::{Incoming, ServerPublisher};
 use super::notices::Notices;
+use super::running::{Handle, Stage};
 use super::service::AnyService;
 use crate::clock::unix_time;
+use crate::spans::record_outcome;
 
 /// The capacity of the channel for commands of handlers. A handler that finds it full waits.
 const COMMANDS: usize = 64;
@@ -36,17 +38,26 @@ pub(super) struct Requests {
     commands: mpsc::Sender<Command>,
     final_commands: mpsc::UnboundedSender<FinalCommand>,
     notices: Notices,
+    stage: Arc<watch::Sender<Stage>>,
+    /// The callers that wait until the server is drained.
+    draining: Vec<oneshot::Sender<usize>>,
 }
 
 impl Requests {
     pub(super) fn new(service: Arc<dyn AnyService>) -> (Self, Commands) {
         let (to_commands, commands) = mpsc::channel(COMMANDS);
         let (to_final_commands, final_commands) = mpsc::unbounded_channel();
-        let publisher = ServerPublisher { commands: to_commands.clone() };
-        service.started(publisher.clone());
-        let notices = Notices::new(&service, publisher, to_final_commands.clone());
-        let (open, asked) = (BTreeMap::new(), BTreeMap::new());
-        let requests = Self { service, open, asked, commands: to_commands, final_commands: to_final_commands, notices };
+        let notices = Notices::new(&service, ServerPublisher::of(to_commands.clone()), to_final_commands.clone());
+        let requests = Self {
+            service,
+            open: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            commands: to_commands,
+            final_commands: to_final_commands,
+            notices,
+            stage: Arc::new(watch::Sender::new(Stage::Serving)),
+            draining: Vec::new(),
+        };
         (requests, Commands { commands, final_commands })
     }
 
@@ -108,6 +119,11 @@ impl Requests {
             }
             FinalCommand::Withdraw(request) => machine.cancel(request, None, now),
             FinalCommand::Reported => self.notices.on_reported(),
+            FinalCommand::Drain { timeout, done } => {
+                self.draining.push(done);
+                self.stage.send_replace(Stage::Draining);
+                machine.drain(timeout, now);
+            }
         }
     }
 
@@ -124,7 +140,18 @@ impl Requests {
     /// Publishes changes outside of requests.
     #[cfg(feature = "http-server")]
     pub(super) fn publisher(&self) -> ServerPublisher {
-        ServerPublisher { commands: self.commands.clone() }
+        ServerPublisher::of(self.commands.clone())
+    }
+
+    /// Sends commands to the task of these requests.
+    pub(super) fn handle(&self) -> Handle {
+        Handle::new(&self.commands, &self.final_commands)
+    }
+
+    /// Reports whether the server is being stopped.
+    #[cfg(feature = "http-server")]
+    pub(super) fn stage(&self) -> Arc<watch::Sender<Stage>> {
+        Arc::clone(&self.stage)
     }
 
     /// Handles an event of the machine.
@@ -149,6 +176,15 @@ impl Requests {
                 }
             }
             Event::Faulted(fault) => tracing::info!(%fault, "a client caused a fault"),
+            Event::Drained { cancelled } => {
+                if cancelled > 0 {
+                    tracing::warn!(cancelled, "requests were cancelled, because the server is being stopped");
+                }
+                for done in self.draining.drain(..) {
+                    let _ = done.send(cancelled);
+                }
+                self.stage.send_replace(Stage::Closed);
+            }
             Event::Closed { session, reason } => {
                 tracing::debug!(?session, ?reason, "a session has ended");
                 self.notices.ended(session, reason);
@@ -165,12 +201,13 @@ impl Requests {
         machine: &mut Server<T>,
     ) {
         let key = ticket.key();
-        let span = tracing::info_span!("request", %method, session = ?key.session());
         // The client may have cancelled the request meanwhile.
         let Some(request) = IncomingRequest::new(machine, &ticket, method, params, unix_time) else { return };
+        let span = span_of(&request);
         let incoming = Incoming::new(request, self.commands.clone(), self.final_commands.clone());
-        let (service, unanswered) =
-            (Arc::clone(&self.service), Unanswered { ticket: key, final_commands: self.final_commands.clone() });
+        let service = Arc::clone(&self.service);
+        let (final_commands, began) = (self.final_commands.clone(), tokio::time::Instant::now());
+        let unanswered = Unanswered { ticket: key, final_commands, began, span: span.clone() };
         let serving = async move {
             let answer = service.serve(incoming).await;
             unanswered.answer(answer);
@@ -187,6 +224,25 @@ impl Drop for Requests {
             task.abort();
         }
     }
+}
+
+/// The span of a request: its fields are those that the documentation of the crate promises.
+fn span_of(request: &IncomingRequest) -> Span {
+    let span = tracing::info_span!(
+        "mcp_server_request",
+        method = %request.method(),
+        version = %request.version(),
+        session = request.session().map(tracing::field::debug),
+        traceparent = tracing::field::Empty,
+        outcome = tracing::field::Empty,
+        duration_ms = tracing::field::Empty,
+    );
+    if !span.is_disabled() {
+        if let Some(traceparent) = request.trace_context().traceparent() {
+            span.record("traceparent", traceparent);
+        }
+    }
+    span
 }
 
 /// The result of a command, to be sent to the handler once there is room for more.
@@ -215,16 +271,26 @@ impl Accepted {
 struct Unanswered {
     ticket: TicketKey,
     final_commands: mpsc::UnboundedSender<FinalCommand>,
+    began: tokio::time::Instant,
+    /// The span of the request; disabled once its outcome was recorded.
+    span: Span,
 }
 
 impl Unanswered {
-    fn answer(self, answer: Result<Json, ErrorObject>) {
+    fn answer(mut self, answer: Result<Json, ErrorObject>) {
+        self.record(if answer.is_ok() { "result" } else { "error" });
         let _ = self.final_commands.send(FinalCommand::Answer(self.ticket, answer));
+    }
+
+    fn record(&mut self, outcome: &str) {
+        let span = std::mem::replace(&mut self.span, Span::none());
+        record_outcome(&span, outcome, self.began);
     }
 }
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
+        self.record(if std::thread::panicking() { "panicked" } else { "cancelled" });
         if std::thread::panicking() {
             let _ = self.final_commands.send(FinalCommand::Answer(self.ticket, Err(ErrorObject::internal())));
         }

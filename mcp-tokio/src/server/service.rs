@@ -38,7 +38,7 @@ pub trait Service: Send + Sync + 'static {
     fn serve(&self, incoming: Incoming) -> impl Future<Output = Result<Json, ErrorObject>> + Send;
 
     /// The capabilities that the service has, besides those of the configuration: an object in the form of
-    /// `ServerCapabilities`. By default none. It is called once for each start of a server.
+    /// `ServerCapabilities`. By default none. It is called when a server is created.
     ///
     /// # Errors
     ///
@@ -47,9 +47,8 @@ pub trait Service: Send + Sync + 'static {
         Ok(Json::empty_object())
     }
 
-    /// A server with this service has started: over HTTP, or for one client on a byte stream. The publisher sends changes
-    /// to its clients.
-    fn started(&self, publisher: ServerPublisher) {
+    /// A server with this service was created. The publisher sends changes to its clients, over all transports.
+    fn created(&self, publisher: ServerPublisher) {
         let _ = publisher;
     }
 
@@ -143,7 +142,7 @@ type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 /// A type-erased service.
 pub(crate) trait AnyService: Send + Sync + 'static {
     fn capabilities(&self) -> Result<Json, UsageError>;
-    fn started(&self, publisher: ServerPublisher);
+    fn created(&self, publisher: ServerPublisher);
     fn serve(&self, incoming: Incoming) -> Served<'_, Result<Json, ErrorObject>>;
     fn notified(&self, session: SessionKey, notification: Notification) -> Served<'_, ()>;
     fn ended(&self, session: SessionKey, reason: CloseReason) -> Served<'_, ()>;
@@ -156,8 +155,8 @@ impl<S: Service> AnyService for S {
         Service::capabilities(self)
     }
 
-    fn started(&self, publisher: ServerPublisher) {
-        Service::started(self, publisher);
+    fn created(&self, publisher: ServerPublisher) {
+        Service::created(self, publisher);
     }
 
     fn serve(&self, incoming: Incoming) -> Served<'_, Result<Json, ErrorObject>> {

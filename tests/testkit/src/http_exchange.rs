@@ -1,7 +1,7 @@
 //! HTTP requests of clients, and the responses to them.
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{Extensions, HeaderMap, StatusCode};
 use mcp_proto::auth::Challenge;
 use mcp_proto::server::{PeerKey, Principal};
 
@@ -63,6 +63,8 @@ pub struct TestRequest {
     pub authentication: Result<Option<Principal>, Challenge>,
     /// The address of the client.
     pub peer: Option<PeerKey>,
+    /// What layers in front of the server have added.
+    pub extensions: Extensions,
 }
 
 impl TestRequest {
@@ -80,6 +82,7 @@ impl TestRequest {
             body: body.into(),
             authentication: Ok(None),
             peer: None,
+            extensions: Extensions::new(),
         }
     }
 
@@ -146,6 +149,12 @@ impl TestRequest {
     /// Sets the principal that authentication found.
     pub fn sent_by(mut self, principal: Principal) -> Self {
         self.authentication = Ok(Some(principal));
+        self
+    }
+
+    /// Adds a value to the extensions.
+    pub fn with_extension<T: Clone + Send + Sync + 'static>(mut self, value: T) -> Self {
+        self.extensions.insert(value);
         self
     }
 

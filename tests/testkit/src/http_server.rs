@@ -67,6 +67,7 @@ impl HttpServerHarness {
             let name: HeaderName = name.parse().expect("a name");
             head.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
         }
+        head.extensions.clone_from(&asked.extensions);
         self.drawn += u64::from(!self.is_constant);
         let mut nonce = [0; 32];
         for (part, salt) in nonce.chunks_mut(8).zip(1_u64..) {

@@ -310,9 +310,10 @@ impl Received {
         let (lines, is_unfinished) = oracle::lines(stream, Limits::default().message);
         received.is_plain &= !is_unfinished;
         for line in lines {
-            match line {
-                Ok(line) => received.line(&line),
-                Err(_) => (received.unread, received.is_plain) = (received.unread + 1, false),
+            if let Ok(line) = line {
+                received.line(&line);
+            } else {
+                (received.unread, received.is_plain) = (received.unread + 1, false);
             }
         }
         received
@@ -417,7 +418,8 @@ fn shape(method: &Method, result: &Json) -> Result<(), ModelError> {
     fn is<P: Payload>(result: &Json) -> Result<(), ModelError> {
         P::from_json(result).map(drop)
     }
-    let shapes: [(Method, fn(&Json) -> Result<(), ModelError>); 8] = [
+    type Shape = fn(&Json) -> Result<(), ModelError>;
+    let shapes: [(Method, Shape); 8] = [
         (Method::TOOLS_LIST, is::<ListToolsResult>),
         (Method::TOOLS_CALL, is::<CallToolResult>),
         (Method::PROMPTS_LIST, is::<ListPromptsResult>),

@@ -14,7 +14,7 @@ use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::codec::jsonrpc::Message;
 use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault};
-use crate::spec::Method;
+use crate::spec::{Method, TraceContext};
 
 impl Http {
     /// Queues a message, and sends it if an exchange is free.
@@ -38,6 +38,16 @@ impl Http {
         if is_mirrored {
             post.version = version;
             post.mirrored = Some(Box::new(self.tools.mirrored(message)));
+        }
+        // The trace context is repeated in every revision (JR-20).
+        let params = match message {
+            Message::Request(request) => request.params.as_ref(),
+            Message::Notification(notification) => notification.params.as_ref(),
+            Message::Response(_) => None,
+        };
+        let trace = TraceContext::headers_of(params);
+        if !trace.is_empty() {
+            post.mirrored.get_or_insert_default().extend(trace);
         }
         let lists_tools =
             is_mirrored && matches!(message, Message::Request(request) if request.method == Method::TOOLS_LIST);

@@ -77,6 +77,12 @@ impl ErrorObject {
         Self::new(code::INTERNAL_ERROR, "the server is overloaded; try again later")
     }
 
+    /// The answer to a request that is refused because the server is being stopped.
+    #[must_use]
+    pub fn stopping() -> Self {
+        Self::new(code::INTERNAL_ERROR, "the server is being stopped; try again later")
+    }
+
     /// The answer to a subscription that is refused because the limit is reached (MD-L-14).
     #[must_use]
     pub fn too_many_subscriptions() -> Self {

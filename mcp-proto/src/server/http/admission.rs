@@ -6,7 +6,7 @@ use http::{HeaderMap, Method, StatusCode};
 
 use super::access::{is_host_allowed, is_origin_allowed};
 use super::refusal::Refusal;
-use super::{Http, RequestInfo, header_check};
+use super::{Http, RequestInfo, cors, header_check};
 use crate::auth::Challenge;
 use crate::conversation::keys::SessionKey;
 use crate::error::BodyKind;
@@ -29,8 +29,10 @@ pub(super) enum Plan {
     OpenStream,
     /// Send the metadata of the protected resource.
     Metadata,
-    /// Tell a browser that it may request them.
-    Preflight,
+    /// Permit a browser to request them.
+    MetadataPreflight,
+    /// Permit a browser to send requests with these methods for a page.
+    Preflight { methods: &'static str },
     /// End a session.
     Delete { session: SessionKey },
 }
@@ -55,6 +57,10 @@ impl Http {
         if !is_stream && !is_messages && !info.is_routed && own.is_some_and(|own| own != path) {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "no endpoint has this path"));
         }
+        // A browser asks without the credentials of the request that follows.
+        if self.config.cors && cors::is_preflight(head) {
+            return Ok(Plan::Preflight { methods: if is_stream { "GET" } else { self.methods(is_messages) } });
+        }
         // Before any session is looked up, so that an unauthenticated sender learns of none (SE-02, OA-Z-02).
         let principal = info.authentication.as_ref().map_err(|challenge| self.challenged(challenge))?.as_ref();
         if is_stream {
@@ -64,22 +70,34 @@ impl Http {
             return self.plan_message(head, principal);
         }
         let is_stateless = self.versions.has_stateless() && header_check::names_stateless(&head.headers);
-        let has_streams = self.versions.has_sessions() && !is_stateless;
+        let has_streams = self.has_sessions() && !is_stateless;
         match head.method {
             // A client of the modern era has neither a session nor a GET stream (SH-S-59).
             _ if head.method != Method::POST && !has_streams => Err(Refusal::method("POST")),
-            Method::POST if !has_streams => self.plan_stateless(head),
+            Method::POST if is_stateless || !self.versions.has_sessions() => self.plan_stateless(head),
+            Method::POST if !has_streams => self.plan_sessionless(head),
             Method::POST => self.plan_post(head, principal),
             Method::GET if self.config.get_stream => self.plan_get(head, principal),
             Method::DELETE if self.config.delete => {
                 Ok(Plan::Delete { session: self.session_of_revision(head, principal)? })
             }
-            _ => Err(Refusal::method(match (self.config.get_stream, self.config.delete) {
-                (true, true) => "GET, POST, DELETE",
-                (true, false) => "GET, POST",
-                (false, true) => "POST, DELETE",
-                (false, false) => "POST",
-            })),
+            _ => Err(Refusal::method(self.methods(false))),
+        }
+    }
+
+    /// Whether clients of revisions up to 2025-11-25 get sessions.
+    fn has_sessions(&self) -> bool {
+        self.config.sessions && self.versions.has_sessions()
+    }
+
+    /// The methods that are allowed at the endpoint, or at that for the messages of two-endpoint sessions.
+    fn methods(&self, is_messages: bool) -> &'static str {
+        let has_streams = self.has_sessions() && !is_messages;
+        match (self.config.get_stream && has_streams, self.config.delete && has_streams) {
+            (true, true) => "GET, POST, DELETE",
+            (true, false) => "GET, POST",
+            (false, true) => "POST, DELETE",
+            (false, false) => "POST",
         }
     }
 
@@ -94,6 +112,13 @@ impl Http {
 
     fn plan_stateless(&self, head: &Parts) -> Result<Plan, Refusal> {
         self.check_message(head)?;
+        Ok(Plan::Post { session: None })
+    }
+
+    /// A session id, perhaps of an earlier configuration, is ignored.
+    fn plan_sessionless(&self, head: &Parts) -> Result<Plan, Refusal> {
+        self.check_message(head)?;
+        self.check_version(&head.headers)?;
         Ok(Plan::Post { session: None })
     }
 

@@ -49,6 +49,7 @@ pub struct TwoEndpoints {
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct HttpConfig {
     /// The path of the endpoint of Streamable HTTP (SH-S-01); `None` if the driver or a router has checked it. Default
     /// `/mcp`.
@@ -57,10 +58,21 @@ pub struct HttpConfig {
     pub two_endpoints: Option<TwoEndpoints>,
     /// Which hosts and origins may access the server. Default [`Access::Loopback`].
     pub access: Access,
+    /// Whether web pages of the origins that [`HttpConfig::access`] allows may read responses (CORS): then their browsers
+    /// are permitted to send the requests of the transport with all of its headers, but without cookies. With
+    /// [`Access::Anybody`], these are all pages. Default `false`.
+    pub cors: bool,
     /// The metadata with which clients find out where they get a token for this server (OA-Z-01). They are served at
     /// [`ProtectedResource::path`], also for requests that a router has matched, and every challenge names them. The
     /// driver's `authenticate` checks the tokens. Default `None`.
     pub protected_resource: Option<ProtectedResource>,
+    /// Whether clients of revisions up to 2025-11-25 get a session. If not, `initialize` is answered without a session
+    /// id, and each later request is served by itself, so that several processes behind a load balancer can serve them:
+    /// the server cannot send requests to clients, clients cannot cancel, subscribe, set a log level, open a stream by
+    /// GET or resume one, and batches are refused. Handlers do not know the client's capabilities, and belong to no
+    /// session. This does not concern the two-endpoint transport, and revision 2026-07-28 has no sessions. Default
+    /// `true`.
+    pub sessions: bool,
     /// Whether a client may open a stream by GET for messages that relate to no request (SH-S-46). Default `true`.
     pub get_stream: bool,
     /// Whether a client may end its session by DELETE (SH-S-44). Default `true`.
@@ -108,7 +120,9 @@ impl HttpConfig {
             path: Some("/mcp".into()),
             two_endpoints: None,
             access: Access::Loopback,
+            cors: false,
             protected_resource: None,
+            sessions: true,
             get_stream: true,
             delete: true,
             max_sessions: 10_000,

@@ -46,6 +46,8 @@ pub(super) enum Exchange {
         opens: bool,
         /// The tag of the stream, should the response become one.
         tag: u64,
+        /// Whether the request is of a revision up to 2025-11-25.
+        is_legacy: bool,
     },
     /// The response is the stream of a request, or without `stream` the GET stream of the session.
     Streaming { session: Option<SessionKey>, stream: Option<ExchangeKey> },

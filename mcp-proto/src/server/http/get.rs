@@ -7,7 +7,7 @@ use http::StatusCode;
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::session::Session;
-use super::{CANDIDATES, ExchangeKey, Http, HttpAction, RequestInfo, Step, admission};
+use super::{CANDIDATES, ExchangeKey, Http, HttpAction, RequestInfo, Stage, Step, admission};
 use crate::Instant;
 use crate::codec::sse::{EventName, encode_event};
 use crate::conversation::keys::SessionKey;
@@ -68,6 +68,10 @@ impl Http {
         if !self.sessions.get(session).is_some_and(has_event) {
             return self.refuse(exchange, admission::unknown_event(), self.unreadable_id(session), output);
         }
+        let is_get_stream = |session: &Session| session.get_stream.number_of(&after).is_some();
+        if self.stage != Stage::Serving && self.sessions.get(session).is_some_and(is_get_stream) {
+            return self.refuse(exchange, admission::stopped(), self.unreadable_id(session), output);
+        }
         match self.make_room_for_stream(&holder, output) {
             Ok(()) => self.deferred = Some(Step::Resume { exchange, session, after, holder }),
             Err(refusal) => self.refuse(exchange, refusal, self.unreadable_id(session), output),
@@ -98,6 +102,9 @@ impl Http {
         let is_over = stream.is_over;
         self.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: of_request });
         self.hold_stream(exchange, holder, output.now);
+        if let Some(request) = of_request {
+            self.unclaimed.remove(&(session, request));
+        }
         // The stream of a request counts as in use, because its answer may still follow.
         if of_request.is_some() {
             self.exchanges.streams.set_used(exchange);

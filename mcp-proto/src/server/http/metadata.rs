@@ -28,7 +28,7 @@ impl Http {
         match *method {
             Method::GET | Method::HEAD => Ok(Plan::Metadata),
             // A browser asks first, because clients add `MCP-Protocol-Version`.
-            Method::OPTIONS => Ok(Plan::Preflight),
+            Method::OPTIONS => Ok(Plan::MetadataPreflight),
             _ => Err(Refusal::method(METHODS)),
         }
     }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{Extensions, Response, StatusCode};
 
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty};
@@ -25,6 +25,9 @@ impl Http {
         if self.is_stateless(&frame, &head) {
             return self.on_stateless(exchange, frame, head, &info, output);
         }
+        if !self.config.sessions {
+            return self.on_sessionless(exchange, frame, head, &info, output);
+        }
         let unreadable_id = header_check::unreadable_id(&head.headers);
         let Some(session) = session else {
             return match frame {
@@ -44,12 +47,12 @@ impl Http {
         }
         self.sessions.authenticated(session, &info);
         let tag = info.tag(16);
-        let waiting = Exchange::Waiting { session: Some(session), head, opens: false, tag };
+        let waiting = Exchange::Waiting { session: Some(session), head, opens: false, tag, is_legacy: true };
         let reply_to = exchange.to_reply();
         let inbound = match frame {
             // 202 is sent before the message is handled, so that no message precedes it (SH-S-07).
             Ok(Frame::Single(message @ (Message::Notification(_) | Message::Response(_)))) => {
-                accept(exchange, output);
+                self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
                 Inbound::Message { session, message, reply_to: ReplyTo::Stream }
             }
             Ok(Frame::Single(message @ Message::Request(_))) => {
@@ -98,7 +101,10 @@ impl Http {
             }
         };
         let tag = info.tag(16);
-        self.insert_exchange(exchange, Exchange::Waiting { session: Some(session), head, opens: true, tag });
+        self.insert_exchange(
+            exchange,
+            Exchange::Waiting { session: Some(session), head, opens: true, tag, is_legacy: true },
+        );
         let request = Some((request, exchange.to_reply()));
         output.inbound.push_back(Inbound::Opened { session, request });
     }
@@ -109,21 +115,23 @@ impl Http {
         exchange: ExchangeKey,
         session: SessionKey,
         frame: Result<Frame, ParseError>,
+        extensions: Extensions,
         info: &RequestInfo,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if self.sessions.get(session).is_none() {
+        let Some(found) = self.sessions.get_mut(session) else {
             return self.refuse(exchange, admission::unknown_session(), self.unreadable_id(session), output);
-        }
+        };
+        found.extensions = extensions;
         self.sessions.authenticated(session, info);
         let reply_to = ReplyTo::Stream;
         let inbound = match frame {
             Ok(Frame::Single(message)) => {
-                accept(exchange, output);
+                self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
                 Inbound::Message { session, message, reply_to }
             }
             Ok(Frame::Batch(items)) => {
-                accept(exchange, output);
+                self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
                 Inbound::Batch { session, items, reply_to }
             }
             Err(error) => {
@@ -144,8 +152,4 @@ impl Http {
         let response: Response<Bytes> = refusal.into_response(unreadable_id);
         self.act_response(exchange, response, output);
     }
-}
-
-fn accept(exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-    output.out.act(HttpAction::Respond { exchange, response: empty(StatusCode::ACCEPTED) });
 }

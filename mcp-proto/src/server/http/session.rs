@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use http::Extensions;
+
 use super::replay::Stream;
 use super::{ExchangeKey, RequestInfo};
 use crate::Instant;
@@ -15,6 +17,8 @@ use crate::spec::ProtocolVersion;
 pub(super) struct Session {
     pub(super) id: Box<str>,
     pub(super) principal: Option<Principal>,
+    /// Those of the latest message of a two-endpoint session, whose exchange ends before it is handled.
+    pub(super) extensions: Extensions,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) last_active: Instant,
     /// Whether it has unanswered requests.
@@ -54,6 +58,12 @@ impl Sessions {
         self.by_key.values().map(|session| session.kept_bytes).sum()
     }
 
+    /// The open GET streams of sessions, except two-endpoint sessions, which are answered on theirs (HS-04).
+    pub(super) fn get_streams(&self) -> Vec<ExchangeKey> {
+        let sessions = self.by_key.values().filter(|session| !session.is_two_endpoint);
+        sessions.filter_map(|session| session.get_stream.exchange).collect()
+    }
+
     /// Finds a session by its id. A session of another principal is treated as unknown (SE4), and so is one of the
     /// other transport, because its messages use other streams (SH-S-48, HS-04).
     pub(super) fn find(&self, id: &str, is_two_endpoint: bool, principal: Option<&Principal>) -> Option<SessionKey> {
@@ -76,6 +86,7 @@ impl Sessions {
         let session = Session {
             id,
             principal: info.principal().cloned(),
+            extensions: Extensions::new(),
             version: None,
             last_active: now,
             is_serving: false,

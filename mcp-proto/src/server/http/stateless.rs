@@ -1,17 +1,19 @@
-//! Stateless requests (RULES 8): each has its exchange, but no session.
+//! Stateless requests (RULES 8), and those of earlier revisions at a server that opens no sessions: each has its
+//! exchange, but no session.
 
 use bytes::Bytes;
-use http::StatusCode;
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 
 use super::exchange::Exchange;
 use super::header_check;
 use super::refusal::{Refusal, empty, json, refused};
-use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
+use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer};
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::server::transport::{Inbound, Kind, Route, TransportOutput};
+use crate::spec::header::PROTOCOL_VERSION;
 use crate::spec::meta::RequestMeta;
-use crate::spec::{Method, UnreadableId, code};
+use crate::spec::{Method, ProtocolVersion, UnreadableId, code};
 
 impl Http {
     /// Whether a message is stateless (ER-43): if its body or its `MCP-Protocol-Version` header names a
@@ -33,9 +35,6 @@ impl Http {
         info: &RequestInfo,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if self.is_closed {
-            return self.refuse(exchange, admission::stopped(), UnreadableId::Omitted, output);
-        }
         let request = match frame {
             Ok(Frame::Single(Message::Request(request))) => request,
             // Notifications have no effect: a client could otherwise cancel the request of another one by its id
@@ -64,12 +63,54 @@ impl Http {
             &self.tools,
         );
         let tag = info.tag(16);
-        self.insert_exchange(exchange, Exchange::Waiting { session: None, head, opens: false, tag });
+        self.insert_exchange(exchange, Exchange::Waiting { session: None, head, opens: false, tag, is_legacy: false });
         if request.method == Method::SUBSCRIPTIONS_LISTEN {
             self.exchanges.listens.insert(exchange, info.holder());
         }
         let (envelope, reply_to) = (Box::new(envelope), exchange.to_reply());
         output.inbound.push_back(Inbound::Stateless { request, meta, envelope, reply_to });
+    }
+
+    /// Handles a message of a revision up to 2025-11-25 at a server that opens no sessions (ER-43).
+    pub(super) fn on_sessionless(
+        &mut self,
+        exchange: ExchangeKey,
+        frame: Result<Frame, ParseError>,
+        head: Box<Parts>,
+        info: &RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let unreadable_id = header_check::unreadable_id(&head.headers);
+        let refuse = |text| Refusal::new(StatusCode::BAD_REQUEST, text);
+        let request = match frame {
+            Ok(Frame::Single(Message::Request(request))) => request,
+            // They could refer only to requests of other exchanges, perhaps of other clients (CX-10).
+            Ok(Frame::Single(Message::Notification(_))) => {
+                return self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
+            }
+            Ok(Frame::Single(Message::Response(_))) => {
+                let refusal = refuse("this server opens no sessions, and has made no request");
+                return self.refuse(exchange, refusal, unreadable_id, output);
+            }
+            Ok(Frame::Batch(_)) => {
+                let refusal = refuse("this server opens no sessions, and takes one message at a time");
+                return self.refuse(exchange, refusal, unreadable_id, output);
+            }
+            Err(error) => return self.refuse(exchange, Refusal::frame(&error), unreadable_id, output),
+        };
+        let version = self.version_of(&head.headers);
+        let tag = info.tag(16);
+        self.insert_exchange(exchange, Exchange::Waiting { session: None, head, opens: false, tag, is_legacy: true });
+        let (principal, reply_to) = (info.principal().cloned(), exchange.to_reply());
+        output.inbound.push_back(Inbound::Sessionless { request, version, principal, reply_to });
+    }
+
+    /// The revision that the header of a request without a session states, or else the one to assume (row 21).
+    fn version_of(&self, headers: &HeaderMap) -> ProtocolVersion {
+        let stated = headers.get(PROTOCOL_VERSION).and_then(|value| ProtocolVersion::from_text(value.to_str().ok()?));
+        let assumed = stated.unwrap_or(ProtocolVersion::WITHOUT_HEADER);
+        let newest = self.versions.newest_legacy().unwrap_or(ProtocolVersion::LATEST_LEGACY);
+        if self.versions.contains(assumed) { assumed } else { newest }
     }
 
     /// Sends a message that relates to a stateless request: as JSON if the answer is the only message, else as
@@ -87,8 +128,9 @@ impl Http {
             Kind::Message => false,
         };
         match self.exchanges.get(key) {
-            Some(Exchange::Waiting { .. }) if is_last => {
-                self.respond(key, json(status(message, route.kind), text), output);
+            Some(Exchange::Waiting { is_legacy, .. }) if is_last => {
+                let status = if *is_legacy { legacy_status(message, route.kind) } else { status(message, route.kind) };
+                self.respond(key, json(status, text), output);
                 return;
             }
             Some(Exchange::Waiting { .. }) => {
@@ -117,6 +159,14 @@ fn is_claimed(frame: &Frame) -> bool {
         Frame::Single(message) => claims(message),
         // One stateless request is enough to treat the whole batch as such (JR-38).
         Frame::Batch(items) => items.iter().flatten().any(claims),
+    }
+}
+
+/// The status of an answer in a revision up to 2025-11-25.
+fn legacy_status(message: &Message, kind: Kind) -> StatusCode {
+    match kind {
+        Kind::Refusal => refused(message),
+        Kind::Reply | Kind::Message => StatusCode::OK,
     }
 }
 

@@ -43,6 +43,7 @@ impl Http {
         // Proxies must neither cache nor buffer the stream (SH-S-18, SH-S-20).
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+        self.allow_origin(exchange, headers);
         output.out.act(HttpAction::Stream { exchange, head });
         self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
     }
@@ -65,6 +66,7 @@ impl Http {
         session.kept_bytes += size;
         for gone in session.keep_within(self.config.replay) {
             self.timers.clear(Timer::Forget(key, gone));
+            self.unclaimed.remove(&(key, gone));
         }
         if let Some(exchange) = exchange {
             self.write_chunk(exchange, chunk, output);
@@ -102,6 +104,9 @@ impl Http {
             found.forget_stream(of);
         } else {
             self.timers.set(Timer::Forget(session, of), output.now + self.config.replay_for);
+            if exchange.is_none() {
+                self.unclaimed.insert((session, of));
+            }
         }
         if let Some(exchange) = exchange {
             self.finish(exchange, output);

@@ -2,11 +2,11 @@
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderValue, Response, StatusCode};
+use http::{Extensions, HeaderValue, Response, StatusCode};
 
 use super::exchange::Exchange;
 use super::refusal::{Refusal, empty, json, refused};
-use super::{ExchangeKey, Http, HttpAction, Timer};
+use super::{ExchangeKey, Http, HttpAction, Stage, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, ParseError, Response as Answer};
@@ -42,8 +42,21 @@ impl ServerTransport for Http {
         true
     }
 
+    fn drain(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+        if self.stage == Stage::Serving {
+            self.stage = Stage::Draining;
+        }
+        for exchange in self.sessions.get_streams() {
+            self.finish(exchange, output);
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.unclaimed.is_empty()
+    }
+
     fn stop(&mut self) {
-        self.is_closed = true;
+        self.stage = Stage::Closed;
     }
 
     fn wants_input(&self, _requests: usize) -> bool {
@@ -158,6 +171,7 @@ impl ServerTransport for Http {
         self.timers.clear(Timer::Idle(session));
         for key in ended.streams.keys() {
             self.timers.clear(Timer::Forget(session, *key));
+            self.unclaimed.remove(&(session, *key));
         }
         let open = ended.streams.values().chain([&ended.get_stream]).filter_map(|stream| stream.exchange);
         for exchange in open.collect::<Vec<_>>() {
@@ -183,6 +197,17 @@ impl ServerTransport for Http {
             Exchange::Waiting { head, .. } => Some(head),
             Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
         }
+    }
+
+    fn extensions(&self, session: Option<SessionKey>, reply_to: ReplyTo) -> Extensions {
+        let found = match ExchangeKey::from_reply(reply_to).and_then(|key| self.exchanges.get(key)) {
+            Some(Exchange::Waiting { head, .. }) => Some(&head.extensions),
+            Some(Exchange::Receiving { .. } | Exchange::Streaming { .. }) | None => {
+                session.and_then(|session| self.sessions.get(session)).map(|session| &session.extensions)
+            }
+        };
+        // The clone of an empty map may allocate.
+        found.filter(|found| !found.is_empty()).cloned().unwrap_or_default()
     }
 
     fn principal(&self, session: SessionKey) -> Option<&Principal> {

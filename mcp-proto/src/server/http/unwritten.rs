@@ -97,9 +97,10 @@ impl Http {
     pub(super) fn act_response(
         &mut self,
         exchange: ExchangeKey,
-        response: Response<Bytes>,
+        mut response: Response<Bytes>,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
+        self.allow_origin(exchange, response.headers_mut());
         self.count_unwritten(exchange, response.body().len(), output.now);
         output.out.act(HttpAction::Respond { exchange, response });
     }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use mcp_proto::auth::Challenge;
-use mcp_proto::server::Principal;
+use mcp_proto::driver::Authenticated;
 
-type Checked = Result<Option<Principal>, Challenge>;
+type Checked = Result<Authenticated, Challenge>;
 type Check = dyn Fn(&Parts) -> Pin<Box<dyn Future<Output = Checked> + Send>> + Send + Sync;
 
 /// The application's check, or none if the server demands no authentication.
@@ -19,7 +19,7 @@ impl Authenticate {
     pub(super) fn new<R, P>(check: impl Fn(&Parts) -> R + Send + Sync + 'static) -> Self
     where
         R: Future<Output = Result<P, Challenge>> + Send + 'static,
-        P: Into<Option<Principal>>,
+        P: Into<Authenticated>,
     {
         Self(Some(Arc::new(move |head| {
             let checked = check(head);
@@ -30,7 +30,7 @@ impl Authenticate {
     pub(super) async fn check(&self, head: &Parts) -> Checked {
         match &self.0 {
             Some(check) => check(head).await,
-            None => Ok(None),
+            None => Ok(Authenticated::new()),
         }
     }
 }

@@ -23,7 +23,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_io_timeout::TimeoutStream;
 
 use super::pieces::Watched;
-use super::{HttpBody, HttpService};
+use super::{HttpBody, HttpService, Stage as ServiceStage};
 
 /// How long a client may take to read the bytes of one write.
 const WRITE_TIME: Duration = Duration::from_secs(30);
@@ -123,7 +123,7 @@ pub(super) async fn serve(
     slot: ConnectionSlot<Arc<Notify>>,
     eviction: Arc<Notify>,
     peer: PeerKey,
-    mut is_closed: watch::Receiver<bool>,
+    mut service_stage: watch::Receiver<ServiceStage>,
 ) {
     // Small responses must not be delayed by Nagle's algorithm. If the option cannot be set, they are.
     let _ = stream.set_nodelay(true);
@@ -133,16 +133,18 @@ pub(super) async fn serve(
     let mut socket = TimeoutStream::new(Socket { stream: Arc::clone(&stream), activity: Arc::clone(&activity) });
     socket.set_write_timeout(Some(WRITE_TIME));
     let service = Tracked { service, activity: Arc::clone(&activity), peer };
+    // A service that is being stopped answers one request.
+    let mut known = *service_stage.borrow();
     {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
+            .keep_alive(known == ServiceStage::Serving)
             .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(Box::pin(socket)), service);
         let mut connection = std::pin::pin!(connection);
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut is_closing = false;
         loop {
             let stage = *activity.stage();
             let body = activity.body().clone();
@@ -169,8 +171,8 @@ pub(super) async fn serve(
                 },
                 // hyper does not detect the end of the input behind a pipelined request (B14).
                 _ = tick.tick(), if is_answering => if is_read_closed(&stream).await { return },
-                () = super::until_closed(&mut is_closed), if !is_closing => {
-                    is_closing = true;
+                () = super::until_past(&mut service_stage, known), if known != ServiceStage::Closed => {
+                    known = ServiceStage::Closed;
                     connection.as_mut().graceful_shutdown();
                 }
             }

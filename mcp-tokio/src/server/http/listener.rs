@@ -11,7 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::{HttpService, connection, until_closed};
+use super::{HttpService, Stage, connection, until_past};
 use crate::clock::now;
 
 /// How long the last responses may take to be written when the service is closed.
@@ -25,11 +25,11 @@ const PAUSE: Duration = Duration::from_millis(20);
 pub(super) async fn serve(
     service: &HttpService,
     listener: TcpListener,
-    mut is_closed: watch::Receiver<bool>,
+    mut stage: watch::Receiver<Stage>,
 ) -> io::Result<()> {
     let connections = SharedConnections::new(service.max_connections, MAX_REFUSED, now);
     let (mut served, mut refused) = (JoinSet::new(), JoinSet::new());
-    let closing = is_closed.clone();
+    let stage_of_connections = stage.clone();
     loop {
         tokio::select! {
             accepted = listener.accept() => match accepted {
@@ -41,9 +41,9 @@ pub(super) async fn serve(
                             if let Some(evicted) = evicted {
                                 evicted.notify_one();
                             }
-                            let (service, closing) = (service.clone(), closing.clone());
+                            let (service, stage) = (service.clone(), stage_of_connections.clone());
                             let stream = Arc::new(stream);
-                            served.spawn(connection::serve(service, stream, slot, eviction, peer, closing));
+                            served.spawn(connection::serve(service, stream, slot, eviction, peer, stage));
                         }
                         Admitted::Refused(slot) => {
                             tracing::warn!("all connections are in use; another one was refused");
@@ -63,7 +63,7 @@ pub(super) async fn serve(
             },
             Some(_) = served.join_next() => {}
             Some(_) = refused.join_next() => {}
-            () = until_closed(&mut is_closed) => break,
+            () = until_past(&mut stage, Stage::Draining) => break,
         }
     }
     drop(listener);

@@ -96,7 +96,7 @@ impl Handler for Findings {
         match observation {
             Observation::QuirkObserved(quirk) => self.add(&format!("quirk: {quirk}{}", remark(quirk))),
             Observation::Faulted(fault) => self.add(&format!("fault: {fault}")),
-            Observation::Reconnected | Observation::Unavailable(_) | _ => {}
+            Observation::SessionLost | Observation::Reconnected { .. } | Observation::Unavailable(_) | _ => {}
         }
     }
 }

@@ -1,0 +1,96 @@
+//! Lets web pages of allowed origins read responses (WHATWG Fetch, section 3.3).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
+    ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+
+use super::access::{is_host_allowed, is_origin_allowed};
+use super::refusal::empty;
+use super::{Access, ExchangeKey, Http};
+use crate::spec::header::PARAM_PREFIX;
+
+/// The headers of requests of the transport that a page may set only with permission.
+const REQUEST_HEADERS: &str = "accept, authorization, baggage, content-type, dpop, last-event-id, mcp-method, mcp-name, \
+                               mcp-protocol-version, mcp-session-id, traceparent, tracestate";
+/// The headers of responses that a page may read only with permission.
+const RESPONSE_HEADERS: HeaderValue =
+    HeaderValue::from_static("dpop-nonce, mcp-protocol-version, mcp-session-id, retry-after, www-authenticate");
+/// How long a browser may use a permission, in seconds.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("3600");
+
+/// The exchanges whose responses a web page may read and have not begun, with the value of
+/// `Access-Control-Allow-Origin`.
+#[derive(Default)]
+pub(super) struct AllowedOrigins(BTreeMap<ExchangeKey, HeaderValue>);
+
+impl AllowedOrigins {
+    pub(super) fn remove(&mut self, exchange: ExchangeKey) -> Option<HeaderValue> {
+        self.0.remove(&exchange)
+    }
+}
+
+impl Http {
+    /// Stores the origin of the page that sent a request, if it may read the response.
+    pub(super) fn note_origin(&mut self, exchange: ExchangeKey, head: &Parts) {
+        // The metadata are for every page.
+        if !self.config.cors || self.metadata_at(head.uri.path()).is_some() {
+            return;
+        }
+        let access = &self.config.access;
+        let Some(origin) = head.headers.get(ORIGIN) else { return };
+        if is_host_allowed(access, head) && is_origin_allowed(access, head) {
+            let origin = if *access == Access::Anybody { HeaderValue::from_static("*") } else { origin.clone() };
+            self.allowed_origins.0.insert(exchange, origin);
+        }
+    }
+
+    /// Adds the headers that let a web page read the response of an exchange. No credentials of the browser, such as
+    /// cookies, are permitted: a page must state a token itself.
+    pub(super) fn allow_origin(&mut self, exchange: ExchangeKey, headers: &mut HeaderMap) {
+        if !self.config.cors {
+            return;
+        }
+        // A cache must not use this response for another origin.
+        headers.append(VARY, HeaderValue::from_static("origin"));
+        if let Some(origin) = self.allowed_origins.remove(exchange) {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
+        }
+    }
+}
+
+/// Whether a browser asks if a page may send a request.
+pub(super) fn is_preflight(head: &Parts) -> bool {
+    head.method == Method::OPTIONS
+        && head.headers.contains_key(ORIGIN)
+        && head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// The permission to send requests with these methods, and with all headers of the transport.
+pub(super) fn permission(methods: &'static str, head: &Parts) -> Response<Bytes> {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
+    // Since some names depend on the schemas of tools (MD-P-06), the wanted ones are repeated.
+    let mut allowed = REQUEST_HEADERS.to_owned();
+    let wanted = head.headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter().filter_map(|value| value.to_str().ok());
+    for name in wanted.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse::<HeaderName>().ok()) {
+        if name.as_str().starts_with(PARAM_PREFIX) {
+            allowed.push_str(", ");
+            allowed.push_str(name.as_str());
+        }
+    }
+    if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed);
+    }
+    headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    headers.append(VARY, HeaderValue::from_static("access-control-request-headers"));
+    response
+}
