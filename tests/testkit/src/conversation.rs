@@ -406,9 +406,8 @@ fn call(callable: Option<&Callable>, arguments: &Arguments) -> Value {
 fn fitting(kind: &Kind, value: &Value) -> Value {
     match kind {
         Kind::Boolean => json!(integer(value) > 0),
-        Kind::Integer => json!(integer(value)),
         Kind::Number if value.is_number() => value.clone(),
-        Kind::Number => json!(integer(value)),
+        Kind::Integer | Kind::Number => json!(integer(value)),
         Kind::Text if value.is_string() => value.clone(),
         Kind::Text if value.is_null() => json!(""),
         Kind::Text => json!(value.to_string()),

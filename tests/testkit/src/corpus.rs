@@ -40,7 +40,9 @@ pub fn conversations() -> Vec<Vec<u8>> {
         let length = 8 + random.below(120);
         let input: Vec<u8> = (0..length).map(|_| u8::try_from(random.below(256)).unwrap_or_default()).collect();
         let kinds = kinds(&Conversation::draw(&mut Choices::Bytes(&input)));
-        if kinds.iter().fold(false, |is_new, kind| seen.insert(kind.clone()) || is_new) {
+        let known = seen.len();
+        seen.extend(kinds);
+        if seen.len() > known {
             inputs.push(input);
         }
     }

@@ -310,9 +310,10 @@ impl Received {
         let (lines, is_unfinished) = oracle::lines(stream, Limits::default().message);
         received.is_plain &= !is_unfinished;
         for line in lines {
-            match line {
-                Ok(line) => received.line(&line),
-                Err(_) => (received.unread, received.is_plain) = (received.unread + 1, false),
+            if let Ok(line) = line {
+                received.line(&line);
+            } else {
+                (received.unread, received.is_plain) = (received.unread + 1, false);
             }
         }
         received
@@ -417,15 +418,15 @@ fn shape(method: &Method, result: &Json) -> Result<(), ModelError> {
     fn is<P: Payload>(result: &Json) -> Result<(), ModelError> {
         P::from_json(result).map(drop)
     }
-    let shapes: [(Method, fn(&Json) -> Result<(), ModelError>); 8] = [
-        (Method::TOOLS_LIST, is::<ListToolsResult>),
-        (Method::TOOLS_CALL, is::<CallToolResult>),
-        (Method::PROMPTS_LIST, is::<ListPromptsResult>),
-        (Method::PROMPTS_GET, is::<GetPromptResult>),
-        (Method::RESOURCES_LIST, is::<ListResourcesResult>),
-        (Method::RESOURCES_TEMPLATES_LIST, is::<ListResourceTemplatesResult>),
-        (Method::RESOURCES_READ, is::<ReadResourceResult>),
-        (Method::COMPLETION_COMPLETE, is::<CompleteResult>),
-    ];
-    shapes.iter().find(|(name, _)| name == method).map_or(Ok(()), |(_, is)| is(result))
+    match method {
+        method if *method == Method::TOOLS_LIST => is::<ListToolsResult>(result),
+        method if *method == Method::TOOLS_CALL => is::<CallToolResult>(result),
+        method if *method == Method::PROMPTS_LIST => is::<ListPromptsResult>(result),
+        method if *method == Method::PROMPTS_GET => is::<GetPromptResult>(result),
+        method if *method == Method::RESOURCES_LIST => is::<ListResourcesResult>(result),
+        method if *method == Method::RESOURCES_TEMPLATES_LIST => is::<ListResourceTemplatesResult>(result),
+        method if *method == Method::RESOURCES_READ => is::<ReadResourceResult>(result),
+        method if *method == Method::COMPLETION_COMPLETE => is::<CompleteResult>(result),
+        _ => Ok(()),
+    }
 }
