@@ -25,7 +25,7 @@ impl Service for Echo {
         match incoming.method().as_str() {
             "tools/call" => {
                 let name = incoming.params().and_then(|params| params.first_member("name"));
-                let text = name.and_then(|name| name.as_string().map(|name| name.into_owned()));
+                let text = name.and_then(|name| name.as_string().map(std::borrow::Cow::into_owned));
                 Ok(CallToolResult::text(text.unwrap_or_default()).into())
             }
             _ => Err(ErrorObject::method_not_found(incoming.method())),

@@ -94,20 +94,20 @@ fn a_pair_advances_its_clock_to_what_happens_next() {
 fn answers_that_are_missing_doubled_misdirected_or_malformed_are_findings() {
     let ping = request("1", "ping", "{}");
     let list = request("1", "tools/list", "{}");
-    let pong = result("1", "{}");
+    let answer = result("1", "{}");
     let other = request("\"1\"", "ping", "{}");
     let cases = [
         (format!("{ping}\n"), String::new(), "the number of answers to the id 1"),
-        (format!("{ping}\n"), format!("{pong}\n{pong}\n"), "2 answers to the id 1, and at most 1"),
+        (format!("{ping}\n"), format!("{answer}\n{answer}\n"), "2 answers to the id 1, and at most 1"),
         (format!("{ping}\n"), format!("{}\n", result("\"1\"", "{}")), "1 answers to the id \"1\", and at most 0"),
-        (format!("{ping}\n{other}\n"), format!("{pong}\n{pong}\n"), "2 answers to the id 1, and at most 1"),
-        (format!("{ping}\n"), format!("{pong}\nlistening\n"), "what is no message"),
-        (format!("{ping}\n"), pong.clone(), "last line is not complete"),
+        (format!("{ping}\n{other}\n"), format!("{answer}\n{answer}\n"), "2 answers to the id 1, and at most 1"),
+        (format!("{ping}\n"), format!("{answer}\nlistening\n"), "what is no message"),
+        (format!("{ping}\n"), answer.clone(), "last line is not complete"),
         (format!("{ping}\n"), format!("{}\n", result("1", "7")), "is no object"),
         (format!("{list}\n"), format!("{}\n", result("1", r#"{"tools":{}}"#)), "result of tools/list does not have"),
         ("x\n".to_owned(), r#"{"jsonrpc":"2.0","error":{"code":1,"message":""}}"#.to_owned() + "\n", ""),
         (String::new(), r#"{"jsonrpc":"2.0","error":{"code":1,"message":""}}"#.to_owned() + "\n", "the id none"),
-        (format!("{ping}\n"), format!("{pong}\n"), ""),
+        (format!("{ping}\n"), format!("{answer}\n"), ""),
         // An unfinished line is no message.
         (ping.clone(), String::new(), ""),
         (format!("{list}\n"), format!("{}\n", request("9", "elicitation/create", "{}")), ""),
