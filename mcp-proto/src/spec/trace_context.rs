@@ -75,11 +75,11 @@ impl TraceContext {
     /// Reads the context from the headers of an HTTP request. Repeated headers are lists, except `traceparent`.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        let list = |name: &str| {
+        let list = |name: &str| -> Option<Box<str>> {
             let values: Vec<_> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
-            (!values.is_empty()).then(|| Box::from(values.join(",")))
+            (!values.is_empty()).then(|| values.join(",").into())
         };
-        let traceparent = list(TRACEPARENT).filter(|value: &Box<str>| !value.contains(','));
+        let traceparent = list(TRACEPARENT).filter(|value| !value.contains(','));
         Self { tracestate: list(TRACESTATE).filter(|_| traceparent.is_some()), traceparent, baggage: list(BAGGAGE) }
     }
 
