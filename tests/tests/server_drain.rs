@@ -120,7 +120,7 @@ fn what_is_not_answered_in_time_is_cancelled_as_by_a_close() {
     let (key, _) = harness.call(&id, "1", "{}");
     let stateless = harness.ask(&TestRequest::stateless_call("2", "t", ""));
     harness.server.drain(TIME, harness.now);
-    harness.pass(TIME - Duration::from_millis(1));
+    harness.pass(TIME.saturating_sub(Duration::from_millis(1)));
     assert_eq!((harness.take(key).code(), end_of(&harness.events())), (0, None));
     harness.pass(Duration::from_millis(1));
     for (key, id) in [(key, 1), (stateless, 2)] {
@@ -181,7 +181,7 @@ fn the_client_of_a_request_in_progress_may_answer_the_server_and_cancel_it() {
     let mut stream = stream();
     stream.line(request("1", "tools/call", "{}"));
     stream.machine.drain(TIME, stream.now);
-    stream.line(CANCELLED.to_owned());
+    stream.line(CANCELLED);
     assert_eq!(end_of(&stream.events()), Some((0, 1)));
 }
 
@@ -207,7 +207,7 @@ fn sh_s_12_an_answer_whose_client_has_disconnected_is_kept_until_it_is_resumed()
             let resumed = harness.answer(&resume(&released.ids()[0]));
             assert!(resumed.is_over && resumed.text().contains(r#""id":1,"result":{"content":[]}"#));
         } else {
-            harness.pass(TIME / 2 - Duration::from_millis(1));
+            harness.pass((TIME / 2).saturating_sub(Duration::from_millis(1)));
             assert_eq!(end_of(&harness.events()), None);
             harness.pass(Duration::from_millis(1));
         }

@@ -75,7 +75,7 @@ impl TraceContext {
     /// Reads the context from the headers of an HTTP request. Repeated headers are lists, except `traceparent`.
     #[must_use]
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        let list = |name: &str| {
+        let list = |name: &str| -> Option<Box<str>> {
             let values: Vec<_> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
             (!values.is_empty()).then(|| values.join(",").into_boxed_str())
         };

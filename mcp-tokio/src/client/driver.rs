@@ -458,7 +458,8 @@ mod tests {
         let (mut driver, notices, _received) = connected();
         for number in 0..3 {
             let (outcome, mut ended) = oneshot::channel();
-            let caller = Caller { number: CallNumber(number), outcome, progress: None, span: Span::none() };
+            let (span, began) = (Span::none(), Instant::now());
+            let caller = Caller { number: CallNumber(number), outcome, progress: None, span, began };
             driver.on_input(Input::Request { call: Call::new("ping"), caller, accept: None });
             assert_eq!((driver.callers.len(), driver.requests.len()), (1, 1));
             feed(&mut driver, &notices, &format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, number + 2));
@@ -468,7 +469,8 @@ mod tests {
         // A refused request gets the reason.
         driver.machine.close(now());
         let (outcome, mut ended) = oneshot::channel();
-        let caller = Caller { number: CallNumber(7), outcome, progress: None, span: Span::none() };
+        let (number, span, began) = (CallNumber(7), Span::none(), Instant::now());
+        let caller = Caller { number, outcome, progress: None, span, began };
         driver.on_input(Input::Request { call: Call::new("ping"), caller, accept: None });
         assert!(matches!(ended.try_recv(), Ok(Err(UsageError::Closed))));
         assert_eq!((driver.callers.len(), driver.requests.len()), (0, 0));
