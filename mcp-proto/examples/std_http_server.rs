@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use http::{HeaderMap, Request, StatusCode};
 use mcp_proto::driver::may_accept_later;
 use mcp_proto::model::{
-    CallToolRequest, CallToolResult, ListToolsResult, Request as _, ServerCapabilities, Tool, ToolsCapability,
+    CallToolRequest, CallToolResult, ListToolsResult, RequestMethod as _, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::{Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, Server};
 use mcp_proto::{ErrorObject, Json, Method, Output};

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Write};
 use std::time::Instant;
 
 use mcp_proto::model::{
-    CallToolRequest, CallToolResult, ListToolsResult, Request, ServerCapabilities, Tool, ToolsCapability,
+    CallToolRequest, CallToolResult, ListToolsResult, RequestMethod, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::{Config, Event, Server};
 use mcp_proto::{ErrorObject, Json, Method, Output, Stdio, StdioAction};

@@ -154,7 +154,7 @@ async fn what_is_known_about_a_server_is_that_of_the_current_session() {
     assert_eq!(client.server_info().unwrap().name, "s");
     assert_eq!(client.server_capabilities().unwrap().tools, Some(ToolsCapability::new()));
     client.request("lose", None).await.unwrap();
-    while observed.recv().await.unwrap() != Observation::Reconnected {}
+    while !matches!(observed.recv().await.unwrap(), Observation::Reconnected { .. }) {}
     assert_eq!(client.instructions().as_deref(), Some("later"));
     assert_eq!(client.initialize_result().first_member("instructions"), Some(Json::from("later")));
     client.close().await;

@@ -10,7 +10,7 @@ mod exports;
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
 use mcp_proto::model::{
-    CallToolRequest, CallToolResult, ListToolsResult, Request as _, ServerCapabilities, Tool, ToolsCapability,
+    CallToolRequest, CallToolResult, ListToolsResult, RequestMethod as _, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::{Config, Event, Http, HttpAction, HttpConfig, RequestInfo, Server};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Output, UsageError};

@@ -43,8 +43,8 @@ impl Server {
         let (mut client, server) = duplex(CAPACITY);
         let mut received = Vec::new();
         let input = Cursor::new(input.into());
-        let (served, read) = tokio::join!(self.serve_stream(input, server), client.read_to_end(&mut received));
-        served?;
+        let (outcome, read) = tokio::join!(self.serve_stream(input, server), client.read_to_end(&mut received));
+        outcome?;
         read?;
         Ok(received)
     }

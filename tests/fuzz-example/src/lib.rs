@@ -1,7 +1,7 @@
 //! A server with two tools: the balance of an account, and a transfer between two accounts.
 
 use mcp_proto::driver::IncomingRequest;
-use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult, Request};
+use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult, RequestMethod};
 use mcp_proto::{ErrorObject, Json, Method};
 use serde::Deserialize;
 

@@ -46,7 +46,7 @@ pub fn full_config() -> Config {
 ///
 /// ```
 /// use mcp_proto::driver::IncomingRequest;
-/// use mcp_proto::model::{CallToolRequest, CallToolResult, Request};
+/// use mcp_proto::model::{CallToolRequest, CallToolResult, RequestMethod};
 /// use mcp_proto::{ErrorObject, Json};
 /// use mcp_testkit::one_answer::assert_one_answer;
 ///

@@ -25,7 +25,7 @@ impl Builder {
     ///
     /// ```
     /// use mcp_blocking::{Client, Incoming, Server};
-    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult, Request};
+    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult, RequestMethod};
     /// use mcp_proto::server::Config;
     /// use mcp_proto::{ErrorObject, Json};
     ///

@@ -25,7 +25,7 @@ impl Builder {
     /// # Example: a test of a handler
     ///
     /// ```
-    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult, Request};
+    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult, RequestMethod};
     /// use mcp_proto::server::Config;
     /// use mcp_proto::{ErrorObject, Json};
     /// use mcp_tokio::{Client, Incoming, Server};
