@@ -807,7 +807,7 @@ fn rp16_opening_a_lost_session_again_is_retried() {
     assert_eq!(next(), Observation::SessionLost);
     assert!(matches!(next(), Observation::Unavailable(_)));
     let Observation::Reconnected { version, result } = next() else { panic!("a new session") };
-    assert_eq!((version, &result), (client.version(), client.initialize_result()));
+    assert_eq!((version, result), (client.version(), client.initialize_result()));
 }
 
 struct Observing(Sender<Observation>);

@@ -120,7 +120,10 @@ impl Schema {
         match one {
             "null" => Just(Value::Null).boxed(),
             "boolean" => any::<bool>().prop_map(Value::from).boxed(),
-            "integer" => prop_oneof![any::<i64>(), 0..100_i64].prop_map(Value::from).boxed(),
+            "integer" => {
+                let least = schema["minimum"].as_i64().unwrap_or(i64::MIN);
+                prop_oneof![least..=i64::MAX, 0..100_i64].prop_map(Value::from).boxed()
+            }
             "number" => number(schema),
             "string" => string(schema),
             "array" => prop::collection::vec(self.values(&schema["items"], all), usize::from(all)..3)

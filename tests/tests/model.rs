@@ -64,6 +64,14 @@ fn parts(schema: &Schema) -> Vec<(String, &Value, Shape)> {
     named.chain(params).chain(results).collect()
 }
 
+/// A generated value with the `resultType` that distinguishes its type, for which the schema allows any string.
+fn of_kind(name: &str, mut value: Value) -> Value {
+    if name.ends_with(" InputRequiredResult") {
+        value["resultType"] = json!("input_required");
+    }
+    value
+}
+
 #[test]
 fn what_a_schema_allows_is_read_and_written_without_loss() {
     for schema in Schema::all() {
@@ -71,6 +79,7 @@ fn what_a_schema_allows_is_read_and_written_without_loss() {
             let validator = validator(&schema, part);
             let config = ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() };
             let outcome = TestRunner::new(config).run(&schema.values(part, false), |value| {
+                let value = of_kind(&name, value);
                 prop_assert!(validator.is_valid(&value), "the test made a wrong value");
                 let written = shape.rewrite(&to_json(&value));
                 prop_assert_eq!(written.as_ref().map(to_value), Ok(value));
@@ -199,6 +208,7 @@ fn every_member_that_a_schema_names_is_known_to_its_type() {
             }
             let validator = validator(&schema, part);
             let whole = schema.values(part, true).new_tree(&mut TestRunner::deterministic()).unwrap().current();
+            let whole = of_kind(&name, whole);
             let mut found = Vec::new();
             places(part, "", &mut found);
             for place in found {

@@ -2,10 +2,10 @@
 
 use mcp_proto::auth::{Challenge, ProtectedResource};
 use mcp_proto::server::{Access, HttpConfig, TwoEndpoints};
+use mcp_testkit::bad_requests::PING;
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, request};
-use mcp_testkit::bad_requests::PING;
 
 const APP: &str = "https://app.example";
 

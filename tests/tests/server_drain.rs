@@ -5,11 +5,11 @@ use std::time::Duration;
 use mcp_proto::client::{Call, CloseReason};
 use mcp_proto::server::{Config, Event, HttpConfig, Scope, TwoEndpoints};
 use mcp_proto::{Json, Notification};
+use mcp_testkit::bad_requests::PING;
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, request, result};
-use tests::admission::PING;
 
 const TIME: Duration = Duration::from_secs(20);
 const CANCELLED: &str = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
