@@ -3,10 +3,10 @@
 use mcp_proto::client::Call;
 use mcp_proto::server::{Config, Event, HttpConfig, InputRequired, LoggingLevel, Progress, Scope, TwoEndpoints};
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion, UsageError};
+use mcp_testkit::bad_requests::PING;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, request};
-use tests::admission::PING;
 
 fn harness() -> HttpServerHarness {
     with(|_, _| {})
