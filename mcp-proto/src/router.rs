@@ -51,6 +51,7 @@ use crate::model::{
     PromptsCapability, ReadResourceRequest, RequestMethod, Resource, ResourceTemplate, ResourcesCapability,
     ServerCapabilities, Tool, ToolsCapability,
 };
+use crate::spec::param_headers::Annotations;
 use crate::spec::{Method, ProtocolVersion, structured};
 use entries::Entries;
 use uri_template::UriTemplate;
@@ -142,6 +143,9 @@ impl<H: Clone> Router<H> {
         if schema.as_json().first_member("type").is_none_or(|kind| kind.as_bytes() != b"\"object\"") {
             self.mistaken(UsageError::ToolSchema { tool: tool.name.as_str().into() });
         }
+        if let Err(reason) = Annotations::read(schema.as_json()) {
+            self.mistaken(UsageError::HeaderAnnotation { tool: tool.name.as_str().into(), reason });
+        }
         if !self.tools.add(&tool.name, tool.to_json(), handler) {
             self.mistaken_duplicate("tools", &tool.name);
         }
@@ -223,8 +227,8 @@ impl<H: Clone> Router<H> {
     ///
     /// # Errors
     ///
-    /// The first mistake: two entries have the same name, the schema of a tool's arguments is not that of an object, or
-    /// a URI template has expressions that cannot be matched.
+    /// The first mistake: two entries have the same name, the schema of a tool's arguments is not that of an object or
+    /// has an invalid `x-mcp-header` (MD-P-05), or a URI template has expressions that cannot be matched.
     pub fn capabilities(&self, may_change: bool) -> Result<ServerCapabilities, UsageError> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
@@ -398,11 +402,21 @@ mod tests {
     #[test]
     fn mistakes_are_reported_with_the_capabilities() {
         type Mistake = fn(&mut Router<()>);
-        let cases: [(Mistake, &str); 6] = [
+        let cases: [(Mistake, &str); 7] = [
             (|router| router.add_tool(&tool("a"), ()), "two tools have the name 'a'; each needs a name of its own"),
             (
                 |router| router.add_tool(&Tool::new("b", JsonObject::new()), ()),
                 "the arguments of the tool 'b' must be an object: use a struct with named fields",
+            ),
+            (
+                |router| {
+                    let annotated = JsonObject::new().with("type", "number").with("x-mcp-header", "Region");
+                    let properties = JsonObject::new().with("x", annotated);
+                    let schema = JsonObject::new().with("type", "object").with("properties", properties);
+                    router.add_tool(&Tool::new("c", schema), ());
+                },
+                "the tool 'c' cannot be called over HTTP: an 'x-mcp-header' belongs to something else than a string, an \
+                 integer or a boolean",
             ),
             (
                 |router| router.add_prompt(&Prompt::new("p"), ()),

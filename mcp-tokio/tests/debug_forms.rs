@@ -10,14 +10,16 @@ use std::sync::{Arc, Mutex};
 
 use mcp_proto::auth::{Challenge, ClientIdentity};
 use mcp_proto::client::Call;
-use mcp_proto::model::{ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
+use mcp_proto::model::{JsonObject, ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
 use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server, modern_server};
 use mcp_testkit::messages::{INITIALIZED, initialize, request, result};
 use mcp_tokio::sign_in::{Authorization, PrivateKey};
-use mcp_tokio::{Builder, Change, Client, Error, HttpOptions, Incoming, Proxy, Server, StateKeys, reqwest};
+use mcp_tokio::{
+    Builder, Change, Client, Error, HttpOptions, Incoming, Proxy, Router, Server, SharedRouter, StateKeys, reqwest,
+};
 use tower_service::Service as _;
 
 /// A client for servers that begin with `initialize`.
@@ -105,6 +107,7 @@ async fn server_forms(forms: &mut Forms) {
     let capabilities = ServerCapabilities::new().tools(ToolsCapability::new());
     let server = Server::new(Config::new("n", SECRET).with_capabilities(capabilities), serve);
     forms.add("Server", &server);
+    forms.add("InMemoryServer", &Client::builder().in_memory(&server));
     forms.add("StateKeys", &StateKeys::new(*b"marked-secretmarked-secret012345"));
     let mut service = server
         .http(HttpConfig::new())
@@ -155,6 +158,28 @@ fn sign_in_forms(forms: &mut Forms) {
     assert!(!format!("{key:?}").contains(secret));
 }
 
+/// A router, and what a tool of it receives in a task.
+async fn router_forms(forms: &mut Forms) {
+    let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
+    let router = Router::new().task_tool(
+        "tool",
+        |tool| tool.description(SECRET),
+        move |_: JsonObject, context| {
+            let _ = keep.send(format!("{context:?}"));
+            async { Ok(SECRET) }
+        },
+    );
+    forms.add("Router", &router);
+    forms.add("SharedRouter", &SharedRouter::new(router.clone()));
+    let server = Server::new(Config::new("n", "1"), router);
+    let extension = Json::parse(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#).unwrap();
+    let client = Client::builder().capabilities(extension).in_memory(&server).connect().await.unwrap();
+    let call = Json::parse(format!(r#"{{"name":"tool","arguments":{{"a":"{SECRET}"}}}}"#)).unwrap();
+    client.request("tools/call", Some(call)).await.unwrap();
+    forms.add("TaskContext", &kept.recv().await.unwrap());
+    client.close().await;
+}
+
 #[tokio::test]
 async fn defect_x2_no_debug_form_of_a_public_type_prints_a_secret() {
     let mut forms = Forms::default();
@@ -162,6 +187,7 @@ async fn defect_x2_no_debug_form_of_a_public_type_prints_a_secret() {
     server_forms(&mut forms).await;
     proxy_forms(&mut forms);
     sign_in_forms(&mut forms);
+    router_forms(&mut forms).await;
     let seen: BTreeSet<_> = forms.0.into_keys().map(str::to_owned).collect();
     let mut types = public_types(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     // These are the core's.

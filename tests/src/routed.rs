@@ -146,7 +146,7 @@ pub fn cases(version: ProtocolVersion) -> Vec<(&'static str, &'static str, Strin
     let divide = concat!(
         r#"{"name":"divide","inputSchema":{"description":"Two numbers","properties":{"dividend":{"format":"int64","type":"integer"},"#,
         r#""divisor":{"description":"Not 0","format":"int64","type":"integer"},"#,
-        r#""region":{"description":"Repeated in a header","type":["string","null"],"x-mcp-header":"Region"}},"required":["dividend","divisor"],"type":"object"},"#,
+        r#""region":{"description":"Repeated in a header","type":"string","x-mcp-header":"Region"}},"required":["dividend","divisor"],"type":"object"},"#,
         r#""title":"Division","description":"Divides two numbers.","outputSchema":{"description":"What is left","properties":{"quotient":"#,
         r#"{"format":"int64","type":"integer"}},"required":["quotient"],"type":"object"}}"#,
     );

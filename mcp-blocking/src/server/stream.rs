@@ -382,6 +382,36 @@ mod tests {
     }
 
     #[test]
+    fn fr15_a_server_on_a_byte_stream_that_is_shut_down_answers_what_is_in_progress() {
+        for (time, answer) in [(LONG, r#"{"jsonrpc":"2.0","id":2,"result":{"#), (Duration::ZERO, r#""id":2,"error":"#)]
+        {
+            let (ends, may_end) = std::sync::mpsc::channel::<()>();
+            let may_end = std::sync::Mutex::new(may_end);
+            let mut served = Served::start(move |_: &Incoming| {
+                let _ = may_end.lock().unwrap().recv();
+                Ok(Json::empty_object())
+            });
+            served.write(&initialize("1", "2025-11-25"));
+            served.line();
+            served.write(INITIALIZED);
+            served.write(&request("2", "tools/call", "{}"));
+            served.write(&request("3", "ping", "{}"));
+            assert_eq!(served.line(), result("3", "{}"), "the call is with its handler");
+            served.stopper.shutdown(time);
+            if time > Duration::ZERO {
+                served.write(&request("4", "tools/call", "{}"));
+                assert!(served.line().contains(r#""id":4,"error":{"code":-32603"#));
+            }
+            drop(ends);
+            let line = served.line();
+            assert!(line.contains(answer), "{line}");
+            // The thread that reads keeps its end open.
+            wait_until(|| served.thread.is_finished());
+            assert_eq!(served.thread.join().unwrap().unwrap(), CloseReason::Local);
+        }
+    }
+
+    #[test]
     fn defect_k4_a_server_on_a_byte_stream_ends_in_time_whether_its_client_reads_or_not() {
         let mut served = Served::start(|_: &Incoming| Ok(Json::from("x".repeat(1 << 20).as_str())));
         served.write(&initialize("1", "2025-11-25"));

@@ -3,6 +3,7 @@
 use std::io::{Error, ErrorKind};
 
 use crate::client::InvalidUrl;
+use crate::spec::param_headers::InvalidAnnotation;
 use crate::spec::{Method, ProtocolVersion};
 
 /// A command that cannot be carried out as given.
@@ -140,6 +141,14 @@ pub enum UsageError {
     ToolSchema {
         /// The name of the tool.
         tool: Box<str>,
+    },
+    /// The schema of the arguments of a tool has an `x-mcp-header` for which clients would ignore the tool (MD-P-05).
+    #[error("the tool '{tool}' cannot be called over HTTP: {reason}")]
+    HeaderAnnotation {
+        /// The name of the tool.
+        tool: Box<str>,
+        /// What is invalid.
+        reason: InvalidAnnotation,
     },
     /// A URI template has expressions that cannot be matched.
     #[error(

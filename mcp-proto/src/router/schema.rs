@@ -37,6 +37,17 @@ impl JsonSchema for NoArguments {
     }
 }
 
+/// Any object.
+impl JsonSchema for JsonObject {
+    fn schema_name() -> Cow<'static, str> {
+        "JsonObject".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        Map::from_iter([("type".to_owned(), json!("object"))]).into()
+    }
+}
+
 /// The schema of the arguments of a tool, without references to other parts of it where that is possible, because some
 /// clients do not follow them.
 ///
@@ -58,7 +69,16 @@ impl JsonSchema for NoArguments {
 /// ```
 #[must_use]
 pub fn tool_schema<A: JsonSchema>() -> JsonObject {
-    to_object(&schema_of::<A>(settings().for_deserialize()))
+    let mut schema = schema_of::<A>(settings().for_deserialize());
+    for field in
+        schema.get_mut("properties").and_then(Value::as_object_mut).into_iter().flatten().map(|(_, field)| field)
+    {
+        // An `Option` that a header repeats is absent or has one type, because a header has no null (MD-P-03).
+        if let Some(members) = field.as_object_mut().filter(|members| members.contains_key("x-mcp-header")) {
+            without_null(members);
+        }
+    }
+    to_object(&schema)
 }
 
 /// The schema of the structured content of a tool's result.
@@ -148,13 +168,7 @@ fn simplified(field: &Value) -> Value {
         (Some(_), Some(_)) | (None, _) => field.clone(),
     };
     let Some(members) = field.as_object_mut() else { return field };
-    if let Some(Value::Array(kinds)) = members.get_mut("type") {
-        kinds.retain(|kind| *kind != null);
-        if let [only] = kinds.as_slice() {
-            let only = only.clone();
-            members.insert("type".to_owned(), only);
-        }
-    }
+    without_null(members);
     if let Some(Value::Array(values)) = members.get_mut("enum") {
         values.retain(|value| !value.is_null());
     }
@@ -177,6 +191,17 @@ fn simplified(field: &Value) -> Value {
         }
     }
     field
+}
+
+/// The type without null.
+fn without_null(members: &mut Map<String, Value>) {
+    if let Some(Value::Array(kinds)) = members.get_mut("type") {
+        kinds.retain(|kind| *kind != json!("null"));
+        if let [only] = kinds.as_slice() {
+            let only = only.clone();
+            members.insert("type".to_owned(), only);
+        }
+    }
 }
 
 #[cfg(test)]
