@@ -166,15 +166,11 @@ impl Router {
         self
     }
 
-    /// Adds a tool that may take long. A client that has declared the extension `io.modelcontextprotocol/tasks`
-    /// (2026-07-28) receives a task, and fetches the result later; every other client waits for it. `describe` and the
-    /// schemas are as for [`Router::tool_with`].
-    ///
-    /// The function works on after the answer: it is dropped if the client cancels the task, or its time is over. It asks
-    /// the client with its [`TaskContext`]; an error that requires input ends a task as a failure.
+    /// Adds a tool that may take long, as [`Router::task_tool_with_schema`] does. `describe` and the schemas are as for
+    /// [`Router::tool_with`].
     #[cfg(feature = "schema")]
     #[must_use]
-    pub fn task_tool<A, O, F, T>(mut self, name: &str, describe: impl FnOnce(Tool) -> Tool, function: F) -> Self
+    pub fn task_tool<A, O, F, T>(self, name: &str, describe: impl FnOnce(Tool) -> Tool, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
         O: IntoAnswer<CallToolRequest>,
@@ -183,17 +179,33 @@ impl Router {
     {
         let mut tool = Tool::new(name, router::tool_schema::<A>());
         tool.output_schema = O::output_schema();
+        self.task_tool_with_schema(&describe(tool), function)
+    }
+
+    /// Adds a tool that may take long. A client that has declared the extension `io.modelcontextprotocol/tasks`
+    /// (2026-07-28) receives a task, and fetches the result later; every other client waits for it.
+    ///
+    /// The function works on after the answer: it is dropped if the client cancels the task, or its time is over. It asks
+    /// the client with its [`TaskContext`]; an error that requires input ends a task as a failure.
+    #[must_use]
+    pub fn task_tool_with_schema<A, O, F, T>(mut self, tool: &Tool, function: F) -> Self
+    where
+        A: DeserializeOwned,
+        O: IntoAnswer<CallToolRequest>,
+        F: Fn(A, TaskContext) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
         let runner = self.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
         let runner = Arc::clone(runner);
         let handler = Handler(Arc::new(move |call, incoming| match call.arguments() {
             Ok(arguments) => runner.call(call, incoming, |context| function(arguments, context)),
             Err(error) => Box::pin(std::future::ready(call.answer::<CallToolRequest, O>(Err(error)))),
         }));
-        self.routes.add_tool(&describe(tool), handler);
+        self.routes.add_tool(tool, handler);
         self
     }
 
-    /// Sets how long tasks are kept, and how many. This is called before [`Router::task_tool`].
+    /// Sets how long tasks are kept, and how many. This is called before [`Router::task_tool_with_schema`].
     #[must_use]
     pub fn task_limits(mut self, limits: TaskLimits) -> Self {
         self.tasks = Some(Arc::new(TaskRunner::new(limits)));

@@ -168,7 +168,7 @@ impl TaskRunner {
     }
 }
 
-/// The client of a tool that was added with [`Router::task_tool`](super::Router::task_tool).
+/// The client of a tool that was added with [`Router::task_tool_with_schema`](super::Router::task_tool_with_schema).
 #[derive(Debug)]
 pub struct TaskContext(Caller);
 
