@@ -1,6 +1,8 @@
 //! Structured content of tools. Before 2026-07-28, it and its schema must be objects (BR-L-08).
 
-use super::{Method, ProtocolVersion};
+use super::Method;
+#[cfg(feature = "model")]
+use super::ProtocolVersion;
 use crate::codec::json::Json;
 
 /// The result of this method in the form of this revision.
