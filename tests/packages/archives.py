@@ -65,7 +65,9 @@ def problems(folder: Path, source: Path, repository: Path) -> list[str]:
             if file.is_file() and not (folder / file.relative_to(source)).is_file():
                 found.append(f"{file.relative_to(source)} is missing")
     unexpected = {entry.name for entry in folder.iterdir()} - {
-        "Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json", "README.md", "src", "examples", *LICENCES
+        "Cargo.toml", "Cargo.toml.orig", "Cargo.lock", ".cargo_vcs_info.json", "README.md", "src", "examples", *LICENCES,
+        # The dictionary for fuzzers, in the test kit.
+        "mcp.dict",
     }
     found += [f"{name} should not be in the archive" for name in sorted(unexpected)]
     return found
