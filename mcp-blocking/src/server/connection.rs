@@ -198,7 +198,7 @@ impl Connection {
         });
         let outcome = early.and_then(|early| {
             let all_read = framing == Framing::Done;
-            self.respond(early, &responses, keep_alive && all_read && !self.is_stopping(), is_11, is_head)
+            self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
         if !matches!(outcome, Ok(Next::KeepAlive)) {
             let _ = self.server.driver.send(Input::Arrived(Arrived::Disconnected(request)));
@@ -280,6 +280,8 @@ impl Connection {
             write_whole(&self.stream, server_stopped())?;
             return Ok(Next::Close);
         };
+        // The server may have been stopped while the request was handled.
+        let keep_alive = keep_alive && !self.is_stopping();
         let mut out = BufWriter::with_capacity(CHUNK, &*self.stream);
         match first {
             Reply::Whole(response) => {
