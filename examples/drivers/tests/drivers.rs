@@ -19,7 +19,7 @@ use mcp_proto::{ErrorObject, Json, ProtocolVersion};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
 use mcp_testkit::messages::{NOTIFICATION, error, event, result};
-use mcp_testkit::raw_client::text;
+use mcp_testkit::raw_client::{RawClient, text};
 use mcp_testkit::waiting::wait_until;
 use tests::examples::{Serving, example};
 
@@ -131,11 +131,11 @@ fn the_http_clients_state_why_a_call_failed() {
         },
         |_, connection| connection.hang(),
     );
-    let nothing = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).unwrap();
+    let nothing = RawClient::free();
     for client in HTTP_CLIENTS {
         for (url, reason) in [
             (cut.url(), "Broken"),
-            (format!("http://{nothing}/mcp"), "nothing listens there"),
+            (format!("http://{}/mcp", nothing.address()), "nothing listens there"),
             ("https://localhost/mcp".to_owned(), "no TLS"),
         ] {
             let failed = run(client, &[&url, "hello"]).unwrap_err();

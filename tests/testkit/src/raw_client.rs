@@ -1,9 +1,12 @@
 //! A client that sends any bytes over real sockets.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use socket2::{Domain, Socket, Type};
 
 use crate::http_exchange::{TestRequest, TestResponse, initialize};
 use crate::http1;
@@ -13,18 +16,25 @@ use crate::waiting::LONG;
 #[derive(Debug, Clone)]
 pub struct RawClient {
     address: String,
+    /// Bound to the port but not listening, it keeps the system from giving the port to another socket, except to one
+    /// that asks for this port.
+    _reserved: Option<Arc<Socket>>,
 }
 
 impl RawClient {
     /// A server at this address, such as `127.0.0.1:3000`.
     pub fn new(address: &str) -> Self {
-        Self { address: address.to_owned() }
+        Self { address: address.to_owned(), _reserved: None }
     }
 
-    /// A free address, at which the test will start a server in another process.
+    /// A free address, at which the test may start a server in another process. Until then, connections are refused.
     pub fn free() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        Self::new(&listener.local_addr().expect("its address").to_string())
+        let reserved = tcp_socket();
+        // A listener that sets the same option, as most do, may bind to the address too.
+        reserved.set_reuse_address(true).expect("a socket");
+        reserved.bind(&SocketAddr::from((Ipv4Addr::LOCALHOST, 0)).into()).expect("a free port");
+        let address = reserved.local_addr().ok().and_then(|address| address.as_socket()).expect("its address");
+        Self { address: address.to_string(), _reserved: Some(Arc::new(reserved)) }
     }
 
     /// The address at which it listens.
@@ -67,7 +77,7 @@ impl RawClient {
 
     /// Opens a connection from another address of this machine, such as `127.0.0.2`.
     pub fn connect_from(&self, address: Ipv4Addr) -> RawConnection {
-        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+        let socket = tcp_socket();
         socket.bind(&SocketAddr::from((address, 0)).into()).expect("an address of this machine");
         let server: SocketAddr = self.address.parse().expect("an address");
         socket.connect(&server.into()).expect("the server listens");
@@ -92,6 +102,10 @@ impl RawClient {
         conversation.write(bytes);
         conversation.rest()
     }
+}
+
+fn tcp_socket() -> Socket {
+    Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket")
 }
 
 /// One connection.
@@ -245,4 +259,24 @@ pub fn text(asked: &TestRequest) -> Vec<u8> {
     }
     lines.push("connection: close\r\n\r\n".to_owned());
     [lines.join("\r\n").as_bytes(), body].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn a_free_address_is_given_to_no_other_socket() {
+        let free = RawClient::free();
+        assert_eq!(TcpStream::connect(free.address()).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        // More often than there are ports.
+        for _ in 0..70_000 {
+            let other = TcpListener::bind("127.0.0.1:0").unwrap();
+            assert_ne!(other.local_addr().unwrap().to_string(), free.address());
+        }
+        let _server = TcpListener::bind(free.address()).unwrap();
+        free.wait();
+    }
 }
