@@ -90,6 +90,10 @@ fn clients_are_notified_of_tools_that_are_added_and_removed() {
     shared.change(|router| add(router.without_tool("late"))).unwrap();
     shared.change(|router| router.without_prompt("bare")).unwrap();
     assert_eq!(notifications.recv().unwrap(), Method::PROMPTS_LIST_CHANGED);
+    // The last prompt leaves an empty list.
+    shared.change(|router| router.without_prompt("hello")).unwrap();
+    let list = client.request("prompts/list", None).unwrap();
+    routed::check("prompts/list", Ok(list), r#"{"prompts":[]}"#);
     client.close();
 }
 

@@ -66,8 +66,9 @@ pub use schema::{NoArguments, form_of, output_schema, prompt_arguments, tool_sch
 
 /// The tools, prompts, resources and completions of a server, each with a handler.
 ///
-/// Lists have the order of registration. If there is at least one tool, all requests for tools are routed here, and the
-/// same holds for prompts, for resources with their templates, and for completions.
+/// Lists have the order of registration. If a tool was added, all requests for tools are routed here, also after the last
+/// tool was removed; and the same holds for prompts, and for resources with their templates. If there is a completion, all
+/// requests for completions are.
 #[derive(Debug, Clone)]
 pub struct Router<H> {
     tools: Entries<H>,
@@ -235,12 +236,12 @@ impl<H: Clone> Router<H> {
         }
         let flag = may_change.then_some(true);
         let mut capabilities = ServerCapabilities::new();
-        if !self.tools.is_empty() {
+        if self.tools.is_offered() {
             let mut tools = ToolsCapability::new();
             tools.list_changed = flag;
             capabilities.tools = Some(tools);
         }
-        if !self.prompts.is_empty() {
+        if self.prompts.is_offered() {
             let mut prompts = PromptsCapability::new();
             prompts.list_changed = flag;
             capabilities.prompts = Some(prompts);
@@ -270,23 +271,23 @@ impl<H: Clone> Router<H> {
     }
 
     fn has_resources(&self) -> bool {
-        !self.resources.is_empty() || !self.templates.is_empty()
+        self.resources.is_offered() || self.templates.is_offered()
     }
 
     /// Finds what is to be done with a request of this revision.
     #[must_use]
     pub fn route(&self, method: &Method, params: Option<&Json>, version: ProtocolVersion) -> Routed<H> {
-        if *method == ListToolsRequest::METHOD && !self.tools.is_empty() {
+        if *method == ListToolsRequest::METHOD && self.tools.is_offered() {
             let tools = self.page("tools", &self.tools, params);
             return Routed::Answered(tools.map(|list| structured::result_for(version, method, list)));
         }
-        if *method == CallToolRequest::METHOD && !self.tools.is_empty() {
+        if *method == CallToolRequest::METHOD && self.tools.is_offered() {
             return routed(self.call_tool(params, version));
         }
-        if *method == ListPromptsRequest::METHOD && !self.prompts.is_empty() {
+        if *method == ListPromptsRequest::METHOD && self.prompts.is_offered() {
             return Routed::Answered(self.page("prompts", &self.prompts, params));
         }
-        if *method == GetPromptRequest::METHOD && !self.prompts.is_empty() {
+        if *method == GetPromptRequest::METHOD && self.prompts.is_offered() {
             return routed(self.get_prompt(params, version));
         }
         if *method == ListResourcesRequest::METHOD && self.has_resources() {
@@ -471,6 +472,16 @@ mod tests {
                 "{method}"
             );
         }
+    }
+
+    #[test]
+    fn the_list_of_a_kind_is_empty_after_its_last_entry_was_removed() {
+        let mut router = Router::new();
+        router.add_tool(&tool("a"), ());
+        assert!(router.remove_tool("a"));
+        let list = router.route(&ListToolsRequest::METHOD, None, ProtocolVersion::LATEST);
+        assert!(matches!(list, Routed::Answered(Ok(list)) if list.as_bytes() == br#"{"tools":[]}"#));
+        assert_eq!(Json::from(router.capabilities(false).unwrap()).as_bytes(), br#"{"tools":{}}"#);
     }
 
     #[test]

@@ -11,8 +11,9 @@ use crate::{Incoming, ServerPublisher, Service};
 
 /// A [`Router`] that can be changed while the server runs. Its clients are notified of changed lists.
 ///
-/// Clones share the functions. The capabilities of the server are declared when it is created: if there is no tool yet,
-/// declare `tools` in its configuration.
+/// Clones share the functions. The server declares its capabilities when it is created, by the functions that there are
+/// then: begin with at least one of each kind (tools, prompts, resources) that may change. A kind whose last function is
+/// removed has an empty list.
 ///
 /// # Example
 ///
@@ -46,8 +47,8 @@ impl SharedRouter {
     ///
     /// # Errors
     ///
-    /// The mistakes of the new functions, as for [`Server`](crate::Server): then nothing has changed. Or
-    /// [`UsageError::NotDeclared`] if the server has not declared that a list may change, which has changed nevertheless.
+    /// The mistakes of the new functions: then nothing has changed. [`UsageError::NotDeclared`] if the first function of a
+    /// kind was added: it is served, but the clients were not notified.
     pub fn change(&self, change: impl FnOnce(Router) -> Router) -> Result<(), UsageError> {
         let notifications = {
             let mut router = locked(&self.0.router);

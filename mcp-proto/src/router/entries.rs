@@ -60,8 +60,9 @@ impl<E> Entries<E> {
         self.by_number.values().map(|entry| &entry.handler)
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.by_number.is_empty()
+    /// Whether an entry was ever added: a client that has read the list may read it again.
+    pub(super) const fn is_offered(&self) -> bool {
+        self.next > 0
     }
 
     pub(super) fn has_same_list(&self, other: &Self) -> bool {
