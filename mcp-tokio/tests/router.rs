@@ -106,6 +106,10 @@ async fn clients_are_notified_of_tools_that_are_added_and_removed() {
     shared.change(|router| add(router.without_tool("late"))).await.unwrap();
     shared.change(|router| router.without_prompt("bare")).await.unwrap();
     assert_eq!(notifications.recv().await.unwrap(), Method::PROMPTS_LIST_CHANGED);
+    // The last prompt leaves an empty list.
+    shared.change(|router| router.without_prompt("hello")).await.unwrap();
+    let list = client.request("prompts/list", None).await.unwrap();
+    routed::check("prompts/list", Ok(list), r#"{"prompts":[]}"#);
     client.close().await;
 }
 
@@ -225,7 +229,7 @@ async fn a_client_fetches_the_result_of_a_task_and_gives_it_input() {
 }
 
 #[tokio::test]
-async fn a_client_that_knows_no_tasks_waits_for_the_result() {
+async fn a_client_without_the_extension_waits_for_the_result() {
     let (client, _notifications) = connect(with_tasks(&Arc::default()), ProtocolVersion::LATEST_LEGACY).await;
     let result = client.request("tools/call", Some(Json::parse(r#"{"name":"book"}"#).unwrap())).await.unwrap();
     routed::check("book", Ok(result), r#"{"content":[{"type":"text","text":"{\"name\":\"Ada\"}"}]}"#);
@@ -265,5 +269,17 @@ async fn subscribers_are_notified_of_the_last_change_of_a_task() {
     client.request("tasks/cancel", Some(Json::empty_object().with_member("taskId", &task))).await.unwrap();
     let Some(Change::Notified(change)) = changes.next().await else { panic!("a change") };
     assert_eq!(change.params.unwrap().first_member("status"), Some(Json::from("cancelled")));
+    client.close().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_function_of_a_task_is_dropped_when_its_time_is_over() {
+    let dropped: Arc<AtomicBool> = Arc::default();
+    let (client, _notifications) = connect_with(with_tasks(&dropped), ProtocolVersion::LATEST, TASKS).await;
+    member(&client, "tools/call", r#"{"name":"wait"}"#.into(), "taskId").await;
+    tokio::time::sleep(Duration::from_secs(599)).await;
+    assert!(!dropped.load(Ordering::Acquire));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(dropped.load(Ordering::Acquire));
     client.close().await;
 }

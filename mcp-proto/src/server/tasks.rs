@@ -1,8 +1,15 @@
 //! Tasks: calls whose results are fetched later, by the extension `io.modelcontextprotocol/tasks` of 2026-07-28
 //! (RULES 8.9).
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `task` | one task: its status, and how messages describe it |
+//! | `timestamp` | times as text |
 
+mod task;
 mod timestamp;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +22,7 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
 use crate::spec::{Method, TASKS_EXTENSION};
 use crate::time::Instant;
-use timestamp::timestamp;
+use task::{Status, Task};
 
 /// The tasks of a server: a machine that answers `tasks/get`, `tasks/update` and `tasks/cancel`, and that keeps results
 /// until they expire.
@@ -63,7 +70,8 @@ pub struct TaskLimits {
     pub lifetime: Duration,
     /// How often clients should ask for the status of a task. Default 1 s.
     pub poll_interval: Duration,
-    /// The most tasks at one time. For one more, one that has ended is dropped. Default 1024.
+    /// The most tasks at one time. For one more, one that has ended is dropped: of the principal with the most. Default
+    /// 1024.
     pub tasks: usize,
     /// The most tasks of one principal, or of all clients without one. Default 256.
     pub tasks_of_principal: usize,
@@ -121,69 +129,8 @@ pub enum TaskEvent {
         /// An object: each answer under the key of its request.
         answers: Json,
     },
-    /// The status has changed: the notification is published to those who subscribe to the task. Of several changes of a
-    /// task, the last one suffices.
-    Changed {
-        /// The task.
-        task: TaskId,
-        /// `notifications/tasks`.
-        notification: Notification,
-    },
-}
-
-#[derive(Debug)]
-struct Task {
-    /// The name of the principal that has created it.
-    owner: Option<Box<str>>,
-    created: Instant,
-    /// The time of its creation, since 1970.
-    created_unix: Duration,
-    updated: Instant,
-    message: Option<Box<str>>,
-    status: Status,
-}
-
-#[derive(Debug)]
-enum Status {
-    Working,
-    InputRequired {
-        /// The requests without an answer, by key.
-        requests: BTreeMap<Box<str>, Json>,
-        answers: BTreeMap<Box<str>, Json>,
-    },
-    Completed(Json),
-    Failed(ErrorObject),
-    Cancelled,
-}
-
-impl Status {
-    const fn name(&self) -> &'static str {
-        match self {
-            Self::Working => "working",
-            Self::InputRequired { .. } => "input_required",
-            Self::Completed(_) => "completed",
-            Self::Failed(_) => "failed",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    const fn has_ended(&self) -> bool {
-        match self {
-            Self::Working | Self::InputRequired { .. } => false,
-            Self::Completed(_) | Self::Failed(_) | Self::Cancelled => true,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        let sum =
-            |parts: &BTreeMap<Box<str>, Json>| parts.iter().map(|(key, json)| key.len() + json.len()).sum::<usize>();
-        match self {
-            Self::Working | Self::Cancelled => 0,
-            Self::InputRequired { requests, answers } => sum(requests) + sum(answers),
-            Self::Completed(result) => result.len(),
-            Self::Failed(error) => error.as_json().len(),
-        }
-    }
+    /// The status has changed: [`Tasks::notification`] is published to the subscribers of the task.
+    Changed(TaskId),
 }
 
 impl Tasks {
@@ -200,10 +147,20 @@ impl Tasks {
         Json::empty_object().with_member("extensions", &extension)
     }
 
-    /// Whether the client of this request can be given a task instead of a result.
+    /// Whether the client of this request supports tasks, so that it can be given one instead of a result.
     #[must_use]
-    pub fn are_known_to(context: &Context) -> bool {
+    pub fn are_supported(context: &Context) -> bool {
         context.version.is_stateless() && context.require(&Self::capabilities()).is_ok()
+    }
+
+    /// Checks whether a function can ask the client of this request while it runs, although the client is given no task:
+    /// only in a session.
+    ///
+    /// # Errors
+    ///
+    /// The answer to the request, which needs the extension (-32021).
+    pub fn check_question(context: &Context) -> Result<(), ErrorObject> {
+        if context.version.is_stateless() { context.require(&Self::capabilities()) } else { Ok(()) }
     }
 
     /// Creates a task for a call, and returns the answer to it. `unix` is the time since 1970.
@@ -219,18 +176,16 @@ impl Tasks {
         now: Instant,
     ) -> Result<Json, ErrorObject> {
         context.require(&Self::capabilities())?;
-        let owner = context.principal.as_ref().map(|principal| Box::from(principal.as_str()));
+        self.handle_timeout(now);
+        let owner: Option<Box<str>> = context.principal.as_ref().map(|principal| principal.as_str().into());
         let own = self.open.values().filter(|task| task.owner == owner).count();
-        let is_own_full = own >= self.limits.tasks_of_principal;
-        if is_own_full || self.open.len() >= self.limits.tasks {
-            // What has ended first is fetched already, more likely than others.
-            let ended = self.open.iter().filter(|(_, task)| task.status.has_ended());
-            let mut droppable = ended.filter(|(_, task)| !is_own_full || task.owner == owner);
-            let Some((oldest, _)) = droppable.by_ref().min_by_key(|(_, task)| task.updated) else {
-                return Err(ErrorObject::overloaded());
-            };
-            let oldest = oldest.clone();
-            self.drop_task(&oldest);
+        let is_dropped = if own >= self.limits.tasks_of_principal {
+            self.drop_ended(|task| task.owner == owner, |_, _| 1)
+        } else {
+            self.open.len() < self.limits.tasks || self.drop_ended(|_| true, |_, _| 1)
+        };
+        if !is_dropped {
+            return Err(ErrorObject::overloaded());
         }
         let task =
             Task { owner, created: now, created_unix: unix, updated: now, message: None, status: Status::Working };
@@ -301,7 +256,8 @@ impl Tasks {
         for (key, answer) in responses.entries() {
             if let Some((key, request)) = key.and_then(|key| requests.remove_entry(&*key)) {
                 self.bytes = self.bytes + answer.len() - request.len();
-                answers.insert(key.clone(), answer);
+                // Not the whole message, of which the answer is a part (M3).
+                answers.insert(key.clone(), answer.detached_from(usize::MAX));
                 given.push(key);
             }
         }
@@ -325,9 +281,11 @@ impl Tasks {
             return;
         }
         let status = match outcome {
-            Ok(result) if result.len() <= self.room_for(result.len()) => Status::Completed(result),
-            Ok(_) => Status::Failed(ErrorObject::overloaded()),
-            Err(error) => Status::Failed(error),
+            // The function has ended, so that it could not receive the input.
+            Ok(result) if InputRequired::read(&result).is_some() => Status::Failed(ErrorObject::internal()),
+            Ok(result) if self.has_room_for(id, result.len()) => Status::Completed(result),
+            Err(error) if self.has_room_for(id, error.as_json().len()) => Status::Failed(error),
+            Ok(_) | Err(_) => Status::Failed(ErrorObject::overloaded()),
         };
         self.set(id, status, now);
     }
@@ -337,7 +295,7 @@ impl Tasks {
     pub fn require_input(&mut self, id: &TaskId, required: &InputRequired, now: Instant) -> bool {
         let requests: BTreeMap<Box<str>, Json> = required.requests().collect();
         let bytes = requests.iter().map(|(key, request)| key.len() + request.len()).sum();
-        if requests.is_empty() || !self.is_running(id) || self.room_for(bytes) < bytes {
+        if requests.is_empty() || !self.is_running(id) || !self.has_room_for(id, bytes) {
             return false;
         }
         self.set(id, Status::InputRequired { requests, answers: BTreeMap::new() }, now);
@@ -358,15 +316,35 @@ impl Tasks {
         self.open.get(id).is_some_and(|task| !task.status.has_ended())
     }
 
-    /// The room for these bytes, for which tasks that have ended are dropped.
-    fn room_for(&mut self, bytes: usize) -> usize {
-        while self.limits.bytes.saturating_sub(self.bytes) < bytes {
-            let ended = self.open.iter().filter(|(_, task)| task.status.has_ended() && task.status.bytes() > 0);
-            let Some((oldest, _)) = ended.min_by_key(|(_, task)| task.updated) else { break };
-            let oldest = oldest.clone();
-            self.drop_task(&oldest);
+    /// Whether there is room for these bytes of a task, for which tasks that have ended are dropped.
+    fn has_room_for(&mut self, id: &TaskId, bytes: usize) -> bool {
+        // Nothing is dropped for what cannot be kept anyway.
+        if bytes > self.limits.bytes {
+            return false;
         }
-        self.limits.bytes.saturating_sub(self.bytes)
+        while self.limits.bytes.saturating_sub(self.bytes) < bytes {
+            let weight = |other: &TaskId, task: &Task| task.status.bytes() + if other == id { bytes } else { 0 };
+            if !self.drop_ended(|task| task.status.bytes() > 0, weight) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Drops a task that has ended: of the principal whose tasks have the greatest weight together, the one that has not
+    /// changed for longest. So a principal with many results drops its own first. Returns whether there was one.
+    fn drop_ended(&mut self, may_drop: impl Fn(&Task) -> bool, weight: impl Fn(&TaskId, &Task) -> usize) -> bool {
+        let mut weights = BTreeMap::<_, usize>::new();
+        for (id, task) in &self.open {
+            *weights.entry(&task.owner).or_default() += weight(id, task);
+        }
+        let droppable = self.open.iter().filter(|(_, task)| task.status.has_ended() && may_drop(task));
+        let dropped = droppable.max_by_key(|(_, task)| (weights.get(&task.owner), Reverse(task.updated)));
+        let dropped = dropped.map(|(id, _)| id.clone());
+        if let Some(id) = &dropped {
+            self.drop_task(id);
+        }
+        dropped.is_some()
     }
 
     fn set(&mut self, id: &TaskId, status: Status, now: Instant) {
@@ -377,10 +355,10 @@ impl Tasks {
     }
 
     fn changed(&mut self, id: &TaskId, now: Instant) {
-        let Some(task) = self.open.get_mut(id) else { return };
-        task.updated = now;
-        let notification = Notification::with_params(Method::TASKS, task.describe(id, &self.limits));
-        self.events.push_back(TaskEvent::Changed { task: id.clone(), notification });
+        if let Some(task) = self.open.get_mut(id) {
+            task.updated = now;
+            self.events.push_back(TaskEvent::Changed(id.clone()));
+        }
     }
 
     fn drop_task(&mut self, id: &TaskId) {
@@ -388,6 +366,13 @@ impl Tasks {
             self.bytes -= task.status.bytes();
             self.by_expiry.remove(&(task.created + self.limits.lifetime, id.clone()));
         }
+    }
+
+    /// `notifications/tasks` with the status of a task; `None` if the task was dropped.
+    #[must_use]
+    pub fn notification(&self, id: &TaskId) -> Option<Notification> {
+        let task = self.open.get(id)?;
+        Some(Notification::with_params(Method::TASKS, task.describe(id, &self.limits)))
     }
 
     /// The next event.
@@ -422,47 +407,14 @@ enum Request {
 
 impl Request {
     fn of(method: &Method) -> Option<Self> {
-        let is = |other: &Method| method == other;
-        if is(&Method::TASKS_GET) {
-            return Some(Self::Get);
-        }
-        if is(&Method::TASKS_UPDATE) {
-            return Some(Self::Update);
-        }
-        is(&Method::TASKS_CANCEL).then_some(Self::Cancel)
-    }
-}
-
-impl Task {
-    /// The members that describe the task in every message.
-    fn head(&self, id: &TaskId, limits: &TaskLimits) -> Json {
-        let updated = self.created_unix + self.updated.saturating_duration_since(self.created);
-        let milliseconds = |time: Duration| Json::from(i64::try_from(time.as_millis()).unwrap_or(i64::MAX));
-        let mut head = Json::empty_object();
-        if let Some(message) = &self.message {
-            head = head.with_member("statusMessage", &Json::from(&**message));
-        }
-        head.with_members(&[
-            ("taskId", &Json::from(id.as_str())),
-            ("status", &Json::from(self.status.name())),
-            ("createdAt", &Json::from(&*timestamp(self.created_unix))),
-            ("lastUpdatedAt", &Json::from(&*timestamp(updated))),
-            ("ttlMs", &milliseconds(limits.lifetime)),
-            ("pollIntervalMs", &milliseconds(limits.poll_interval)),
-        ])
-    }
-
-    /// The head, and what belongs to the status: a result, an error, or requests for input.
-    fn describe(&self, id: &TaskId, limits: &TaskLimits) -> Json {
-        let head = self.head(id, limits);
-        match &self.status {
-            Status::Working | Status::Cancelled => head,
-            Status::InputRequired { requests, .. } => {
-                let requests: Vec<_> = requests.iter().map(|(key, request)| (&**key, request)).collect();
-                head.with_member("inputRequests", &Json::empty_object().with_members(&requests))
-            }
-            Status::Completed(result) => head.with_member("result", result),
-            Status::Failed(error) => head.with_member("error", error.as_json()),
+        if *method == Method::TASKS_GET {
+            Some(Self::Get)
+        } else if *method == Method::TASKS_UPDATE {
+            Some(Self::Update)
+        } else if *method == Method::TASKS_CANCEL {
+            Some(Self::Cancel)
+        } else {
+            None
         }
     }
 }
@@ -516,7 +468,7 @@ mod tests {
     /// The events besides changes.
     fn events(tasks: &mut Tasks) -> Vec<TaskEvent> {
         let events = std::iter::from_fn(|| tasks.poll_event());
-        events.filter(|event| !matches!(event, TaskEvent::Changed { .. })).collect()
+        events.filter(|event| !matches!(event, TaskEvent::Changed(_))).collect()
     }
 
     fn with_task() -> Tasks {
@@ -607,7 +559,9 @@ mod tests {
         assert_eq!(answer.unwrap().unwrap_err().code(), -32021);
         let mut legacy = context(None);
         legacy.version = ProtocolVersion::LATEST_LEGACY;
-        assert!(!Tasks::are_known_to(&without) && !Tasks::are_known_to(&legacy) && Tasks::are_known_to(&context(None)));
+        assert!(
+            !Tasks::are_supported(&without) && !Tasks::are_supported(&legacy) && Tasks::are_supported(&context(None))
+        );
         assert_eq!(tasks.answer(&Method::TASKS_GET, None, &legacy, seconds(1)), None);
         assert_eq!(tasks.answer(&Method::TOOLS_CALL, None, &context(None), seconds(1)), None);
     }
@@ -627,6 +581,75 @@ mod tests {
         assert!(!tasks.open.contains_key(&id(3)), "there was no room for both results");
         tasks.finish(&id(2), Ok(Json::from("more than ten bytes")), seconds(8));
         assert!(matches!(tasks.open[&id(2)].status, Status::Failed(_)), "there is no room at all");
+        assert!(tasks.open.contains_key(&id(1)), "nothing is dropped for what cannot be kept");
         assert!(create(&mut tasks, 9, "ada") && tasks.open.len() <= 3);
+    }
+
+    #[test]
+    fn the_principal_with_the_largest_results_drops_its_own_first() {
+        let mut tasks = Tasks::new(TaskLimits { bytes: 20, ..TaskLimits::default() });
+        for (number, principal, result) in [(1, "bob", "[1,2,3]"), (2, "ada", "[1,2,3]"), (3, "ada", "[1,2,3]")] {
+            tasks.create(&id(number), &context(Some(principal)), UNIX, seconds(number.into())).unwrap();
+            tasks.finish(&id(number), Ok(json(result)), seconds(number.into()));
+        }
+        let left: Vec<_> = tasks.open.keys().cloned().collect();
+        assert_eq!(left, [id(1), id(3)]);
+    }
+
+    #[test]
+    fn tasks_whose_time_is_over_make_room_for_new_ones() {
+        let mut tasks = Tasks::new(TaskLimits { tasks: 1, ..TaskLimits::default() });
+        let mut create = |number, now| tasks.create(&id(number), &context(None), UNIX, seconds(now)).is_ok();
+        assert!(create(1, 1) && !create(2, 600) && create(3, 601));
+    }
+
+    #[test]
+    fn a_task_fails_if_its_function_ends_with_a_request_for_input() {
+        let mut tasks = with_task();
+        let required = InputRequired::new().ask("a", "roots/list", json("{}"));
+        tasks.finish(&id(1), Ok(required.into()), seconds(2));
+        assert_eq!(status(&mut tasks, seconds(2)), "failed");
+    }
+
+    #[test]
+    fn arbitrary_operations_keep_within_the_limits_and_count_what_is_stored() {
+        let limits = TaskLimits { tasks: 6, tasks_of_principal: 4, bytes: 200, ..TaskLimits::default() };
+        for seed in 1..200_u64 {
+            let mut tasks = Tasks::new(limits.clone());
+            let (mut state, mut now) = (seed, 1);
+            // xorshift64
+            let mut draw = |below: u64| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                state % below
+            };
+            for _ in 0..60 {
+                let task = id(u8::try_from(draw(8)).unwrap());
+                let context = context([None, Some("ada"), Some("bob")][usize::try_from(draw(3)).unwrap()]);
+                now += draw(60);
+                let now = seconds(now);
+                match draw(6) {
+                    0 if !tasks.open.contains_key(&task) => drop(tasks.create(&task, &context, UNIX, now)),
+                    1 => tasks.finish(&task, Ok(Json::from(&*"r".repeat(usize::try_from(draw(120)).unwrap()))), now),
+                    2 => {
+                        let required = InputRequired::new().ask("a", "roots/list", json("{}"));
+                        tasks.require_input(&task, &required.ask("b", "roots/list", json("{}")), now);
+                    }
+                    kind => {
+                        let method = [Method::TASKS_UPDATE, Method::TASKS_CANCEL][usize::from(kind == 5)].clone();
+                        let (key, answer) = (["a", "b", "c"][usize::try_from(draw(3)).unwrap()], "x".repeat(30));
+                        let params =
+                            format!(r#"{{"taskId":"{}","inputResponses":{{"{key}":"{answer}"}}}}"#, task.as_str());
+                        let params = Json::parse(params).unwrap();
+                        let _ = tasks.answer(&method, Some(&params), &context, now);
+                    }
+                }
+                let stored: usize = tasks.open.values().map(|task| task.status.bytes()).sum();
+                assert_eq!(tasks.bytes, stored, "seed {seed}");
+                assert!(stored <= limits.bytes + 200 && tasks.open.len() <= limits.tasks, "seed {seed}: {stored}");
+                assert_eq!(tasks.by_expiry.len(), tasks.open.len(), "seed {seed}");
+            }
+        }
     }
 }

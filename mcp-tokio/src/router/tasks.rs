@@ -1,9 +1,10 @@
 //! Tools whose results are fetched later, as tasks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::model::{
@@ -12,10 +13,11 @@ use mcp_proto::model::{
 };
 use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
 use mcp_proto::server::{InputRequired, TaskEvent, TaskId, TaskLimits, Tasks};
-use mcp_proto::{ErrorObject, Json, Notification};
+use mcp_proto::{ErrorObject, Json};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::sleep;
+use tracing::Instrument;
 
 use super::Answer;
 use crate::clock::{now, unix_time};
@@ -32,8 +34,8 @@ struct State {
     tasks: Tasks,
     running: BTreeMap<TaskId, Running>,
     publishers: Vec<ServerPublisher>,
-    /// The last change of each task that is not published yet.
-    changes: BTreeMap<TaskId, Notification>,
+    /// The tasks whose last change is not published yet.
+    changed: BTreeSet<TaskId>,
     is_publishing: bool,
 }
 
@@ -51,7 +53,7 @@ impl TaskRunner {
             tasks: Tasks::new(limits.clone()),
             running: BTreeMap::new(),
             publishers: Vec::new(),
-            changes: BTreeMap::new(),
+            changed: BTreeSet::new(),
             is_publishing: false,
         };
         Self { limits, state: Mutex::new(state) }
@@ -77,23 +79,42 @@ impl TaskRunner {
         O: IntoAnswer<CallToolRequest>,
         T: Future<Output = Result<O, HandlerError>> + Send + 'static,
     {
-        if !Tasks::are_known_to(incoming.context()) {
+        if !Tasks::are_supported(incoming.context()) {
             let outcome = function(TaskContext(Caller::Waits(Box::new(incoming))));
             return Box::pin(async move { call.answer(outcome.await) });
         }
-        let (id, created) = match self.create(&incoming) {
-            Ok(created) => created,
-            Err(error) => return Box::pin(ready(Err(error))),
-        };
+        let mut random = [0; 16];
+        if getrandom::fill(&mut random).is_err() {
+            return Box::pin(ready(Err(ErrorObject::internal())));
+        }
+        let id = TaskId::new(random);
+        // Before the task exists: a function that panics here leaves none behind.
         let work = function(TaskContext(Caller::Fetches { runner: Arc::clone(self), id: id.clone() }));
+        let created = self.change(|state| {
+            let unix = Duration::from_secs(unix_time());
+            let created = state.tasks.create(&id, incoming.context(), unix, now())?;
+            state.running.insert(id.clone(), Running::default());
+            Ok(created)
+        });
+        if created.is_err() {
+            return Box::pin(ready(created));
+        }
         let (runner, worked_on) = (Arc::clone(self), id.clone());
-        let work = tokio::spawn(async move {
-            let Ok(outcome) = timeout(runner.limits.lifetime, caught(work)).await else { return };
-            let outcome = outcome.map_or_else(|| Err(ErrorObject::internal()), |outcome| call.answer(outcome));
+        let work = async move {
+            let outcome =
+                caught(work).await.map_or_else(|| Err(ErrorObject::internal()), |outcome| call.answer(outcome));
             runner.change(|state| {
                 state.running.remove(&worked_on);
                 state.tasks.finish(&worked_on, outcome, now());
             });
+        };
+        let work = tokio::spawn(work.in_current_span());
+        let (runner, lifetime) = (Arc::downgrade(self), self.limits.lifetime);
+        tokio::spawn(async move {
+            sleep(lifetime).await;
+            if let Some(runner) = runner.upgrade() {
+                runner.change(|state| state.tasks.handle_timeout(now()));
+            }
         });
         self.change(|state| {
             // The function may have ended meanwhile.
@@ -101,19 +122,7 @@ impl TaskRunner {
                 running.work = Some(work.abort_handle());
             }
         });
-        Box::pin(ready(Ok(created)))
-    }
-
-    fn create(self: &Arc<Self>, incoming: &Incoming) -> Result<(TaskId, Json), ErrorObject> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| ErrorObject::internal())?;
-        let id = TaskId::new(random);
-        let unix = std::time::Duration::from_secs(unix_time());
-        self.change(|state| {
-            let created = state.tasks.create(&id, incoming.context(), unix, now())?;
-            state.running.insert(id.clone(), Running::default());
-            Ok((id, created))
-        })
+        Box::pin(ready(created))
     }
 
     /// Changes the tasks, and carries out what follows from it.
@@ -132,13 +141,13 @@ impl TaskRunner {
                         let _ = input.send(answers);
                     }
                 }
-                TaskEvent::Changed { task, notification } => {
-                    state.changes.insert(task, notification);
+                TaskEvent::Changed(task) => {
+                    state.changed.insert(task);
                 }
                 _ => {}
             }
         }
-        if !state.changes.is_empty() && !std::mem::replace(&mut state.is_publishing, true) {
+        if !state.changed.is_empty() && !std::mem::replace(&mut state.is_publishing, true) {
             let runner = Arc::clone(self);
             tokio::spawn(async move { runner.publish().await });
         }
@@ -150,10 +159,11 @@ impl TaskRunner {
         loop {
             let (notification, publishers) = {
                 let mut state = self.state();
-                let Some((_, notification)) = state.changes.pop_first() else {
+                let Some(task) = state.changed.pop_first() else {
                     state.is_publishing = false;
                     return;
                 };
+                let Some(notification) = state.tasks.notification(&task) else { continue };
                 (notification, state.publishers.clone())
             };
             for publisher in publishers {
@@ -235,10 +245,7 @@ impl TaskContext {
     async fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
         let answer = match &self.0 {
             Caller::Waits(incoming) => {
-                if incoming.version().is_stateless() {
-                    // Only a task can ask a client without a session while its function runs.
-                    incoming.context().require(&Tasks::capabilities())?;
-                }
+                Tasks::check_question(incoming.context())?;
                 match incoming.ask(Call::new(R::METHOD).params(params.to_json())).await? {
                     Outcome::Result(answer) => Some(answer),
                     Outcome::Error(_) | Outcome::Failed(_) => None,
