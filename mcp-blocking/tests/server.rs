@@ -178,7 +178,7 @@ fn what_authentication_finds_reaches_the_handler() {
     struct Tenant(&'static str);
     let serve = |incoming: &Incoming| {
         let tenant = incoming.extensions().get().map_or("none", |Tenant(name)| name);
-        Ok(Json::from(format!("{} of {tenant}", incoming.principal().map_or("nobody", Principal::as_str)).as_str()))
+        Ok(Json::from(format!("{} of {tenant}", incoming.principal().map_or("unknown", Principal::as_str)).as_str()))
     };
     let service = Server::new(Config::new("test", "1"), serve).http(HttpConfig::new()).unwrap().authenticate(|head| {
         Ok(match head.headers.get("authorization").map(http::HeaderValue::as_bytes) {
@@ -188,7 +188,7 @@ fn what_authentication_finds_reaches_the_handler() {
         })
     });
     let server = Running::of(service);
-    for (token, expected) in [("ada", "ada of a"), ("tenant", "nobody of b"), ("", "nobody of none")] {
+    for (token, expected) in [("ada", "ada of a"), ("tenant", "unknown of b"), ("", "unknown of none")] {
         let client = legacy_client().http(&server.url).unwrap().bearer(token).unwrap().connect().unwrap();
         assert_eq!(client.request("anything", None).unwrap(), Json::from(expected));
     }

@@ -196,7 +196,7 @@ impl Server {
     /// [`Server::serve_stdio`], [`Server::serve_stream`] and [`HttpService::serve`] return after that, when the last
     /// messages were read. Wait for that before the process ends.
     ///
-    /// # Example: a process that stops when it is told to
+    /// # Example: a process that stops at a signal
     ///
     /// ```
     /// use std::time::Duration;

@@ -752,7 +752,7 @@ async fn what_authentication_and_layers_find_reaches_the_handler() {
     let serve = async |incoming: Incoming| {
         let tenant = incoming.extensions().get().map_or("none", |Tenant(name)| name);
         let is_routed = incoming.extensions().get::<Route>().is_some();
-        let principal = incoming.principal().map_or("nobody", Principal::as_str);
+        let principal = incoming.principal().map_or("unknown", Principal::as_str);
         Ok::<_, ErrorObject>(Json::from(format!("{principal} of {tenant} {is_routed}").as_str()))
     };
     let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap().authenticate(|head| {
@@ -774,7 +774,7 @@ async fn what_authentication_and_layers_find_reaches_the_handler() {
         });
     }
     for (address, is_routed) in addresses {
-        for (token, expected) in [("ada", "ada of a"), ("tenant", "nobody of b"), ("", "nobody of none")] {
+        for (token, expected) in [("ada", "ada of a"), ("tenant", "unknown of b"), ("", "unknown of none")] {
             let builder = legacy_client().http(&format!("http://{address}/mcp")).unwrap();
             let client = builder.bearer(token).unwrap().connect().await.unwrap();
             let expected = format!("{expected} {is_routed}");

@@ -30,7 +30,7 @@ fn header<'r>(sent: &'r TestResponse, name: &str) -> &'r str {
     sent.headers.get(name).map_or("", |value| value.to_str().unwrap())
 }
 
-/// The origin whose pages may read a response. Whoever may read it also learns of the headers of the transport.
+/// The origin whose pages may read a response, and the headers of the transport in it.
 fn readable_by(sent: &TestResponse) -> Option<&str> {
     assert!(!sent.headers.contains_key("access-control-allow-credentials"), "cookies are never permitted");
     let origin = sent.headers.get("access-control-allow-origin")?.to_str().unwrap();
