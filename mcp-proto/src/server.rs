@@ -153,6 +153,8 @@ pub use crate::conversation::outcome::{CloseReason, Outcome};
 /// ```
 pub struct Server<T: Transport> {
     handling: Handling,
+    /// How requests of sessions are handled for which [`Server::serve_session`] was called.
+    served_sessions: BTreeMap<SessionKey, Handling>,
     transport: T,
     sessions: BTreeMap<SessionKey, Session>,
     stateless: Stateless,
@@ -215,6 +217,7 @@ impl<T: ServerTransport> Server<T> {
         }
         Ok(Self {
             handling,
+            served_sessions: BTreeMap::new(),
             transport,
             sessions,
             stateless: Stateless::new(),
@@ -243,13 +246,14 @@ impl<T: ServerTransport> Server<T> {
         now: Instant,
     ) -> Result<(), UsageError> {
         let ticket = ticket.key();
-        let (sessions, stateless, shared) = &mut self.split(now);
+        let (sessions, stateless, shared) = &mut self.split_for(ticket.session(), now);
         let is_stateless = stateless.incoming.get(ticket).is_some();
         let result = match ticket.session() {
             Some(session) => sessions.get_mut(&session).map(|session| session.respond(ticket, answer, shared)),
             None => Some(stateless.respond(ticket, answer, shared)),
         };
         self.on_answered(is_stateless, now);
+        self.end_unopened(ticket.session(), now);
         result.unwrap_or(Ok(()))
     }
 
@@ -268,7 +272,7 @@ impl<T: ServerTransport> Server<T> {
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn require_input(&mut self, ticket: Ticket, required: InputRequired, now: Instant) -> Result<(), UsageError> {
         let ticket = ticket.key();
-        let (sessions, stateless, shared) = &mut self.split(now);
+        let (sessions, stateless, shared) = &mut self.split_for(ticket.session(), now);
         let is_stateless = stateless.incoming.get(ticket).is_some();
         let result = match ticket.session() {
             Some(session) => sessions.get_mut(&session).map(|session| session.require_input(ticket, &required, shared)),
@@ -299,11 +303,31 @@ impl<T: ServerTransport> Server<T> {
         Ok(())
     }
 
+    /// Sends a change notification to the client of this session, as [`Server::publish`] sends it to all clients.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Server::publish`], and [`UsageError::Closed`] if the session has ended.
+    #[expect(clippy::needless_pass_by_value, reason = "a notification is given away, here as elsewhere")]
+    pub fn publish_to(
+        &mut self,
+        session: SessionKey,
+        notification: Notification,
+        now: Instant,
+    ) -> Result<(), UsageError> {
+        let name = subscriptions::name_of(&notification);
+        let publication = Publication::of(&notification.method, name.as_deref())?;
+        publication.check(self.config_of(session))?;
+        let (session, _, shared) = &mut self.split_at(session, now);
+        session.as_ref().ok_or(UsageError::Closed)?.publish(&notification, &publication, shared);
+        Ok(())
+    }
+
     /// Sends the progress of a request, if its client asked for progress. Progress that does not grow is not sent
     /// (PR-02).
     pub fn progress(&mut self, ticket: &Ticket, progress: &Progress, now: Instant) {
         let ticket = ticket.key();
-        let (sessions, stateless, shared) = &mut self.split(now);
+        let (sessions, stateless, shared) = &mut self.split_for(ticket.session(), now);
         match ticket.session().map(|session| sessions.get_mut(&session)) {
             Some(Some(session)) => session.progress(ticket, progress, shared),
             Some(None) => {}
@@ -336,7 +360,7 @@ impl<T: ServerTransport> Server<T> {
     ) -> Result<(), UsageError> {
         let scope = scope.into();
         self.check_connection()?;
-        let (sessions, stateless, shared) = &mut self.split(now);
+        let (sessions, stateless, shared) = &mut self.split_for(scope.session(), now);
         match scope {
             Scope::Session(session) => {
                 sessions.get(&session).ok_or(UsageError::Closed)?.notify(notification, None, shared)
@@ -380,7 +404,8 @@ impl<T: ServerTransport> Server<T> {
         now: Instant,
     ) -> Result<(), UsageError> {
         let scope = scope.into();
-        if !self.config().declares("logging") {
+        let config = scope.session().map_or(self.config(), |session| self.config_of(session));
+        if !config.declares("logging") {
             return Err(UsageError::NotDeclared { capability: "logging" });
         }
         if let Some(session) = scope.session() {
@@ -561,7 +586,7 @@ impl<T: ServerTransport> Server<T> {
     pub fn context(&self, ticket: &Ticket) -> Option<Context> {
         let ticket = ticket.key();
         match ticket.session() {
-            Some(session) => self.sessions.get(&session)?.context(ticket, self.config()),
+            Some(session) => self.sessions.get(&session)?.context(ticket, self.config_of(session)),
             None => self.stateless.context(ticket),
         }
     }
@@ -586,6 +611,11 @@ impl<T: ServerTransport> Server<T> {
     #[must_use]
     pub const fn config(&self) -> &Config {
         self.handling.config()
+    }
+
+    /// The configuration by which the requests of a session are handled.
+    fn config_of(&self, session: SessionKey) -> &Config {
+        self.served_sessions.get(&session).unwrap_or(&self.handling).config()
     }
 
     /// The resources that the server holds now.
@@ -690,15 +720,37 @@ impl<T: ServerTransport> Server<T> {
 
     /// The session with this key, the stateless requests, and what they share.
     fn split_at(&mut self, session: SessionKey, now: Instant) -> (Option<&mut Session>, &mut Stateless, Shared<'_, T>) {
-        let (sessions, stateless, shared) = self.split(now);
+        let (sessions, stateless, shared) = self.split_for(Some(session), now);
         (sessions.get_mut(&session), stateless, shared)
     }
 
     fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Session>, &mut Stateless, Shared<'_, T>) {
-        let Self { handling, transport, sessions, stateless, timers, usage, resources, is_draining, inbound, out } =
-            self;
+        self.split_for(None, now)
+    }
+
+    /// All sessions, the stateless requests, and what they share, for an input or command that concerns this session;
+    /// with `None`, stateless requests or all sessions.
+    fn split_for(
+        &mut self,
+        session: Option<SessionKey>,
+        now: Instant,
+    ) -> (&mut BTreeMap<SessionKey, Session>, &mut Stateless, Shared<'_, T>) {
+        let Self {
+            handling,
+            served_sessions,
+            transport,
+            sessions,
+            stateless,
+            timers,
+            usage,
+            resources,
+            is_draining,
+            inbound,
+            out,
+        } = self;
         let output = TransportOutput { out, inbound, now };
         let is_draining = *is_draining;
+        let handling = session.and_then(|session| served_sessions.get(&session)).unwrap_or(handling);
         (sessions, stateless, Shared { handling, transport, timers, usage, resources, is_draining, output })
     }
 }

@@ -384,13 +384,13 @@ fn defect_k1_a_stream_whose_client_takes_nothing_is_aborted_by_the_machine() {
     let session = http_server.last_session();
     http_server.is_read = false;
     let mut count = 0;
-    while http_server.aborted.is_empty() {
+    while http_server.responses.aborted.is_empty() {
         http_server.server.notify(session, log_message(1000), http_server.now).expect("a notification");
         http_server.pass(Duration::ZERO);
         count += 1;
         assert!(count < 1000, "what waits is without bound");
     }
-    assert!(count > 80 && http_server.aborted == [slow]);
+    assert!(count > 80 && http_server.responses.aborted == [slow]);
     assert!(http_server.take(slow).body.len() <= 100_000);
     // The session continues, and its client may open the stream again.
     http_server.is_read = true;
@@ -412,7 +412,7 @@ fn defect_k1_a_stream_whose_client_takes_nothing_is_aborted_by_the_machine() {
     http_server.server.notify(session, log_message(500_000), http_server.now).expect("a notification");
     http_server.pass(Duration::ZERO);
     assert!(http_server.take(key).body.len() > 500_000);
-    assert_eq!(http_server.aborted, [slow]);
+    assert_eq!(http_server.responses.aborted, [slow]);
 }
 
 #[test]
@@ -428,7 +428,7 @@ fn defect_k1_an_answer_that_finds_no_room_breaks_its_stream_off_instead_of_endin
     assert!(http_server.peek(key).is_some_and(|sent| !sent.is_over && sent.body.len() > 9000));
     http_server.respond(ticket, &format!(r#"{{"content":[{{"type":"text","text":"{}"}}]}}"#, "x".repeat(9000)));
     http_server.pass(Duration::ZERO);
-    assert_eq!(http_server.aborted, [key]);
+    assert_eq!(http_server.responses.aborted, [key]);
     assert!(http_server.take(key).body.len() < 10_000);
 }
 

@@ -1,10 +1,14 @@
 //! A server that passes through: it reports every request and answers none by itself, until it serves.
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Config, Event, LoggingLevel, Server, SubscriptionChange};
-use mcp_proto::{Instant, Json, Method, Notification, Output, RequestId, Stdio, StdioAction, Ticket, UsageError};
+use mcp_proto::server::{Config, Event, ExchangeKey, LoggingLevel, Server, SubscriptionChange};
+use mcp_proto::{
+    ErrorObject, Instant, Json, Method, Notification, Output, ProtocolVersion, RequestId, Stdio, StdioAction, Ticket,
+    UsageError,
+};
 use mcp_testkit::byte_stream::ServerStream;
-use mcp_testkit::http_exchange::{initialize, modern};
+use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize, modern};
+use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, request, result};
 
 /// What the machine has put out since the last call.
@@ -233,4 +237,130 @@ fn jr_35_a_request_of_a_batch_that_is_handled_again_is_answered_with_the_others(
     server.respond(first, Ok(json("{}")), Instant::START).expect("a result");
     server.respond(second, Ok(json("{}")), Instant::START).expect("a result");
     assert_eq!(seen(&mut server).lines, [format!("[{},{}]", result("1", "{}"), result("2", "{}"))]);
+}
+
+/// A server over HTTP that passes through, with the ticket of the `initialize` on an exchange.
+fn opening_over_http() -> (HttpServerHarness, ExchangeKey, Ticket) {
+    let mut server = HttpServerHarness::passing_through(|_, _| {});
+    let exchange = server.ask(&TestRequest::post(initialize("2025-06-18")));
+    assert_eq!(server.peek(exchange).map(TestResponse::code), None, "it is not answered yet");
+    let ticket = server.ticket();
+    (server, exchange, ticket)
+}
+
+#[test]
+fn br_t_06_over_http_the_application_opens_each_session() {
+    let (mut server, exchange, ticket) = opening_over_http();
+    let session = ticket.key().session().expect("it opens a session");
+    server.respond(ticket, r#"{"protocolVersion":"2025-06-18","any":"member"}"#);
+    let opened = server.take(exchange);
+    assert_eq!(
+        (opened.code(), opened.text()),
+        (200, result("0", r#"{"protocolVersion":"2025-06-18","any":"member"}"#))
+    );
+    assert_eq!(server.server.version(session).map(ProtocolVersion::as_str), Some("2025-06-18"));
+    let id = opened.headers["mcp-session-id"].to_str().expect("text").to_owned();
+    for method in ["ping", "logging/setLevel", "resources/subscribe"] {
+        let exchange = server.ask(&TestRequest::post(request("7", method, "{}")).in_session(&id));
+        let ticket = server.ticket();
+        server.respond(ticket, r#"{"a":1.0}"#);
+        assert_eq!(server.take(exchange).text(), result("7", r#"{"a":1.0}"#), "{method}");
+    }
+    assert_eq!(server.answer(&TestRequest::post(INITIALIZED).in_session(&id)).code(), 202);
+    let confirmed = server.events();
+    assert!(matches!(&confirmed[..], [Event::Notified { method, .. }] if *method == Method::INITIALIZED));
+}
+
+/// A session of which no client has the id would exist until it expires.
+#[test]
+fn over_http_a_session_ends_whose_initialize_fails_or_whose_client_does_not_wait_for_it() {
+    for is_answered in [true, false] {
+        let (mut server, exchange, ticket) = opening_over_http();
+        let session = ticket.key().session().expect("it opens a session");
+        if is_answered {
+            let error = ErrorObject::new(-32603, "there is no server");
+            server.server.respond(ticket, Err(error), server.now).expect("any error may be passed");
+            let refused = server.take(exchange);
+            assert_eq!((refused.code(), refused.headers.get("mcp-session-id")), (200, None), "{}", refused.text());
+        } else {
+            server.server.handle_disconnect(exchange, server.now);
+        }
+        let events = server.events();
+        let is_end = |event: &Event| matches!(event, Event::Closed { session: ended, .. } if *ended == session);
+        assert!(events.last().is_some_and(is_end), "{events:?}");
+        assert_eq!((server.server.sessions(), server.server.load().sessions), (0, 0));
+    }
+}
+
+#[test]
+fn over_http_the_application_does_not_receive_an_initialize_that_no_server_accepts() {
+    let large = format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{{"x":"{}"}}}}"#, "a".repeat(17_000));
+    for params in ["{}", "[]", r#"{"protocolVersion":7}"#, &large] {
+        let mut server = HttpServerHarness::passing_through(|_, _| {});
+        let refused = server.answer(&TestRequest::post(request("1", "initialize", params)));
+        assert!(refused.text().contains("-32602"), "{params}: {}", refused.text());
+        assert_eq!((server.events().len(), server.server.sessions()), (0, 0), "{params}");
+    }
+}
+
+/// Otherwise, each further session of one server would be described as the first.
+#[test]
+fn over_http_each_session_that_is_served_has_its_own_description() {
+    let (mut server, exchange, ticket) = opening_over_http();
+    let session = ticket.key().session().expect("it opens a session");
+    let config = Config::new("bridge", "2").with_capabilities(json(r#"{"logging":{}}"#));
+    server.server.serve_session(session, config.clone()).expect("a configuration");
+    assert_eq!(server.server.serve_session(session, config.clone()), Err(UsageError::AlreadyServing));
+    let params = Some(json(r#"{"protocolVersion":"2025-03-26"}"#));
+    server.server.handle_again(ticket, Method::INITIALIZE, params, server.now);
+    let opened = server.take(exchange);
+    assert!(opened.text().contains(r#""name":"bridge""#), "{}", opened.text());
+    let id = opened.headers["mcp-session-id"].to_str().expect("text").to_owned();
+    let level = request("2", "logging/setLevel", r#"{"level":"error"}"#);
+    assert_eq!(server.answer(&TestRequest::post(level).in_session(&id)).text(), result("2", "{}"));
+    assert_eq!(server.server.logging_level(session), Some(LoggingLevel::Error));
+
+    let other = server.ask(&TestRequest::post(initialize("2025-06-18")));
+    let ticket = server.ticket();
+    assert_ne!(ticket.key().session(), Some(session), "the application is asked about another session");
+    server.server.end(session, server.now);
+    assert_eq!(server.server.serve_session(session, config), Err(UsageError::Closed));
+    server.respond(ticket, r#"{"protocolVersion":"2025-06-18"}"#);
+    assert_eq!(server.take(other).code(), 200);
+}
+
+/// What a session is told belongs to it alone.
+#[test]
+fn over_http_a_change_can_be_published_to_one_session() {
+    let mut server = HttpServerHarness::with(|_, config| {
+        config.capabilities = json(r#"{"tools":{"listChanged":true}}"#);
+    });
+    let ids = [server.session("2025-06-18"), server.session("2025-06-18")];
+    let session = server.last_session();
+    let streams = ids.map(|id| server.ask(&TestRequest::get().in_session(&id)));
+    let change = Notification::new(Method::TOOLS_LIST_CHANGED);
+    server.server.publish_to(session, change.clone(), server.now).expect("it is declared");
+    assert_eq!(streams.map(|stream| server.take(stream).data().len()), [0, 1]);
+    server.server.end(session, server.now);
+    assert_eq!(server.server.publish_to(session, change, server.now), Err(UsageError::Closed));
+}
+
+/// The server behind a gateway on a byte stream does not receive the headers (BR-T-04).
+#[test]
+fn br_t_04_over_http_a_stateless_request_is_admitted_by_its_headers_before_it_is_passed_through() {
+    let mut server = HttpServerHarness::passing_through(|_, _| {});
+    for (name, value, code) in [("mcp-method", "tools/list", -32020), ("mcp-name", "another", -32020)] {
+        let refused = server.answer(&TestRequest::stateless_call("1", "mine", "").with(name, value));
+        assert!(refused.code() == 400 && refused.text().contains(&code.to_string()), "{name}: {}", refused.text());
+    }
+    assert!(server.events().is_empty());
+    let exchange = server.ask(&TestRequest::stateless("2", "server/discover", ""));
+    let ticket = server.ticket();
+    assert_eq!(ticket.key().session(), None);
+    server.respond(ticket, r#"{"any":"result"}"#);
+    assert_eq!(server.take(exchange).text(), result("2", r#"{"any":"result"}"#));
+    let exchange = server.ask(&TestRequest::stateless_call("3", "mine", r#""x":1,"#));
+    let ticket = server.ticket();
+    server.server.handle_disconnect(exchange, server.now);
+    assert!(matches!(&server.events()[..], [Event::Cancelled { ticket: cancelled, .. }] if *cancelled == ticket.key()));
 }

@@ -176,9 +176,9 @@ fn defect_x6_no_continue_is_sent_for_a_request_that_is_refused() {
         ("nothing is expected", expecting.clone().without("expect"), false),
         ("something else is expected", expecting.with("expect", "101-continue"), false),
     ] {
-        harness.continued.clear();
+        harness.responses.continued.clear();
         let key = harness.begin(&asked);
-        assert_eq!(harness.continued == [key], continues, "{name}");
-        assert_eq!(harness.continued.is_empty(), !continues, "{name}");
+        assert_eq!(harness.responses.continued == [key], continues, "{name}");
+        assert_eq!(harness.responses.continued.is_empty(), !continues, "{name}");
     }
 }

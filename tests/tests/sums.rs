@@ -592,7 +592,7 @@ fn defect_m3_answers_that_clients_of_a_site_do_not_take_are_bounded_in_sum() {
     assert!(!is_refused(&mut http_server, next));
     let next = answered(&mut http_server, &id, MEGABYTE - 10_000);
     assert!(is_refused(&mut http_server, next));
-    assert!(http_server.aborted.is_empty());
+    assert!(http_server.responses.aborted.is_empty());
 }
 
 #[test]
@@ -605,21 +605,21 @@ fn defect_m3_what_was_not_taken_for_ten_seconds_makes_room_for_others() {
     let others: Vec<_> = (0..3).map(|_| answered(&mut http_server, &id, MEGABYTE - 10_000)).collect();
     http_server.pass(Duration::from_millis(8900));
     let next = answered(&mut http_server, &id, MEGABYTE - 10_000);
-    assert!(is_refused(&mut http_server, next) && http_server.aborted.is_empty(), "it has waited for less");
+    assert!(is_refused(&mut http_server, next) && http_server.responses.aborted.is_empty(), "it has waited for less");
     // A client that reads its answer slowly is treated as one that does not read.
     http_server.server.handle_written(first, 1000, http_server.now);
     http_server.pass(Duration::from_millis(100));
     let next = answered(&mut http_server, &id, MEGABYTE - 10_000);
     assert!(!is_refused(&mut http_server, next));
-    assert_eq!(http_server.aborted, [first]);
+    assert_eq!(http_server.responses.aborted, [first]);
     // A response is not aborted so soon unless its room is needed.
     http_server.pass(Duration::from_secs(10));
     let small = answered(&mut http_server, &id, 10_000);
     assert!(!is_refused(&mut http_server, small));
-    assert_eq!(http_server.aborted, [first]);
+    assert_eq!(http_server.responses.aborted, [first]);
     let large = answered(&mut http_server, &id, 2 * MEGABYTE);
     assert!(!is_refused(&mut http_server, large));
-    assert_eq!(http_server.aborted[1..], others[..2]);
+    assert_eq!(http_server.responses.aborted[1..], others[..2]);
 }
 
 #[test]
@@ -632,19 +632,19 @@ fn defect_m3_a_response_of_which_nothing_is_taken_is_aborted() {
     let fast = answered(&mut http_server, &id, 100_000);
     http_server.server.handle_written(fast, usize::MAX, http_server.now);
     http_server.pass(Duration::from_millis(19_900));
-    assert!(http_server.aborted.is_empty());
+    assert!(http_server.responses.aborted.is_empty());
     http_server.server.handle_written(slow, 1, http_server.now);
     http_server.pass(Duration::from_millis(200));
-    assert_eq!(http_server.aborted, [deaf]);
+    assert_eq!(http_server.responses.aborted, [deaf]);
     http_server.pass(Duration::from_millis(19_600));
-    assert_eq!(http_server.aborted, [deaf]);
+    assert_eq!(http_server.responses.aborted, [deaf]);
     http_server.pass(Duration::from_millis(200));
-    assert_eq!(http_server.aborted, [deaf, slow]);
+    assert_eq!(http_server.responses.aborted, [deaf, slow]);
     // Late reports about an aborted exchange have no effect.
     http_server.server.handle_written(slow, 1, http_server.now);
     http_server.server.handle_disconnect(slow, http_server.now);
     http_server.pass(Duration::from_secs(100));
-    assert_eq!(http_server.aborted.len(), 2);
+    assert_eq!(http_server.responses.aborted.len(), 2);
 }
 
 #[test]
@@ -668,7 +668,7 @@ fn defect_m3_the_call_of_a_stream_that_is_not_taken_goes_on_or_is_cancelled() {
     http_server.server.notify(&lone, log(20_000), http_server.now).expect("a notification");
     http_server.events();
     http_server.pass(Duration::from_secs(31));
-    assert_eq!(http_server.aborted, [key, alone]);
+    assert_eq!(http_server.responses.aborted, [key, alone]);
     let cancelled = http_server.events();
     assert!(matches!(&cancelled[..], [Event::Cancelled { ticket, .. }] if *ticket == lone.key()), "{cancelled:?}");
     // In a session, the call continues, and the client may come back for its result (SH-S-16).

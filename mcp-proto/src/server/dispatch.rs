@@ -1,6 +1,6 @@
 //! Handles what a transport has received: finds the session or the stateless requests that it belongs to.
 
-use super::session::{Session, Source};
+use super::session::{Phase, Session, Source};
 use super::shared::Shared;
 use super::stateless::Stateless;
 use super::transport::{Envelope, Inbound, ReplyTo, ServerTransport, TransportOutput};
@@ -77,9 +77,21 @@ impl<T: ServerTransport> Server<T> {
         let Some((request, reply_to)) = request else { return };
         self.on_message(key, Message::Request(request), Source { reply_to, batch: None }, now);
         // If `initialize` was refused, there is no session.
-        if self.sessions.get(&key).is_some_and(|session| session.version.is_none()) {
+        if self.sessions.get(&key).is_some_and(|session| session.phase == Phase::Awaiting) {
             self.sessions.remove(&key);
             self.with_transport(now, |transport, output| transport.ended(key, output));
+        }
+    }
+
+    /// Ends a session whose `initialize` the application has answered with an error: over HTTP, its client has no id for
+    /// it.
+    pub(super) fn end_unopened(&mut self, session: Option<SessionKey>, now: Instant) {
+        if T::IS_ONE_CONNECTION {
+            return;
+        }
+        let Some(session) = session.and_then(|session| self.sessions.get(&session)) else { return };
+        if session.phase == Phase::Awaiting && session.incoming.len() == 0 {
+            self.end_session(session.key, CloseReason::Local, now);
         }
     }
 
@@ -141,6 +153,7 @@ impl<T: ServerTransport> Server<T> {
         }
         if !T::IS_ONE_CONNECTION {
             self.sessions.remove(&key);
+            self.served_sessions.remove(&key);
         }
     }
 

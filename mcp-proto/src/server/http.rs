@@ -380,6 +380,9 @@ impl Http {
             if self.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
                 output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
             }
+        } else if let Exchange::Waiting { session: Some(session), opens: true, .. } = closed {
+            // No client has the id of this session, which was not sent.
+            output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
         }
     }
 

@@ -105,7 +105,16 @@ impl Session {
             return self.answer_at_once(id, Ok(Json::empty_object()), source, shared);
         }
         if method == Method::INITIALIZE {
-            self.settings.client.clone_from(&params);
+            if T::IS_ONE_CONNECTION {
+                self.settings.client.clone_from(&params);
+            } else {
+                // The application may start a process for a session, which a request that no server accepts must not
+                // cause.
+                match what_is_stated(params.as_ref()) {
+                    Ok((_, client)) => self.settings.client = Some(client),
+                    Err(error) => return self.refuse(Some(id), error, source, shared),
+                }
+            }
         }
         let request = InboundRequest::new(source, method, params.as_ref());
         self.report_request(id, request, params, is_duplicate, shared);
@@ -191,18 +200,11 @@ impl Session {
         source: Source,
         shared: &mut Shared<'_, T>,
     ) {
+        let (asked, client) = match what_is_stated(params.as_ref()) {
+            Ok(stated) => stated,
+            Err(error) => return self.refuse(Some(id), error, source, shared),
+        };
         let params = params.unwrap_or(Json::empty_object());
-        let asked = params.first_member("protocolVersion");
-        let Some(asked) = asked.as_ref().and_then(Json::as_string) else {
-            let error = ErrorObject::new(code::INVALID_PARAMS, "invalid params: no protocolVersion");
-            self.refuse(Some(id), error, source, shared);
-            return;
-        };
-        let Some(client) = what_client_is(&params) else {
-            let error = ErrorObject::new(code::INVALID_PARAMS, "invalid params: capabilities are too large");
-            self.refuse(Some(id), error, source, shared);
-            return;
-        };
         self.settings.client = Some(client);
         let version = shared.config().negotiate(&asked);
         self.set_version(version, shared);
@@ -380,6 +382,21 @@ impl Session {
             self.incoming.len() + self.batches.answers()
         }
     }
+}
+
+/// The revision that the parameters of `initialize` request, and what a session stores of them.
+///
+/// # Errors
+///
+/// The answer to the request.
+fn what_is_stated(params: Option<&Json>) -> Result<(String, Json), ErrorObject> {
+    let asked = params.and_then(|params| params.first_member("protocolVersion"));
+    let asked = asked.as_ref().and_then(Json::as_string);
+    let (Some(params), Some(asked)) = (params, asked) else {
+        return Err(ErrorObject::invalid_params("no protocolVersion"));
+    };
+    let client = what_client_is(params).ok_or_else(|| ErrorObject::invalid_params("capabilities are too large"))?;
+    Ok((asked.into_owned(), client))
 }
 
 /// What a session stores of the parameters of `initialize`, bounded because there may be many sessions (SE6); `None` if

@@ -4,6 +4,7 @@
 use super::Server;
 use super::config::{Config, Handling};
 use super::session::{Phase, Source};
+use super::transport::ServerTransport;
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Request};
@@ -17,14 +18,17 @@ use crate::transport::Stdio;
 /// The machine still does what depends on this connection alone: it decodes and encodes messages, matches responses,
 /// cancellations and progress to their requests, keeps the limits, and refuses what no server could accept, such as a
 /// request before `initialize`. It answers `ping` only before `initialize`.
-impl Server<Stdio> {
+///
+/// Over HTTP, it also admits requests as a server that answers them does: by host, origin, credentials, headers and
+/// revision. A session whose `initialize` is answered with an error has never begun for its client, and ends.
+impl<T: ServerTransport> Server<T> {
     /// Creates a server that reports every request of its client as [`Event::Requested`](super::Event::Requested), the
     /// handshake included, and sends each answer of the application unchanged. `notifications/initialized` is reported
     /// as [`Event::Notified`](super::Event::Notified).
     ///
     /// The result with which the application answers `initialize` opens the session, in the revision that it contains.
     /// A request with the `_meta` of 2026-07-28 that arrives before `initialize` is stateless; later, it is a request
-    /// of the session like any other. Of the configuration, only the limits, the times, `versions` (the revisions of
+    /// of the session like any other; over HTTP, it is always stateless. Of the configuration, only the limits, the times, `versions` (the revisions of
     /// stateless requests) and `strict_json` have an effect before [`Server::serve`].
     ///
     /// # Errors
@@ -48,11 +52,80 @@ impl Server<Stdio> {
     /// assert_eq!(server.version(server.session()).map(ProtocolVersion::as_str), Some("2025-06-18"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn pass_through(transport: Stdio, config: Config) -> Result<Self, UsageError> {
+    pub fn pass_through(transport: T, config: Config) -> Result<Self, UsageError> {
         config.check()?;
         Self::with_handling(transport, Handling::PassThrough(config))
     }
 
+    /// From now on, the machine answers the requests of the protocol in this session by itself, as `config` describes, but
+    /// passes through those of other sessions. The application calls this once for a session, for which it has to answer
+    /// instead of the server to which it forwards. On a byte stream, which has one session, this includes stateless
+    /// requests.
+    ///
+    /// Requests that were reported before stay open; [`Server::handle_again`] handles one as if it had just arrived.
+    /// The limits remain those with which the server was created.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::AlreadyServing`] if the server does not pass through in this session, [`UsageError::Closed`] if the
+    /// session has ended, and [`UsageError`] if the configuration is invalid. Then nothing has changed.
+    pub fn serve_session(&mut self, session: SessionKey, config: Config) -> Result<(), UsageError> {
+        config.check()?;
+        let is_served = self.served_sessions.contains_key(&session);
+        let Handling::PassThrough(before) = &self.handling else { return Err(UsageError::AlreadyServing) };
+        if is_served {
+            return Err(UsageError::AlreadyServing);
+        }
+        let limits = before.limits.clone();
+        let handling = Handling::Serving(Config { limits, ..config });
+        if T::IS_ONE_CONNECTION {
+            self.handling = handling;
+        } else if self.sessions.contains_key(&session) {
+            self.served_sessions.insert(session, handling);
+        } else {
+            return Err(UsageError::Closed);
+        }
+        Ok(())
+    }
+
+    /// Handles an open request as if it had just arrived, with this method and these parameters. Its ticket is
+    /// consumed; if the request has to be answered by the application, [`Event::Requested`](super::Event::Requested)
+    /// follows with a new one. If the client has cancelled it, this does nothing.
+    #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
+    pub fn handle_again(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+        let (is_of_session, key) =
+            (ticket.key().session().is_some(), ticket.key().session().unwrap_or(SessionKey::FIRST));
+        let (session, stateless, shared) = &mut self.split_at(key, now);
+        let (id, source) = if is_of_session {
+            let Some(session) = session else { return };
+            let Some((id, request)) = session.end_request(ticket.key(), shared) else { return };
+            session.give_up_asked(&request, shared);
+            if request.opens_session && session.phase == Phase::Opening {
+                session.phase = Phase::Awaiting;
+            }
+            (id, request.source)
+        } else {
+            let Some((id, request)) = stateless.end_request(ticket.key(), shared) else { return };
+            if !T::IS_ONE_CONNECTION {
+                let again = Request { id, method, params };
+                return stateless.on_admitted(again, *request.context, request.reply_to, None, shared);
+            }
+            (id, Source::default())
+        };
+        self.on_message(key, Message::Request(Request { id, method, params }), source, now);
+        self.end_unopened(is_of_session.then_some(key), now);
+        let (session, _, shared) = &mut self.split_at(key, now);
+        if let Some(session) = session {
+            session.take_early_confirmation(shared);
+            if let Some(batch) = source.batch {
+                // The batch waits for the answer to the new request instead.
+                session.settle_batch(batch, None, source.reply_to, shared);
+            }
+        }
+    }
+}
+
+impl Server<Stdio> {
     /// From now on, the machine answers the requests of the protocol by itself, as `config` describes. The application
     /// of a server that passes through calls this once, when it has to answer instead of the server to which it
     /// forwards.
@@ -86,41 +159,7 @@ impl Server<Stdio> {
     /// # Ok::<(), UsageError>(())
     /// ```
     pub fn serve(&mut self, config: Config) -> Result<(), UsageError> {
-        config.check()?;
-        let Handling::PassThrough(before) = &self.handling else { return Err(UsageError::AlreadyServing) };
-        let limits = before.limits.clone();
-        self.handling = Handling::Serving(Config { limits, ..config });
-        Ok(())
-    }
-
-    /// Handles an open request as if it had just arrived, with this method and these parameters. Its ticket is
-    /// consumed; if the request has to be answered by the application, [`Event::Requested`](super::Event::Requested)
-    /// follows with a new one. If the client has cancelled it, this does nothing.
-    #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
-    pub fn handle_again(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        let key = SessionKey::FIRST;
-        let (session, stateless, shared) = &mut self.split_at(key, now);
-        let Some(session) = session else { return };
-        let (id, source) = if ticket.key().session().is_some() {
-            let Some((id, request)) = session.end_request(ticket.key(), shared) else { return };
-            session.give_up_asked(&request, shared);
-            if request.opens_session && session.phase == Phase::Opening {
-                session.phase = Phase::Awaiting;
-            }
-            (id, request.source)
-        } else {
-            let Some((id, _)) = stateless.end_request(ticket.key(), shared) else { return };
-            (id, Source::default())
-        };
-        self.on_message(key, Message::Request(Request { id, method, params }), source, now);
-        let (session, _, shared) = &mut self.split_at(key, now);
-        if let Some(session) = session {
-            session.take_early_confirmation(shared);
-            if let Some(batch) = source.batch {
-                // The batch waits for the answer to the new request instead.
-                session.settle_batch(batch, None, source.reply_to, shared);
-            }
-        }
+        self.serve_session(self.session(), config)
     }
 
     /// Whether the client reads fast enough for more messages to be sent to it. While this is `false`, a proxy should

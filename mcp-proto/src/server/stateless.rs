@@ -36,7 +36,7 @@ pub(super) struct Stateless {
 /// What is stored for a stateless request.
 #[derive(Debug)]
 pub(super) struct StatelessRequest {
-    reply_to: ReplyTo,
+    pub(super) reply_to: ReplyTo,
     pub(super) method: Method,
     pub(super) context: Box<Context>,
     /// Those of the HTTP request that contained it.
@@ -74,6 +74,19 @@ impl Stateless {
         if beside.is_none_or(|session| session.version.is_none()) {
             shared.transport.negotiated(None, context.version);
         }
+        self.on_admitted(Request { id, method, params }, context, reply_to, beside, shared);
+    }
+
+    /// Answers an admitted request of the protocol, or reports it to the application.
+    pub(super) fn on_admitted<T: ServerTransport>(
+        &mut self,
+        request: Request,
+        context: Context,
+        reply_to: ReplyTo,
+        beside: Option<&Session>,
+        shared: &mut Shared<'_, T>,
+    ) {
+        let Request { id, method, params } = request;
         if let Some(config) = shared.serving() {
             if method == Method::SERVER_DISCOVER {
                 let result = complete(config, &method, &discover(config));
@@ -140,7 +153,9 @@ impl Stateless {
         // (HM3).
         shared.check_members(request.params.as_ref())?;
         match shared.serving() {
-            Some(config) => admit(config, request, meta, envelope),
+            Some(config) => admit(config, request, meta, envelope, |method| is_offered(config, method)),
+            // Over HTTP, the server to which the application forwards does not receive the envelope (BR-T-04).
+            None if !T::IS_ONE_CONNECTION => admit(shared.config(), request, meta, envelope, |_| true),
             None => pass(shared.config(), meta),
         }
     }
@@ -186,7 +201,11 @@ impl Stateless {
                 let is_modern = request.context.version.is_stateless();
                 Ok(if is_modern { complete(config, &request.method, &result) } else { result })
             }
-            (answer, _) => answer,
+            (Ok(result), None) => {
+                shared.observe_result(&request.method, &result);
+                Ok(result)
+            }
+            (Err(error), _) => Err(error),
         };
         let answer = Message::Response(Response::new(id, answer));
         shared.write_answer(Some(answer), route(request.reply_to, Kind::Reply));
@@ -305,7 +324,13 @@ pub(super) const fn route(reply_to: ReplyTo, kind: Kind) -> Route {
 }
 
 /// Admits a request by RULES 8.4 from the fourth step on. A refused request is not reported to the application.
-fn admit(config: &Config, request: &Request, meta: RequestMeta, envelope: Envelope) -> Result<Context, ErrorObject> {
+fn admit(
+    config: &Config,
+    request: &Request,
+    meta: RequestMeta,
+    envelope: Envelope,
+    is_offered: impl Fn(&Method) -> bool,
+) -> Result<Context, ErrorObject> {
     let Request { method, params, .. } = request;
     // A client that starts with `initialize` receives the list of served revisions (ER-42).
     if !meta.is_claimed && *method == Method::INITIALIZE && !envelope.names_stateless {
@@ -325,7 +350,7 @@ fn admit(config: &Config, request: &Request, meta: RequestMeta, envelope: Envelo
     envelope.version?;
     let version = served(config, &asked)?;
     envelope.method_and_name?;
-    if method.is_removed_in(version) || !is_offered(config, method) {
+    if method.is_removed_in(version) || !is_offered(method) {
         return Err(ErrorObject::new(code::METHOD_NOT_FOUND, &format!("method not found: {method}")));
     }
     envelope.arguments?;

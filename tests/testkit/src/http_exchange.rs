@@ -1,7 +1,8 @@
 //! HTTP requests of clients, and the responses to them.
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, StatusCode};
+use http::request::Parts;
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use mcp_proto::auth::Challenge;
 use mcp_proto::server::{PeerKey, Principal};
 
@@ -89,6 +90,18 @@ impl TestRequest {
     /// A POST that carries a message.
     pub fn post(body: impl Into<Bytes>) -> Self {
         Self::new("POST", body)
+    }
+
+    /// The head of the request.
+    pub fn head(&self) -> Parts {
+        let request = Request::builder().method(self.method).uri(&self.target).body(());
+        let mut head = request.expect("a request").into_parts().0;
+        for (name, value) in &self.fields {
+            let name: HeaderName = name.parse().expect("a name");
+            head.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
+        }
+        head.extensions.clone_from(&self.extensions);
+        head
     }
 
     /// Sets the path.

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use http::{HeaderName, HeaderValue, Request};
 use mcp_proto::server::{Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, Server};
 use mcp_proto::{Instant, Json, Output, SessionKey, Ticket};
 
@@ -17,10 +16,9 @@ pub struct HttpServerHarness {
     pub server: Server<Http>,
     /// The current virtual time.
     pub now: Instant,
-    sent: BTreeMap<ExchangeKey, TestResponse>,
+    /// What was sent to clients.
+    pub responses: Responses,
     events: Vec<Event>,
-    /// Exchanges for which the server sent `100 Continue`.
-    pub continued: Vec<ExchangeKey>,
     drawn: u64,
     /// Whether requests come through a router that has checked their paths.
     pub is_routed: bool,
@@ -28,8 +26,90 @@ pub struct HttpServerHarness {
     pub is_constant: bool,
     /// Whether clients read what is sent to them.
     pub is_read: bool,
+}
+
+/// The responses of a server to its clients, collected from its actions.
+#[derive(Debug, Default)]
+pub struct Responses {
+    sent: BTreeMap<ExchangeKey, TestResponse>,
+    /// Exchanges for which the server sent `100 Continue`.
+    pub continued: Vec<ExchangeKey>,
     /// Exchanges that the server has aborted.
     pub aborted: Vec<ExchangeKey>,
+}
+
+impl Responses {
+    /// Carries out an action. Returns the number of bytes that were sent on an exchange.
+    pub fn act(&mut self, action: HttpAction) -> Option<(ExchangeKey, usize)> {
+        match action {
+            HttpAction::Respond { exchange, response } => {
+                let sent = self.open(exchange);
+                assert!(sent.status.is_none(), "two responses");
+                let (head, body) = response.into_parts();
+                *sent = TestResponse {
+                    status: Some(head.status),
+                    headers: head.headers,
+                    body: body.to_vec(),
+                    is_over: true,
+                    is_stream: false,
+                };
+                Some((exchange, body.len()))
+            }
+            HttpAction::Stream { exchange, head } => {
+                let sent = self.open(exchange);
+                assert!(sent.status.is_none(), "two responses");
+                let head = head.into_parts().0;
+                (sent.status, sent.headers, sent.is_stream) = (Some(head.status), head.headers, true);
+                None
+            }
+            HttpAction::Write { exchange, chunk } => {
+                self.open(exchange).body.extend_from_slice(&chunk);
+                Some((exchange, chunk.len()))
+            }
+            HttpAction::Continue { exchange } => {
+                self.continued.push(exchange);
+                None
+            }
+            HttpAction::Finish { exchange } => {
+                self.open(exchange).is_over = true;
+                None
+            }
+            // An abort may follow the end of a response that the client did not read.
+            HttpAction::Abort { exchange } => {
+                assert!(!self.aborted.contains(&exchange), "aborted twice");
+                self.sent.entry(exchange).or_default().is_over = true;
+                self.aborted.push(exchange);
+                None
+            }
+            action => panic!("{action:?} is new"),
+        }
+    }
+
+    /// Takes what has been sent on an exchange since the last call.
+    pub fn take(&mut self, exchange: ExchangeKey) -> TestResponse {
+        self.sent.remove(&exchange).unwrap_or_default()
+    }
+
+    /// What has been sent on an exchange since it was last taken.
+    pub fn peek(&self, exchange: ExchangeKey) -> Option<&TestResponse> {
+        self.sent.get(&exchange)
+    }
+
+    /// The response so far on an exchange to which the server sends more; panics if the response is complete.
+    fn open(&mut self, exchange: ExchangeKey) -> &mut TestResponse {
+        let sent = self.sent.entry(exchange).or_default();
+        assert!(!sent.is_over, "something came after the end of a response");
+        sent
+    }
+}
+
+/// Bytes in the place of the random ones of a request, other ones for each number.
+pub fn nonce(number: u64) -> [u8; 32] {
+    let mut nonce = [0; 32];
+    for (part, salt) in nonce.chunks_mut(8).zip(1_u64..) {
+        part.copy_from_slice(&(number * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
+    }
+    nonce
 }
 
 impl HttpServerHarness {
@@ -40,44 +120,45 @@ impl HttpServerHarness {
 
     /// A server with a changed configuration.
     pub fn with(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> Self {
+        let (http, config) = Self::changed(change);
+        Self::around(Server::new(http, config).expect("a configuration"))
+    }
+
+    /// A server with a changed configuration that passes all requests through.
+    pub fn passing_through(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> Self {
+        let (http, config) = Self::changed(change);
+        Self::around(Server::pass_through(http, config).expect("a configuration"))
+    }
+
+    fn changed(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> (Http, Config) {
         let (mut http, mut config) = (HttpConfig::new(), Config::new("s", "1"));
         change(&mut http, &mut config);
-        let server = Server::new(Http::new(http), config).expect("a configuration");
+        (Http::new(http), config)
+    }
+
+    fn around(server: Server<Http>) -> Self {
         let now = Instant::START;
         transcript::begin(now);
         Self {
             server,
             now,
-            sent: BTreeMap::new(),
+            responses: Responses::default(),
             events: Vec::new(),
-            continued: Vec::new(),
             drawn: 0,
             is_routed: false,
             is_constant: false,
             is_read: true,
-            aborted: Vec::new(),
         }
     }
 
     /// Passes the head of a request to the server.
     pub fn begin(&mut self, asked: &TestRequest) -> ExchangeKey {
-        let mut head =
-            Request::builder().method(asked.method).uri(&asked.target).body(()).expect("a request").into_parts().0;
-        for (name, value) in &asked.fields {
-            let name: HeaderName = name.parse().expect("a name");
-            head.headers.append(name, HeaderValue::from_bytes(value.as_bytes()).expect("a value"));
-        }
-        head.extensions.clone_from(&asked.extensions);
         self.drawn += u64::from(!self.is_constant);
-        let mut nonce = [0; 32];
-        for (part, salt) in nonce.chunks_mut(8).zip(1_u64..) {
-            part.copy_from_slice(&(self.drawn * 8 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes());
-        }
-        let mut arrival = RequestInfo::new(nonce);
+        let mut arrival = RequestInfo::new(nonce(self.drawn));
         arrival.authentication.clone_from(&asked.authentication);
         arrival.peer.clone_from(&asked.peer);
         arrival.is_routed = self.is_routed;
-        let key = self.server.handle_request(head, arrival, self.now);
+        let key = self.server.handle_request(asked.head(), arrival, self.now);
         self.settle();
         key
     }
@@ -107,13 +188,13 @@ impl HttpServerHarness {
     /// Takes what has been sent on an exchange since the last call.
     pub fn take(&mut self, key: ExchangeKey) -> TestResponse {
         self.settle();
-        self.sent.remove(&key).unwrap_or_default()
+        self.responses.take(key)
     }
 
     /// What has been sent on an exchange since it was last taken.
     pub fn peek(&mut self, key: ExchangeKey) -> Option<&TestResponse> {
         self.settle();
-        self.sent.get(&key)
+        self.responses.peek(key)
     }
 
     /// Opens and confirms a session; returns its id.
@@ -189,55 +270,15 @@ impl HttpServerHarness {
         while let Some(output) = transcript::added(self.now, "server", self.server.poll_output()) {
             match output {
                 Output::Event(event) => self.events.push(event),
-                Output::Action(HttpAction::Respond { exchange, response }) => {
-                    self.on_sent(exchange, response.body().len());
-                    let sent = self.open(exchange);
-                    assert!(sent.status.is_none(), "two responses");
-                    let (head, body) = response.into_parts();
-                    *sent = TestResponse {
-                        status: Some(head.status),
-                        headers: head.headers,
-                        body: body.to_vec(),
-                        is_over: true,
-                        is_stream: false,
-                    };
+                Output::Action(action) => {
+                    if let Some((exchange, bytes)) = self.responses.act(action).filter(|_| self.is_read) {
+                        self.server.handle_written(exchange, bytes, self.now);
+                    }
                 }
-                Output::Action(HttpAction::Stream { exchange, head }) => {
-                    let sent = self.open(exchange);
-                    assert!(sent.status.is_none(), "two responses");
-                    let head = head.into_parts().0;
-                    (sent.status, sent.headers, sent.is_stream) = (Some(head.status), head.headers, true);
-                }
-                Output::Action(HttpAction::Write { exchange, chunk }) => {
-                    self.open(exchange).body.extend_from_slice(&chunk);
-                    self.on_sent(exchange, chunk.len());
-                }
-                Output::Action(HttpAction::Continue { exchange }) => self.continued.push(exchange),
-                Output::Action(HttpAction::Finish { exchange }) => self.open(exchange).is_over = true,
-                // An abort may follow the end of a response that the client did not read.
-                Output::Action(HttpAction::Abort { exchange }) => {
-                    assert!(!self.aborted.contains(&exchange), "aborted twice");
-                    self.sent.entry(exchange).or_default().is_over = true;
-                    self.aborted.push(exchange);
-                }
-                Output::Action(action) => panic!("{action:?} is new"),
             }
         }
         let can = [("wanting input", self.server.wants_input())];
         transcript::add_state(self.now, "server", self.server.poll_timeout(), self.server.load(), &can);
-    }
-
-    fn on_sent(&mut self, exchange: ExchangeKey, bytes: usize) {
-        if self.is_read {
-            self.server.handle_written(exchange, bytes, self.now);
-        }
-    }
-
-    /// The response so far on an exchange to which the server sends more; panics if the response is complete.
-    fn open(&mut self, exchange: ExchangeKey) -> &mut TestResponse {
-        let sent = self.sent.entry(exchange).or_default();
-        assert!(!sent.is_over, "something came after the end of a response");
-        sent
     }
 }
 
