@@ -27,6 +27,8 @@
 //! | `opening` | the first messages, which determine the eras of both sides |
 //! | `cold_start` | what the client is answered while a person signs in |
 //! | `pace` | whether the server accepts data fast enough |
+//! | `link` | how one client is joined to the server, also for the gateway |
+//! | `upstream` | the machine that faces the server, and the requests in flight over it |
 //! | `sides` | the two machines, and the functions for all combinations of eras |
 //! | `in_flight` | requests in flight in both directions |
 //! | `routing` | passes the events of each machine on, according to the eras |
@@ -44,6 +46,7 @@ mod convert;
 mod event;
 mod in_flight;
 mod legacy_client;
+mod link;
 mod modern_client;
 mod opening;
 mod pace;
@@ -52,34 +55,30 @@ mod pass_through;
 mod routing;
 mod session_settings;
 mod sides;
+mod upstream;
 mod watched;
 
 use std::fmt;
-use std::time::Duration;
 
 use http::response::Parts;
 
-use cold_start::ColdStart;
-use in_flight::InFlight;
-use legacy_client::LegacyClient;
 use mcp_proto::Instant;
-use mcp_proto::Json;
 use mcp_proto::Load;
 use mcp_proto::Output;
 use mcp_proto::Stdio;
 use mcp_proto::UsageError;
-use mcp_proto::client::{Client, ClientTransport, Credentials, ExchangeKey, Failure, Http};
+use mcp_proto::client::{ClientTransport, Credentials, ExchangeKey, Failure, Http};
 use mcp_proto::machine::Outbox;
 use mcp_proto::server::Server;
-use mcp_proto::spec::ProtocolVersion;
-use modern_client::ModernClient;
-use opening::Opening;
 use pace::Pace;
-use sides::Sides;
 
 pub use cold_start::KnownServer;
 pub use config::Config;
 pub use event::{Action, Event, Side};
+
+// For the gateway.
+pub(crate) use link::{Joined, Link};
+pub(crate) use upstream::Upstream;
 
 /// Joins a client on a byte stream to a server.
 ///
@@ -104,40 +103,22 @@ pub use event::{Action, Event, Side};
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
 pub struct Relay<T: ClientTransport = Http> {
-    sides: Sides<T>,
-    path: Path,
-    /// The revisions that may be used with the server.
-    versions: Vec<ProtocolVersion>,
-    /// How long a parked call waits for its retry.
-    parking_timeout: Duration,
-    cold_start: ColdStart,
+    /// Faces the client.
+    server: Server<Stdio>,
+    upstream: Upstream<T>,
+    link: Link,
     pace: Pace,
+    out: Outbox<Action<T::Action>, Event>,
 }
 
 /// Shows the two machines, which show only counts.
 impl<T: ClientTransport> fmt::Debug for Relay<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Relay")
-            .field("server", &self.sides.server)
-            .field("client", &self.sides.client)
+            .field("server", &self.server)
+            .field("client", &self.upstream.client)
             .finish_non_exhaustive()
     }
-}
-
-/// How the relay joins the two sides.
-#[derive(Debug)]
-enum Path {
-    /// The eras are not known yet.
-    Opening(Opening),
-    /// Both sides are of the same era.
-    PassThrough {
-        /// The `server/discover` result of a modern server.
-        discovered: Option<Json>,
-    },
-    /// The client is legacy, the server modern.
-    LegacyClient(LegacyClient),
-    /// The client is modern, the server legacy.
-    ModernClient(ModernClient),
 }
 
 impl<T: ClientTransport> Relay<T> {
@@ -146,60 +127,51 @@ impl<T: ClientTransport> Relay<T> {
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid.
-    pub fn new(mut transport: T, config: Config) -> Result<Self, UsageError> {
-        transport.set_redelivery_time(config.redelivery);
-        let (limits, versions, parking_timeout) =
-            (config.limits.clone(), config.versions.clone(), config.parking_timeout);
-        let cold_start = ColdStart::new(&config);
-        let pace = Pace::new(config.request_timeout, &limits);
+    pub fn new(transport: T, config: Config) -> Result<Self, UsageError> {
+        let pace = Pace::new(config.request_timeout, &config.limits);
+        let (link, redelivery) = (Link::new(&config), config.redelivery);
         let (server, client) = config.split();
-        let sides = Sides {
+        Ok(Self {
             server: Server::pass_through(Stdio::new(), server)?,
-            client: Client::new(transport, client)?,
-            in_flight: InFlight::default(),
-            limits,
-            request_timeout: None,
-            sign_in_url: None,
+            upstream: Upstream::new(transport, redelivery, client)?,
+            link,
+            pace,
             out: Outbox::new(),
-        };
-        Ok(Self { sides, path: Path::Opening(Opening::Awaited), versions, parking_timeout, cold_start, pace })
+        })
     }
 
     /// Bytes have arrived from the client, in pieces of any size.
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Instant) {
-        self.sides.server.handle_bytes(bytes, now);
+        self.server.handle_bytes(bytes, now);
         self.settle(now);
     }
 
     /// The client's stream has accepted this many more bytes of [`Action::Client`].
     pub fn handle_written(&mut self, bytes: usize, now: Instant) {
-        self.sides.server.handle_written(bytes, now);
+        self.server.handle_written(bytes, now);
         self.settle(now);
     }
 
     /// The client's stream has ended. Requests in flight may still be answered within [`Config::drain_timeout`]; then
     /// the session is ended.
     pub fn handle_eof(&mut self, now: Instant) {
-        self.sides.server.handle_eof(now);
+        self.server.handle_eof(now);
         self.settle(now);
     }
 
     /// Handles all timers that are due. Calling this early or twice has no effect (CL2).
     pub fn handle_timeout(&mut self, now: Instant) {
-        if let Path::ModernClient(state) = &mut self.path {
-            state.handle_timeout(&mut self.sides, now);
-        }
-        self.answer_early(now);
-        self.sides.server.handle_timeout(now);
+        self.joined().handle_timeout(now);
+        self.server.handle_timeout(now);
         self.settle(now);
-        self.sides.client.handle_timeout(now);
+        self.upstream.client.handle_timeout(now);
         self.settle(now);
     }
 
     /// Ends both sides: each unanswered request of the client is answered with an error, and the session is ended.
     /// [`Event::Closed`] follows within the time limit for ending a session.
     pub fn close(&mut self, now: Instant) {
-        self.sides.server.close(now);
+        self.server.close(now);
         self.settle(now);
     }
 
@@ -207,15 +179,14 @@ impl<T: ClientTransport> Relay<T> {
     /// `None`.
     #[must_use = "an output that is dropped is lost"]
     pub fn poll_output(&mut self) -> Option<Output<Action<T::Action>, Event>> {
-        self.sides.out.pop()
+        self.out.pop()
     }
 
     /// When [`Relay::handle_timeout`] must be called next; `None` if no timer is set.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let parked = if let Path::ModernClient(state) = &self.path { state.poll_timeout() } else { None };
-        let own = [parked, self.pace.poll_timeout(), self.cold_start.poll_timeout()];
-        let machines = [self.sides.server.poll_timeout(), self.sides.client.poll_timeout()];
+        let machines = [self.server.poll_timeout(), self.upstream.client.poll_timeout()];
+        let own = [self.link.poll_timeout(), self.pace.poll_timeout()];
         own.into_iter().chain(machines).flatten().min()
     }
 
@@ -225,129 +196,125 @@ impl<T: ClientTransport> Relay<T> {
     /// an error at once (K5).
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
-        self.sides.out.has_room(&self.sides.limits) && self.sides.server.wants_input() && self.pace.may_read_client()
+        self.out.has_room(self.upstream.limits()) && self.server.wants_input() && self.pace.may_read_client()
     }
 
     /// Whether the driver should read more of the server's data (PX7, H5). `false` means that the client does not read,
     /// or that the server does not read the answers to its own requests.
     #[must_use]
     pub fn wants_body(&self) -> bool {
-        self.sides.out.has_room(&self.sides.limits) && self.sides.server.has_room() && self.sides.client.wants_input()
+        self.out.has_room(self.upstream.limits()) && self.server.has_room() && self.upstream.client.wants_input()
     }
 
     /// A person signs in at this URL: requests that wait for that in vain fail with it (OA-G-07). `None` ends that.
     pub fn set_sign_in_url(&mut self, url: Option<&str>) {
-        self.sides.sign_in_url = url.map(Box::from);
+        self.upstream.set_sign_in_url(url);
     }
 
     /// Whether the client has declared that it opens URLs for the server (`elicitation.url`).
     #[must_use]
     pub const fn client_opens_urls(&self) -> bool {
-        self.cold_start.opens_urls()
+        self.link.client_opens_urls()
     }
 
     /// Asks the client to open a URL at which a person signs in, with `elicitation/create`. It has no effect if the client
     /// does not open URLs. If the client still waits for the answer to `initialize`, it is answered now, because it accepts
     /// no request before.
     pub fn ask_to_open_url(&mut self, url: &str, now: Instant) {
-        self.send_or_keep_url(url, now);
+        self.joined().send_or_keep_url(url, now);
         self.settle(now);
     }
 
     /// The resources that the relay holds now, those of its two machines included.
     #[must_use]
     pub fn load(&self) -> Load {
-        let own = match &self.path {
-            Path::Opening(opening) => opening.load(),
-            Path::ModernClient(state) => state.load(),
-            Path::PassThrough { .. } | Path::LegacyClient(_) => Load::default(),
-        };
-        let mut in_flight = Load::default();
-        in_flight.held = self.sides.in_flight.bytes();
-        own + in_flight + self.sides.server.load() + self.sides.client.load()
+        self.link.load() + self.upstream.load() + self.server.load()
     }
 
     /// The number of the client's requests that are not answered yet.
     #[must_use]
     pub fn requests_in_flight(&self) -> usize {
-        self.sides.server.requests_in_flight()
+        self.server.requests_in_flight()
     }
 
     /// Feeds the outputs of each machine into the other until both have none left.
     fn settle(&mut self, now: Instant) {
         self.exchange_outputs(now);
-        self.pace.update(self.sides.client.backlog(), now);
+        self.pace.update(self.upstream.client.backlog(), now);
     }
 
     fn exchange_outputs(&mut self, now: Instant) {
         loop {
-            if let Some(output) = self.sides.server.poll_output() {
+            while let Some(event) = self.link.poll_event() {
+                if let Event::Closed(_) = event {
+                    self.server.close(now);
+                }
+                self.out.report(event);
+            }
+            if let Some(output) = self.server.poll_output() {
                 match output {
-                    Output::Action(action) => self.sides.out.act(Action::Client(action)),
-                    Output::Event(event) => self.on_server_event(event, now),
+                    Output::Action(action) => self.out.act(Action::Client(action)),
+                    Output::Event(event) => self.joined().on_server_event(event, now),
                 }
-            } else if let Some(output) = self.sides.client.poll_output() {
+            } else if let Some(output) = self.upstream.client.poll_output() {
                 match output {
-                    Output::Action(action) => self.sides.out.act(Action::Server(action)),
-                    Output::Event(event) => self.on_client_event(event, now),
+                    Output::Action(action) => self.out.act(Action::Server(action)),
+                    Output::Event(event) => self.joined().on_client_event(event, now),
                 }
-            } else if let Some(change) = self.sides.server.poll_subscription() {
-                if let Path::ModernClient(state) = &mut self.path {
-                    state.on_subscription_change(&mut self.sides, change, now);
-                }
-            } else if self.sides.server.poll_unacknowledged() {
-                if let Path::ModernClient(state) = &mut self.path {
-                    state.acknowledge_listens(&mut self.sides, now);
-                }
-            } else {
+            } else if !self.joined().take_subscription(now) {
                 return;
             }
         }
+    }
+
+    fn joined(&mut self) -> Joined<'_, Stdio, T> {
+        let session = self.server.session();
+        self.link.join(&mut self.server, session, &mut self.upstream)
     }
 }
 
 impl Relay<Http> {
     /// The request of an exchange was written in full. This call is optional, as [`Client::handle_sent`] is.
     pub fn handle_sent(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.sides.client.handle_sent(exchange, now);
+        self.upstream.client.handle_sent(exchange, now);
         self.settle(now);
     }
 
     /// The head of the response of an exchange has arrived. Interim responses (1xx) must not be passed in.
     pub fn handle_response(&mut self, exchange: ExchangeKey, head: &Parts, now: Instant) {
-        self.sides.client.handle_response(exchange, head, now);
+        self.upstream.client.handle_response(exchange, head, now);
         self.settle(now);
     }
 
     /// A part of the body of an exchange has arrived, without the chunked transfer coding.
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
-        self.sides.client.handle_body(exchange, chunk, now);
+        self.upstream.client.handle_body(exchange, chunk, now);
         self.settle(now);
     }
 
     /// The body of an exchange is complete.
     pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.sides.client.handle_end(exchange, now);
+        self.upstream.client.handle_end(exchange, now);
         self.settle(now);
     }
 
     /// Sends requests with these credentials from now on, and sends everything again that waits for authorization, as
     /// [`Client::authorize`] does.
     pub fn authorize(&mut self, credentials: Credentials, now: Instant) {
-        self.sides.client.authorize(credentials, now);
+        self.upstream.client.authorize(credentials, now);
         self.settle(now);
     }
 
     /// There will be no authorization: everything that waits for it fails for this reason, as after
     /// [`Client::refuse_authorization`].
     pub fn refuse_authorization(&mut self, reason: &str, now: Instant) {
-        self.sides.client.refuse_authorization(reason, now);
+        self.upstream.client.refuse_authorization(reason, now);
         self.settle(now);
     }
 
     /// An exchange has failed: it could not be started, or it broke off.
     pub fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, now: Instant) {
-        self.sides.client.handle_failure(exchange, failure, now);
+        self.upstream.client.handle_failure(exchange, failure, now);
         self.settle(now);
     }
 }
@@ -355,7 +322,7 @@ impl Relay<Http> {
 impl Relay<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
     pub fn handle_server_bytes(&mut self, bytes: &[u8], now: Instant) {
-        self.sides.client.handle_bytes(bytes, now);
+        self.upstream.client.handle_bytes(bytes, now);
         self.settle(now);
     }
 
@@ -363,13 +330,13 @@ impl Relay<Stdio> {
     /// [`StdioAction::Respawn`](mcp_proto::StdioAction::Respawn), bytes of the earlier process must no longer be
     /// reported.
     pub fn handle_server_written(&mut self, bytes: usize, now: Instant) {
-        self.sides.client.handle_written(bytes, now);
+        self.upstream.client.handle_written(bytes, now);
         self.settle(now);
     }
 
     /// The server's stream has ended.
     pub fn handle_server_eof(&mut self, now: Instant) {
-        self.sides.client.handle_eof(now);
+        self.upstream.client.handle_eof(now);
         self.settle(now);
     }
 }

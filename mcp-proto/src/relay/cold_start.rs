@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+use super::link::{Joined, Path};
 use super::opening::Opening;
-use super::{Config, Event, Path, Relay, convert};
+use super::{Config, Event, convert};
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Notification;
 use mcp_proto::client::{Call, ClientTransport};
+use mcp_proto::server::ServerTransport;
 use mcp_proto::spec::meta::SERVER_INFO;
 use mcp_proto::spec::{List, Method, ProtocolVersion};
 
@@ -156,10 +158,10 @@ impl EarlyAnswer {
     }
 }
 
-impl<T: ClientTransport> Relay<T> {
+impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     /// The server demands authorization.
     pub(super) fn await_sign_in(&mut self, now: Instant) {
-        if let Path::Opening(Opening::Sent { .. }) = self.path {
+        if let Path::Opening(Opening::Sent { .. }) = *self.path {
             self.cold_start.answer_at.get_or_insert(now + self.cold_start.answer_after);
         }
     }
@@ -169,7 +171,7 @@ impl<T: ClientTransport> Relay<T> {
     pub(super) fn send_or_keep_url(&mut self, url: &str, now: Instant) {
         if self.cold_start.opens_urls {
             self.cold_start.url = Some(url.into());
-            if let Path::Opening(Opening::Sent { .. }) = self.path {
+            if let Path::Opening(Opening::Sent { .. }) = *self.path {
                 self.cold_start.answer_at = Some(now);
                 self.answer_early(now);
             }
@@ -194,7 +196,7 @@ impl<T: ClientTransport> Relay<T> {
         let add = |params: Json, (name, value): (&str, &str)| params.with_member(name, &Json::from(value));
         let call = Call::new(Method::ELICITATION_CREATE).params(params.into_iter().fold(Json::empty_object(), add));
         // Its answer is not needed: the redirect shows whether the person has signed in.
-        let session = self.sides.server.session();
+        let session = self.sides.session;
         if let Err(error) = self.sides.server.request(session, call, now) {
             self.sides.out.report(Event::NotPassed { method: Method::ELICITATION_CREATE, error });
         }
@@ -206,13 +208,13 @@ impl<T: ClientTransport> Relay<T> {
             return;
         }
         self.cold_start.answer_at = None;
-        let Path::Opening(opening) = &mut self.path else { return };
+        let Path::Opening(opening) = &mut *self.path else { return };
         match std::mem::replace(opening, Opening::Awaited) {
             Opening::Sent { ticket, params } => {
                 let answer = self.cold_start.answer(&params);
                 let capabilities = answer.first_member("capabilities").unwrap_or(Json::empty_object());
                 *opening = Opening::Answered(EarlyAnswer { capabilities, initialized: None });
-                self.sides.request_timeout = Some(self.cold_start.wait);
+                *self.sides.request_timeout = Some(self.cold_start.wait);
                 self.sides.respond(ticket, Ok(answer), now);
                 self.sides.out.report(Event::AnsweredEarly);
             }
@@ -237,7 +239,7 @@ impl<T: ClientTransport> Relay<T> {
         let capabilities = result.first_member("capabilities").filter(Json::is_object).unwrap_or(Json::empty_object());
         if version.is_stateless() {
             self.become_legacy_server(result);
-            if let Path::LegacyClient(state) = &mut self.path {
+            if let Path::LegacyClient(state) = &mut *self.path {
                 state.listen_anew(&mut self.sides, now);
             }
         } else if let Some(Notification { method, params }) = initialized {
@@ -247,7 +249,7 @@ impl<T: ClientTransport> Relay<T> {
         if !is_initialized {
             return;
         }
-        let session = self.sides.server.session();
+        let session = self.sides.session;
         for list in List::ALL {
             let declared = given.first_member(list.capability());
             let is_told = declared.and_then(|declared| declared.first_member("listChanged")) == Some(Json::from(true));

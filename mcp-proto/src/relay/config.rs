@@ -78,8 +78,8 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The configurations of the two machines of a relay.
-    pub(super) fn split(self) -> (server::Config, client::Config) {
+    /// The configurations of the two machines of a relay, or of those of a gateway.
+    pub(crate) fn split(self) -> (server::Config, client::Config) {
         let mut server = server::Config::new("", "");
         server.limits = self.limits.clone();
         // While the client is only slow, the driver stops reading the server, and no notification that was already read

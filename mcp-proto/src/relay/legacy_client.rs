@@ -13,6 +13,7 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::ProtocolVersion;
 use mcp_proto::client::{self, ClientTransport, NotRestored, Outcome, SubscriptionKey};
+use mcp_proto::server::ServerTransport;
 use mcp_proto::spec::meta::{LOG_LEVEL, RequestMeta, stamp};
 use mcp_proto::spec::{List, Method, SettingChange, code};
 use mcp_proto::{ErrorObject, Notification};
@@ -65,9 +66,9 @@ fn uri_of(params: Option<&Json>) -> Option<Arc<str>> {
 }
 
 impl LegacyClient {
-    pub(super) fn on_request<T: ClientTransport>(
+    pub(super) fn on_request<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         ticket: Ticket,
         method: Method,
         params: Option<Json>,
@@ -97,7 +98,7 @@ impl LegacyClient {
             }
             return self.listen_anew(sides, now);
         }
-        let params = match sides.server.logging_level(sides.server.session()) {
+        let params = match sides.server.logging_level(sides.session) {
             // The client's log level is sent with each request (BR-L-03).
             Some(level) => {
                 let params = params.unwrap_or(Json::empty_object());
@@ -109,7 +110,11 @@ impl LegacyClient {
     }
 
     /// Replaces the subscription, because the filter of an open one cannot be changed (BR-L-04).
-    pub(super) fn listen_anew<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+    pub(super) fn listen_anew<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        now: Instant,
+    ) {
         if let Some(next) = self.next.take() {
             sides.client.unlisten(next, now);
         }
@@ -128,9 +133,9 @@ impl LegacyClient {
     }
 
     /// The server has acknowledged a subscription; `filter` is the part of it that the server honours.
-    pub(super) fn on_listening<T: ClientTransport>(
+    pub(super) fn on_listening<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         subscription: SubscriptionKey,
         filter: &Json,
         now: Instant,
@@ -167,9 +172,9 @@ impl LegacyClient {
         }
     }
 
-    pub(super) fn on_listening_ended<T: ClientTransport>(
+    pub(super) fn on_listening_ended<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         subscription: SubscriptionKey,
         outcome: &Outcome,
         now: Instant,
@@ -199,21 +204,26 @@ impl LegacyClient {
         self.refuse_subscribers(sides, &error, now);
     }
 
-    fn refuse_subscribers<T: ClientTransport>(&mut self, sides: &mut Sides<T>, error: &ErrorObject, now: Instant) {
+    fn refuse_subscribers<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        error: &ErrorObject,
+        now: Instant,
+    ) {
         for (ticket, uri) in std::mem::take(&mut self.waiting) {
             self.uris.remove(&uri);
             sides.respond(ticket, Err(error.clone()), now);
         }
     }
 
-    fn report_gap<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+    fn report_gap<S: ServerTransport, T: ClientTransport>(&mut self, sides: &mut Sides<'_, S, T>, now: Instant) {
         let lists = self.lists.iter().map(|list| Notification::new(list.notification()));
         let resources = self.uris.iter().map(|uri| {
             let params = Json::empty_object().with_member("uri", &Json::from(&**uri));
             Notification::with_params(Method::RESOURCES_UPDATED, params)
         });
         for notification in lists.chain(resources).collect::<Vec<_>>() {
-            sides.publish(notification, now);
+            sides.publish_to_session(notification, now);
         }
     }
 
@@ -224,7 +234,7 @@ impl LegacyClient {
 }
 
 /// Reports that the subscription has ended with this outcome, unless the whole connection has ended.
-fn report_not_in_effect<T: ClientTransport>(sides: &mut Sides<T>, outcome: &Outcome) {
+fn report_not_in_effect<S: ServerTransport, T: ClientTransport>(sides: &mut Sides<'_, S, T>, outcome: &Outcome) {
     let reason = match outcome {
         Outcome::Failed(Failed::Closed) => return,
         Outcome::Error(error) => NotRestored::Error(error.clone()),
@@ -235,8 +245,8 @@ fn report_not_in_effect<T: ClientTransport>(sides: &mut Sides<T>, outcome: &Outc
 }
 
 /// Answers the client with the outcome of its request.
-pub(super) fn on_outcome<T: ClientTransport>(
-    sides: &mut Sides<T>,
+pub(super) fn on_outcome<S: ServerTransport, T: ClientTransport>(
+    sides: &mut Sides<'_, S, T>,
     forwarded: ToServer,
     outcome: Outcome,
     now: Instant,
@@ -255,7 +265,12 @@ pub(super) fn on_outcome<T: ClientTransport>(
 }
 
 /// Forwards only increasing progress, because the server's progress restarts with each retry (BR-L-12).
-pub(super) fn on_progress<T: ClientTransport>(sides: &mut Sides<T>, request: RequestKey, params: Json, now: Instant) {
+pub(super) fn on_progress<S: ServerTransport, T: ClientTransport>(
+    sides: &mut Sides<'_, S, T>,
+    request: RequestKey,
+    params: Json,
+    now: Instant,
+) {
     let Some(forwarded) = sides.in_flight.get_to_server_mut(request) else { return };
     let progress = params.first_member("progress").and_then(|progress| progress.read::<f64>().ok());
     let Some(progress) = progress.filter(|progress| *progress > forwarded.progress) else { return };
@@ -265,8 +280,8 @@ pub(super) fn on_progress<T: ClientTransport>(sides: &mut Sides<T>, request: Req
 }
 
 /// Forwards a notification of the server; a change goes to the client only if it has subscribed to it.
-pub(super) fn on_notification<T: ClientTransport>(
-    sides: &mut Sides<T>,
+pub(super) fn on_notification<S: ServerTransport, T: ClientTransport>(
+    sides: &mut Sides<'_, S, T>,
     scope: client::Scope,
     method: Method,
     params: Option<Json>,
@@ -275,18 +290,18 @@ pub(super) fn on_notification<T: ClientTransport>(
     let about = match scope {
         client::Scope::Subscription(_) => {
             let notification = Notification { method, params: convert::without_subscription(params) };
-            return sides.publish(notification, now);
+            return sides.publish_to_session(notification, now);
         }
         client::Scope::Request(request) => sides.in_flight.get_to_server(request),
         client::Scope::Connection => None,
     };
-    let scope = about.map_or(sides.server.session().into(), |forwarded| (&forwarded.ticket).into());
+    let scope = about.map_or_else(|| sides.scope_of_session(), |forwarded| (&forwarded.ticket).into());
     sides.notify_client(scope, method, params, now);
 }
 
 /// Turns each input request of a call into a request to the client, within the scope of that call (BR-L-05).
-pub(super) fn on_input_required<T: ClientTransport>(
-    sides: &mut Sides<T>,
+pub(super) fn on_input_required<S: ServerTransport, T: ClientTransport>(
+    sides: &mut Sides<'_, S, T>,
     scope: client::Scope,
     ticket: Ticket,
     method: Method,
@@ -297,14 +312,19 @@ pub(super) fn on_input_required<T: ClientTransport>(
         client::Scope::Request(request) => sides.in_flight.get_to_server(request),
         client::Scope::Connection | client::Scope::Subscription(_) => None,
     };
-    let scope = about.map_or(sides.server.session().into(), |forwarded| (&forwarded.ticket).into());
+    let scope = about.map_or_else(|| sides.scope_of_session(), |forwarded| (&forwarded.ticket).into());
     let id = format!("relay-{}", ticket.key().number());
     let params = params.map(|params| convert::question_to_legacy(&method, &params, &id));
     sides.ask_client(scope, ticket, method, params, now);
 }
 
 /// An elicitation that failed counts as cancelled by the user; other failures are forwarded as errors (BR-L-06).
-pub(super) fn on_answer<T: ClientTransport>(sides: &mut Sides<T>, forwarded: ToClient, outcome: Outcome, now: Instant) {
+pub(super) fn on_answer<S: ServerTransport, T: ClientTransport>(
+    sides: &mut Sides<'_, S, T>,
+    forwarded: ToClient,
+    outcome: Outcome,
+    now: Instant,
+) {
     let ToClient { ticket, method } = forwarded;
     match outcome {
         Outcome::Error(_) | Outcome::Failed(_) if method == Method::ELICITATION_CREATE => {
@@ -318,6 +338,6 @@ pub(super) fn on_answer<T: ClientTransport>(sides: &mut Sides<T>, forwarded: ToC
 }
 
 /// The revision of the client's session.
-fn version<T: ClientTransport>(sides: &Sides<T>) -> ProtocolVersion {
-    sides.server.version(sides.server.session()).unwrap_or(ProtocolVersion::LATEST_LEGACY)
+fn version<S: ServerTransport, T: ClientTransport>(sides: &Sides<'_, S, T>) -> ProtocolVersion {
+    sides.server.version(sides.session).unwrap_or(ProtocolVersion::LATEST_LEGACY)
 }

@@ -23,7 +23,7 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
 use mcp_proto::client::{self, ClientTransport, Outcome};
-use mcp_proto::server::SubscriptionChange;
+use mcp_proto::server::{ServerTransport, SubscriptionChange};
 use mcp_proto::spec::{self, Method, code};
 use mcp_proto::{ErrorObject, Notification};
 use mcp_proto::{RequestKey, Ticket, TicketKey};
@@ -59,13 +59,17 @@ impl ModernClient {
         self.parked.poll_timeout()
     }
 
-    pub(super) fn handle_timeout<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+    pub(super) fn handle_timeout<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        now: Instant,
+    ) {
         self.parked.handle_timeout(sides, now);
     }
 
-    pub(super) fn on_request<T: ClientTransport>(
+    pub(super) fn on_request<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         ticket: Ticket,
         method: Method,
         params: Option<Json>,
@@ -90,9 +94,9 @@ impl ModernClient {
     }
 
     /// Handles a request of the server: attributes it to a call, whose client must provide the answer (BR-M-03).
-    pub(super) fn on_question<T: ClientTransport>(
+    pub(super) fn on_question<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         scope: client::Scope,
         ticket: Ticket,
         method: Method,
@@ -103,7 +107,7 @@ impl ModernClient {
         let call = match scope {
             client::Scope::Request(request) => Some(request),
             client::Scope::Connection | client::Scope::Subscription(_) => {
-                sole_call(&sides.in_flight, &self.parked, is_for_roots)
+                sole_call(sides.in_flight, &self.parked, is_for_roots)
             }
         };
         // `roots/list` belongs to no particular call, and many servers send it right after the handshake (BR-M-05).
@@ -155,7 +159,12 @@ impl ModernClient {
     }
 
     /// Whether a request is a call whose client must first provide the answers to the waiting `roots/list` requests.
-    fn carries_roots_questions<T: ClientTransport>(&self, sides: &Sides<T>, ticket: &Ticket, method: &Method) -> bool {
+    fn carries_roots_questions<S: ServerTransport, T: ClientTransport>(
+        &self,
+        sides: &Sides<'_, S, T>,
+        ticket: &Ticket,
+        method: &Method,
+    ) -> bool {
         let accepts = |method| {
             sides.server.context(ticket).is_some_and(|context| context.accepts(&method, &Json::empty_object()))
         };
@@ -166,9 +175,9 @@ impl ModernClient {
     }
 
     /// Parks a call that was not sent to the server, until the client provides its roots.
-    fn ask_for_roots<T: ClientTransport>(
+    fn ask_for_roots<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         ticket: Ticket,
         method: Method,
         params: &Json,
@@ -187,9 +196,9 @@ impl ModernClient {
     }
 
     /// The client retries a call, with the required input.
-    fn on_call_again<T: ClientTransport>(
+    fn on_call_again<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         ticket: Ticket,
         method: &Method,
         params: &Json,
@@ -237,9 +246,9 @@ impl ModernClient {
     }
 
     /// Handles the outcome of a request that no client waits for: that of a parked call is kept, any other is dropped.
-    pub(super) fn on_unforwarded_outcome<T: ClientTransport>(
+    pub(super) fn on_unforwarded_outcome<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         request: RequestKey,
         outcome: Outcome,
         now: Instant,
@@ -253,9 +262,9 @@ impl ModernClient {
     }
 
     /// Subscribes to a resource at the server once for all clients' subscriptions to it (BR-M-09).
-    pub(super) fn on_subscription_change<T: ClientTransport>(
+    pub(super) fn on_subscription_change<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         change: SubscriptionChange,
         now: Instant,
     ) {
@@ -263,18 +272,26 @@ impl ModernClient {
     }
 
     /// Acknowledges the subscriptions of the client that are in effect at the server.
-    pub(super) fn acknowledge_listens<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+    pub(super) fn acknowledge_listens<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        now: Instant,
+    ) {
         self.settings.acknowledge_listens(sides, now);
     }
 
     /// The session to the server was opened again.
-    pub(super) fn on_reconnected<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+    pub(super) fn on_reconnected<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        now: Instant,
+    ) {
         self.settings.restore(sides, now);
     }
 
-    pub(super) fn on_outcome<T: ClientTransport>(
+    pub(super) fn on_outcome<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         forwarded: ToServer,
         outcome: Outcome,
         now: Instant,
@@ -304,8 +321,8 @@ impl ModernClient {
 }
 
 /// Forwards a notification of a server that does not attribute it to a client's subscription or request.
-pub(super) fn on_notification<T: ClientTransport>(
-    sides: &mut Sides<T>,
+pub(super) fn on_notification<S: ServerTransport, T: ClientTransport>(
+    sides: &mut Sides<'_, S, T>,
     scope: client::Scope,
     method: Method,
     params: Option<Json>,
@@ -332,7 +349,12 @@ pub(super) fn on_notification<T: ClientTransport>(
     }
 }
 
-pub(super) fn on_progress<T: ClientTransport>(sides: &mut Sides<T>, request: RequestKey, params: Json, now: Instant) {
+pub(super) fn on_progress<S: ServerTransport, T: ClientTransport>(
+    sides: &mut Sides<'_, S, T>,
+    request: RequestKey,
+    params: Json,
+    now: Instant,
+) {
     let Some(forwarded) = sides.in_flight.get_to_server(request) else { return };
     let params = match &forwarded.token {
         Some(token) => params.with_member("progressToken", token),
@@ -341,7 +363,11 @@ pub(super) fn on_progress<T: ClientTransport>(sides: &mut Sides<T>, request: Req
     sides.notify_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
 }
 
-fn answer_of<T: ClientTransport>(sides: &mut Sides<T>, method: &Method, outcome: Outcome) -> Result<Json, ErrorObject> {
+fn answer_of<S: ServerTransport, T: ClientTransport>(
+    sides: &mut Sides<'_, S, T>,
+    method: &Method,
+    outcome: Outcome,
+) -> Result<Json, ErrorObject> {
     match outcome {
         Outcome::Result(result) => Ok(convert::result_to_modern(method, &result)),
         Outcome::Error(error) => Err(convert::error_to_modern(&error)),
@@ -349,7 +375,12 @@ fn answer_of<T: ClientTransport>(sides: &mut Sides<T>, method: &Method, outcome:
     }
 }
 
-fn refuse_question<T: ClientTransport>(sides: &mut Sides<T>, ticket: Ticket, text: &str, now: Instant) {
+fn refuse_question<S: ServerTransport, T: ClientTransport>(
+    sides: &mut Sides<'_, S, T>,
+    ticket: Ticket,
+    text: &str,
+    now: Instant,
+) {
     sides.client.answer(ticket, Err(ErrorObject::new(code::METHOD_NOT_FOUND, text)), now);
 }
 

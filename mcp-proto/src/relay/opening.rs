@@ -5,13 +5,14 @@ use super::Event;
 use super::cold_start::EarlyAnswer;
 use super::convert;
 use super::legacy_client::LegacyClient;
+use super::link::{Joined, Path};
 use super::modern_client::ModernClient;
-use super::{Path, Relay};
 use mcp_proto::ErrorObject;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
 use mcp_proto::client::{self, ClientTransport, Unavailable};
+use mcp_proto::server::ServerTransport;
 use mcp_proto::spec::meta::{LOG_LEVEL, SERVER_INFO};
 use mcp_proto::spec::{Era, ProtocolVersion};
 use mcp_proto::spec::{Method, code};
@@ -67,29 +68,29 @@ impl Opening {
     }
 }
 
-impl<T: ClientTransport> Relay<T> {
+impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     /// Forwards the client's `initialize` and the server's answer unchanged (BR-T-09).
     pub(super) fn on_initialize(&mut self, ticket: Ticket, params: Json, now: Instant) {
-        match std::mem::replace(&mut self.path, Path::Opening(Opening::Awaited)) {
+        match std::mem::replace(self.path, Path::Opening(Opening::Awaited)) {
             Path::Opening(Opening::Prepared { params: prepared, version, result }) => {
                 if version.is_stateless() {
                     return self.bridge_legacy_client(ticket, params, &result, now);
                 }
                 if prepared == params {
-                    self.path = Path::PassThrough { discovered: None };
+                    *self.path = Path::PassThrough { discovered: None };
                     return self.sides.respond(ticket, Ok(result), now);
                 }
             }
             // The client has sent `initialize` before its discovery was answered.
             Path::Opening(Opening::Discovering { asked, mut held }) if !held.is_empty() => {
                 held.push(Held { ticket, method: Method::INITIALIZE, params: Some(params) });
-                self.path = Path::Opening(Opening::Discovering { asked, held });
+                *self.path = Path::Opening(Opening::Discovering { asked, held });
                 return;
             }
             Path::PassThrough { discovered: Some(result) } => {
                 return self.bridge_legacy_client(ticket, params, &result, now);
             }
-            path @ (Path::PassThrough { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => self.path = path,
+            path @ (Path::PassThrough { .. } | Path::LegacyClient(_) | Path::ModernClient(_)) => *self.path = path,
             // If no request is held, discovery has failed, and the connection starts again.
             Path::Opening(
                 Opening::Awaited
@@ -106,7 +107,7 @@ impl<T: ClientTransport> Relay<T> {
             None => self.sides.client.connect(now),
         };
         match connected {
-            Ok(()) => self.path = Path::Opening(Opening::Sent { ticket, params }),
+            Ok(()) => *self.path = Path::Opening(Opening::Sent { ticket, params }),
             Err(error) => {
                 self.sides.respond(ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now);
             }
@@ -122,12 +123,12 @@ impl<T: ClientTransport> Relay<T> {
             .context(&ticket)
             .map_or((Json::empty_object(), None), |context| (context.client_capabilities, context.client_info));
         let held = Held { ticket, method, params };
-        if let Path::Opening(Opening::Discovering { held: waiting, .. }) = &mut self.path {
+        if let Path::Opening(Opening::Discovering { held: waiting, .. }) = &mut *self.path {
             if !waiting.is_empty() {
                 return waiting.push(held);
             }
         }
-        self.path = Path::Opening(Opening::Discovering { asked: asked.clone(), held: vec![held] });
+        *self.path = Path::Opening(Opening::Discovering { asked: asked.clone(), held: vec![held] });
         let client_info = client_info.unwrap_or_else(convert::unknown);
         let identified = self.sides.client.identify(client_info, convert::capabilities_to_legacy(&capabilities));
         let connected = identified.and_then(|()| self.sides.client.connect_with(client::Opening::Discover(asked), now));
@@ -139,22 +140,22 @@ impl<T: ClientTransport> Relay<T> {
 
     pub(super) fn on_connected(&mut self, version: ProtocolVersion, result: Json, is_reconnect: bool, now: Instant) {
         if is_reconnect {
-            if let Path::ModernClient(state) = &mut self.path {
+            if let Path::ModernClient(state) = &mut *self.path {
                 state.on_reconnected(&mut self.sides, now);
             }
             return;
         }
         let is_stateless = version.is_stateless();
-        self.sides.request_timeout = None;
-        let Path::Opening(opening) = &mut self.path else { return };
+        *self.sides.request_timeout = None;
+        let Path::Opening(opening) = &mut *self.path else { return };
         let opening = std::mem::replace(opening, Opening::Awaited);
-        self.path = Path::PassThrough { discovered: None };
+        *self.path = Path::PassThrough { discovered: None };
         match opening {
             Opening::Sent { ticket, params } if is_stateless => self.bridge_legacy_client(ticket, params, &result, now),
             Opening::Sent { ticket, .. } => self.sides.respond(ticket, Ok(result), now),
             Opening::Answered(early) => self.on_late_connection(early, version, &result, now),
             Opening::Failed { params } | Opening::Prepared { params, .. } => {
-                self.path = Path::Opening(Opening::Prepared { params, version, result });
+                *self.path = Path::Opening(Opening::Prepared { params, version, result });
             }
             Opening::Discovering { asked, held } => self.on_discovered(is_stateless, &asked, held, &result, now),
             Opening::Awaited => {}
@@ -168,7 +169,7 @@ impl<T: ClientTransport> Relay<T> {
         let last = held.iter().rev().find(is_opener);
         let initialize = last.filter(|last| last.method == Method::INITIALIZE).map(|last| last.ticket.key());
         if is_stateless {
-            self.path = Path::PassThrough { discovered: Some(result.clone()) };
+            *self.path = Path::PassThrough { discovered: Some(result.clone()) };
         } else if initialize.is_none() {
             self.bridge_modern_client(result, now);
         }
@@ -193,7 +194,7 @@ impl<T: ClientTransport> Relay<T> {
 
     /// Answers the waiting requests with the error; the connection is retried in the background.
     pub(super) fn on_unavailable(&mut self, reason: &Unavailable, now: Instant) {
-        let Path::Opening(opening) = &mut self.path else { return };
+        let Path::Opening(opening) = &mut *self.path else { return };
         let (failed, ticket) = match std::mem::replace(opening, Opening::Awaited) {
             Opening::Sent { ticket, params } => (Opening::Failed { params }, Some(ticket)),
             Opening::Prepared { params, .. } | Opening::Failed { params } => (Opening::Failed { params }, None),
@@ -212,7 +213,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     fn refuse_held(&mut self, error: &ErrorObject, now: Instant) {
-        let Path::Opening(Opening::Discovering { held, .. }) = &mut self.path else { return };
+        let Path::Opening(Opening::Discovering { held, .. }) = &mut *self.path else { return };
         for held in std::mem::take(held) {
             self.sides.respond(held.ticket, Err(error.clone()), now);
         }
@@ -261,7 +262,7 @@ impl<T: ClientTransport> Relay<T> {
         let [capabilities, meta] = discovered.first_members(["capabilities", "_meta"]);
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
         let server_info = meta.and_then(|meta| meta.first_member(SERVER_INFO));
-        self.path = Path::LegacyClient(LegacyClient::new(&capabilities));
+        *self.path = Path::LegacyClient(LegacyClient::new(&capabilities));
         self.sides.out.report(Event::Bridging { client: Era::Legacy, server: Era::Modern });
         let capabilities = capabilities.without_members(&["extensions"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
@@ -272,7 +273,7 @@ impl<T: ClientTransport> Relay<T> {
     fn bridge_modern_client(&mut self, initialized: &Json, now: Instant) {
         let [capabilities, server_info] = initialized.first_members(["capabilities", "serverInfo"]);
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());
-        self.path = Path::ModernClient(ModernClient::new(&capabilities, self.parking_timeout));
+        *self.path = Path::ModernClient(ModernClient::new(&capabilities, self.parking_timeout));
         self.sides.out.report(Event::Bridging { client: Era::Modern, server: Era::Legacy });
         let capabilities = capabilities.without_members(&["tasks"]);
         let server_info = server_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
@@ -285,17 +286,16 @@ impl<T: ClientTransport> Relay<T> {
     /// Answers the client from now on in the place of the server behind the relay, in the revisions of the client's era.
     /// `opened` is the server's result of `initialize` or `server/discover`.
     fn serve(&mut self, opened: &Json, server_info: Json, capabilities: Json, era: Era) {
-        let versions = ProtocolVersion::ALL.iter().copied().filter(|version| version.rules().era == era);
         let instructions = opened.first_member("instructions");
         let instructions = instructions.as_ref().and_then(Json::as_string).map(|text| Box::from(&*text));
         let mut config = self.sides.server.config().clone();
-        config.versions = versions.collect();
+        config.versions.retain(|version| version.rules().era == era);
         (config.server_info, config.capabilities, config.instructions) = (server_info, capabilities, instructions);
         // The server behind the relay decides about subscriptions (BR-L-04, BR-M-09).
         config.reports_subscribe = true;
         config.manual_acknowledgement = true;
         // Both values are objects and the relay bridges once, so that this does not fail.
-        let _ = self.sides.server.serve(config);
+        let _ = self.sides.server.serve_session(self.sides.session, config);
     }
 }
 

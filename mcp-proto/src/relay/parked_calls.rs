@@ -11,7 +11,7 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::client::ClientTransport;
 use mcp_proto::machine::Deadlines;
-use mcp_proto::server::InputRequired;
+use mcp_proto::server::{InputRequired, ServerTransport};
 use mcp_proto::spec::{Method, code};
 use mcp_proto::{RequestKey, Ticket, TicketKey};
 
@@ -148,9 +148,9 @@ impl ParkedCalls {
     }
 
     /// Answers the client with the input requests of a parked call.
-    pub(super) fn require<T: ClientTransport>(
+    pub(super) fn require<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         ticket: Ticket,
         key: ParkKey,
         now: Instant,
@@ -168,14 +168,23 @@ impl ParkedCalls {
         self.timers.next()
     }
 
-    pub(super) fn handle_timeout<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+    pub(super) fn handle_timeout<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        now: Instant,
+    ) {
         while let Some(key) = self.timers.pop_due(now) {
             self.on_parked_too_long(sides, key, now);
         }
     }
 
     /// The client's retry did not come in time.
-    fn on_parked_too_long<T: ClientTransport>(&mut self, sides: &mut Sides<T>, key: ParkKey, now: Instant) {
+    fn on_parked_too_long<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        key: ParkKey,
+        now: Instant,
+    ) {
         let Some(parked) = self.unpark(key) else { return };
         for ticket in parked.questions.into_values().filter_map(|question| question.ticket) {
             let error = ErrorObject::new(code::INTERNAL_ERROR, "the client did not answer in time");

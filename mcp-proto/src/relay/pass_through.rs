@@ -9,13 +9,13 @@ use super::sides::{Sides, call};
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::client::{self, ClientTransport, Outcome};
-use mcp_proto::server;
+use mcp_proto::server::{self, ServerTransport};
 use mcp_proto::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use mcp_proto::spec::{Method, code};
 use mcp_proto::{ErrorObject, Notification, RequestId};
 use mcp_proto::{RequestKey, Ticket};
 
-impl<T: ClientTransport> Sides<T> {
+impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
     /// Forwards a request of a modern client to a modern server: the client supplies `_meta` and input itself.
     pub(super) fn pass_unchanged(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let forwarded = ToServer { is_unchanged: true, ..ToServer::new(ticket, method) };
@@ -45,7 +45,7 @@ impl<T: ClientTransport> Sides<T> {
         if forwarded.method == Method::SUBSCRIPTIONS_LISTEN {
             call = call.timeout(Duration::MAX);
         }
-        if let Some(timeout) = self.request_timeout {
+        if let Some(timeout) = *self.request_timeout {
             call = call.timeout(timeout);
         }
         if forwarded.is_unchanged {
@@ -116,7 +116,7 @@ impl<T: ClientTransport> Sides<T> {
 
     /// Forwards a request of the server.
     pub(super) fn pass_to_client(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        self.ask_client(self.server.session().into(), ticket, method, params, now);
+        self.ask_client(self.scope_of_session(), ticket, method, params, now);
     }
 
     /// Forwards the client's answer to a request of the server.
@@ -155,10 +155,10 @@ impl<T: ClientTransport> Sides<T> {
 
     /// The scope for a message that belongs to no request: the session, or without a session any open request.
     fn anywhere(&self) -> server::Scope {
-        let session = self.server.session();
-        if self.server.version(session).is_some() {
-            return session.into();
+        if self.server.version(self.session).is_some() {
+            return self.scope_of_session();
         }
-        self.in_flight.all_to_server().next().map_or(session.into(), |(_, forwarded)| (&forwarded.ticket).into())
+        let mut open = self.in_flight.all_to_server();
+        open.next().map_or(self.session.into(), |(_, forwarded)| (&forwarded.ticket).into())
     }
 }

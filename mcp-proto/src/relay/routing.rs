@@ -1,16 +1,17 @@
 //! Passes the events of each machine on, according to how the relay joins the two sides.
 
+use super::link::{Joined, Path};
 use super::opening::Opening;
-use super::{Event, Path, Relay, Side, legacy_client, modern_client};
+use super::{Event, Side, legacy_client, modern_client};
 use mcp_proto::client::{self, ClientTransport, Outcome};
-use mcp_proto::server;
+use mcp_proto::server::{self, ServerTransport};
 use mcp_proto::spec::Method;
 use mcp_proto::{Instant, Json, RequestKey, Ticket};
 
-impl<T: ClientTransport> Relay<T> {
+impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     /// Handles an event of the server machine, which faces the client.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
-    pub(super) fn on_server_event(&mut self, event: server::Event, now: Instant) {
+    pub(crate) fn on_server_event(&mut self, event: server::Event, now: Instant) {
         use server::Event as E;
         match event {
             E::Requested { ticket, method, params } => self.on_request(ticket, method, params, now),
@@ -19,7 +20,7 @@ impl<T: ClientTransport> Relay<T> {
                     self.sides.client.cancel_with(request, &params.unwrap_or(Json::empty_object()), now);
                 }
                 // It was not sent to the server.
-                None => match &mut self.path {
+                None => match &mut *self.path {
                     Path::Opening(opening) => opening.on_cancelled(ticket),
                     Path::LegacyClient(state) => state.on_cancelled(ticket),
                     Path::PassThrough { .. } | Path::ModernClient(_) => {}
@@ -29,7 +30,7 @@ impl<T: ClientTransport> Relay<T> {
             E::Progressed { params, .. } => self.on_notification(Method::PROGRESS, Some(params), now),
             E::Responded { request, outcome } => {
                 let Some(forwarded) = self.sides.in_flight.remove_to_client(request) else { return };
-                match &mut self.path {
+                match &mut *self.path {
                     Path::LegacyClient(_) => legacy_client::on_answer(&mut self.sides, forwarded, outcome, now),
                     Path::Opening(_) | Path::PassThrough { .. } | Path::ModernClient(_) => {
                         self.sides.pass_answer(forwarded.ticket, outcome, now);
@@ -38,20 +39,20 @@ impl<T: ClientTransport> Relay<T> {
             }
             E::Faulted(fault) => self.sides.out.report(Event::Faulted { side: Side::Client, fault }),
             E::InputEnded => {
-                if let Path::PassThrough { .. } = self.path {
+                if let Path::PassThrough { .. } = *self.path {
                     self.sides.end_subscriptions(now);
                 }
             }
             E::Closed { reason, .. } => {
                 self.sides.out.report(Event::ClientGone(reason));
-                if let Path::Opening(opening) = &mut self.path {
+                if let Path::Opening(opening) = &mut *self.path {
                     opening.on_client_gone();
                 }
                 self.sides.client.close(now);
             }
             E::Ready { .. } => {
                 self.on_client_initialized(now);
-                if let Path::LegacyClient(state) = &mut self.path {
+                if let Path::LegacyClient(state) = &mut *self.path {
                     state.listen_anew(&mut self.sides, now);
                 }
             }
@@ -61,7 +62,7 @@ impl<T: ClientTransport> Relay<T> {
     }
 
     fn on_request(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        match &mut self.path {
+        match &mut *self.path {
             Path::LegacyClient(state) => state.on_request(&mut self.sides, ticket, method, params, now),
             Path::ModernClient(state) => state.on_request(&mut self.sides, ticket, method, params, now),
             Path::Opening(_) | Path::PassThrough { .. } if method == Method::INITIALIZE => {
@@ -79,7 +80,7 @@ impl<T: ClientTransport> Relay<T> {
 
     fn on_notification(&mut self, method: Method, params: Option<Json>, now: Instant) {
         let is_initialized = method == Method::INITIALIZED;
-        match &mut self.path {
+        match &mut *self.path {
             // The relay itself is the server for a legacy client's notifications (BR-L-03); a modern client sends none
             // to forward.
             Path::LegacyClient(_) | Path::ModernClient(_) => {}
@@ -93,7 +94,7 @@ impl<T: ClientTransport> Relay<T> {
 
     /// Handles an event of the client machine, which faces the server.
     #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
-    pub(super) fn on_client_event(&mut self, event: client::Event, now: Instant) {
+    pub(crate) fn on_client_event(&mut self, event: client::Event, now: Instant) {
         use client::Event as E;
         match event {
             E::Connected { version, result, is_reconnect, .. } => {
@@ -106,7 +107,7 @@ impl<T: ClientTransport> Relay<T> {
             }
             E::SessionLost => {
                 self.sides.out.report(Event::SessionLost);
-                if let Path::ModernClient(state) = &mut self.path {
+                if let Path::ModernClient(state) = &mut *self.path {
                     state.forget_roots_questions();
                 }
                 // The next session has no use for the answers to the old session's requests (SH-C-08).
@@ -117,7 +118,7 @@ impl<T: ClientTransport> Relay<T> {
             E::Responded { request, outcome } => self.on_outcome(request, outcome, now),
             // Progress is valid only for requests in flight (RP12).
             E::Progressed { request, params } if self.sides.in_flight.get_to_server(request).is_some() => {
-                match &self.path {
+                match &*self.path {
                     Path::LegacyClient(_) => legacy_client::on_progress(&mut self.sides, request, params, now),
                     Path::ModernClient(_) => modern_client::on_progress(&mut self.sides, request, params, now),
                     Path::Opening(_) | Path::PassThrough { .. } => self.sides.pass_progress(request, params, now),
@@ -125,16 +126,16 @@ impl<T: ClientTransport> Relay<T> {
             }
             E::NotRestored { method, reason, .. } => self.sides.out.report(Event::NotInEffect { method, reason }),
             E::Listening { subscription, filter } => {
-                if let Path::LegacyClient(state) = &mut self.path {
+                if let Path::LegacyClient(state) = &mut *self.path {
                     state.on_listening(&mut self.sides, subscription, &filter, now);
                 }
             }
             E::ListeningEnded { subscription, outcome } => {
-                if let Path::LegacyClient(state) = &mut self.path {
+                if let Path::LegacyClient(state) = &mut *self.path {
                     state.on_listening_ended(&mut self.sides, subscription, &outcome, now);
                 }
             }
-            E::Requested { ticket, scope, method, params } => match &mut self.path {
+            E::Requested { ticket, scope, method, params } => match &mut *self.path {
                 Path::LegacyClient(_) => {
                     legacy_client::on_input_required(&mut self.sides, scope, ticket, method, params, now);
                 }
@@ -144,12 +145,12 @@ impl<T: ClientTransport> Relay<T> {
             E::RequestCancelled { ticket, params } => match self.sides.in_flight.cancel_to_client(ticket) {
                 Some(request) => self.sides.server.cancel_with(request, &params, now),
                 None => {
-                    if let Path::ModernClient(state) = &mut self.path {
+                    if let Path::ModernClient(state) = &mut *self.path {
                         state.on_question_cancelled(ticket);
                     }
                 }
             },
-            E::Notified { scope, method, params } => match &self.path {
+            E::Notified { scope, method, params } => match &*self.path {
                 Path::LegacyClient(_) => {
                     legacy_client::on_notification(&mut self.sides, scope, method, params, now);
                 }
@@ -161,24 +162,21 @@ impl<T: ClientTransport> Relay<T> {
                 }
             },
             E::Challenged(mut challenged) => {
-                challenged.is_background = self.requests_in_flight() == 0;
+                challenged.is_background = self.sides.server.requests_in_flight() == 0;
                 self.await_sign_in(now);
                 self.sides.out.report(Event::Challenged(challenged));
             }
             E::RequestWaits { limit } => self.sides.out.report(Event::RequestWaits { limit }),
             E::Faulted(fault) => self.sides.out.report(Event::Faulted { side: Side::Server, fault }),
             E::QuirkObserved(quirk) => self.sides.out.report(Event::QuirkObserved(quirk)),
-            E::Closed(reason) => {
-                self.sides.server.close(now);
-                self.sides.out.report(Event::Closed(reason));
-            }
+            E::Closed(reason) => self.sides.out.report(Event::Closed(reason)),
             // Other events need nothing from the relay.
             _ => {}
         }
     }
 
     fn on_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
-        match (self.sides.in_flight.remove_to_server(request), &mut self.path) {
+        match (self.sides.in_flight.remove_to_server(request), &mut *self.path) {
             (Some(forwarded), Path::LegacyClient(_)) => {
                 legacy_client::on_outcome(&mut self.sides, forwarded, outcome, now);
             }

@@ -10,7 +10,7 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Method;
 use mcp_proto::client::{Call, ClientTransport, NotRestored, Outcome};
-use mcp_proto::server::{LoggingLevel, SubscriptionChange};
+use mcp_proto::server::{LoggingLevel, ServerTransport, SubscriptionChange};
 use mcp_proto::{Failed, UsageError};
 use mcp_proto::{RequestKey, Ticket};
 
@@ -83,7 +83,12 @@ impl SessionSettings {
     }
 
     /// Sets the lowest level that any request has wanted, because a legacy session has only one (BR-M-08).
-    pub(super) fn choose_level<T: ClientTransport>(&mut self, sides: &mut Sides<T>, ticket: &Ticket, now: Instant) {
+    pub(super) fn choose_level<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        ticket: &Ticket,
+        now: Instant,
+    ) {
         let wanted = sides.server.context(ticket).and_then(|context| context.logging_level);
         let Some(wanted) = wanted.filter(|wanted| self.has_levels && self.level.is_none_or(|level| *wanted < level))
         else {
@@ -94,7 +99,12 @@ impl SessionSettings {
     }
 
     /// Sends a request of the relay's setting, which no client waits for.
-    fn send<T: ClientTransport>(&mut self, sides: &mut Sides<T>, setting: Setting, now: Instant) {
+    fn send<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        setting: Setting,
+        now: Instant,
+    ) {
         let method = setting.method();
         let has_room = self.open_bytes + setting.len() <= REQUEST_BYTES;
         let requested = if has_room {
@@ -115,7 +125,12 @@ impl SessionSettings {
     }
 
     /// Withdraws a setting that was not sent or failed, so that it is not acknowledged as in effect.
-    fn give_up<T: ClientTransport>(&mut self, sides: &mut Sides<T>, setting: &Setting, now: Instant) {
+    fn give_up<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        setting: &Setting,
+        now: Instant,
+    ) {
         if let Setting::Subscribe(uri) = setting {
             self.watched.remove(uri);
             sides.server.exclude_resource(uri, now);
@@ -123,7 +138,11 @@ impl SessionSettings {
     }
 
     /// Acknowledges only what is in effect, so that no change after the acknowledgement is missed (MD-L-02, BR-M-09).
-    pub(super) fn acknowledge_listens<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+    pub(super) fn acknowledge_listens<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        now: Instant,
+    ) {
         let subscriptions = self.open.values().chain(&self.unanswered);
         let pending: BTreeSet<&str> = subscriptions
             .filter_map(|setting| match setting {
@@ -135,9 +154,9 @@ impl SessionSettings {
     }
 
     /// Handles the outcome of a setting request. Returns the outcome if `request` is another one.
-    pub(super) fn on_outcome<T: ClientTransport>(
+    pub(super) fn on_outcome<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         request: RequestKey,
         outcome: Outcome,
         now: Instant,
@@ -149,9 +168,9 @@ impl SessionSettings {
         None
     }
 
-    fn on_setting_outcome<T: ClientTransport>(
+    fn on_setting_outcome<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         setting: Setting,
         outcome: Outcome,
         now: Instant,
@@ -176,9 +195,9 @@ impl SessionSettings {
     }
 
     /// Subscribes to a resource at the server once for all clients' subscriptions to it (BR-M-09).
-    pub(super) fn on_subscription_change<T: ClientTransport>(
+    pub(super) fn on_subscription_change<S: ServerTransport, T: ClientTransport>(
         &mut self,
-        sides: &mut Sides<T>,
+        sides: &mut Sides<'_, S, T>,
         change: SubscriptionChange,
         now: Instant,
     ) {
@@ -200,7 +219,11 @@ impl SessionSettings {
 
     /// Sends setting requests again after the session was reopened: those that the old session did not answer
     /// and that are still needed. The client machine restores what was in effect.
-    pub(super) fn restore<T: ClientTransport>(&mut self, sides: &mut Sides<T>, now: Instant) {
+    pub(super) fn restore<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        now: Instant,
+    ) {
         for setting in std::mem::take(&mut self.unanswered) {
             if self.wants(&setting) {
                 self.send(sides, setting, now);

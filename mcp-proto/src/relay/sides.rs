@@ -1,38 +1,83 @@
 //! The two sides of a relay, and what every way of joining them does: answer, ask, notify and report.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
+use super::Event;
 use super::in_flight::InFlight;
-use super::{Action, Event};
+use super::upstream::Upstream;
 use mcp_proto::Excerpt;
 use mcp_proto::Failed;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Limits;
-use mcp_proto::Stdio;
+use mcp_proto::SessionKey;
 use mcp_proto::Ticket;
 use mcp_proto::client::{Call, Client, ClientTransport};
-use mcp_proto::machine::Outbox;
-use mcp_proto::server::{self, Server};
+use mcp_proto::server::{self, Server, ServerTransport};
 use mcp_proto::spec::{Method, code};
 use mcp_proto::{ErrorObject, Notification};
 
-/// The machines of both sides, the requests in flight between them, and the queue of outputs.
-pub(super) struct Sides<T: ClientTransport> {
-    /// Faces the client.
-    pub(super) server: Server<Stdio>,
+/// The machines of both sides, the requests in flight between them, and the queue of events, borrowed while an input is
+/// handled.
+pub(super) struct Sides<'l, S: ServerTransport, T: ClientTransport> {
+    /// Faces the client, and perhaps others.
+    pub(super) server: &'l mut Server<S>,
+    /// The client's session.
+    pub(super) session: SessionKey,
     /// Faces the server.
-    pub(super) client: Client<T>,
-    pub(super) in_flight: InFlight,
-    pub(super) limits: Limits,
+    pub(super) client: &'l mut Client<T>,
+    pub(super) in_flight: &'l mut InFlight,
+    pub(super) limits: &'l Limits,
     /// The time for requests, if it is another one than that of the configuration.
-    pub(super) request_timeout: Option<Duration>,
+    pub(super) request_timeout: &'l mut Option<Duration>,
     /// Where a person signs in.
-    pub(super) sign_in_url: Option<Box<str>>,
-    pub(super) out: Outbox<Action<T::Action>, Event>,
+    pub(super) sign_in_url: Option<&'l str>,
+    /// Whether the client is connected over HTTP.
+    is_over_http: bool,
+    pub(super) out: &'l mut Reports,
 }
 
-impl<T: ClientTransport> Sides<T> {
+/// The events of a link that were not taken yet, in the order in which they were caused.
+#[derive(Debug, Default)]
+pub(super) struct Reports(VecDeque<Event>);
+
+impl Reports {
+    pub(super) fn report(&mut self, event: Event) {
+        self.0.push_back(event);
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        self.0.pop_front()
+    }
+}
+
+impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
+    pub(super) fn new(
+        server: &'l mut Server<S>,
+        session: SessionKey,
+        upstream: &'l mut Upstream<T>,
+        is_over_http: bool,
+        out: &'l mut Reports,
+    ) -> Self {
+        let Upstream { client, in_flight, limits, request_timeout, sign_in_url } = upstream;
+        let sign_in_url = sign_in_url.as_deref();
+        Self { server, session, client, in_flight, limits, request_timeout, sign_in_url, is_over_http, out }
+    }
+
+    /// The scope for a message of the server that belongs to no known request: the session, but over HTTP the exchange of
+    /// its only open request, because the client may have no other stream (BR-T-06).
+    pub(super) fn scope_of_session(&self) -> server::Scope {
+        if self.is_over_http {
+            let own = |ticket: &&Ticket| ticket.key().session() == Some(self.session);
+            let mut open = self.in_flight.all_to_server().map(|(_, forwarded)| &forwarded.ticket).filter(own);
+            if let (Some(only), None) = (open.next(), open.next()) {
+                return only.into();
+            }
+        }
+        self.session.into()
+    }
+
     /// Whether this many bytes may be held in addition to those of requests without an outcome (M1).
     /// `parked` returns the bytes that parked calls hold.
     pub(super) fn holds(&self, bytes: usize, parked: impl FnOnce() -> usize) -> bool {
@@ -75,7 +120,15 @@ impl<T: ClientTransport> Sides<T> {
         }
     }
 
-    /// Publishes a change to the client if the client has subscribed to it.
+    /// Publishes a change to the client of the session if it has subscribed to it.
+    pub(super) fn publish_to_session(&mut self, notification: Notification, now: Instant) {
+        let method = notification.method.clone();
+        if let Err(error) = self.server.publish_to(self.session, notification, now) {
+            self.out.report(Event::NotPassed { method, error });
+        }
+    }
+
+    /// Publishes a change to each client that has subscribed to it.
     pub(super) fn publish(&mut self, notification: Notification, now: Instant) {
         let method = notification.method.clone();
         if let Err(error) = self.server.publish(notification, now) {

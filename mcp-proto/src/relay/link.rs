@@ -1,0 +1,145 @@
+//! How one client is joined to the server that it uses.
+//!
+//! The machine that the client is connected to may have other clients, and so may the one that faces the server. A link
+//! owns neither: the relay or the gateway passes both in with each input ([`Link::join`]).
+
+use std::time::Duration;
+
+use super::cold_start::ColdStart;
+use super::legacy_client::LegacyClient;
+use super::modern_client::ModernClient;
+use super::opening::Opening;
+use super::sides::{Reports, Sides};
+use super::upstream::Upstream;
+use super::{Config, Event};
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::Load;
+use mcp_proto::SessionKey;
+use mcp_proto::client::ClientTransport;
+use mcp_proto::server::{Server, ServerTransport};
+use mcp_proto::spec::ProtocolVersion;
+
+/// How one client is joined to the server that it uses.
+pub(crate) struct Link {
+    path: Path,
+    /// The revisions that may be used with the server.
+    versions: Vec<ProtocolVersion>,
+    /// How long a parked call waits for its retry.
+    parking_timeout: Duration,
+    cold_start: ColdStart,
+    /// Whether the client is connected over HTTP, where each request has its exchange.
+    is_over_http: bool,
+    reports: Reports,
+}
+
+/// How a link joins the two sides.
+#[derive(Debug)]
+pub(super) enum Path {
+    /// The eras are not known yet.
+    Opening(Opening),
+    /// Both sides are of the same era.
+    PassThrough {
+        /// The `server/discover` result of a modern server.
+        discovered: Option<Json>,
+    },
+    /// The client is legacy, the server modern.
+    LegacyClient(LegacyClient),
+    /// The client is modern, the server legacy.
+    ModernClient(ModernClient),
+}
+
+/// A link together with the machines of both sides.
+pub(crate) struct Joined<'l, S: ServerTransport, T: ClientTransport> {
+    pub(super) sides: Sides<'l, S, T>,
+    pub(super) path: &'l mut Path,
+    pub(super) versions: &'l [ProtocolVersion],
+    pub(super) parking_timeout: Duration,
+    pub(super) cold_start: &'l mut ColdStart,
+}
+
+impl Link {
+    /// A link of a client that has sent nothing yet. `config` is that of the relay or gateway.
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            path: Path::Opening(Opening::Awaited),
+            versions: config.versions.clone(),
+            parking_timeout: config.parking_timeout,
+            cold_start: ColdStart::new(config),
+            is_over_http: false,
+            reports: Reports::default(),
+        }
+    }
+
+    /// The same for a client that is connected over HTTP.
+    pub(crate) fn over_http(config: &Config) -> Self {
+        Self { is_over_http: true, ..Self::new(config) }
+    }
+
+    /// The link with the machine that the client is connected to, in this session, and the one that faces the server.
+    pub(crate) fn join<'l, S: ServerTransport, T: ClientTransport>(
+        &'l mut self,
+        server: &'l mut Server<S>,
+        session: SessionKey,
+        upstream: &'l mut Upstream<T>,
+    ) -> Joined<'l, S, T> {
+        Joined {
+            sides: Sides::new(server, session, upstream, self.is_over_http, &mut self.reports),
+            path: &mut self.path,
+            versions: &self.versions,
+            parking_timeout: self.parking_timeout,
+            cold_start: &mut self.cold_start,
+        }
+    }
+
+    /// The next event. The owner takes all events after each input, so that they precede what is caused later.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.reports.pop()
+    }
+
+    /// When [`Joined::handle_timeout`] must be called next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let parked = if let Path::ModernClient(state) = &self.path { state.poll_timeout() } else { None };
+        [parked, self.cold_start.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Whether the client has declared that it opens URLs for the server.
+    pub(crate) const fn client_opens_urls(&self) -> bool {
+        self.cold_start.opens_urls()
+    }
+
+    /// What the link holds.
+    pub(crate) fn load(&self) -> Load {
+        match &self.path {
+            Path::Opening(opening) => opening.load(),
+            Path::ModernClient(state) => state.load(),
+            Path::PassThrough { .. } | Path::LegacyClient(_) => Load::default(),
+        }
+    }
+}
+
+impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
+    /// Handles the timers of the link that are due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if let Path::ModernClient(state) = &mut *self.path {
+            state.handle_timeout(&mut self.sides, now);
+        }
+        self.answer_early(now);
+    }
+
+    /// Handles one change of the subscriptions of clients, if there is one. Returns whether there was one.
+    pub(crate) fn take_subscription(&mut self, now: Instant) -> bool {
+        if let Some(change) = self.sides.server.poll_subscription() {
+            if let Path::ModernClient(state) = &mut *self.path {
+                state.on_subscription_change(&mut self.sides, change, now);
+            }
+        } else if self.sides.server.poll_unacknowledged() {
+            if let Path::ModernClient(state) = &mut *self.path {
+                state.acknowledge_listens(&mut self.sides, now);
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+}
