@@ -87,6 +87,7 @@
 //! | serve tools over HTTP, to clients with either HTTP transport | [`Server`]`<`[`server::Http`]`>` |
 //! | get tokens for a server over HTTP that demands OAuth, or demand tokens | [`auth`]; its machine is the feature `auth` |
 //! | connect a stdio client to a server over HTTP or stdio, with any revisions on the two sides | [`Relay`] |
+//! | serve clients over HTTP by processes that speak on their stdin and stdout | [`Gateway`] |
 //! | write a proxy or a gateway of your own | [`Server::pass_through`], [`client::Call::unchanged`], [`machine`]; the example `filtering_proxy` |
 //! | read or write single messages, with your own state around them | [`Frame`], [`Message`] |
 //! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
@@ -138,7 +139,7 @@
 //! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 //! | conversation | `conversation` | the request that a response, progress or a cancellation belongs to |
 //! | roles | `client`, `server` | an event for the application |
-//! | composition | `relay` | a message to the other side |
+//! | composition | `relay`, `gateway` | a message to the other side |
 //! | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
 //! | payloads | `model` | a typed value, if the application wants one |
 //! | handlers | `router` | a call of the function that is registered for it |
@@ -150,7 +151,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::indexing_slicing)]
 
-// The relay names everything by its public path: another crate could contain it.
+// The relay and the gateway name everything by its public path: another crate could contain them.
 extern crate self as mcp_proto;
 
 pub mod auth;
@@ -159,6 +160,7 @@ mod codec;
 mod conversation;
 pub mod driver;
 mod error;
+pub mod gateway;
 mod limits;
 pub mod machine;
 #[cfg(feature = "model")]
@@ -182,6 +184,7 @@ pub use codec::{line, sse};
 pub use conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
 pub use conversation::outbox::Output;
 pub use error::{BodyKind, Failed, Fault, InvalidResponse, NoInput, Quirk, RedirectRefused, Refusal, UsageError};
+pub use gateway::Gateway;
 pub use limits::{Ceilings, Intake, Limits, Load};
 pub use relay::Relay;
 pub use server::Server;

@@ -140,6 +140,9 @@ pub struct Limits {
     /// Bytes of the `resources/subscribe` and `logging/setLevel` requests that a client over HTTP stores, to repeat
     /// them when a lost session was reopened; each counts 256 bytes more than its length. Default 256 KiB.
     pub session_settings: usize,
+    /// Processes that a gateway starts, or connections that it opens, at one time; one that is being stopped counts until
+    /// it has ended. Default 100.
+    pub backends: usize,
     /// Ended requests that are still stored, so that a late response is reported as such (RP13). Default 1024.
     pub tombstones: usize,
 }
@@ -230,6 +233,7 @@ impl Limits {
             ("input_rounds", self.input_rounds, MANY),
             ("tool_headers", self.tool_headers, LARGEST),
             ("session_settings", self.session_settings, LARGEST),
+            ("backends", self.backends, MANY),
             ("tombstones", self.tombstones, MANY),
         ] {
             if value == 0 || value > largest {
@@ -272,6 +276,7 @@ impl Default for Limits {
             input_rounds: 10,
             tool_headers: 256 * 1024,
             session_settings: 256 * 1024,
+            backends: 100,
             tombstones: 1024,
         }
     }

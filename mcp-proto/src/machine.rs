@@ -4,10 +4,10 @@
 //! | trait | a machine that | implemented by |
 //! |---|---|---|
 //! | [`Machine`] | has outputs and deadlines | all machines |
-//! | [`HandleBytes`] | reads and writes a byte stream | `Client<Stdio>`, `Server<Stdio>`, [`Relay`] |
+//! | [`HandleBytes`] | reads and writes a byte stream | `Client<Stdio>`, `Server<Stdio>`, [`Relay`], [`Gateway`] |
 //! | [`HandleResponses`] | makes HTTP requests | `Client<Http>`, `Relay<Http>` |
 //! | [`HandleAuthorization`] | makes HTTP requests that may need authorization | `Client<Http>`, `Relay<Http>` |
-//! | [`HandleRequests`] | answers HTTP requests | `Server<Http>` |
+//! | [`HandleRequests`] | answers HTTP requests | `Server<Http>`, [`Gateway`] |
 //!
 //! A machine may implement several of them: `Relay<Http>` reads the byte stream of its client and the responses of its
 //! server.
@@ -19,6 +19,7 @@ use http::{request, response};
 use crate::Instant;
 use crate::client::{self, Client, ClientTransport};
 use crate::conversation::outbox::Output;
+use crate::gateway::{self, BackendKey, Gateway};
 use crate::relay::{self, Relay};
 use crate::server::{self, Server};
 use crate::transport::{Stdio, Transport};
@@ -233,6 +234,7 @@ impl_machine!([T: ClientTransport] Client<T>, T::Action, client::Event);
 impl_machine!([] Server<Stdio>, <Stdio as Transport>::Action, server::Event);
 impl_machine!([] Server<server::Http>, <server::Http as Transport>::Action, server::Event);
 impl_machine!([T: ClientTransport] Relay<T>, relay::Action<T::Action>, relay::Event);
+impl_machine!([] Gateway, gateway::Action, gateway::Event);
 
 /// Implements [`HandleBytes`] by these methods.
 macro_rules! impl_handle_bytes {
@@ -327,28 +329,60 @@ macro_rules! impl_handle_authorization {
 impl_handle_authorization!(Client<client::Http>, client::Event::Challenged);
 impl_handle_authorization!(Relay<client::Http>, relay::Event::Challenged, set_sign_in_url);
 
-impl HandleRequests for Server<server::Http> {
-    fn handle_request(&mut self, head: request::Parts, info: server::RequestInfo, now: Instant) -> server::ExchangeKey {
-        Self::handle_request(self, head, info, now)
+/// Implements [`HandleRequests`] by the methods of the same names.
+macro_rules! impl_handle_requests {
+    ($machine:ty, $wants:ident) => {
+        impl HandleRequests for $machine {
+            fn handle_request(
+                &mut self,
+                head: request::Parts,
+                info: server::RequestInfo,
+                now: Instant,
+            ) -> server::ExchangeKey {
+                Self::handle_request(self, head, info, now)
+            }
+
+            fn handle_body(&mut self, exchange: server::ExchangeKey, chunk: &[u8], now: Instant) {
+                Self::handle_body(self, exchange, chunk, now);
+            }
+
+            fn handle_end(&mut self, exchange: server::ExchangeKey, now: Instant) {
+                Self::handle_end(self, exchange, now);
+            }
+
+            fn handle_written(&mut self, exchange: server::ExchangeKey, bytes: usize, now: Instant) {
+                Self::handle_written(self, exchange, bytes, now);
+            }
+
+            fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant) {
+                Self::handle_disconnect(self, exchange, now);
+            }
+
+            fn wants_request(&self) -> bool {
+                self.$wants()
+            }
+        }
+    };
+}
+
+impl_handle_requests!(Server<server::Http>, wants_input);
+impl_handle_requests!(Gateway, wants_request);
+
+/// The byte streams of a gateway are those of its backends.
+impl HandleBytes<BackendKey> for Gateway {
+    fn handle_bytes(&mut self, backend: BackendKey, bytes: &[u8], now: Instant) {
+        self.handle_backend_bytes(backend, bytes, now);
     }
 
-    fn handle_body(&mut self, exchange: server::ExchangeKey, chunk: &[u8], now: Instant) {
-        Self::handle_body(self, exchange, chunk, now);
+    fn handle_written(&mut self, backend: BackendKey, bytes: usize, now: Instant) {
+        self.handle_backend_written(backend, bytes, now);
     }
 
-    fn handle_end(&mut self, exchange: server::ExchangeKey, now: Instant) {
-        Self::handle_end(self, exchange, now);
+    fn handle_eof(&mut self, backend: BackendKey, now: Instant) {
+        self.handle_backend_eof(backend, now);
     }
 
-    fn handle_written(&mut self, exchange: server::ExchangeKey, bytes: usize, now: Instant) {
-        Self::handle_written(self, exchange, bytes, now);
-    }
-
-    fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant) {
-        Self::handle_disconnect(self, exchange, now);
-    }
-
-    fn wants_request(&self) -> bool {
-        self.wants_input()
+    fn wants_bytes(&self, backend: BackendKey) -> bool {
+        self.wants_backend_bytes(backend)
     }
 }

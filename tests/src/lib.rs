@@ -9,6 +9,8 @@
 //! | [`simulation`] | clients, relays and a server with faults of every kind; a model predicts each outcome |
 //! | [`sign_in_simulation`] | processes that sign in, with authorization servers, a protected server and a person |
 //! | [`random_clients`] | a server machine over HTTP, and arbitrary clients; the invariants are checked after each operation |
+//! | [`gateway`] | a gateway with clients over HTTP, and processes whose lines a test reads and writes |
+//! | [`gateway_simulation`] | clients of a gateway and processes that act in random order; the invariants are checked after each step |
 //! | [`unread_pipes`] | servers that do not read their input |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
 //! | [`protected`] | servers that demand tokens |
@@ -29,6 +31,8 @@ pub mod catalogue;
 pub mod defects;
 pub mod error_texts;
 pub mod examples;
+pub mod gateway;
+pub mod gateway_simulation;
 pub mod json_text;
 pub mod keys;
 pub mod model_types;

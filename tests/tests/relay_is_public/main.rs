@@ -1,6 +1,8 @@
-//! The relay uses public paths only: it compiles as a part of another crate, as a gateway of another author would be. The
-//! modules here are links to its source.
+//! The relay and the gateway use public paths only: they compile as parts of another crate, as a gateway of another author
+//! would be. The modules here are links to their source.
 
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "it is a module of a library")]
+mod gateway;
 #[allow(dead_code, unreachable_pub, unused_imports, reason = "it is a module of a library")]
 mod relay;
 

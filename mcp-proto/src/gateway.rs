@@ -1,0 +1,506 @@
+//! The gateway: serves clients over HTTP, each by a process of its own of a server that speaks on a byte stream.
+//!
+//! It joins one [`Server`] over HTTP, to which all clients are connected, to one [`Client`](mcp_proto::Client) for each
+//! process. The process of a session is a *backend*. As the relay does, the gateway forwards payloads unchanged if client
+//! and backend are of the same era, and converts them if they are not.
+//!
+//! ```text
+//!                                          ┌─ Link ─ Client<Stdio> ── lines ──▶ backend 1
+//!  clients ── HTTP ──▶ Server<Http> ── Gateway
+//!                                          └─ Link ─ Client<Stdio> ── lines ──▶ backend 2
+//! ```
+//!
+//! A backend is started when a client opens a session (BR-T-06), after all checks of its request. It is stopped when the
+//! session ends: by DELETE, because it is idle, for a session of another client, or with the gateway. If a backend exits,
+//! its session ends, and its client opens another one. The life of a backend:
+//!
+//! ```text
+//!             initialize            its result           end of the session         handle_stopped
+//!   (waiting) ──────────▶ starting ───────────▶ running ────────────────────▶ stopping ──────────▶ (gone)
+//!      ▲                     │ exit, timeout               exit of the process    ▲
+//!      └── handle_stopped    └────────────────────────────────────────────────────┘
+//! ```
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `config` | the configuration |
+//! | `event` | actions for the driver, and events |
+//! | `backend` | one process, and what joins it to its client |
+//! | `restart` | pauses after backends that could not be used |
+
+mod backend;
+mod config;
+mod event;
+mod restart;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+use http::request::Parts;
+
+use crate::relay::{self, Upstream};
+use backend::Running;
+use mcp_proto::ErrorObject;
+use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::Load;
+use mcp_proto::Method;
+use mcp_proto::Output;
+use mcp_proto::SessionKey;
+use mcp_proto::Stdio;
+use mcp_proto::Ticket;
+use mcp_proto::UsageError;
+use mcp_proto::client::{self, CloseReason, Unavailable};
+use mcp_proto::machine::{Deadlines, Outbox};
+use mcp_proto::server::{self, ExchangeKey, Http, RequestInfo, Server};
+use mcp_proto::spec::code;
+use mcp_proto::{Failed, ProtocolVersion};
+use restart::Restart;
+
+pub use config::Config;
+pub use event::{Action, BackendKey, Event};
+
+/// Serves clients over HTTP, each by a process of its own.
+///
+/// # Example: the first session starts the first process
+///
+/// ```
+/// use http::Request;
+/// use mcp_proto::gateway::{Action, Config, Gateway};
+/// use mcp_proto::server::RequestInfo;
+/// use mcp_proto::{Instant, Output, StdioAction};
+///
+/// let now = Instant::START;
+/// let mut gateway = Gateway::new(Config::default())?;
+/// let (head, ()) = Request::post("/mcp")
+///     .header("host", "localhost")
+///     .header("accept", "application/json, text/event-stream")
+///     .header("content-type", "application/json")
+///     .body(())
+///     .unwrap()
+///     .into_parts();
+/// # let nonce = [7; 32];
+/// let exchange = gateway.handle_request(head, RequestInfo::new(nonce), now);
+/// let params = r#"{"protocolVersion":"2025-06-18","capabilities":{}}"#;
+/// let body = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"initialize","params":{params}}}"#);
+/// gateway.handle_body(exchange, body.as_bytes(), now);
+/// assert!(gateway.poll_output().is_none(), "the request is not complete");
+/// gateway.handle_end(exchange, now);
+///
+/// let Some(Output::Action(Action::Start { backend, .. })) = gateway.poll_output() else { panic!() };
+/// let Some(Output::Action(Action::Backend { action: StdioAction::Write(line), .. })) = gateway.poll_output() else {
+///     panic!()
+/// };
+/// assert_eq!(line, format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{params}}}\n"));
+/// gateway.handle_backend_bytes(backend, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\"}}\n", now);
+/// assert!(matches!(gateway.poll_output(), Some(Output::Action(Action::Client(_)))));
+/// # Ok::<(), mcp_proto::UsageError>(())
+/// ```
+pub struct Gateway {
+    /// Faces the clients.
+    server: Server<Http>,
+    config: relay::Config,
+    /// The configuration of the machine that faces a backend.
+    client: client::Config,
+    /// The backends that exist, until they are reported as stopped.
+    backends: BTreeMap<BackendKey, Backend>,
+    by_session: BTreeMap<SessionKey, BackendKey>,
+    /// Requests for a session that wait until there may be one more backend.
+    waiting: VecDeque<Waiting>,
+    next: BackendKey,
+    restart: Restart,
+    /// The backends whose machines may have outputs.
+    active: BTreeSet<BackendKey>,
+    timers: Deadlines<BackendKey>,
+    out: Outbox<Action, Event>,
+}
+
+/// A backend that was started and is not reported as stopped.
+enum Backend {
+    Running(Box<Running>),
+    /// Nothing more is expected of it but its end.
+    Stopping,
+}
+
+/// A request that opens a session, for which no backend was started yet.
+struct Waiting {
+    session: SessionKey,
+    ticket: Ticket,
+    params: Option<Json>,
+}
+
+/// Shows only counts, because the state contains payloads and session ids.
+impl fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Gateway")
+            .field("server", &self.server)
+            .field("backends", &self.backends.len())
+            .field("waiting", &self.waiting.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// Creates a gateway.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    pub fn new(config: Config) -> Result<Self, UsageError> {
+        let Config { mut http, relay } = config;
+        // Each session has a backend. At the limit, the server ends an unused session for a new one.
+        http.max_sessions = http.max_sessions.min(relay.limits.backends);
+        let (mut server, mut client) = relay.clone().split();
+        // A stateless request has no session, and so no backend. Its client falls back to a revision with sessions.
+        server.versions = ProtocolVersion::ALL.iter().copied().filter(|version| !version.is_stateless()).collect();
+        // A session of a backend ends with its process.
+        client.reconnect = false;
+        let gateway = Self {
+            server: Server::pass_through(Http::new(http), server)?,
+            config: relay,
+            client,
+            backends: BTreeMap::new(),
+            by_session: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            next: BackendKey::FIRST,
+            restart: Restart::new(),
+            active: BTreeSet::new(),
+            timers: Deadlines::new(),
+            out: Outbox::new(),
+        };
+        // So that the configuration is found to be invalid now.
+        Upstream::new(Stdio::new(), gateway.config.redelivery, gateway.client.clone())?;
+        Ok(gateway)
+    }
+
+    /// The head of a request has arrived. All later calls and actions for the request carry the returned key.
+    pub fn handle_request(&mut self, head: Parts, info: RequestInfo, now: Instant) -> ExchangeKey {
+        let exchange = self.server.handle_request(head, info, now);
+        self.settle(now);
+        exchange
+    }
+
+    /// A chunk of a request body has arrived; it may have any size.
+    pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
+        self.server.handle_body(exchange, chunk, now);
+        self.settle(now);
+    }
+
+    /// The body of a request has ended.
+    pub fn handle_end(&mut self, exchange: ExchangeKey, now: Instant) {
+        self.server.handle_end(exchange, now);
+        self.settle(now);
+    }
+
+    /// The driver has written this many more bytes of an exchange's response body, as for
+    /// [`Server::handle_written`](Server::<Http>::handle_written).
+    pub fn handle_written(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
+        self.server.handle_written(exchange, bytes, now);
+        self.settle(now);
+    }
+
+    /// The client has disconnected from an exchange. Its request continues, except one for a session that is not answered
+    /// yet: that session ends.
+    pub fn handle_disconnect(&mut self, exchange: ExchangeKey, now: Instant) {
+        self.server.handle_disconnect(exchange, now);
+        self.settle(now);
+    }
+
+    /// Bytes have arrived from a backend, in pieces of any size.
+    pub fn handle_backend_bytes(&mut self, backend: BackendKey, bytes: &[u8], now: Instant) {
+        if let Some(running) = self.running(backend) {
+            running.upstream.client.handle_bytes(bytes, now);
+        }
+        self.settle(now);
+    }
+
+    /// The stream of a backend has accepted this many more bytes of [`StdioAction::Write`](mcp_proto::StdioAction).
+    pub fn handle_backend_written(&mut self, backend: BackendKey, bytes: usize, now: Instant) {
+        if let Some(running) = self.running(backend) {
+            running.upstream.client.handle_written(bytes, now);
+        }
+        self.settle(now);
+    }
+
+    /// The stream of a backend has ended: its session ends, and each open request is answered with an error.
+    pub fn handle_backend_eof(&mut self, backend: BackendKey, now: Instant) {
+        if let Some(running) = self.running(backend) {
+            running.upstream.client.handle_eof(now);
+        }
+        self.settle(now);
+    }
+
+    /// The process of a backend has ended, or could not be started. This is reported once for each [`Action::Start`].
+    pub fn handle_stopped(&mut self, backend: BackendKey, now: Instant) {
+        if let Some(running) = self.running(backend) {
+            running.has_stopped = true;
+            running.upstream.client.handle_eof(now);
+            self.settle(now);
+        }
+        self.backends.remove(&backend);
+        self.start_waiting(now);
+        self.settle(now);
+    }
+
+    /// Handles all timers that are due. Calling this early or twice has no effect (CL2).
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.server.handle_timeout(now);
+        self.settle(now);
+        while let Some(backend) = self.timers.pop_due(now) {
+            let server = &mut self.server;
+            if let Some(Backend::Running(running)) = self.backends.get_mut(&backend) {
+                running.join(server).handle_timeout(now);
+                running.upstream.client.handle_timeout(now);
+                self.active.insert(backend);
+            }
+            self.settle(now);
+        }
+    }
+
+    /// Stops the gateway as soon as all requests are answered, or after this time, as
+    /// [`Server::drain`](Server::drain) does. [`Event::Drained`] follows; then all backends are stopped.
+    pub fn drain(&mut self, timeout: Duration, now: Instant) {
+        self.server.drain(timeout, now);
+        self.settle(now);
+    }
+
+    /// Ends all sessions at once, stops all backends, and refuses all later requests.
+    pub fn close(&mut self, now: Instant) {
+        self.server.close(now);
+        self.settle(now);
+    }
+
+    /// Keeps connections free for requests, as
+    /// [`Server::limit_to_connections`](Server::<Http>::limit_to_connections) does.
+    pub fn limit_to_connections(&mut self, connections: usize) {
+        self.server.limit_to_connections(connections);
+    }
+
+    /// The next action for the driver or event for the application. Call this after every input until it returns
+    /// `None`.
+    #[must_use = "an output that is dropped is lost"]
+    pub fn poll_output(&mut self) -> Option<Output<Action, Event>> {
+        self.out.pop()
+    }
+
+    /// When [`Gateway::handle_timeout`] must be called next; `None` if no timer is set.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        [self.server.poll_timeout(), self.timers.next()].into_iter().flatten().min()
+    }
+
+    /// Whether the driver should read more requests (H5).
+    #[must_use]
+    pub fn wants_request(&self) -> bool {
+        self.out.has_room(&self.config.limits) && self.server.wants_input()
+    }
+
+    /// Whether the driver should read more of a backend's data (H5). `false` means that outputs are not taken, or that the
+    /// backend does not read the answers to its own requests.
+    #[must_use]
+    pub fn wants_backend_bytes(&self, backend: BackendKey) -> bool {
+        match self.backends.get(&backend) {
+            Some(Backend::Running(running)) => {
+                self.out.has_room(&self.config.limits) && running.upstream.client.wants_input()
+            }
+            Some(Backend::Stopping) | None => true,
+        }
+    }
+
+    /// The number of backends that were started and are not reported as stopped.
+    #[must_use]
+    pub fn backends(&self) -> usize {
+        self.backends.len()
+    }
+
+    /// The number of open sessions.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.server.sessions()
+    }
+
+    /// The resources that the gateway holds now, those of its machines included.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        let mut own = self.server.load();
+        own.waiting += self.waiting.len();
+        let backends = self.backends.values().filter_map(|backend| match backend {
+            Backend::Running(running) => Some(running.link.load() + running.upstream.load()),
+            Backend::Stopping => None,
+        });
+        backends.fold(own, |sum, backend| sum + backend)
+    }
+
+    /// Passes the outputs of each machine on until all have none left.
+    fn settle(&mut self, now: Instant) {
+        loop {
+            let Some(backend) = self.active.first().copied() else {
+                let Some(output) = self.server.poll_output() else { return };
+                self.on_server_output(output, now);
+                continue;
+            };
+            let server = &mut self.server;
+            let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else {
+                self.active.remove(&backend);
+                continue;
+            };
+            if let Some(event) = running.link.poll_event() {
+                self.on_link_event(backend, event, now);
+            } else if let Some(output) = server.poll_output() {
+                self.on_server_output(output, now);
+            } else if let Some(output) = running.upstream.client.poll_output() {
+                match output {
+                    Output::Action(_) if running.has_stopped => {}
+                    Output::Action(action) => self.out.act(Action::Backend { backend, action }),
+                    Output::Event(event) => running.join(server).on_client_event(event, now),
+                }
+            } else {
+                match running.poll_timeout() {
+                    Some(at) => self.timers.set(backend, at),
+                    None => self.timers.clear(backend),
+                }
+                self.active.remove(&backend);
+            }
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
+    fn on_server_output(&mut self, output: Output<server::HttpAction, server::Event>, now: Instant) {
+        use server::Event as E;
+        let event = match output {
+            Output::Action(action) => return self.out.act(Action::Client(action)),
+            Output::Event(event) => event,
+        };
+        let session = match &event {
+            E::Requested { ticket, .. } => ticket.key().session(),
+            E::Cancelled { ticket, .. } => ticket.session(),
+            E::Responded { request, .. } | E::Progressed { request, .. } => request.session(),
+            E::Connected { session, .. }
+            | E::Ready { session }
+            | E::Notified { session, .. }
+            | E::Closed { session, .. } => Some(*session),
+            _ => None,
+        };
+        match (session.and_then(|session| self.by_session.get(&session)).copied(), event) {
+            (Some(backend), event) => {
+                let server = &mut self.server;
+                if let Some(Backend::Running(running)) = self.backends.get_mut(&backend) {
+                    self.active.insert(backend);
+                    running.join(server).on_server_event(event, now);
+                }
+            }
+            (None, E::Requested { ticket, method, params }) => self.open(ticket, &method, params, now),
+            (None, E::Closed { session, .. }) => self.waiting.retain(|waiting| waiting.session != session),
+            (None, E::Faulted(fault)) => self.out.report(Event::Faulted(fault)),
+            (None, E::Drained { cancelled }) => self.out.report(Event::Drained { cancelled }),
+            // It belongs to a session whose backend has been stopped.
+            (None, _) => {}
+        }
+    }
+
+    /// Handles a request of a session that has no backend.
+    fn open(&mut self, ticket: Ticket, method: &Method, params: Option<Json>, now: Instant) {
+        let Some(session) = ticket.key().session().filter(|_| *method == Method::INITIALIZE) else {
+            return self.refuse(ticket, "the session has ended", now);
+        };
+        // The request may have ended since it was reported.
+        if self.server.context(&ticket).is_some() {
+            self.waiting.push_back(Waiting { session, ticket, params });
+            self.start_waiting(now);
+        }
+    }
+
+    /// Starts backends for the requests that wait, as far as there may be more.
+    fn start_waiting(&mut self, now: Instant) {
+        while self.backends.len() < self.config.limits.backends {
+            let Some(waiting) = self.waiting.pop_front() else { return };
+            if let Some(pause) = self.restart.pause(now) {
+                let seconds = pause.as_secs() + 1;
+                let text = format!("the server has failed to start; the next attempt may be made in {seconds} s");
+                self.refuse(waiting.ticket, &text, now);
+            } else {
+                self.start(waiting, now);
+            }
+        }
+    }
+
+    fn start(&mut self, waiting: Waiting, now: Instant) {
+        let Waiting { session, ticket, params } = waiting;
+        let backend = self.next;
+        let Ok(mut running) = Running::new(&self.config, self.client.clone(), session) else {
+            return self.refuse(ticket, "the configuration is invalid", now);
+        };
+        self.next = backend.next();
+        self.out.act(Action::Start { backend, principal: self.server.principal(session).cloned() });
+        let opening = server::Event::Requested { ticket, method: Method::INITIALIZE, params };
+        running.join(&mut self.server).on_server_event(opening, now);
+        self.backends.insert(backend, Backend::Running(Box::new(running)));
+        self.by_session.insert(session, backend);
+        self.active.insert(backend);
+    }
+
+    fn refuse(&mut self, ticket: Ticket, text: &str, now: Instant) {
+        let error = ErrorObject::new(code::INTERNAL_ERROR, text);
+        // The code is that of an internal error, which may always be sent.
+        let _ = self.server.respond(ticket, Err(error), now);
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
+    fn on_link_event(&mut self, backend: BackendKey, event: relay::Event, now: Instant) {
+        use relay::Event as E;
+        let ended = match &event {
+            E::Connected { .. } => {
+                self.restart.on_success();
+                if let Some(running) = self.running(backend) {
+                    running.is_usable = true;
+                }
+                None
+            }
+            // A process that has exited is reported as closed.
+            E::Unavailable { reason: Unavailable::Failed(reason), .. } if *reason != Failed::Closed => {
+                self.on_failure(now);
+                None
+            }
+            E::Closed(reason) => Some(*reason),
+            _ => None,
+        };
+        self.out.report(Event::Backend { backend, event });
+        if let Some(reason) = ended {
+            self.on_closed(backend, reason, now);
+        }
+    }
+
+    /// The machine that faces a backend has closed. All requests to it have ended.
+    fn on_closed(&mut self, backend: BackendKey, reason: CloseReason, now: Instant) {
+        self.timers.clear(backend);
+        self.active.remove(&backend);
+        let Some(Backend::Running(running)) = self.backends.insert(backend, Backend::Stopping) else { return };
+        if !running.has_stopped {
+            self.out.act(Action::Stop { backend });
+        }
+        self.by_session.remove(&running.session);
+        self.server.end(running.session, now);
+        if !running.is_usable && reason != CloseReason::Local {
+            self.on_failure(now);
+        }
+    }
+
+    /// A backend has failed before it could be used.
+    fn on_failure(&mut self, now: Instant) {
+        if let Some(retry_in) = self.restart.on_failure(now) {
+            self.out.report(Event::NotStarted { retry_in });
+        }
+    }
+
+    /// A backend that was started and not stopped; it may have outputs after what the caller does with it.
+    fn running(&mut self, backend: BackendKey) -> Option<&mut Running> {
+        match self.backends.get_mut(&backend)? {
+            Backend::Running(running) => {
+                self.active.insert(backend);
+                Some(running)
+            }
+            Backend::Stopping => None,
+        }
+    }
+}

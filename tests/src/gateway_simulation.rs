@@ -1,0 +1,464 @@
+//! Clients of a gateway and processes of its server that act in random order, under one seed and a virtual clock.
+//!
+//! All clients use the same ids and progress tokens. Each message contains the number of the session that it belongs to
+//! (`of`), and each call a number of its own (`mark`), which the answer repeats. The invariants are checked after each
+//! step:
+//!
+//! | broken gateway | invariant |
+//! |---|---|
+//! | a message goes to another session | what a client receives has the number of its session, an answer the mark of its call |
+//! | a process serves two sessions | a process receives messages of one session |
+//! | a refused request starts a process | there are as many starts as accepted requests to open a session |
+//! | the end of a process fails no call, or fails it twice | each call has one answer, and nothing follows it |
+//! | a session that ends leaves its process | after the last session there is no process, and nothing is held |
+//!
+//! The harness checks the contract of the driver, and the number of processes, after each output.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mcp_proto::gateway::BackendKey;
+use mcp_proto::server::ExchangeKey;
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::messages::{INITIALIZED, request, result};
+use mcp_testkit::random::Random;
+use serde_json::Value;
+
+use crate::gateway::GatewayHarness;
+
+/// The maximum number of processes.
+const PROCESSES: usize = 4;
+/// The steps of a run.
+const STEPS: u32 = 250;
+
+/// What has happened in one or more runs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Processes that were started.
+    pub starts: usize,
+    /// Calls that were answered with a result.
+    pub results: usize,
+    /// Calls that were answered with an error.
+    pub errors: usize,
+    /// Processes that exited by themselves.
+    pub exits: usize,
+    /// Requests of processes that a client answered.
+    pub asked: usize,
+    /// Notifications of processes that reached a client.
+    pub notified: usize,
+}
+
+impl Report {
+    /// Adds what has happened in another run.
+    pub fn add(&mut self, other: &Self) {
+        self.starts += other.starts;
+        self.results += other.results;
+        self.errors += other.errors;
+        self.exits += other.exits;
+        self.asked += other.asked;
+        self.notified += other.notified;
+    }
+}
+
+/// Runs the steps of a seed.
+///
+/// # Panics
+///
+/// An invariant does not hold.
+pub fn run(seed: u64) -> Report {
+    let mut simulation = Simulation::new(seed);
+    for _ in 0..STEPS {
+        simulation.step();
+        simulation.check();
+    }
+    simulation.finish();
+    simulation.report
+}
+
+/// A session, from the request that opens it.
+struct Session {
+    principal: Option<&'static str>,
+    opening: Option<ExchangeKey>,
+    /// Its id, once the client knows it.
+    id: Option<String>,
+}
+
+/// An exchange that was not complete at the last look.
+struct Open {
+    session: usize,
+    /// The number and the id of the call; `None` for a stream of the session.
+    call: Option<(u64, u64)>,
+    has_answer: bool,
+    /// Its client has disconnected.
+    is_gone: bool,
+    /// Its client has cancelled it, so that it may end without an answer.
+    is_cancelled: bool,
+}
+
+impl Open {
+    fn new(session: usize, call: Option<(u64, u64)>) -> Self {
+        Self { session, call, has_answer: call.is_none(), is_gone: false, is_cancelled: false }
+    }
+}
+
+/// A process as its program sees it.
+#[derive(Default)]
+struct Process {
+    session: Option<usize>,
+    /// The `initialize` that it has not answered.
+    opening: Option<String>,
+    /// Calls that it has not answered: id, mark and progress token.
+    calls: Vec<(String, u64, Option<String>)>,
+    /// The ids of its requests.
+    asked: u64,
+    has_exited: bool,
+}
+
+struct Simulation {
+    gateway: GatewayHarness,
+    random: Random,
+    sessions: Vec<Session>,
+    exchanges: BTreeMap<ExchangeKey, Open>,
+    processes: BTreeMap<BackendKey, Process>,
+    marks: u64,
+    accepted: usize,
+    /// Requests of processes that reached a client: its session and the id.
+    questions: Vec<(usize, String)>,
+    report: Report,
+}
+
+impl Simulation {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let idle = *random.pick(&[120, 1800]);
+        let gateway = GatewayHarness::with(|config| {
+            config.relay.limits.backends = PROCESSES;
+            config.relay.limits.requests_in = 6;
+            config.http.session_idle = Duration::from_secs(idle);
+            config.http.evict_after = Duration::from_secs(20);
+        });
+        Self {
+            gateway,
+            random,
+            sessions: Vec::new(),
+            exchanges: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            marks: 0,
+            accepted: 0,
+            questions: Vec::new(),
+            report: Report::default(),
+        }
+    }
+
+    fn step(&mut self) {
+        match self.random.below(40) {
+            0..=2 => self.open(),
+            3..=11 => self.call(),
+            12 => self.cancel(),
+            13 => self.disconnect(),
+            14 | 15 => self.stream(),
+            16 => self.delete(),
+            17 => self.refused(),
+            18 | 19 => self.answer_question(),
+            20 | 21 => {
+                let time = self.random.time(Duration::from_secs(15));
+                self.gateway.pass(time);
+            }
+            22 => self.exit(),
+            _ => self.act(),
+        }
+        self.report_stopped(3);
+    }
+
+    fn open(&mut self) {
+        let number = self.sessions.len();
+        let principal = *self.random.pick(&[None, Some("ada"), Some("eve")]);
+        let params = format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{{}},"of":{number}}}"#);
+        let asked = by(TestRequest::post(request("0", "initialize", &params)), principal);
+        let exchange = self.gateway.ask(&asked);
+        // At the limit, it is refused before a process is started.
+        let is_refused = self.gateway.responses.peek(exchange).is_some_and(|sent| sent.code() == 503);
+        let is_paused =
+            self.gateway.responses.peek(exchange).is_some_and(|sent| sent.text().contains("failed to start"));
+        self.accepted += usize::from(!is_refused && !is_paused);
+        self.sessions.push(Session { principal, opening: Some(exchange), id: None });
+    }
+
+    /// A session whose id its client knows; it may have ended.
+    fn some_session(&mut self) -> Option<(usize, TestRequest)> {
+        let known = self.sessions.iter().enumerate().filter(|(_, session)| session.id.is_some());
+        let known: Vec<usize> = known.map(|(number, _)| number).rev().take(PROCESSES).collect();
+        if known.is_empty() {
+            return None;
+        }
+        let number = *self.random.pick(&known);
+        let session = &self.sessions[number];
+        let id = session.id.as_deref().expect("it is known");
+        Some((number, by(TestRequest::post(""), session.principal).in_session(id)))
+    }
+
+    fn call(&mut self) {
+        let Some((session, mut asked)) = self.some_session() else { return };
+        self.marks += 1;
+        let (id, mark) = (self.random.below(3), self.marks);
+        let params = format!(r#"{{"name":"a","of":{session},"mark":{mark},"_meta":{{"progressToken":{id}}}}}"#);
+        asked.body = request(&id.to_string(), "tools/call", &params).into();
+        let exchange = self.gateway.ask(&asked);
+        self.exchanges.insert(exchange, Open::new(session, Some((mark, id))));
+    }
+
+    fn cancel(&mut self) {
+        let Some((session, mut asked)) = self.some_session() else { return };
+        let id = self.random.below(3);
+        let params = format!(r#"{{"requestId":{id}}}"#);
+        asked.body = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#).into();
+        self.gateway.answer(&asked);
+        for open in self.exchanges.values_mut() {
+            open.is_cancelled |= open.session == session && open.call.is_some_and(|(_, called)| called == id);
+        }
+    }
+
+    fn disconnect(&mut self) {
+        let openings = self.sessions.iter().filter_map(|session| session.opening);
+        let all: Vec<_> = self.exchanges.keys().copied().chain(openings).collect();
+        if all.is_empty() {
+            return;
+        }
+        let exchange = *self.random.pick(&all);
+        let is_over = self.gateway.responses.peek(exchange).is_some_and(|sent| sent.is_over);
+        if !is_over {
+            self.gateway.disconnect(exchange);
+            if let Some(open) = self.exchanges.get_mut(&exchange) {
+                open.is_gone = true;
+            }
+            for session in &mut self.sessions {
+                session.opening = session.opening.filter(|opening| *opening != exchange);
+            }
+        }
+    }
+
+    fn stream(&mut self) {
+        let Some((session, asked)) = self.some_session() else { return };
+        let exchange = self.gateway.ask(&TestRequest { method: "GET", ..asked });
+        self.exchanges.insert(exchange, Open::new(session, None));
+    }
+
+    fn delete(&mut self) {
+        let Some((_, asked)) = self.some_session() else { return };
+        self.gateway.answer(&TestRequest { method: "DELETE", ..asked });
+    }
+
+    /// A request that is refused, perhaps for the session of another principal.
+    fn refused(&mut self) {
+        let starts = self.gateway.starts();
+        let opening = TestRequest::post(request("0", "initialize", r#"{"protocolVersion":"2025-06-18"}"#));
+        let mut asked = opening.with("origin", "https://evil.example");
+        if let Some((_, stolen)) = self.some_session() {
+            if self.random.one_in(2) {
+                asked = stolen.by("mallory");
+                asked.body = request("0", "tools/call", r#"{"of":"mallory"}"#).into();
+            }
+        }
+        let refused = self.gateway.answer(&asked);
+        assert!(matches!(refused.code(), 403 | 404), "{}", refused.code());
+        assert_eq!(self.gateway.starts(), starts);
+    }
+
+    fn answer_question(&mut self) {
+        let Some((session, id)) = self.questions.pop() else { return };
+        let Session { principal, id: Some(name), .. } = &self.sessions[session] else { return };
+        let answer = result(&id, &format!(r#"{{"roots":[],"of":{session}}}"#));
+        self.gateway.answer(&by(TestRequest::post(answer), *principal).in_session(name));
+        self.report.asked += 1;
+    }
+
+    /// A process that exists and has not exited.
+    fn some_process(&mut self) -> Option<BackendKey> {
+        let alive = self.processes.iter().filter(|(_, process)| !process.has_exited);
+        let alive: Vec<_> = alive.map(|(key, _)| *key).collect();
+        if alive.is_empty() { None } else { Some(*self.random.pick(&alive)) }
+    }
+
+    /// A process writes something.
+    fn act(&mut self) {
+        let Some(key) = self.some_process() else { return };
+        let choice = self.random.below(6);
+        let Some(process) = self.processes.get_mut(&key) else { return };
+        let of = process.session.expect("it has received `initialize`");
+        if let Some(id) = process.opening.take() {
+            let opened = format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{{}},"of":{of}}}"#);
+            return self.gateway.reply(key, &result(&id, &opened));
+        }
+        let at = process.calls.len().checked_sub(1);
+        let line = match (choice, at) {
+            (0..=2, Some(at)) => {
+                let (id, mark, _) = process.calls.remove(usize::try_from(choice).expect("small").min(at));
+                result(&id, &format!(r#"{{"content":[],"of":{of},"mark":{mark}}}"#))
+            }
+            (3, Some(at)) => {
+                let (_, mark, token) = &process.calls[at];
+                let Some(token) = token else { return };
+                let params = format!(r#"{{"progressToken":{token},"progress":{},"of":{of},"for":{mark}}}"#, self.marks);
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#)
+            }
+            (4, _) => {
+                let params = format!(r#"{{"level":"info","data":"d","of":{of}}}"#);
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#)
+            }
+            _ => {
+                process.asked += 1;
+                request(&format!(r#""q{}""#, process.asked), "roots/list", &format!(r#"{{"of":{of}}}"#))
+            }
+        };
+        let pieces = self.random.below(3) + 1;
+        let line = format!("{line}\n");
+        for piece in line.as_bytes().chunks(line.len().div_ceil(usize::try_from(pieces).expect("small"))) {
+            self.gateway.write(key, piece);
+        }
+    }
+
+    /// A process exits, perhaps in the middle of a line.
+    fn exit(&mut self) {
+        if !self.random.one_in(3) {
+            return;
+        }
+        let Some(key) = self.some_process() else { return };
+        if self.random.one_in(2) {
+            self.gateway.write(key, br#"{"jsonrpc":"2.0","id":1,"resu"#);
+        }
+        if let Some(process) = self.processes.get_mut(&key) {
+            process.has_exited = true;
+        }
+        self.report.exits += 1;
+        self.gateway.gateway.handle_backend_eof(key, self.gateway.now);
+        self.gateway.settle();
+    }
+
+    /// The driver reports that processes are gone which were to be stopped; one in `times` of them.
+    fn report_stopped(&mut self, times: u64) {
+        for (key, is_stopping) in self.gateway.processes() {
+            if is_stopping && self.random.one_in(times) {
+                self.processes.remove(&key);
+                self.gateway.stopped(key);
+            }
+        }
+    }
+
+    fn check(&mut self) {
+        self.read_processes();
+        self.read_openings();
+        self.read_exchanges();
+        assert!(self.gateway.starts() <= self.accepted, "{} of {}", self.gateway.starts(), self.accepted);
+    }
+
+    /// The processes receive what was written to them.
+    fn read_processes(&mut self) {
+        for (key, _) in self.gateway.processes() {
+            let lines = self.gateway.lines(key);
+            let process = self.processes.entry(key).or_default();
+            for line in lines {
+                let message: Value = serde_json::from_str(&line).expect("a whole line of JSON");
+                let of = message.pointer("/params/of").or(message.pointer("/result/of")).and_then(Value::as_u64);
+                if let Some(of) = of.map(|of| usize::try_from(of).expect("few sessions")) {
+                    assert_eq!(*process.session.get_or_insert(of), of, "a message of another session: {line}");
+                }
+                let id = message.get("id").map(Value::to_string).unwrap_or_default();
+                match message.get("method").and_then(Value::as_str) {
+                    Some("initialize") => process.opening = Some(id),
+                    Some("tools/call") => {
+                        let mark = message["params"]["mark"].as_u64().expect("a mark");
+                        let token = message.pointer("/params/_meta/progressToken").map(Value::to_string);
+                        process.calls.push((id, mark, token));
+                    }
+                    Some("notifications/cancelled") => {
+                        let cancelled = message["params"]["requestId"].to_string();
+                        process.calls.retain(|(id, ..)| *id != cancelled);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// Clients learn the ids of their sessions.
+    fn read_openings(&mut self) {
+        for number in 0..self.sessions.len() {
+            let Some(exchange) = self.sessions[number].opening else { continue };
+            if !self.gateway.responses.peek(exchange).is_some_and(|sent| sent.is_over) {
+                continue;
+            }
+            let opened = self.gateway.responses.take(exchange);
+            let session = &mut self.sessions[number];
+            session.opening = None;
+            let Some(id) = opened.headers.get("mcp-session-id") else { continue };
+            assert!(opened.text().contains(&format!(r#""of":{number}}}"#)), "{}", opened.text());
+            let id = id.to_str().expect("text").to_owned();
+            let confirmed = by(TestRequest::post(INITIALIZED), session.principal).in_session(&id);
+            session.id = Some(id);
+            self.gateway.answer(&confirmed);
+        }
+        let ids: Vec<_> = self.sessions.iter().filter_map(|session| session.id.as_deref()).collect();
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "each session has an id of its own");
+    }
+
+    /// What clients receive is theirs.
+    fn read_exchanges(&mut self) {
+        let gateway = &mut self.gateway;
+        let (questions, report) = (&mut self.questions, &mut self.report);
+        self.exchanges.retain(|exchange, open| {
+            let sent = gateway.responses.take(*exchange);
+            let messages = if sent.is_stream || sent.code() == 0 { sent.data() } else { vec![sent.text()] };
+            for text in messages.iter().filter(|text| !text.is_empty()) {
+                let message: Value = serde_json::from_str(text).expect("JSON");
+                let places = ["/params/of", "/result/of"].map(|place| message.pointer(place).and_then(Value::as_u64));
+                for of in places.into_iter().flatten() {
+                    assert_eq!(usize::try_from(of), Ok(open.session), "a message of another session: {text}");
+                }
+                let is_answer = message.get("result").or(message.get("error")).is_some();
+                match (open.call, message.get("method")) {
+                    (Some((mark, id)), None) if is_answer => {
+                        assert_eq!(message["id"].as_u64().unwrap_or(id), id, "{text}");
+                        assert!(!std::mem::replace(&mut open.has_answer, true), "a second answer: {text}");
+                        match message.pointer("/result/mark") {
+                            Some(answered) => {
+                                assert_eq!(answered.as_u64(), Some(mark), "the answer to another call: {text}");
+                                report.results += 1;
+                            }
+                            None => report.errors += 1,
+                        }
+                    }
+                    (_, Some(Value::String(method))) if method == "roots/list" => {
+                        questions.push((open.session, message["id"].to_string()));
+                    }
+                    (call, Some(_)) => {
+                        let of_call = message.pointer("/params/for").and_then(Value::as_u64);
+                        // What belongs to a call without an exchange is sent on the stream of the session (SH-S-56).
+                        let is_own = call.is_none_or(|(mark, _)| of_call.is_none_or(|of_call| of_call == mark));
+                        assert!(is_own, "a message of another call: {text}");
+                        report.notified += 1;
+                    }
+                    (..) => {}
+                }
+            }
+            let may_end = open.has_answer || open.is_gone || open.is_cancelled;
+            assert!(!sent.is_over || may_end, "no answer: {}", sent.text());
+            !sent.is_over && !open.is_gone
+        });
+    }
+
+    fn finish(&mut self) {
+        self.report.starts = self.gateway.starts();
+        self.gateway.gateway.close(self.gateway.now);
+        self.gateway.settle();
+        self.check();
+        let open = self.exchanges.values().filter(|open| open.call.is_some()).count();
+        assert_eq!(open, 0, "calls without an outcome");
+        self.report_stopped(1);
+        assert_eq!((self.gateway.gateway.backends(), self.gateway.gateway.sessions()), (0, 0));
+        assert_eq!(self.gateway.gateway.load().to_string(), "nothing");
+    }
+}
+
+fn by(asked: TestRequest, principal: Option<&str>) -> TestRequest {
+    if let Some(principal) = principal { asked.by(principal) } else { asked }
+}

@@ -1,0 +1,1 @@
+../../../mcp-proto/src/gateway.rs
