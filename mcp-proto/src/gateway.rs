@@ -1,8 +1,8 @@
-//! The gateway: serves clients over HTTP, each by a process of its own of a server that speaks on a byte stream.
+//! The gateway: serves clients over HTTP by processes of a server that speaks on a byte stream.
 //!
 //! It joins one [`Server`] over HTTP, to which all clients are connected, to one [`Client`](mcp_proto::Client) for each
-//! process. The process of a session is a *backend*. As the relay does, the gateway forwards payloads unchanged if client
-//! and backend are of the same era, and converts them if they are not.
+//! process. Such a process is a *backend*. As the relay does, the gateway forwards payloads unchanged if client and backend
+//! are of the same era, and converts them if they are not.
 //!
 //! ```text
 //!                                          ┌─ Link ─ Client<Stdio> ── lines ──▶ backend 1
@@ -10,12 +10,13 @@
 //!                                          └─ Link ─ Client<Stdio> ── lines ──▶ backend 2
 //! ```
 //!
-//! A backend is started when a client opens a session (BR-T-06), after all checks of its request. It is stopped when the
-//! session ends: by DELETE, because it is idle, for a session of another client, or with the gateway. If a backend exits,
-//! its session ends, and its client opens another one. The life of a backend:
+//! A backend is started when a client opens a session, after all checks of its request, unless the session can use one that
+//! exists ([`Sharing`]). It is stopped when its last session has ended: by DELETE, because it is idle, for a session of
+//! another client, or with the gateway. If a backend exits, its sessions end, and their clients open other ones. The life of
+//! a backend:
 //!
 //! ```text
-//!             initialize            its result           end of the session         handle_stopped
+//!             initialize            its result         end of the last session      handle_stopped
 //!   (waiting) ──────────▶ starting ───────────▶ running ────────────────────▶ stopping ──────────▶ (gone)
 //!      ▲                     │ exit, timeout               exit of the process    ▲
 //!      └── handle_stopped    └────────────────────────────────────────────────────┘
@@ -25,13 +26,17 @@
 //! |---|---|
 //! | `config` | the configuration |
 //! | `event` | actions for the driver, and events |
-//! | `backend` | one process, and what joins it to its client |
+//! | `backend` | one process, and what joins it to its clients |
+//! | `shared` | a backend that serves several sessions |
+//! | `shared_settings` | the log level and the subscriptions of these sessions |
 //! | `restart` | pauses after backends that could not be used |
 
 mod backend;
 mod config;
 mod event;
 mod restart;
+mod shared;
+mod shared_settings;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -53,15 +58,15 @@ use mcp_proto::Ticket;
 use mcp_proto::UsageError;
 use mcp_proto::client::{self, CloseReason, Unavailable};
 use mcp_proto::machine::{Deadlines, Outbox};
-use mcp_proto::server::{self, ExchangeKey, Http, RequestInfo, Server};
+use mcp_proto::server::{self, ExchangeKey, Http, Principal, RequestInfo, Server};
 use mcp_proto::spec::code;
 use mcp_proto::{Failed, ProtocolVersion};
 use restart::Restart;
 
-pub use config::Config;
+pub use config::{Config, Sharing};
 pub use event::{Action, BackendKey, Event};
 
-/// Serves clients over HTTP, each by a process of its own.
+/// Serves clients over HTTP by processes of a server.
 ///
 /// # Example: the first session starts the first process
 ///
@@ -100,19 +105,25 @@ pub use event::{Action, BackendKey, Event};
 pub struct Gateway {
     /// Faces the clients.
     server: Server<Http>,
+    sharing: Sharing,
+    unused_timeout: Duration,
     config: relay::Config,
     /// The configuration of the machine that faces a backend.
     client: client::Config,
     /// The backends that exist, until they are reported as stopped.
     backends: BTreeMap<BackendKey, Backend>,
     by_session: BTreeMap<SessionKey, BackendKey>,
+    /// The backends that further sessions may use.
+    by_group: BTreeMap<Group, BackendKey>,
     /// Requests for a session that wait until there may be one more backend.
     waiting: VecDeque<Waiting>,
     next: BackendKey,
     restart: Restart,
+    /// No more sessions are opened.
+    is_closed: bool,
     /// The backends whose machines may have outputs.
     active: BTreeSet<BackendKey>,
-    timers: Deadlines<BackendKey>,
+    timers: Deadlines<Timer>,
     out: Outbox<Action, Event>,
 }
 
@@ -121,6 +132,22 @@ enum Backend {
     Running(Box<Running>),
     /// Nothing more is expected of it but its end.
     Stopping,
+}
+
+/// The sessions that may use one backend.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Group {
+    All,
+    /// Those of this principal with these capabilities.
+    Of(Principal, Box<str>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// One of the machines of the backend.
+    Machine(BackendKey),
+    /// The backend has no session for too long.
+    Unused(BackendKey),
 }
 
 /// A request that opens a session, for which no backend was started yet.
@@ -148,9 +175,11 @@ impl Gateway {
     ///
     /// [`UsageError`] if the configuration is invalid.
     pub fn new(config: Config) -> Result<Self, UsageError> {
-        let Config { mut http, relay } = config;
-        // Each session has a backend. At the limit, the server ends an unused session for a new one.
-        http.max_sessions = http.max_sessions.min(relay.limits.backends);
+        let Config { sharing, mut http, relay, unused_timeout } = config;
+        if sharing == Sharing::PerSession {
+            // At the limit, the server ends an unused session for a new one.
+            http.max_sessions = http.max_sessions.min(relay.limits.backends);
+        }
         let (mut server, mut client) = relay.clone().split();
         // A stateless request has no session, and so no backend. Its client falls back to a revision with sessions.
         server.versions = ProtocolVersion::ALL.iter().copied().filter(|version| !version.is_stateless()).collect();
@@ -158,13 +187,17 @@ impl Gateway {
         client.reconnect = false;
         let gateway = Self {
             server: Server::pass_through(Http::new(http), server)?,
+            sharing,
+            unused_timeout,
             config: relay,
             client,
             backends: BTreeMap::new(),
             by_session: BTreeMap::new(),
+            by_group: BTreeMap::new(),
             waiting: VecDeque::new(),
             next: BackendKey::FIRST,
             restart: Restart::new(),
+            is_closed: false,
             active: BTreeSet::new(),
             timers: Deadlines::new(),
             out: Outbox::new(),
@@ -247,12 +280,14 @@ impl Gateway {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.server.handle_timeout(now);
         self.settle(now);
-        while let Some(backend) = self.timers.pop_due(now) {
-            let server = &mut self.server;
+        while let Some(timer) = self.timers.pop_due(now) {
+            let (Timer::Machine(backend) | Timer::Unused(backend)) = timer;
             if let Some(Backend::Running(running)) = self.backends.get_mut(&backend) {
-                running.join(server).handle_timeout(now);
-                running.upstream.client.handle_timeout(now);
                 self.active.insert(backend);
+                match timer {
+                    Timer::Machine(_) => running.handle_timeout(&mut self.server, now),
+                    Timer::Unused(_) => running.upstream.client.close(now),
+                }
             }
             self.settle(now);
         }
@@ -268,6 +303,7 @@ impl Gateway {
     /// Ends all sessions at once, stops all backends, and refuses all later requests.
     pub fn close(&mut self, now: Instant) {
         self.server.close(now);
+        self.stop_unused(now);
         self.settle(now);
     }
 
@@ -326,7 +362,7 @@ impl Gateway {
         let mut own = self.server.load();
         own.waiting += self.waiting.len();
         let backends = self.backends.values().filter_map(|backend| match backend {
-            Backend::Running(running) => Some(running.link.load() + running.upstream.load()),
+            Backend::Running(running) => Some(running.load()),
             Backend::Stopping => None,
         });
         backends.fold(own, |sum, backend| sum + backend)
@@ -340,25 +376,23 @@ impl Gateway {
                 self.on_server_output(output, now);
                 continue;
             };
-            let server = &mut self.server;
+            // All that follows from one event is done before the next, such as that of a session for which another ended.
             let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else {
                 self.active.remove(&backend);
                 continue;
             };
-            if let Some(event) = running.link.poll_event() {
+            if let Some(event) = running.upstream.poll_event() {
                 self.on_link_event(backend, event, now);
-            } else if let Some(output) = server.poll_output() {
-                self.on_server_output(output, now);
             } else if let Some(output) = running.upstream.client.poll_output() {
                 match output {
                     Output::Action(_) if running.has_stopped => {}
                     Output::Action(action) => self.out.act(Action::Backend { backend, action }),
-                    Output::Event(event) => running.join(server).on_client_event(event, now),
+                    Output::Event(event) => running.on_client_event(event, &mut self.server, now),
                 }
             } else {
                 match running.poll_timeout() {
-                    Some(at) => self.timers.set(backend, at),
-                    None => self.timers.clear(backend),
+                    Some(at) => self.timers.set(Timer::Machine(backend), at),
+                    None => self.timers.clear(Timer::Machine(backend)),
                 }
                 self.active.remove(&backend);
             }
@@ -382,18 +416,16 @@ impl Gateway {
             | E::Closed { session, .. } => Some(*session),
             _ => None,
         };
-        match (session.and_then(|session| self.by_session.get(&session)).copied(), event) {
-            (Some(backend), event) => {
-                let server = &mut self.server;
-                if let Some(Backend::Running(running)) = self.backends.get_mut(&backend) {
-                    self.active.insert(backend);
-                    running.join(server).on_server_event(event, now);
-                }
-            }
+        let backend = session.and_then(|session| Some((session, *self.by_session.get(&session)?)));
+        match (backend, event) {
+            (Some((session, backend)), event) => self.pass(session, backend, event, now),
             (None, E::Requested { ticket, method, params }) => self.open(ticket, &method, params, now),
             (None, E::Closed { session, .. }) => self.waiting.retain(|waiting| waiting.session != session),
             (None, E::Faulted(fault)) => self.out.report(Event::Faulted(fault)),
-            (None, E::Drained { cancelled }) => self.out.report(Event::Drained { cancelled }),
+            (None, E::Drained { cancelled }) => {
+                self.out.report(Event::Drained { cancelled });
+                self.stop_unused(now);
+            }
             // It belongs to a session whose backend has been stopped.
             (None, _) => {}
         }
@@ -404,40 +436,102 @@ impl Gateway {
         let Some(session) = ticket.key().session().filter(|_| *method == Method::INITIALIZE) else {
             return self.refuse(ticket, "the session has ended", now);
         };
-        // The request may have ended since it was reported.
-        if self.server.context(&ticket).is_some() {
-            self.waiting.push_back(Waiting { session, ticket, params });
-            self.start_waiting(now);
-        }
+        self.waiting.push_back(Waiting { session, ticket, params });
+        self.start_waiting(now);
     }
 
-    /// Starts backends for the requests that wait, as far as there may be more.
-    fn start_waiting(&mut self, now: Instant) {
-        while self.backends.len() < self.config.limits.backends {
-            let Some(waiting) = self.waiting.pop_front() else { return };
-            if let Some(pause) = self.restart.pause(now) {
-                let seconds = pause.as_secs() + 1;
-                let text = format!("the server has failed to start; the next attempt may be made in {seconds} s");
-                self.refuse(waiting.ticket, &text, now);
-            } else {
-                self.start(waiting, now);
+    /// Passes an event of a session to its backend.
+    fn pass(&mut self, session: SessionKey, backend: BackendKey, event: server::Event, now: Instant) {
+        let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else { return };
+        self.active.insert(backend);
+        let is_end = matches!(event, server::Event::Closed { .. });
+        running.on_server_event(session, event, &mut self.server, now);
+        if is_end {
+            self.by_session.remove(&session);
+            if running.is_unused() && self.is_closed {
+                running.upstream.client.close(now);
+            } else if running.is_unused() {
+                self.timers.set(Timer::Unused(backend), now + self.unused_timeout);
             }
         }
     }
 
-    fn start(&mut self, waiting: Waiting, now: Instant) {
-        let Waiting { session, ticket, params } = waiting;
-        let backend = self.next;
-        let Ok(mut running) = Running::new(&self.config, self.client.clone(), session) else {
-            return self.refuse(ticket, "the configuration is invalid", now);
+    /// Stops the backends that have no session, and from now on each with its last session.
+    fn stop_unused(&mut self, now: Instant) {
+        self.is_closed = true;
+        for (backend, state) in &mut self.backends {
+            if let Backend::Running(running) = state {
+                if running.is_unused() {
+                    running.upstream.client.close(now);
+                    self.active.insert(*backend);
+                }
+            }
+        }
+    }
+
+    /// The sessions with which the session of this request may share a backend; `None` if there are none.
+    fn group(&self, ticket: &Ticket) -> Option<Group> {
+        match self.sharing {
+            Sharing::PerSession => None,
+            Sharing::PerPrincipal => {
+                let context = self.server.context(ticket)?;
+                Some(Group::Of(context.principal?, context.client_capabilities.to_text().into()))
+            }
+            Sharing::Shared => Some(Group::All),
+        }
+    }
+
+    /// Finds or starts backends for the requests that wait, as far as there may be more.
+    fn start_waiting(&mut self, now: Instant) {
+        while let Some(waiting) = self.waiting.pop_front() {
+            let group = self.group(&waiting.ticket);
+            let existing = group.as_ref().and_then(|group| self.by_group.get(group)).copied();
+            if let Some(backend) = existing {
+                self.use_backend(backend, waiting, now);
+            } else if self.backends.len() >= self.config.limits.backends {
+                if self.backends.values().any(|backend| matches!(backend, Backend::Stopping)) {
+                    return self.waiting.push_front(waiting);
+                }
+                self.refuse(waiting.ticket, "too many processes are in use; try again later", now);
+            } else if let Some(pause) = self.restart.pause(now) {
+                let seconds = pause.as_secs() + 1;
+                let text = format!("the server has failed to start; the next attempt may be made in {seconds} s");
+                self.refuse(waiting.ticket, &text, now);
+            } else {
+                self.start(group, waiting, now);
+            }
+        }
+    }
+
+    /// Starts a backend for a session, and for others of its group.
+    fn start(&mut self, group: Option<Group>, waiting: Waiting, now: Instant) {
+        let (backend, client) = (self.next, self.client.clone());
+        let running = match &group {
+            None => Running::of_session(waiting.session, &self.config, client),
+            Some(group) => Running::shared(*group != Group::All, &self.config, client),
         };
+        let Ok(running) = running else {
+            return self.refuse(waiting.ticket, "the configuration is invalid", now);
+        };
+        let is_of_one = group.as_ref() != Some(&Group::All);
+        let principal = self.server.principal(waiting.session).filter(|_| is_of_one).cloned();
         self.next = backend.next();
-        self.out.act(Action::Start { backend, principal: self.server.principal(session).cloned() });
-        let opening = server::Event::Requested { ticket, method: Method::INITIALIZE, params };
-        running.join(&mut self.server).on_server_event(opening, now);
+        self.out.act(Action::Start { backend, principal });
         self.backends.insert(backend, Backend::Running(Box::new(running)));
+        if let Some(group) = group {
+            self.by_group.insert(group, backend);
+        }
+        self.use_backend(backend, waiting, now);
+    }
+
+    /// Opens a session with a backend.
+    fn use_backend(&mut self, backend: BackendKey, waiting: Waiting, now: Instant) {
+        let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else { return };
+        let Waiting { session, ticket, params } = waiting;
+        self.timers.clear(Timer::Unused(backend));
         self.by_session.insert(session, backend);
         self.active.insert(backend);
+        running.open(session, ticket, params, &self.config, &mut self.server, now);
     }
 
     fn refuse(&mut self, ticket: Ticket, text: &str, now: Instant) {
@@ -457,9 +551,15 @@ impl Gateway {
                 }
                 None
             }
-            // A process that has exited is reported as closed.
-            E::Unavailable { reason: Unavailable::Failed(reason), .. } if *reason != Failed::Closed => {
-                self.on_failure(now);
+            E::Unavailable { reason, .. } => {
+                // A process that has exited is reported as closed.
+                if matches!(reason, Unavailable::Failed(reason) if *reason != Failed::Closed) {
+                    self.on_failure(now);
+                }
+                // It may have kept something of this attempt.
+                if let Some(running) = self.running(backend) {
+                    running.upstream.client.close(now);
+                }
                 None
             }
             E::Closed(reason) => Some(*reason),
@@ -473,14 +573,18 @@ impl Gateway {
 
     /// The machine that faces a backend has closed. All requests to it have ended.
     fn on_closed(&mut self, backend: BackendKey, reason: CloseReason, now: Instant) {
-        self.timers.clear(backend);
+        self.timers.clear(Timer::Machine(backend));
+        self.timers.clear(Timer::Unused(backend));
         self.active.remove(&backend);
         let Some(Backend::Running(running)) = self.backends.insert(backend, Backend::Stopping) else { return };
         if !running.has_stopped {
             self.out.act(Action::Stop { backend });
         }
-        self.by_session.remove(&running.session);
-        self.server.end(running.session, now);
+        self.by_group.retain(|_, key| *key != backend);
+        for session in running.sessions() {
+            self.by_session.remove(&session);
+            self.server.end(session, now);
+        }
         if !running.is_usable && reason != CloseReason::Local {
             self.on_failure(now);
         }

@@ -79,6 +79,7 @@ pub use event::{Action, Event, Side};
 // For the gateway.
 pub(crate) use link::{Joined, Link};
 pub(crate) use upstream::Upstream;
+pub(crate) use watched::Watched;
 
 /// Joins a client on a byte stream to a server.
 ///
@@ -245,7 +246,7 @@ impl<T: ClientTransport> Relay<T> {
 
     fn exchange_outputs(&mut self, now: Instant) {
         loop {
-            while let Some(event) = self.link.poll_event() {
+            while let Some(event) = self.upstream.poll_event() {
                 if let Event::Closed(_) = event {
                     self.server.close(now);
                 }

@@ -7,7 +7,7 @@
 //! | broken gateway | invariant |
 //! |---|---|
 //! | a message goes to another session | what a client receives has the number of its session, an answer the mark of its call |
-//! | a process serves two sessions | a process receives messages of one session |
+//! | a process serves two sessions that may not share one | a process receives messages of one session, or of one principal |
 //! | a refused request starts a process | there are as many starts as accepted requests to open a session |
 //! | the end of a process fails no call, or fails it twice | each call has one answer, and nothing follows it |
 //! | a session that ends leaves its process | after the last session there is no process, and nothing is held |
@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mcp_proto::gateway::BackendKey;
+use mcp_proto::gateway::{BackendKey, Sharing};
 use mcp_proto::server::ExchangeKey;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::{INITIALIZED, request, result};
@@ -60,13 +60,13 @@ impl Report {
     }
 }
 
-/// Runs the steps of a seed.
+/// Runs the steps of a seed, with sessions that share processes in this way.
 ///
 /// # Panics
 ///
 /// An invariant does not hold.
-pub fn run(seed: u64) -> Report {
-    let mut simulation = Simulation::new(seed);
+pub fn run(seed: u64, sharing: Sharing) -> Report {
+    let mut simulation = Simulation::new(seed, sharing);
     for _ in 0..STEPS {
         simulation.step();
         simulation.check();
@@ -107,15 +107,25 @@ struct Process {
     session: Option<usize>,
     /// The `initialize` that it has not answered.
     opening: Option<String>,
-    /// Calls that it has not answered: id, mark and progress token.
-    calls: Vec<(String, u64, Option<String>)>,
-    /// The ids of its requests.
-    asked: u64,
+    /// Calls that it has not answered.
+    calls: Vec<Call>,
+    /// The session of each of its requests that belongs to a call, by its number.
+    asked: BTreeMap<u64, usize>,
+    questions: u64,
     has_exited: bool,
+}
+
+/// A call that a process has received.
+struct Call {
+    id: String,
+    session: usize,
+    mark: u64,
+    token: Option<String>,
 }
 
 struct Simulation {
     gateway: GatewayHarness,
+    sharing: Sharing,
     random: Random,
     sessions: Vec<Session>,
     exchanges: BTreeMap<ExchangeKey, Open>,
@@ -128,10 +138,12 @@ struct Simulation {
 }
 
 impl Simulation {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64, sharing: Sharing) -> Self {
         let mut random = Random::new(seed);
         let idle = *random.pick(&[120, 1800]);
         let gateway = GatewayHarness::with(|config| {
+            config.sharing = sharing;
+            config.http.max_sessions = PROCESSES;
             config.relay.limits.backends = PROCESSES;
             config.relay.limits.requests_in = 6;
             config.http.session_idle = Duration::from_secs(idle);
@@ -139,6 +151,7 @@ impl Simulation {
         });
         Self {
             gateway,
+            sharing,
             random,
             sessions: Vec::new(),
             exchanges: BTreeMap::new(),
@@ -173,13 +186,17 @@ impl Simulation {
     fn open(&mut self) {
         let number = self.sessions.len();
         let principal = *self.random.pick(&[None, Some("ada"), Some("eve")]);
-        let params = format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{{}},"of":{number}}}"#);
+        let capabilities = r#"{"roots":{},"elicitation":{}}"#;
+        let params = format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{capabilities},"of":{number}}}"#);
         let asked = by(TestRequest::post(request("0", "initialize", &params)), principal);
         let exchange = self.gateway.ask(&asked);
         // At the limit, it is refused before a process is started.
         let is_refused = self.gateway.responses.peek(exchange).is_some_and(|sent| sent.code() == 503);
-        let is_paused =
-            self.gateway.responses.peek(exchange).is_some_and(|sent| sent.text().contains("failed to start"));
+        let is_paused = self
+            .gateway
+            .responses
+            .peek(exchange)
+            .is_some_and(|sent| sent.text().contains("try again") || sent.text().contains("failed to start"));
         self.accepted += usize::from(!is_refused && !is_paused);
         self.sessions.push(Session { principal, opening: Some(exchange), id: None });
     }
@@ -267,7 +284,7 @@ impl Simulation {
     fn answer_question(&mut self) {
         let Some((session, id)) = self.questions.pop() else { return };
         let Session { principal, id: Some(name), .. } = &self.sessions[session] else { return };
-        let answer = result(&id, &format!(r#"{{"roots":[],"of":{session}}}"#));
+        let answer = result(&id, &format!(r#"{{"roots":[],"action":"cancel","of":{session}}}"#));
         self.gateway.answer(&by(TestRequest::post(answer), *principal).in_session(name));
         self.report.asked += 1;
     }
@@ -289,25 +306,37 @@ impl Simulation {
             let opened = format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{{}},"of":{of}}}"#);
             return self.gateway.reply(key, &result(&id, &opened));
         }
+        // What belongs to no call states its session only if there is no other.
+        let alone = if self.sharing == Sharing::PerSession { format!(r#","of":{of}"#) } else { String::new() };
         let at = process.calls.len().checked_sub(1);
         let line = match (choice, at) {
             (0..=2, Some(at)) => {
-                let (id, mark, _) = process.calls.remove(usize::try_from(choice).expect("small").min(at));
-                result(&id, &format!(r#"{{"content":[],"of":{of},"mark":{mark}}}"#))
+                let Call { id, session, mark, .. } =
+                    process.calls.remove(usize::try_from(choice).expect("small").min(at));
+                result(&id, &format!(r#"{{"content":[],"of":{session},"mark":{mark}}}"#))
             }
             (3, Some(at)) => {
-                let (_, mark, token) = &process.calls[at];
+                let Call { session, mark, token, .. } = &process.calls[at];
                 let Some(token) = token else { return };
-                let params = format!(r#"{{"progressToken":{token},"progress":{},"of":{of},"for":{mark}}}"#, self.marks);
-                format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#)
+                let progress = self.marks;
+                let params = format!(r#""progressToken":{token},"progress":{progress},"of":{session},"for":{mark}"#);
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{{params}}}}}"#)
             }
-            (4, _) => {
-                let params = format!(r#"{{"level":"info","data":"d","of":{of}}}"#);
-                format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#)
+            (4, at) => {
+                let own = at.map_or(alone, |at| format!(r#","of":{}"#, process.calls[at].session));
+                let params = format!(r#""level":"info","data":"d"{own}"#);
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{{params}}}}}"#)
             }
-            _ => {
-                process.asked += 1;
-                request(&format!(r#""q{}""#, process.asked), "roots/list", &format!(r#"{{"of":{of}}}"#))
+            (_, at) => {
+                process.questions += 1;
+                let id = format!(r#""q{}""#, process.questions);
+                if let Some(at) = at {
+                    let session = process.calls[at].session;
+                    process.asked.insert(process.questions, session);
+                    request(&id, "elicitation/create", &format!(r#"{{"message":"m","of":{session}}}"#))
+                } else {
+                    request(&id, "roots/list", &format!(r#"{{"x":1{alone}}}"#))
+                }
             }
         };
         let pieces = self.random.below(3) + 1;
@@ -359,8 +388,18 @@ impl Simulation {
             for line in lines {
                 let message: Value = serde_json::from_str(&line).expect("a whole line of JSON");
                 let of = message.pointer("/params/of").or(message.pointer("/result/of")).and_then(Value::as_u64);
-                if let Some(of) = of.map(|of| usize::try_from(of).expect("few sessions")) {
-                    assert_eq!(*process.session.get_or_insert(of), of, "a message of another session: {line}");
+                let of = of.map(|of| usize::try_from(of).expect("few sessions"));
+                if let Some(of) = of {
+                    let first = *process.session.get_or_insert(of);
+                    let may = match self.sharing {
+                        Sharing::Shared => true,
+                        Sharing::PerPrincipal => {
+                            let [first, of] = [first, of].map(|session| self.sessions[session].principal);
+                            first == of
+                        }
+                        _ => first == of,
+                    };
+                    assert!(may, "a message of another session: {line}");
                 }
                 let id = message.get("id").map(Value::to_string).unwrap_or_default();
                 match message.get("method").and_then(Value::as_str) {
@@ -368,13 +407,18 @@ impl Simulation {
                     Some("tools/call") => {
                         let mark = message["params"]["mark"].as_u64().expect("a mark");
                         let token = message.pointer("/params/_meta/progressToken").map(Value::to_string);
-                        process.calls.push((id, mark, token));
+                        process.calls.push(Call { id, session: of.expect("a number"), mark, token });
                     }
                     Some("notifications/cancelled") => {
                         let cancelled = message["params"]["requestId"].to_string();
-                        process.calls.retain(|(id, ..)| *id != cancelled);
+                        process.calls.retain(|call| call.id != cancelled);
                     }
-                    _ => {}
+                    Some(_) => {}
+                    None => {
+                        let question = id.trim_matches('"').trim_start_matches('q').parse::<u64>().ok();
+                        let asked = question.and_then(|question| process.asked.remove(&question));
+                        assert!(of.is_none() || asked.is_none() || of == asked, "the answer of another client: {line}");
+                    }
                 }
             }
         }
@@ -391,7 +435,8 @@ impl Simulation {
             let session = &mut self.sessions[number];
             session.opening = None;
             let Some(id) = opened.headers.get("mcp-session-id") else { continue };
-            assert!(opened.text().contains(&format!(r#""of":{number}}}"#)), "{}", opened.text());
+            let is_own = opened.text().contains(&format!(r#""of":{number}}}"#));
+            assert!(is_own || self.sharing != Sharing::PerSession, "{}", opened.text());
             let id = id.to_str().expect("text").to_owned();
             let confirmed = by(TestRequest::post(INITIALIZED), session.principal).in_session(&id);
             session.id = Some(id);
@@ -427,7 +472,7 @@ impl Simulation {
                             None => report.errors += 1,
                         }
                     }
-                    (_, Some(Value::String(method))) if method == "roots/list" => {
+                    (_, Some(Value::String(method))) if method == "roots/list" || method == "elicitation/create" => {
                         questions.push((open.session, message["id"].to_string()));
                     }
                     (call, Some(_)) => {

@@ -91,9 +91,12 @@ fn a_process_is_stopped_with_its_session() {
         gateway.settle();
         assert!(gateway.events().contains(&Event::Drained { cancelled: 0 }));
     };
-    let ends: [(&str, fn(&mut GatewayHarness, &str)); 4] =
-        [("DELETE", delete), ("no request for long", expire), ("close", close), ("drain", drain)];
-    for (name, end) in ends {
+    for (name, end) in [
+        ("DELETE", delete as fn(&mut GatewayHarness, &str)),
+        ("no request for long", expire),
+        ("close", close),
+        ("drain", drain),
+    ] {
         let mut gateway = GatewayHarness::new();
         let (id, process) = gateway.session();
         end(&mut gateway, &id);

@@ -1,48 +1,143 @@
-//! One process of the server, and what joins it to its client.
+//! One process of the server, and what joins it to its clients.
 
-use crate::relay::{Config, Joined, Link, Upstream};
+use super::shared::{Ends, Shared};
+use crate::relay::{Config, Link, Upstream};
 use mcp_proto::Instant;
+use mcp_proto::Json;
+use mcp_proto::Load;
+use mcp_proto::Method;
 use mcp_proto::SessionKey;
 use mcp_proto::Stdio;
+use mcp_proto::Ticket;
 use mcp_proto::UsageError;
 use mcp_proto::client;
-use mcp_proto::server::{Http, Server};
+use mcp_proto::server::{self, Http, Server};
 
 /// A backend that was started and is not being stopped.
 pub(super) struct Running {
     pub(super) upstream: Upstream<Stdio>,
-    pub(super) link: Link,
-    /// The session that it serves.
-    pub(super) session: SessionKey,
+    clients: Clients,
     /// It has answered `initialize` or `server/discover`.
     pub(super) is_usable: bool,
     /// Its process has ended.
     pub(super) has_stopped: bool,
 }
 
+/// The clients of a backend.
+enum Clients {
+    One { session: SessionKey, link: Link },
+    Shared(Shared),
+}
+
 impl Running {
-    /// The state of a new backend for this session.
+    /// A new backend for this session.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid.
-    pub(super) fn new(config: &Config, client: client::Config, session: SessionKey) -> Result<Self, UsageError> {
-        Ok(Self {
-            upstream: Upstream::new(Stdio::new(), config.redelivery, client)?,
-            link: Link::over_http(config),
-            session,
-            is_usable: false,
-            has_stopped: false,
-        })
+    pub(super) fn of_session(session: SessionKey, config: &Config, client: client::Config) -> Result<Self, UsageError> {
+        Self::new(Clients::One { session, link: Link::over_http(config) }, config, client)
     }
 
-    /// The backend with the machine that its client is connected to.
-    pub(super) fn join<'b>(&'b mut self, server: &'b mut Server<Http>) -> Joined<'b, Http, Stdio> {
-        self.link.join(server, self.session, &mut self.upstream)
+    /// A new backend for several sessions. If not `has_roots`, it is not told that clients have roots.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    pub(super) fn shared(has_roots: bool, config: &Config, client: client::Config) -> Result<Self, UsageError> {
+        Self::new(Clients::Shared(Shared::new(has_roots)), config, client)
     }
 
-    /// When the timers of the backend are due.
+    fn new(clients: Clients, config: &Config, client: client::Config) -> Result<Self, UsageError> {
+        let upstream = Upstream::new(Stdio::new(), config.redelivery, client)?;
+        Ok(Self { upstream, clients, is_usable: false, has_stopped: false })
+    }
+
+    /// Handles the request that opens a session.
+    pub(super) fn open(
+        &mut self,
+        session: SessionKey,
+        ticket: Ticket,
+        params: Option<Json>,
+        config: &Config,
+        server: &mut Server<Http>,
+        now: Instant,
+    ) {
+        match &mut self.clients {
+            Clients::One { session, link } => {
+                let opening = server::Event::Requested { ticket, method: Method::INITIALIZE, params };
+                link.join(server, *session, &mut self.upstream).on_server_event(opening, now);
+            }
+            Clients::Shared(shared) => {
+                let params = params.unwrap_or(Json::empty_object());
+                let ends = &mut Ends { server, upstream: &mut self.upstream };
+                shared.add(session, ticket, params, config, ends, now);
+            }
+        }
+    }
+
+    /// Handles an event of the machine that the clients are connected to.
+    pub(super) fn on_server_event(
+        &mut self,
+        session: SessionKey,
+        event: server::Event,
+        server: &mut Server<Http>,
+        now: Instant,
+    ) {
+        let upstream = &mut self.upstream;
+        match &mut self.clients {
+            Clients::One { session, link } => link.join(server, *session, upstream).on_server_event(event, now),
+            Clients::Shared(shared) => shared.on_server_event(session, event, &mut Ends { server, upstream }, now),
+        }
+    }
+
+    /// Handles an event of the machine that faces the backend.
+    pub(super) fn on_client_event(&mut self, event: client::Event, server: &mut Server<Http>, now: Instant) {
+        let upstream = &mut self.upstream;
+        match &mut self.clients {
+            Clients::One { session, link } => link.join(server, *session, upstream).on_client_event(event, now),
+            Clients::Shared(shared) => shared.on_client_event(event, &mut Ends { server, upstream }, now),
+        }
+    }
+
+    /// Handles all timers that are due.
+    pub(super) fn handle_timeout(&mut self, server: &mut Server<Http>, now: Instant) {
+        if let Clients::One { session, link } = &mut self.clients {
+            link.join(server, *session, &mut self.upstream).handle_timeout(now);
+        }
+        self.upstream.client.handle_timeout(now);
+    }
+
+    /// When [`Running::handle_timeout`] must be called next. The links of sessions that share a backend have no timers.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        [self.link.poll_timeout(), self.upstream.client.poll_timeout()].into_iter().flatten().min()
+        let link = match &self.clients {
+            Clients::One { link, .. } => link.poll_timeout(),
+            Clients::Shared(_) => None,
+        };
+        [link, self.upstream.client.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Its sessions.
+    pub(super) fn sessions(&self) -> Vec<SessionKey> {
+        match &self.clients {
+            Clients::One { session, .. } => vec![*session],
+            Clients::Shared(shared) => shared.sessions().collect(),
+        }
+    }
+
+    /// Whether it is shared, and has no session at this time.
+    pub(super) fn is_unused(&self) -> bool {
+        match &self.clients {
+            Clients::One { .. } => false,
+            Clients::Shared(shared) => shared.is_unused(),
+        }
+    }
+
+    pub(super) fn load(&self) -> Load {
+        let clients = match &self.clients {
+            Clients::One { link, .. } => link.load(),
+            Clients::Shared(shared) => shared.load(),
+        };
+        clients + self.upstream.load()
     }
 }

@@ -1,5 +1,7 @@
 //! The configuration of a gateway.
 
+use std::time::Duration;
+
 use crate::relay;
 use mcp_proto::server::HttpConfig;
 
@@ -9,19 +11,50 @@ use mcp_proto::server::HttpConfig;
 ///
 /// ```
 /// use std::time::Duration;
-/// use mcp_proto::gateway::Config;
+/// use mcp_proto::gateway::{Config, Sharing};
 ///
 /// let mut config = Config::default();
+/// config.sharing = Sharing::Shared;
 /// config.http.session_idle = Duration::from_secs(600);
 /// config.relay.limits.backends = 20;
 /// ```
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// How clients reach the gateway. There are never more sessions than
-    /// [`Limits::backends`](mcp_proto::Limits::backends), because each has a backend of its own.
+    /// Which sessions use one backend. Default [`Sharing::PerSession`].
+    pub sharing: Sharing,
+    /// How clients reach the gateway. With [`Sharing::PerSession`], there are never more sessions than
+    /// [`Limits::backends`](mcp_proto::Limits::backends).
     pub http: HttpConfig,
     /// The limits, of which `backends` is the maximum number of processes, and the times that apply between clients and
     /// backends. `versions` are the revisions that may be used with backends.
     pub relay: relay::Config,
+    /// How long a backend that several sessions may use is kept without a session, so that the next one need not wait for
+    /// its start. Default 10 s.
+    pub unused_timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            sharing: Sharing::PerSession,
+            http: HttpConfig::new(),
+            relay: relay::Config::default(),
+            unused_timeout: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Which sessions use one backend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Sharing {
+    /// Each has its own, so that the state of a server is that of one client (BR-T-06).
+    #[default]
+    PerSession,
+    /// Those of one principal whose clients have declared the same capabilities. A session without a principal has its own.
+    PerPrincipal,
+    /// All sessions use one, for clients of one person whose server keeps no state of a client. The server is not told of
+    /// roots, since those of one client would apply to all, and asks a client only during its call.
+    Shared,
 }

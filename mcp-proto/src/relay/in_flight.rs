@@ -113,6 +113,11 @@ impl InFlight {
         Some(forwarded)
     }
 
+    /// The request to the client that forwards this request of the server.
+    pub(super) fn get_to_client(&self, ticket: TicketKey) -> Option<RequestKey> {
+        self.client_by_ticket.get(&ticket).copied()
+    }
+
     /// The server has cancelled its request.
     pub(super) fn cancel_to_client(&mut self, ticket: TicketKey) -> Option<RequestKey> {
         let request = self.client_by_ticket.remove(&ticket)?;

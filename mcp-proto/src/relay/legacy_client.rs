@@ -46,6 +46,11 @@ impl LegacyClient {
         Self { lists, uris: Watched::default(), subscription: None, is_lost: false, next: None, waiting: Vec::new() }
     }
 
+    /// Whether this is the subscription of the client, or its replacement.
+    pub(super) fn has_subscription(&self, subscription: SubscriptionKey) -> bool {
+        self.subscription == Some(subscription) || self.next == Some(subscription)
+    }
+
     /// The filter of `subscriptions/listen`; `None` if there is nothing to subscribe to.
     fn filter(&self) -> Option<Json> {
         let mut filter = Json::empty_object();

@@ -5,18 +5,18 @@
 
 use std::time::Duration;
 
+use super::Config;
 use super::cold_start::ColdStart;
 use super::legacy_client::LegacyClient;
 use super::modern_client::ModernClient;
 use super::opening::Opening;
-use super::sides::{Reports, Sides};
+use super::sides::Sides;
 use super::upstream::Upstream;
-use super::{Config, Event};
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
 use mcp_proto::SessionKey;
-use mcp_proto::client::ClientTransport;
+use mcp_proto::client::{ClientTransport, SubscriptionKey};
 use mcp_proto::server::{Server, ServerTransport};
 use mcp_proto::spec::ProtocolVersion;
 
@@ -28,9 +28,18 @@ pub(crate) struct Link {
     /// How long a parked call waits for its retry.
     parking_timeout: Duration,
     cold_start: ColdStart,
-    /// Whether the client is connected over HTTP, where each request has its exchange.
-    is_over_http: bool,
-    reports: Reports,
+    connection: Connection,
+}
+
+/// How the client of a link is connected, and whether it is alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// On a byte stream. The server has no other clients.
+    Stream,
+    /// Over HTTP, where each request has its exchange. The server has no other clients.
+    Session,
+    /// Over HTTP, and the server has other clients.
+    SharingSession,
 }
 
 /// How a link joins the two sides.
@@ -66,14 +75,26 @@ impl Link {
             versions: config.versions.clone(),
             parking_timeout: config.parking_timeout,
             cold_start: ColdStart::new(config),
-            is_over_http: false,
-            reports: Reports::default(),
+            connection: Connection::Stream,
         }
     }
 
     /// The same for a client that is connected over HTTP.
     pub(crate) fn over_http(config: &Config) -> Self {
-        Self { is_over_http: true, ..Self::new(config) }
+        Self { connection: Connection::Session, ..Self::new(config) }
+    }
+
+    /// The same for a client that shares the server with others.
+    pub(crate) fn sharing(config: &Config) -> Self {
+        Self { connection: Connection::SharingSession, ..Self::new(config) }
+    }
+
+    /// Whether a subscription to changes is that of the client.
+    pub(crate) fn has_subscription(&self, subscription: SubscriptionKey) -> bool {
+        match &self.path {
+            Path::LegacyClient(state) => state.has_subscription(subscription),
+            Path::Opening(_) | Path::PassThrough { .. } | Path::ModernClient(_) => false,
+        }
     }
 
     /// The link with the machine that the client is connected to, in this session, and the one that faces the server.
@@ -84,17 +105,12 @@ impl Link {
         upstream: &'l mut Upstream<T>,
     ) -> Joined<'l, S, T> {
         Joined {
-            sides: Sides::new(server, session, upstream, self.is_over_http, &mut self.reports),
+            sides: Sides::new(server, session, upstream, self.connection),
             path: &mut self.path,
             versions: &self.versions,
             parking_timeout: self.parking_timeout,
             cold_start: &mut self.cold_start,
         }
-    }
-
-    /// The next event. The owner takes all events after each input, so that they precede what is caused later.
-    pub(crate) fn poll_event(&mut self) -> Option<Event> {
-        self.reports.pop()
     }
 
     /// When [`Joined::handle_timeout`] must be called next.

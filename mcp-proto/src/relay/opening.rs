@@ -11,7 +11,7 @@ use mcp_proto::ErrorObject;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
-use mcp_proto::client::{self, ClientTransport, Unavailable};
+use mcp_proto::client::{self, Client, ClientTransport, Unavailable};
 use mcp_proto::server::ServerTransport;
 use mcp_proto::spec::meta::{LOG_LEVEL, SERVER_INFO};
 use mcp_proto::spec::{Era, ProtocolVersion};
@@ -100,7 +100,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
                 | Opening::Discovering { .. },
             ) => {}
         }
-        self.identify_legacy(&params);
+        identify_legacy(self.sides.client, &params);
         self.cold_start.on_initialize(&params);
         let connected = match self.offered(&params) {
             Some(offered) => self.sides.client.connect_with(client::Opening::Initialize(offered), now),
@@ -219,21 +219,6 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         }
     }
 
-    /// Passes on what `initialize` states about the client, because a modern server expects it in each request.
-    fn identify_legacy(&mut self, params: &Json) {
-        let [client_info, capabilities, version] =
-            params.first_members(["clientInfo", "capabilities", "protocolVersion"]);
-        let client_info = client_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
-        let version = version.as_ref().and_then(Json::as_string);
-        let version = version.and_then(|version| ProtocolVersion::from_text(&version));
-        let capabilities = convert::capabilities_to_modern(
-            &capabilities.filter(Json::is_object).unwrap_or(Json::empty_object()),
-            version.unwrap_or(ProtocolVersion::LATEST_LEGACY),
-        );
-        // This cannot fail: both are objects.
-        let _ = self.sides.client.identify(client_info, capabilities);
-    }
-
     /// The parameters of `initialize`, with the newest allowed legacy revision if the requested one is not allowed.
     /// `None` if no legacy revision is allowed.
     fn offered(&self, params: &Json) -> Option<Json> {
@@ -252,9 +237,34 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
 
     /// Joins a legacy client to a modern server: from here on, the relay is the client's server (BR-L-01).
     fn bridge_legacy_client(&mut self, ticket: Ticket, params: Json, discovered: &Json, now: Instant) {
-        self.identify_legacy(&params);
+        identify_legacy(self.sides.client, &params);
         self.become_legacy_server(discovered);
         self.sides.server.handle_again(ticket, Method::INITIALIZE, Some(params), now);
+    }
+
+    /// Answers `initialize` of a client whose server was opened for another client before, in this revision and with this
+    /// result.
+    pub(crate) fn open_as_before(
+        &mut self,
+        ticket: Ticket,
+        params: Json,
+        version: ProtocolVersion,
+        result: &Json,
+        now: Instant,
+    ) {
+        if version.is_stateless() {
+            self.become_legacy_server(result);
+            return self.sides.server.handle_again(ticket, Method::INITIALIZE, Some(params), now);
+        }
+        *self.path = Path::PassThrough { discovered: None };
+        let asked = params.first_member("protocolVersion");
+        let asked = asked.as_ref().and_then(Json::as_string).and_then(|asked| ProtocolVersion::from_text(&asked));
+        // A newer revision adds to an older one, which the client can ignore.
+        let result = match asked.filter(|asked| *asked < version) {
+            Some(asked) => result.with_member("protocolVersion", &Json::from(asked.as_str())),
+            None => result.clone(),
+        };
+        self.sides.respond(ticket, Ok(result), now);
     }
 
     /// Replaces the server behind the relay for a legacy client; `discovered` is what that server has stated.
@@ -297,6 +307,20 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         // Both values are objects and the relay bridges once, so that this does not fail.
         let _ = self.sides.server.serve_session(self.sides.session, config);
     }
+}
+
+/// Passes on what the parameters of `initialize` state about the client, because a modern server expects it in each request.
+pub(super) fn identify_legacy<T: ClientTransport>(client: &mut Client<T>, params: &Json) {
+    let [client_info, capabilities, version] = params.first_members(["clientInfo", "capabilities", "protocolVersion"]);
+    let client_info = client_info.filter(Json::is_object).unwrap_or_else(convert::unknown);
+    let version = version.as_ref().and_then(Json::as_string);
+    let version = version.and_then(|version| ProtocolVersion::from_text(&version));
+    let capabilities = convert::capabilities_to_modern(
+        &capabilities.filter(Json::is_object).unwrap_or(Json::empty_object()),
+        version.unwrap_or(ProtocolVersion::LATEST_LEGACY),
+    );
+    // This cannot fail: both are objects.
+    let _ = client.identify(client_info, capabilities);
 }
 
 /// The parameters of `server/discover` that the request implies: its own, or parameters with the same client metadata.

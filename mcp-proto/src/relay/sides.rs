@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Event;
 use super::in_flight::InFlight;
+use super::link::Connection;
 use super::upstream::Upstream;
 use mcp_proto::Excerpt;
 use mcp_proto::Failed;
@@ -33,8 +34,8 @@ pub(super) struct Sides<'l, S: ServerTransport, T: ClientTransport> {
     pub(super) request_timeout: &'l mut Option<Duration>,
     /// Where a person signs in.
     pub(super) sign_in_url: Option<&'l str>,
-    /// Whether the client is connected over HTTP.
-    is_over_http: bool,
+    /// How the client is connected.
+    pub(super) connection: Connection,
     pub(super) out: &'l mut Reports,
 }
 
@@ -57,18 +58,17 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
         server: &'l mut Server<S>,
         session: SessionKey,
         upstream: &'l mut Upstream<T>,
-        is_over_http: bool,
-        out: &'l mut Reports,
+        connection: Connection,
     ) -> Self {
-        let Upstream { client, in_flight, limits, request_timeout, sign_in_url } = upstream;
+        let Upstream { client, in_flight, limits, request_timeout, sign_in_url, reports: out } = upstream;
         let sign_in_url = sign_in_url.as_deref();
-        Self { server, session, client, in_flight, limits, request_timeout, sign_in_url, is_over_http, out }
+        Self { server, session, client, in_flight, limits, request_timeout, sign_in_url, connection, out }
     }
 
     /// The scope for a message of the server that belongs to no known request: the session, but over HTTP the exchange of
     /// its only open request, because the client may have no other stream (BR-T-06).
     pub(super) fn scope_of_session(&self) -> server::Scope {
-        if self.is_over_http {
+        if self.connection != Connection::Stream {
             let own = |ticket: &&Ticket| ticket.key().session() == Some(self.session);
             let mut open = self.in_flight.all_to_server().map(|(_, forwarded)| &forwarded.ticket).filter(own);
             if let (Some(only), None) = (open.next(), open.next()) {
@@ -143,29 +143,37 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
         error
     }
 
-    /// Converts a failure into an error for the client. Its data marks it as an error of the relay, not of the server
-    /// (JR-50).
+    /// The error for the client whose request has failed.
     pub(super) fn error_for(&self, reason: &Failed) -> ErrorObject {
-        let mut data = Json::empty_object();
-        if let Some(status) = reason.status() {
-            data = data.with_member("status", &Json::from(i64::from(status.as_u16())));
-        }
-        if let Failed::Refused(refusal) | Failed::NotAuthorized { refusal, .. } = reason {
-            let shown: Vec<_> = refusal.challenges().collect();
-            let shown: Vec<_> = shown.iter().map(Excerpt::as_str).collect();
-            if !shown.is_empty() {
-                // One header with all challenges has the same meaning as several (RFC 9110, section 5.3).
-                data = data.with_member("challenge", &Json::from(shown.join(", ").as_str()));
-            }
-        }
-        let data = data.with_member("failure", &Json::from(reason.name()));
-        let data = data.with_member("source", &Json::from("relay"));
-        let mut text = reason.describe(&self.client.peer());
-        if let (Failed::TimedOut { .. }, Some(url)) = (reason, &self.sign_in_url) {
-            text = format!("{text}; a person must sign in first: open {url}");
-        }
-        ErrorObject::with_data(code::INTERNAL_ERROR, &text, &data)
+        error_for(self.client, self.sign_in_url, reason)
     }
+}
+
+/// Converts a failure into an error for the client. Its data marks it as an error of the relay, not of the server (JR-50).
+pub(super) fn error_for<T: ClientTransport>(
+    client: &Client<T>,
+    sign_in_url: Option<&str>,
+    reason: &Failed,
+) -> ErrorObject {
+    let mut data = Json::empty_object();
+    if let Some(status) = reason.status() {
+        data = data.with_member("status", &Json::from(i64::from(status.as_u16())));
+    }
+    if let Failed::Refused(refusal) | Failed::NotAuthorized { refusal, .. } = reason {
+        let shown: Vec<_> = refusal.challenges().collect();
+        let shown: Vec<_> = shown.iter().map(Excerpt::as_str).collect();
+        if !shown.is_empty() {
+            // One header with all challenges has the same meaning as several (RFC 9110, section 5.3).
+            data = data.with_member("challenge", &Json::from(shown.join(", ").as_str()));
+        }
+    }
+    let data = data.with_member("failure", &Json::from(reason.name()));
+    let data = data.with_member("source", &Json::from("relay"));
+    let mut text = reason.describe(&client.peer());
+    if let (Failed::TimedOut { .. }, Some(url)) = (reason, sign_in_url) {
+        text = format!("{text}; a person must sign in first: open {url}");
+    }
+    ErrorObject::with_data(code::INTERNAL_ERROR, &text, &data)
 }
 
 /// A call with these parameters, if there are any.

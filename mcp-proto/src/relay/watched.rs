@@ -12,37 +12,37 @@ const URI_BYTES: usize = 32 * 1024;
 
 /// The URIs of the resources.
 #[derive(Debug, Default)]
-pub(super) struct Watched {
+pub(crate) struct Watched {
     uris: BTreeSet<Arc<str>>,
     bytes: usize,
 }
 
 impl Watched {
     /// Whether this URI is contained or can be added.
-    pub(super) fn has_room_for(&self, uri: &str) -> bool {
+    pub(crate) fn has_room_for(&self, uri: &str) -> bool {
         self.uris.contains(uri) || (self.uris.len() < URIS && self.bytes + uri.len() <= URI_BYTES)
     }
 
     /// Adds a URI; the caller has checked that there is room.
-    pub(super) fn insert(&mut self, uri: Arc<str>) {
+    pub(crate) fn insert(&mut self, uri: Arc<str>) {
         let length = uri.len();
         if self.uris.insert(uri) {
             self.bytes += length;
         }
     }
 
-    pub(super) fn remove(&mut self, uri: &str) {
+    pub(crate) fn remove(&mut self, uri: &str) {
         if self.uris.remove(uri) {
             self.bytes -= uri.len();
         }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<str>> {
         self.uris.iter()
     }
 
     /// The URIs as an array; `None` if there are none.
-    pub(super) fn to_json(&self) -> Option<Json> {
+    pub(crate) fn to_json(&self) -> Option<Json> {
         let uris: Vec<&str> = self.uris.iter().map(|uri| &**uri).collect();
         if uris.is_empty() { None } else { Json::from_serialize(&uris).ok() }
     }
