@@ -11,7 +11,8 @@
 //! ```
 //!
 //! A backend is started when a client opens a session, after all checks of its request, unless the session can use one that
-//! exists ([`Sharing`]). It is stopped when its last session has ended: by DELETE, because it is idle, for a session of
+//! exists ([`Sharing`]). The stateless requests of 2026-07-28 have one backend in common, if it is of that revision; else they
+//! are refused, so that their clients open sessions. A backend is stopped when its last session has ended: by DELETE, because it is idle, for a session of
 //! another client, or with the gateway. If a backend exits, its sessions end, and their clients open other ones. The life of
 //! a backend:
 //!
@@ -28,12 +29,14 @@
 //! | `event` | actions for the driver, and events |
 //! | `backend` | one process, and what joins it to its clients |
 //! | `shared` | a backend that serves several sessions |
+//! | `requests` | a backend that serves stateless requests |
 //! | `shared_settings` | the log level and the subscriptions of these sessions |
 //! | `restart` | pauses after backends that could not be used |
 
 mod backend;
 mod config;
 mod event;
+mod requests;
 mod restart;
 mod shared;
 mod shared_settings;
@@ -47,6 +50,7 @@ use http::request::Parts;
 use crate::relay::{self, Upstream};
 use backend::Running;
 use mcp_proto::ErrorObject;
+use mcp_proto::Failed;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
@@ -60,7 +64,6 @@ use mcp_proto::client::{self, CloseReason, Unavailable};
 use mcp_proto::machine::{Deadlines, Outbox};
 use mcp_proto::server::{self, ExchangeKey, Http, Principal, RequestInfo, Server};
 use mcp_proto::spec::code;
-use mcp_proto::{Failed, ProtocolVersion};
 use restart::Restart;
 
 pub use config::{Config, Sharing};
@@ -115,12 +118,14 @@ pub struct Gateway {
     by_session: BTreeMap<SessionKey, BackendKey>,
     /// The backends that further sessions may use.
     by_group: BTreeMap<Group, BackendKey>,
-    /// Requests for a session that wait until there may be one more backend.
+    /// Requests that wait until there may be one more backend.
     waiting: VecDeque<Waiting>,
     next: BackendKey,
     restart: Restart,
     /// No more sessions are opened.
     is_closed: bool,
+    /// Backends begin with `initialize`, so that stateless requests are refused.
+    has_sessions_only: bool,
     /// The backends whose machines may have outputs.
     active: BTreeSet<BackendKey>,
     timers: Deadlines<Timer>,
@@ -134,26 +139,29 @@ enum Backend {
     Stopping,
 }
 
-/// The sessions that may use one backend.
+/// The clients that may use one backend.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Group {
-    All,
+    /// All sessions.
+    Sessions,
     /// Those of this principal with these capabilities.
-    Of(Principal, Box<str>),
+    SessionsOf(Principal, Box<str>),
+    /// All stateless requests.
+    Requests,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// One of the machines of the backend.
     Machine(BackendKey),
-    /// The backend has no session for too long.
+    /// The backend has no client for too long.
     Unused(BackendKey),
 }
 
-/// A request that opens a session, for which no backend was started yet.
+/// A stateless request, or one that opens a session, for which there is no backend yet.
 struct Waiting {
-    session: SessionKey,
     ticket: Ticket,
+    method: Method,
     params: Option<Json>,
 }
 
@@ -180,9 +188,7 @@ impl Gateway {
             // At the limit, the server ends an unused session for a new one.
             http.max_sessions = http.max_sessions.min(relay.limits.backends);
         }
-        let (mut server, mut client) = relay.clone().split();
-        // A stateless request has no session, and so no backend. Its client falls back to a revision with sessions.
-        server.versions = ProtocolVersion::ALL.iter().copied().filter(|version| !version.is_stateless()).collect();
+        let (server, mut client) = relay.clone().split();
         // A session of a backend ends with its process.
         client.reconnect = false;
         let gateway = Self {
@@ -198,6 +204,7 @@ impl Gateway {
             next: BackendKey::FIRST,
             restart: Restart::new(),
             is_closed: false,
+            has_sessions_only: false,
             active: BTreeSet::new(),
             timers: Deadlines::new(),
             out: Outbox::new(),
@@ -303,7 +310,7 @@ impl Gateway {
     /// Ends all sessions at once, stops all backends, and refuses all later requests.
     pub fn close(&mut self, now: Instant) {
         self.server.close(now);
-        self.stop_unused(now);
+        self.stop_unused();
         self.settle(now);
     }
 
@@ -394,6 +401,14 @@ impl Gateway {
                     Some(at) => self.timers.set(Timer::Machine(backend), at),
                     None => self.timers.clear(Timer::Machine(backend)),
                 }
+                if !running.is_unused() {
+                    self.timers.clear(Timer::Unused(backend));
+                } else if self.is_closed {
+                    running.upstream.client.close(now);
+                    continue;
+                } else if !self.timers.is_set(Timer::Unused(backend)) {
+                    self.timers.set(Timer::Unused(backend), now + self.unused_timeout);
+                }
                 self.active.remove(&backend);
             }
         }
@@ -416,69 +431,74 @@ impl Gateway {
             | E::Closed { session, .. } => Some(*session),
             _ => None,
         };
-        let backend = session.and_then(|session| Some((session, *self.by_session.get(&session)?)));
-        match (backend, event) {
-            (Some((session, backend)), event) => self.pass(session, backend, event, now),
-            (None, E::Requested { ticket, method, params }) => self.open(ticket, &method, params, now),
-            (None, E::Closed { session, .. }) => self.waiting.retain(|waiting| waiting.session != session),
-            (None, E::Faulted(fault)) => self.out.report(Event::Faulted(fault)),
-            (None, E::Drained { cancelled }) => {
-                self.out.report(Event::Drained { cancelled });
-                self.stop_unused(now);
+        let backend = match session {
+            Some(session) => self.by_session.get(&session),
+            None => self.by_group.get(&Group::Requests),
+        };
+        match (backend.copied(), event) {
+            (_, E::Faulted(fault)) => self.out.report(Event::Faulted(fault)),
+            (None, E::Requested { ticket, method, params }) => self.open(ticket, method, params, now),
+            (Some(backend), E::Requested { ticket, method, params }) if session.is_none() => {
+                self.use_backend(backend, Waiting { ticket, method, params }, now);
             }
-            // It belongs to a session whose backend has been stopped.
+            (None, E::Closed { session, .. }) => {
+                self.waiting.retain(|waiting| waiting.ticket.key().session() != Some(session));
+            }
+            (None, E::Cancelled { ticket, .. }) => self.waiting.retain(|waiting| waiting.ticket.key() != ticket),
+            (_, E::Drained { cancelled }) => {
+                self.out.report(Event::Drained { cancelled });
+                self.stop_unused();
+            }
+            (Some(backend), event) => self.pass(session, backend, event, now),
+            // It belongs to a client whose backend has been stopped.
             (None, _) => {}
         }
     }
 
-    /// Handles a request of a session that has no backend.
-    fn open(&mut self, ticket: Ticket, method: &Method, params: Option<Json>, now: Instant) {
-        let Some(session) = ticket.key().session().filter(|_| *method == Method::INITIALIZE) else {
-            return self.refuse(ticket, "the session has ended", now);
-        };
-        self.waiting.push_back(Waiting { session, ticket, params });
-        self.start_waiting(now);
+    /// Handles a request whose client has no backend.
+    fn open(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
+        let is_stateless = ticket.key().session().is_none();
+        if is_stateless && self.has_sessions_only {
+            let error = requests::unsupported(&self.server.config().versions);
+            // A server may always answer that a revision is not supported.
+            let _ = self.server.respond(ticket, Err(error), now);
+        } else if is_stateless || method == Method::INITIALIZE {
+            self.waiting.push_back(Waiting { ticket, method, params });
+            self.start_waiting(now);
+        } else {
+            self.refuse(ticket, "the session has ended", now);
+        }
     }
 
-    /// Passes an event of a session to its backend.
-    fn pass(&mut self, session: SessionKey, backend: BackendKey, event: server::Event, now: Instant) {
+    /// Passes an event of a client to its backend.
+    fn pass(&mut self, session: Option<SessionKey>, backend: BackendKey, event: server::Event, now: Instant) {
         let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else { return };
         self.active.insert(backend);
-        let is_end = matches!(event, server::Event::Closed { .. });
+        if let server::Event::Closed { session, .. } = &event {
+            self.by_session.remove(session);
+        }
         running.on_server_event(session, event, &mut self.server, now);
-        if is_end {
-            self.by_session.remove(&session);
-            if running.is_unused() && self.is_closed {
-                running.upstream.client.close(now);
-            } else if running.is_unused() {
-                self.timers.set(Timer::Unused(backend), now + self.unused_timeout);
-            }
-        }
     }
 
-    /// Stops the backends that have no session, and from now on each with its last session.
-    fn stop_unused(&mut self, now: Instant) {
-        self.is_closed = true;
-        for (backend, state) in &mut self.backends {
-            if let Backend::Running(running) = state {
-                if running.is_unused() {
-                    running.upstream.client.close(now);
-                    self.active.insert(*backend);
-                }
-            }
-        }
-    }
-
-    /// The sessions with which the session of this request may share a backend; `None` if there are none.
+    /// The clients with which the client of this request may share a backend; `None` if there are none.
     fn group(&self, ticket: &Ticket) -> Option<Group> {
+        if ticket.key().session().is_none() {
+            return Some(Group::Requests);
+        }
         match self.sharing {
             Sharing::PerSession => None,
             Sharing::PerPrincipal => {
                 let context = self.server.context(ticket)?;
-                Some(Group::Of(context.principal?, context.client_capabilities.to_text().into()))
+                Some(Group::SessionsOf(context.principal?, context.client_capabilities.to_text().into()))
             }
-            Sharing::Shared => Some(Group::All),
+            Sharing::Shared => Some(Group::Sessions),
         }
+    }
+
+    /// Stops the backends that have no client, and from now on each with its last client.
+    fn stop_unused(&mut self) {
+        self.is_closed = true;
+        self.active.extend(self.backends.keys());
     }
 
     /// Finds or starts backends for the requests that wait, as far as there may be more.
@@ -503,18 +523,21 @@ impl Gateway {
         }
     }
 
-    /// Starts a backend for a session, and for others of its group.
+    /// Starts a backend for a client, and for others of its group.
     fn start(&mut self, group: Option<Group>, waiting: Waiting, now: Instant) {
         let (backend, client) = (self.next, self.client.clone());
-        let running = match &group {
-            None => Running::of_session(waiting.session, &self.config, client),
-            Some(group) => Running::shared(*group != Group::All, &self.config, client),
+        let session = waiting.ticket.key().session();
+        let running = match (&group, session) {
+            (None, Some(session)) => Running::of_session(session, &self.config, client),
+            (Some(Group::Sessions), _) => Running::shared(false, &self.config, client),
+            (Some(Group::SessionsOf(..)), _) => Running::shared(true, &self.config, client),
+            (Some(Group::Requests), _) | (None, None) => Running::for_requests(&self.config, client),
         };
         let Ok(running) = running else {
             return self.refuse(waiting.ticket, "the configuration is invalid", now);
         };
-        let is_of_one = group.as_ref() != Some(&Group::All);
-        let principal = self.server.principal(waiting.session).filter(|_| is_of_one).cloned();
+        let is_of_one = group.as_ref() != Some(&Group::Sessions);
+        let principal = session.filter(|_| is_of_one).and_then(|session| self.server.principal(session)).cloned();
         self.next = backend.next();
         self.out.act(Action::Start { backend, principal });
         self.backends.insert(backend, Backend::Running(Box::new(running)));
@@ -524,14 +547,15 @@ impl Gateway {
         self.use_backend(backend, waiting, now);
     }
 
-    /// Opens a session with a backend.
+    /// Passes a stateless request, or one that opens a session, to a backend.
     fn use_backend(&mut self, backend: BackendKey, waiting: Waiting, now: Instant) {
         let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else { return };
-        let Waiting { session, ticket, params } = waiting;
-        self.timers.clear(Timer::Unused(backend));
-        self.by_session.insert(session, backend);
+        let Waiting { ticket, method, params } = waiting;
+        if let Some(session) = ticket.key().session() {
+            self.by_session.insert(session, backend);
+        }
         self.active.insert(backend);
-        running.open(session, ticket, params, &self.config, &mut self.server, now);
+        running.open(ticket, method, params, &self.config, &mut self.server, now);
     }
 
     fn refuse(&mut self, ticket: Ticket, text: &str, now: Instant) {
@@ -544,8 +568,10 @@ impl Gateway {
     fn on_link_event(&mut self, backend: BackendKey, event: relay::Event, now: Instant) {
         use relay::Event as E;
         let ended = match &event {
-            E::Connected { .. } => {
+            E::Connected { version, .. } => {
                 self.restart.on_success();
+                let is_for_requests = self.by_group.get(&Group::Requests) == Some(&backend);
+                self.has_sessions_only |= is_for_requests && !version.is_stateless();
                 if let Some(running) = self.running(backend) {
                     running.is_usable = true;
                 }

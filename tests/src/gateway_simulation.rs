@@ -1,13 +1,14 @@
 //! Clients of a gateway and processes of its server that act in random order, under one seed and a virtual clock.
 //!
 //! All clients use the same ids and progress tokens. Each message contains the number of the session that it belongs to
-//! (`of`), and each call a number of its own (`mark`), which the answer repeats. The invariants are checked after each
-//! step:
+//! (`of`), and each call a number of its own (`mark`), which the answer repeats. Each stateless call counts as a session. The
+//! invariants are checked after each step:
 //!
 //! | broken gateway | invariant |
 //! |---|---|
 //! | a message goes to another session | what a client receives has the number of its session, an answer the mark of its call |
 //! | a process serves two sessions that may not share one | a process receives messages of one session, or of one principal |
+//! | a stateless call reaches a process with sessions, or the reverse | a process receives calls of one kind |
 //! | a refused request starts a process | there are as many starts as accepted requests to open a session |
 //! | the end of a process fails no call, or fails it twice | each call has one answer, and nothing follows it |
 //! | a session that ends leaves its process | after the last session there is no process, and nothing is held |
@@ -19,7 +20,7 @@ use std::time::Duration;
 
 use mcp_proto::gateway::{BackendKey, Sharing};
 use mcp_proto::server::ExchangeKey;
-use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::http_exchange::{META, TestRequest};
 use mcp_testkit::messages::{INITIALIZED, request, result};
 use mcp_testkit::random::Random;
 use serde_json::Value;
@@ -28,6 +29,8 @@ use crate::gateway::GatewayHarness;
 
 /// The maximum number of processes.
 const PROCESSES: usize = 4;
+/// The number of the first stateless call, where one of a session would be.
+const STATELESS: usize = 1_000_000;
 /// The steps of a run.
 const STEPS: u32 = 250;
 
@@ -81,6 +84,8 @@ struct Session {
     opening: Option<ExchangeKey>,
     /// Its id, once the client knows it.
     id: Option<String>,
+    /// The progress token of its latest call. A client uses each once.
+    token: u64,
 }
 
 /// An exchange that was not complete at the last look.
@@ -105,8 +110,10 @@ impl Open {
 #[derive(Default)]
 struct Process {
     session: Option<usize>,
-    /// The `initialize` that it has not answered.
+    /// The `initialize` or `server/discover` that it has not answered.
     opening: Option<String>,
+    /// It was asked for `server/discover`.
+    is_modern: bool,
     /// Calls that it has not answered.
     calls: Vec<Call>,
     /// The session of each of its requests that belongs to a call, by its number.
@@ -166,7 +173,8 @@ impl Simulation {
     fn step(&mut self) {
         match self.random.below(40) {
             0..=2 => self.open(),
-            3..=11 => self.call(),
+            3..=9 => self.call(),
+            10 | 11 => self.call_stateless(),
             12 => self.cancel(),
             13 => self.disconnect(),
             14 | 15 => self.stream(),
@@ -198,7 +206,7 @@ impl Simulation {
             .peek(exchange)
             .is_some_and(|sent| sent.text().contains("try again") || sent.text().contains("failed to start"));
         self.accepted += usize::from(!is_refused && !is_paused);
-        self.sessions.push(Session { principal, opening: Some(exchange), id: None });
+        self.sessions.push(Session { principal, opening: Some(exchange), id: None, token: 0 });
     }
 
     /// A session whose id its client knows; it may have ended.
@@ -218,10 +226,25 @@ impl Simulation {
         let Some((session, mut asked)) = self.some_session() else { return };
         self.marks += 1;
         let (id, mark) = (self.random.below(3), self.marks);
-        let params = format!(r#"{{"name":"a","of":{session},"mark":{mark},"_meta":{{"progressToken":{id}}}}}"#);
+        self.sessions[session].token += 1;
+        let token = self.sessions[session].token;
+        let params = format!(r#"{{"name":"a","of":{session},"mark":{mark},"_meta":{{"progressToken":{token}}}}}"#);
         asked.body = request(&id.to_string(), "tools/call", &params).into();
         let exchange = self.gateway.ask(&asked);
         self.exchanges.insert(exchange, Open::new(session, Some((mark, id))));
+    }
+
+    fn call_stateless(&mut self) {
+        self.marks += 1;
+        self.accepted += 1;
+        let (id, mark) = (self.random.below(3), self.marks);
+        let of = STATELESS + usize::try_from(mark).expect("few calls");
+        let meta = format!(r#"{{{META},"progressToken":{id}}}"#);
+        let params = format!(r#"{{"name":"a","of":{of},"mark":{mark},"_meta":{meta}}}"#);
+        let asked = TestRequest::post(request(&id.to_string(), "tools/call", &params));
+        let asked = by(asked.mirrored("tools/call").with("mcp-name", "a"), *self.random.pick(&[None, Some("ada")]));
+        let exchange = self.gateway.ask(&asked);
+        self.exchanges.insert(exchange, Open::new(of, Some((mark, id))));
     }
 
     fn cancel(&mut self) {
@@ -299,20 +322,26 @@ impl Simulation {
     /// A process writes something.
     fn act(&mut self) {
         let Some(key) = self.some_process() else { return };
-        let choice = self.random.below(6);
+        let (choice, any) = (self.random.below(6), self.random.draw());
         let Some(process) = self.processes.get_mut(&key) else { return };
-        let of = process.session.expect("it has received `initialize`");
+        let is_modern = process.is_modern;
+        let of = process.session.unwrap_or_default();
         if let Some(id) = process.opening.take() {
+            if is_modern {
+                let opened = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}"#;
+                return self.gateway.reply(key, &result(&id, opened));
+            }
             let opened = format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{{}},"of":{of}}}"#);
             return self.gateway.reply(key, &result(&id, &opened));
         }
         // What belongs to no call states its session only if there is no other.
-        let alone = if self.sharing == Sharing::PerSession { format!(r#","of":{of}"#) } else { String::new() };
-        let at = process.calls.len().checked_sub(1);
+        let alone =
+            if self.sharing == Sharing::PerSession && !is_modern { format!(r#","of":{of}"#) } else { String::new() };
+        let count = u64::try_from(process.calls.len()).expect("few calls");
+        let at = any.checked_rem(count).map(|at| usize::try_from(at).expect("few calls"));
         let line = match (choice, at) {
             (0..=2, Some(at)) => {
-                let Call { id, session, mark, .. } =
-                    process.calls.remove(usize::try_from(choice).expect("small").min(at));
+                let Call { id, session, mark, .. } = process.calls.remove(at);
                 result(&id, &format!(r#"{{"content":[],"of":{session},"mark":{mark}}}"#))
             }
             (3, Some(at)) => {
@@ -327,6 +356,8 @@ impl Simulation {
                 let params = format!(r#""level":"info","data":"d"{own}"#);
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{{params}}}}}"#)
             }
+            // A modern server makes no requests.
+            _ if is_modern => return,
             (_, at) => {
                 process.questions += 1;
                 let id = format!(r#""q{}""#, process.questions);
@@ -389,7 +420,11 @@ impl Simulation {
                 let message: Value = serde_json::from_str(&line).expect("a whole line of JSON");
                 let of = message.pointer("/params/of").or(message.pointer("/result/of")).and_then(Value::as_u64);
                 let of = of.map(|of| usize::try_from(of).expect("few sessions"));
-                if let Some(of) = of {
+                let method = message.get("method").and_then(Value::as_str);
+                process.is_modern |= method == Some("server/discover");
+                let is_stateless = of.is_some_and(|of| of >= STATELESS);
+                assert!(of.is_none() || is_stateless == process.is_modern, "a call of the other kind: {line}");
+                if let Some(of) = of.filter(|_| !is_stateless) {
                     let first = *process.session.get_or_insert(of);
                     let may = match self.sharing {
                         Sharing::Shared => true,
@@ -402,8 +437,8 @@ impl Simulation {
                     assert!(may, "a message of another session: {line}");
                 }
                 let id = message.get("id").map(Value::to_string).unwrap_or_default();
-                match message.get("method").and_then(Value::as_str) {
-                    Some("initialize") => process.opening = Some(id),
+                match method {
+                    Some("initialize" | "server/discover") => process.opening = Some(id),
                     Some("tools/call") => {
                         let mark = message["params"]["mark"].as_u64().expect("a mark");
                         let token = message.pointer("/params/_meta/progressToken").map(Value::to_string);

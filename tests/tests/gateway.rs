@@ -6,7 +6,7 @@ use mcp_proto::auth::Challenge;
 use mcp_proto::gateway::{BackendKey, Event, Gateway};
 use mcp_proto::server::ExchangeKey;
 use mcp_proto::{Json, relay};
-use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
 use mcp_testkit::messages::{INITIALIZED, request, result};
 use tests::gateway::{GatewayHarness, id_of};
 
@@ -50,6 +50,7 @@ fn br_t_06_each_session_has_a_process_of_its_own() {
 #[test]
 fn a_request_that_is_refused_starts_no_process() {
     let open = || TestRequest::post(initialize("2025-11-25"));
+    let unknown_revision = modern("1", "tools/list", "").replace("2026-07-28", "2099-01-01");
     for (name, asked, code) in [
         ("a host that is not served", open().with("host", "evil.example"), 403),
         ("a page of another origin", open().with("origin", "https://evil.example"), 403),
@@ -65,7 +66,9 @@ fn a_request_that_is_refused_starts_no_process() {
         ("a batch", TestRequest::post(format!("[{}]", initialize("2025-11-25"))), 400),
         ("a notification", TestRequest::post(INITIALIZED), 400),
         ("no requested revision", TestRequest::post(request("1", "initialize", "{}")), 400),
-        ("a request without a session", TestRequest::stateless("1", "tools/list", ""), 400),
+        ("headers of another method", TestRequest::stateless("1", "tools/list", "").with("mcp-method", "ping"), 400),
+        ("a removed method", TestRequest::stateless("1", "ping", ""), 404),
+        ("an unknown revision of the modern era", TestRequest::post(unknown_revision).mirrored("tools/list"), 400),
         ("a stream without a session", TestRequest::get(), 400),
         ("the end of an unknown session", TestRequest::new("DELETE", "").in_session("unknown"), 404),
     ] {

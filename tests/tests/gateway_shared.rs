@@ -13,7 +13,10 @@ use tests::gateway::{GatewayHarness, id_of};
 const CAPABILITIES: &str = r#"{"logging":{},"resources":{"subscribe":true},"tools":{"listChanged":true}}"#;
 
 fn gateway(sharing: Sharing) -> GatewayHarness {
-    GatewayHarness::with(|config| config.sharing = sharing)
+    GatewayHarness::with(|config| {
+        config.sharing = sharing;
+        config.unused_timeout = Duration::from_secs(10);
+    })
 }
 
 /// A request to open a session, with these capabilities of the client.

@@ -1,5 +1,6 @@
 //! One process of the server, and what joins it to its clients.
 
+use super::requests::Requests;
 use super::shared::{Ends, Shared};
 use crate::relay::{Config, Link, Upstream};
 use mcp_proto::Instant;
@@ -25,8 +26,13 @@ pub(super) struct Running {
 
 /// The clients of a backend.
 enum Clients {
-    One { session: SessionKey, link: Link },
+    One {
+        session: SessionKey,
+        link: Link,
+    },
     Shared(Shared),
+    /// Those of stateless requests.
+    Requests(Requests),
 }
 
 impl Running {
@@ -48,16 +54,25 @@ impl Running {
         Self::new(Clients::Shared(Shared::new(has_roots)), config, client)
     }
 
+    /// A new backend for stateless requests.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    pub(super) fn for_requests(config: &Config, client: client::Config) -> Result<Self, UsageError> {
+        Self::new(Clients::Requests(Requests::new(config)), config, client)
+    }
+
     fn new(clients: Clients, config: &Config, client: client::Config) -> Result<Self, UsageError> {
         let upstream = Upstream::new(Stdio::new(), config.redelivery, client)?;
         Ok(Self { upstream, clients, is_usable: false, has_stopped: false })
     }
 
-    /// Handles the request that opens a session.
+    /// Handles a stateless request, or one that opens a session.
     pub(super) fn open(
         &mut self,
-        session: SessionKey,
         ticket: Ticket,
+        method: Method,
         params: Option<Json>,
         config: &Config,
         server: &mut Server<Http>,
@@ -65,21 +80,25 @@ impl Running {
     ) {
         match &mut self.clients {
             Clients::One { session, link } => {
-                let opening = server::Event::Requested { ticket, method: Method::INITIALIZE, params };
+                let opening = server::Event::Requested { ticket, method, params };
                 link.join(server, *session, &mut self.upstream).on_server_event(opening, now);
             }
             Clients::Shared(shared) => {
                 let params = params.unwrap_or(Json::empty_object());
                 let ends = &mut Ends { server, upstream: &mut self.upstream };
-                shared.add(session, ticket, params, config, ends, now);
+                shared.add(ticket, params, config, ends, now);
+            }
+            Clients::Requests(requests) => {
+                let ends = &mut Ends { server, upstream: &mut self.upstream };
+                requests.on_request(ticket, method, params, ends, now);
             }
         }
     }
 
-    /// Handles an event of the machine that the clients are connected to.
+    /// Handles an event of the machine that the clients are connected to, in this session if there is one.
     pub(super) fn on_server_event(
         &mut self,
-        session: SessionKey,
+        session: Option<SessionKey>,
         event: server::Event,
         server: &mut Server<Http>,
         now: Instant,
@@ -87,7 +106,12 @@ impl Running {
         let upstream = &mut self.upstream;
         match &mut self.clients {
             Clients::One { session, link } => link.join(server, *session, upstream).on_server_event(event, now),
-            Clients::Shared(shared) => shared.on_server_event(session, event, &mut Ends { server, upstream }, now),
+            Clients::Shared(shared) => {
+                if let Some(session) = session {
+                    shared.on_server_event(session, event, &mut Ends { server, upstream }, now);
+                }
+            }
+            Clients::Requests(requests) => requests.on_server_event(event, &mut Ends { server, upstream }, now),
         }
     }
 
@@ -97,6 +121,7 @@ impl Running {
         match &mut self.clients {
             Clients::One { session, link } => link.join(server, *session, upstream).on_client_event(event, now),
             Clients::Shared(shared) => shared.on_client_event(event, &mut Ends { server, upstream }, now),
+            Clients::Requests(requests) => requests.on_client_event(event, &mut Ends { server, upstream }, now),
         }
     }
 
@@ -108,11 +133,11 @@ impl Running {
         self.upstream.client.handle_timeout(now);
     }
 
-    /// When [`Running::handle_timeout`] must be called next. The links of sessions that share a backend have no timers.
+    /// When [`Running::handle_timeout`] must be called next. The links of clients that share a backend have no timers.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let link = match &self.clients {
             Clients::One { link, .. } => link.poll_timeout(),
-            Clients::Shared(_) => None,
+            Clients::Shared(_) | Clients::Requests(_) => None,
         };
         [link, self.upstream.client.poll_timeout()].into_iter().flatten().min()
     }
@@ -122,14 +147,16 @@ impl Running {
         match &self.clients {
             Clients::One { session, .. } => vec![*session],
             Clients::Shared(shared) => shared.sessions().collect(),
+            Clients::Requests(_) => Vec::new(),
         }
     }
 
-    /// Whether it is shared, and has no session at this time.
+    /// Whether it is shared, and no client uses it at this time.
     pub(super) fn is_unused(&self) -> bool {
         match &self.clients {
             Clients::One { .. } => false,
             Clients::Shared(shared) => shared.is_unused(),
+            Clients::Requests(requests) => requests.is_idle() && self.upstream.is_idle(),
         }
     }
 
@@ -137,6 +164,7 @@ impl Running {
         let clients = match &self.clients {
             Clients::One { link, .. } => link.load(),
             Clients::Shared(shared) => shared.load(),
+            Clients::Requests(requests) => requests.load(),
         };
         clients + self.upstream.load()
     }

@@ -29,8 +29,8 @@ pub struct Config {
     /// The limits, of which `backends` is the maximum number of processes, and the times that apply between clients and
     /// backends. `versions` are the revisions that may be used with backends.
     pub relay: relay::Config,
-    /// How long a backend that several sessions may use is kept without a session, so that the next one need not wait for
-    /// its start. Default 10 s.
+    /// How long a backend that several clients may use is kept without a session or a stateless request, so that the next
+    /// one need not wait for its start. Default 60 s.
     pub unused_timeout: Duration,
 }
 
@@ -40,12 +40,12 @@ impl Default for Config {
             sharing: Sharing::PerSession,
             http: HttpConfig::new(),
             relay: relay::Config::default(),
-            unused_timeout: Duration::from_secs(10),
+            unused_timeout: Duration::from_secs(60),
         }
     }
 }
 
-/// Which sessions use one backend.
+/// Which sessions use one backend. Stateless requests, whose server keeps no state of a client, have one in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sharing {

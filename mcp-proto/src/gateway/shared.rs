@@ -81,14 +81,13 @@ impl Shared {
     /// the backend.
     pub(super) fn add(
         &mut self,
-        session: SessionKey,
         ticket: Ticket,
         params: Json,
         config: &relay::Config,
         ends: &mut Ends<'_>,
         now: Instant,
     ) {
-        let Some(context) = ends.server.context(&ticket) else { return };
+        let (Some(session), Some(context)) = (ticket.key().session(), ends.server.context(&ticket)) else { return };
         self.sessions.insert(session, Member { link: Link::sharing(config), context });
         if let Some((version, result)) = &self.opened {
             let (version, result) = (*version, result.clone());

@@ -12,7 +12,7 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Notification;
 use mcp_proto::client::{Call, ClientTransport};
-use mcp_proto::server::ServerTransport;
+use mcp_proto::server::{Scope, ServerTransport};
 use mcp_proto::spec::meta::SERVER_INFO;
 use mcp_proto::spec::{List, Method, ProtocolVersion};
 
@@ -196,7 +196,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         let add = |params: Json, (name, value): (&str, &str)| params.with_member(name, &Json::from(value));
         let call = Call::new(Method::ELICITATION_CREATE).params(params.into_iter().fold(Json::empty_object(), add));
         // Its answer is not needed: the redirect shows whether the person has signed in.
-        let session = self.sides.session;
+        let Some(session) = self.sides.session else { return };
         if let Err(error) = self.sides.server.request(session, call, now) {
             self.sides.out.report(Event::NotPassed { method: Method::ELICITATION_CREATE, error });
         }
@@ -249,12 +249,12 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         if !is_initialized {
             return;
         }
-        let session = self.sides.session;
+        let Some(session) = self.sides.session else { return };
         for list in List::ALL {
             let declared = given.first_member(list.capability());
             let is_told = declared.and_then(|declared| declared.first_member("listChanged")) == Some(Json::from(true));
             if is_told && capabilities.first_member(list.capability()).is_some() {
-                self.sides.notify_client(session.into(), list.notification(), None, now);
+                self.sides.notify_client(Scope::from(session), list.notification(), None, now);
             }
         }
     }

@@ -14,6 +14,8 @@ pub(super) struct InFlight {
     server_by_ticket: BTreeMap<TicketKey, RequestKey>,
     /// The bytes that are held for them.
     server_bytes: usize,
+    /// The last progress token that was given to a request.
+    token: i64,
     /// Requests of the server that were sent to the client, by the key of the request to the client.
     at_client: BTreeMap<RequestKey, ToClient>,
     client_by_ticket: BTreeMap<TicketKey, RequestKey>,
@@ -32,7 +34,8 @@ pub(super) struct ToServer {
     pub(super) params: Option<Json>,
     /// The name of its target, if the client may have to retry it.
     pub(super) name: Option<Json>,
-    /// The progress token of the client's latest retry, if there was one.
+    /// The client's progress token, if the server has another one: that of the latest retry, or one that other clients may
+    /// use too.
     pub(super) token: Option<Json>,
     /// The last progress that was forwarded (BR-L-12).
     pub(super) progress: f64,
@@ -49,6 +52,14 @@ impl ToServer {
             name: None,
             token: None,
             progress: f64::NEG_INFINITY,
+        }
+    }
+
+    /// Progress of the request, with the client's token.
+    pub(super) fn with_own_token(&self, progress: Json) -> Json {
+        match &self.token {
+            Some(token) => progress.with_member("progressToken", token),
+            None => progress,
         }
     }
 }
@@ -73,6 +84,13 @@ impl InFlight {
 
     pub(super) fn get_to_server_mut(&mut self, request: RequestKey) -> Option<&mut ToServer> {
         self.at_server.get_mut(&request)
+    }
+
+    /// A progress token that no other request has.
+    pub(super) fn new_token(&mut self) -> Json {
+        // Counting up from one, no relay runs long enough to reach the bound.
+        self.token = self.token.saturating_add(1);
+        Json::from(self.token)
     }
 
     /// The bytes that are held for requests at the server.

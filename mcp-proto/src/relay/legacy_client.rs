@@ -13,7 +13,7 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::ProtocolVersion;
 use mcp_proto::client::{self, ClientTransport, NotRestored, Outcome, SubscriptionKey};
-use mcp_proto::server::ServerTransport;
+use mcp_proto::server::{self, ServerTransport};
 use mcp_proto::spec::meta::{LOG_LEVEL, RequestMeta, stamp};
 use mcp_proto::spec::{List, Method, SettingChange, code};
 use mcp_proto::{ErrorObject, Notification};
@@ -103,7 +103,7 @@ impl LegacyClient {
             }
             return self.listen_anew(sides, now);
         }
-        let params = match sides.server.logging_level(sides.session) {
+        let params = match sides.session.and_then(|session| sides.server.logging_level(session)) {
             // The client's log level is sent with each request (BR-L-03).
             Some(level) => {
                 let params = params.unwrap_or(Json::empty_object());
@@ -280,7 +280,7 @@ pub(super) fn on_progress<S: ServerTransport, T: ClientTransport>(
     let progress = params.first_member("progress").and_then(|progress| progress.read::<f64>().ok());
     let Some(progress) = progress.filter(|progress| *progress > forwarded.progress) else { return };
     forwarded.progress = progress;
-    let scope = (&forwarded.ticket).into();
+    let (scope, params) = (server::Scope::from(&forwarded.ticket), forwarded.with_own_token(params));
     sides.notify_client(scope, Method::PROGRESS, Some(params), now);
 }
 
@@ -300,7 +300,7 @@ pub(super) fn on_notification<S: ServerTransport, T: ClientTransport>(
         client::Scope::Request(request) => sides.in_flight.get_to_server(request),
         client::Scope::Connection => None,
     };
-    let scope = about.map_or_else(|| sides.scope_of_session(), |forwarded| (&forwarded.ticket).into());
+    let scope = about.map_or_else(|| sides.scope_of_session(), |forwarded| Some((&forwarded.ticket).into()));
     sides.notify_client(scope, method, params, now);
 }
 
@@ -317,7 +317,7 @@ pub(super) fn on_input_required<S: ServerTransport, T: ClientTransport>(
         client::Scope::Request(request) => sides.in_flight.get_to_server(request),
         client::Scope::Connection | client::Scope::Subscription(_) => None,
     };
-    let scope = about.map_or_else(|| sides.scope_of_session(), |forwarded| (&forwarded.ticket).into());
+    let scope = about.map_or_else(|| sides.scope_of_session(), |forwarded| Some((&forwarded.ticket).into()));
     let id = format!("relay-{}", ticket.key().number());
     let params = params.map(|params| convert::question_to_legacy(&method, &params, &id));
     sides.ask_client(scope, ticket, method, params, now);
@@ -344,5 +344,5 @@ pub(super) fn on_answer<S: ServerTransport, T: ClientTransport>(
 
 /// The revision of the client's session.
 fn version<S: ServerTransport, T: ClientTransport>(sides: &Sides<'_, S, T>) -> ProtocolVersion {
-    sides.server.version(sides.session).unwrap_or(ProtocolVersion::LATEST_LEGACY)
+    sides.session.and_then(|session| sides.server.version(session)).unwrap_or(ProtocolVersion::LATEST_LEGACY)
 }

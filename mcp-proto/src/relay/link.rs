@@ -40,6 +40,8 @@ pub(super) enum Connection {
     Session,
     /// Over HTTP, and the server has other clients.
     SharingSession,
+    /// There are many clients over HTTP, whose requests belong to no session.
+    Requests,
 }
 
 /// How a link joins the two sides.
@@ -67,6 +69,16 @@ pub(crate) struct Joined<'l, S: ServerTransport, T: ClientTransport> {
     pub(super) cold_start: &'l mut ColdStart,
 }
 
+impl Connection {
+    /// Whether the server has several clients.
+    pub(super) const fn is_shared(self) -> bool {
+        match self {
+            Self::Stream | Self::Session => false,
+            Self::SharingSession | Self::Requests => true,
+        }
+    }
+}
+
 impl Link {
     /// A link of a client that has sent nothing yet. `config` is that of the relay or gateway.
     pub(crate) fn new(config: &Config) -> Self {
@@ -89,6 +101,11 @@ impl Link {
         Self { connection: Connection::SharingSession, ..Self::new(config) }
     }
 
+    /// The same for the stateless requests of many clients.
+    pub(crate) fn for_requests(config: &Config) -> Self {
+        Self { connection: Connection::Requests, ..Self::new(config) }
+    }
+
     /// Whether a subscription to changes is that of the client.
     pub(crate) fn has_subscription(&self, subscription: SubscriptionKey) -> bool {
         match &self.path {
@@ -97,15 +114,16 @@ impl Link {
         }
     }
 
-    /// The link with the machine that the client is connected to, in this session, and the one that faces the server.
+    /// The link with the machine that the client is connected to, in this session if there is one, and the one that faces
+    /// the server.
     pub(crate) fn join<'l, S: ServerTransport, T: ClientTransport>(
         &'l mut self,
         server: &'l mut Server<S>,
-        session: SessionKey,
+        session: impl Into<Option<SessionKey>>,
         upstream: &'l mut Upstream<T>,
     ) -> Joined<'l, S, T> {
         Joined {
-            sides: Sides::new(server, session, upstream, self.connection),
+            sides: Sides::new(server, session.into(), upstream, self.connection),
             path: &mut self.path,
             versions: &self.versions,
             parking_timeout: self.parking_timeout,

@@ -23,7 +23,7 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
 use mcp_proto::client::{self, ClientTransport, Outcome};
-use mcp_proto::server::{ServerTransport, SubscriptionChange};
+use mcp_proto::server::{self, ServerTransport, SubscriptionChange};
 use mcp_proto::spec::{self, Method, code};
 use mcp_proto::{ErrorObject, Notification};
 use mcp_proto::{RequestKey, Ticket, TicketKey};
@@ -344,7 +344,9 @@ pub(super) fn on_notification<S: ServerTransport, T: ClientTransport>(
         }
     };
     // `notifications/elicitation/complete` does not exist in the modern era (BR-M-10).
-    if let Some(scope) = about.map(|forwarded| (&forwarded.ticket).into()).filter(|_| method == Method::MESSAGE) {
+    if let Some(scope) =
+        about.map(|forwarded| server::Scope::from(&forwarded.ticket)).filter(|_| method == Method::MESSAGE)
+    {
         sides.notify_client(scope, method, params, now);
     }
 }
@@ -356,11 +358,8 @@ pub(super) fn on_progress<S: ServerTransport, T: ClientTransport>(
     now: Instant,
 ) {
     let Some(forwarded) = sides.in_flight.get_to_server(request) else { return };
-    let params = match &forwarded.token {
-        Some(token) => params.with_member("progressToken", token),
-        None => params,
-    };
-    sides.notify_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
+    let params = forwarded.with_own_token(params);
+    sides.notify_client(server::Scope::from(&forwarded.ticket), Method::PROGRESS, Some(params), now);
 }
 
 fn answer_of<S: ServerTransport, T: ClientTransport>(

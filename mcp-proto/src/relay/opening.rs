@@ -212,7 +212,8 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         }
     }
 
-    fn refuse_held(&mut self, error: &ErrorObject, now: Instant) {
+    /// Answers the requests that are held with this error.
+    pub(crate) fn refuse_held(&mut self, error: &ErrorObject, now: Instant) {
         let Path::Opening(Opening::Discovering { held, .. }) = &mut *self.path else { return };
         for held in std::mem::take(held) {
             self.sides.respond(held.ticket, Err(error.clone()), now);
@@ -304,8 +305,9 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         // The server behind the relay decides about subscriptions (BR-L-04, BR-M-09).
         config.reports_subscribe = true;
         config.manual_acknowledgement = true;
+        let Some(session) = self.sides.session else { return };
         // Both values are objects and the relay bridges once, so that this does not fail.
-        let _ = self.sides.server.serve_session(self.sides.session, config);
+        let _ = self.sides.server.serve_session(session, config);
     }
 }
 

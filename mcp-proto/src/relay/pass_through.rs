@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Event;
 use super::in_flight::ToServer;
+use super::link::Connection;
 use super::sides::{Sides, call};
 use mcp_proto::Instant;
 use mcp_proto::Json;
@@ -40,6 +41,7 @@ impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
         if !self.holds(forwarded.bytes, parked) {
             return self.respond(forwarded.ticket, Err(ErrorObject::overloaded()), now);
         }
+        let params = self.with_token_of_its_own(&mut forwarded, params);
         let mut call = call(forwarded.method.clone(), params);
         // A subscription has no response timeout: it lasts until one side ends it (MD-L-13).
         if forwarded.method == Method::SUBSCRIPTIONS_LISTEN {
@@ -57,6 +59,19 @@ impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
                 self.respond(forwarded.ticket, Err(ErrorObject::new(code::INTERNAL_ERROR, &error.to_string())), now);
             }
         }
+    }
+
+    /// Replaces the progress token of a request if other clients of the server may use the same (BR-T-04).
+    fn with_token_of_its_own(&mut self, forwarded: &mut ToServer, params: Option<Json>) -> Option<Json> {
+        if !self.connection.is_shared() {
+            return params;
+        }
+        let params = params?;
+        let Some(token) = params.first_member("_meta").and_then(|meta| meta.first_member("progressToken")) else {
+            return Some(params);
+        };
+        forwarded.token = Some(token.detached_from(params.len()));
+        Some(stamp(&params, &[("progressToken", &self.in_flight.new_token())]))
     }
 
     /// Forwards the outcome of a request to the client.
@@ -87,10 +102,10 @@ impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
         let about = about.and_then(|request| self.in_flight.get_to_server(request));
         let (to, params) = match about {
             Some(forwarded) if forwarded.method == Method::SUBSCRIPTIONS_LISTEN => {
-                (server::Scope::from(&forwarded.ticket), params.map(|params| self.with_id_of(forwarded, params)))
+                (Some((&forwarded.ticket).into()), params.map(|params| self.with_id_of(forwarded, params)))
             }
-            Some(forwarded) => (server::Scope::from(&forwarded.ticket), params),
-            None => (self.anywhere(), params),
+            Some(forwarded) => (Some((&forwarded.ticket).into()), params),
+            None => (self.anywhere(&method), params),
         };
         self.notify_client(to, method, params, now);
     }
@@ -110,7 +125,8 @@ impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
     /// Forwards progress of the server on a request of the client.
     pub(super) fn pass_progress(&mut self, request: RequestKey, params: Json, now: Instant) {
         if let Some(forwarded) = self.in_flight.get_to_server(request) {
-            self.notify_client((&forwarded.ticket).into(), Method::PROGRESS, Some(params), now);
+            let (scope, params) = (server::Scope::from(&forwarded.ticket), forwarded.with_own_token(params));
+            self.notify_client(scope, Method::PROGRESS, Some(params), now);
         }
     }
 
@@ -153,12 +169,20 @@ impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
         }
     }
 
-    /// The scope for a message that belongs to no request: the session, or without a session any open request.
-    fn anywhere(&self) -> server::Scope {
-        if self.server.version(self.session).is_some() {
+    /// The scope for a notification that belongs to no request: the session, or without a session any open request. If
+    /// the requests are those of several clients, it is the only one that log messages are wanted for (BR-T-05).
+    fn anywhere(&self, method: &Method) -> Option<server::Scope> {
+        if self.connection == Connection::Requests {
+            let wants_logs =
+                |ticket: &&Ticket| self.server.context(ticket).is_some_and(|context| context.logging_level.is_some());
+            let tickets = self.in_flight.all_to_server().map(|(_, forwarded)| &forwarded.ticket);
+            let mut wanting = tickets.filter(|_| *method == Method::MESSAGE).filter(wants_logs);
+            return wanting.next().filter(|_| wanting.next().is_none()).map(server::Scope::from);
+        }
+        if self.session.is_some_and(|session| self.server.version(session).is_some()) {
             return self.scope_of_session();
         }
-        let mut open = self.in_flight.all_to_server();
-        open.next().map_or(self.session.into(), |(_, forwarded)| (&forwarded.ticket).into())
+        let open = self.in_flight.all_to_server().next();
+        open.map_or_else(|| self.session.map(server::Scope::from), |(_, forwarded)| Some((&forwarded.ticket).into()))
     }
 }

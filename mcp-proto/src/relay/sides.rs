@@ -24,8 +24,8 @@ use mcp_proto::{ErrorObject, Notification};
 pub(super) struct Sides<'l, S: ServerTransport, T: ClientTransport> {
     /// Faces the client, and perhaps others.
     pub(super) server: &'l mut Server<S>,
-    /// The client's session.
-    pub(super) session: SessionKey,
+    /// The client's session; `None` for stateless requests.
+    pub(super) session: Option<SessionKey>,
     /// Faces the server.
     pub(super) client: &'l mut Client<T>,
     pub(super) in_flight: &'l mut InFlight,
@@ -56,7 +56,7 @@ impl Reports {
 impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
     pub(super) fn new(
         server: &'l mut Server<S>,
-        session: SessionKey,
+        session: Option<SessionKey>,
         upstream: &'l mut Upstream<T>,
         connection: Connection,
     ) -> Self {
@@ -66,16 +66,17 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
     }
 
     /// The scope for a message of the server that belongs to no known request: the session, but over HTTP the exchange of
-    /// its only open request, because the client may have no other stream (BR-T-06).
-    pub(super) fn scope_of_session(&self) -> server::Scope {
+    /// its only open request, because the client may have no other stream (BR-T-06). `None` if there is no session.
+    pub(super) fn scope_of_session(&self) -> Option<server::Scope> {
+        let session = self.session?;
         if self.connection != Connection::Stream {
-            let own = |ticket: &&Ticket| ticket.key().session() == Some(self.session);
+            let own = |ticket: &&Ticket| ticket.key().session() == Some(session);
             let mut open = self.in_flight.all_to_server().map(|(_, forwarded)| &forwarded.ticket).filter(own);
             if let (Some(only), None) = (open.next(), open.next()) {
-                return only.into();
+                return Some(only.into());
             }
         }
-        self.session.into()
+        Some(session.into())
     }
 
     /// Whether this many bytes may be held in addition to those of requests without an outcome (M1).
@@ -94,15 +95,19 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
         let _ = self.server.respond(ticket, answer, now);
     }
 
-    /// Forwards a request of the server to the client.
+    /// Forwards a request of the server to the client. Without a scope, it is refused.
     pub(super) fn ask_client(
         &mut self,
-        scope: server::Scope,
+        scope: Option<server::Scope>,
         ticket: Ticket,
         method: Method,
         params: Option<Json>,
         now: Instant,
     ) {
+        let Some(scope) = scope else {
+            let text = "it is not known which client is asked";
+            return self.client.answer(ticket, Err(ErrorObject::new(code::METHOD_NOT_FOUND, text)), now);
+        };
         let call = call(method.clone(), params);
         match self.server.request(scope, call, now) {
             Ok(request) => self.in_flight.insert_to_client(request, ticket, method),
@@ -113,7 +118,15 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
         }
     }
 
-    pub(super) fn notify_client(&mut self, scope: server::Scope, method: Method, params: Option<Json>, now: Instant) {
+    /// Forwards a notification of the server to the client. Without a scope, it is dropped.
+    pub(super) fn notify_client(
+        &mut self,
+        scope: impl Into<Option<server::Scope>>,
+        method: Method,
+        params: Option<Json>,
+        now: Instant,
+    ) {
+        let Some(scope) = scope.into() else { return };
         let notification = Notification { method: method.clone(), params };
         if let Err(error) = self.server.notify(scope, notification, now) {
             self.out.report(Event::NotPassed { method, error });
@@ -123,7 +136,8 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
     /// Publishes a change to the client of the session if it has subscribed to it.
     pub(super) fn publish_to_session(&mut self, notification: Notification, now: Instant) {
         let method = notification.method.clone();
-        if let Err(error) = self.server.publish_to(self.session, notification, now) {
+        let Some(session) = self.session else { return };
+        if let Err(error) = self.server.publish_to(session, notification, now) {
             self.out.report(Event::NotPassed { method, error });
         }
     }

@@ -12,6 +12,7 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Limits;
 use mcp_proto::Load;
+use mcp_proto::Method;
 use mcp_proto::ProtocolVersion;
 use mcp_proto::SessionKey;
 use mcp_proto::UsageError;
@@ -101,6 +102,17 @@ impl<T: ClientTransport> Upstream<T> {
         let mut all = all.filter(|forwarded| !takes_input || forwarded.method.facts().takes_input);
         let only = all.next()?;
         if all.next().is_some() { None } else { only.ticket.key().session() }
+    }
+
+    /// The number of open subscriptions that clients have made by themselves.
+    pub(crate) fn subscriptions(&self) -> usize {
+        let all = self.in_flight.all_to_server();
+        all.filter(|(_, forwarded)| forwarded.method == Method::SUBSCRIPTIONS_LISTEN).count()
+    }
+
+    /// Whether no request of a client is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.all_to_server().next().is_none()
     }
 
     /// The error for clients whose request has failed.

@@ -93,9 +93,10 @@ impl<T: ServerTransport> Server<T> {
     /// follows with a new one. If the client has cancelled it, this does nothing.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn handle_again(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        let (is_of_session, key) =
-            (ticket.key().session().is_some(), ticket.key().session().unwrap_or(SessionKey::FIRST));
-        let (session, stateless, shared) = &mut self.split_at(key, now);
+        let of_session = ticket.key().session();
+        let (is_of_session, key) = (of_session.is_some(), of_session.unwrap_or(SessionKey::FIRST));
+        let (sessions, stateless, shared) = &mut self.split_for(of_session, now);
+        let session = sessions.get_mut(&key);
         let (id, source) = if is_of_session {
             let Some(session) = session else { return };
             let Some((id, request)) = session.end_request(ticket.key(), shared) else { return };
