@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A backend is started when a client opens a session, after all checks of its request, unless the session can use one that
-//! exists ([`Sharing`]). The stateless requests of 2026-07-28 have one backend in common, if it is of that revision; else they
-//! are refused, so that their clients open sessions. A backend is stopped when its last session has ended: by DELETE, because it is idle, for a session of
+//! exists ([`Sharing`]). The stateless requests of 2026-07-28 have one backend in common, if it is of that revision; else those of
+//! one group have one, or are refused, so that their clients open sessions. A backend is stopped when its last session has ended: by DELETE, because it is idle, for a session of
 //! another client, or with the gateway. If a backend exits, its sessions end, and their clients open other ones. The life of
 //! a backend:
 //!
@@ -41,7 +41,7 @@ mod restart;
 mod shared;
 mod shared_settings;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -58,12 +58,12 @@ use mcp_proto::Method;
 use mcp_proto::Output;
 use mcp_proto::SessionKey;
 use mcp_proto::Stdio;
-use mcp_proto::Ticket;
 use mcp_proto::UsageError;
 use mcp_proto::client::{self, CloseReason, Unavailable};
 use mcp_proto::machine::{Deadlines, Outbox};
 use mcp_proto::server::{self, ExchangeKey, Http, Principal, RequestInfo, Server};
 use mcp_proto::spec::code;
+use mcp_proto::{Ticket, TicketKey};
 use restart::Restart;
 
 pub use config::{Config, Sharing};
@@ -102,7 +102,8 @@ pub use event::{Action, BackendKey, Event};
 /// };
 /// assert_eq!(line, format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{params}}}\n"));
 /// gateway.handle_backend_bytes(backend, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"protocolVersion\":\"2025-06-18\"}}\n", now);
-/// assert!(matches!(gateway.poll_output(), Some(Output::Action(Action::Client(_)))));
+/// let mut outputs = std::iter::from_fn(|| gateway.poll_output());
+/// assert!(outputs.any(|output| matches!(output, Output::Action(Action::Client(_)))), "the answer");
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
 pub struct Gateway {
@@ -119,13 +120,15 @@ pub struct Gateway {
     /// The backends that further sessions may use.
     by_group: BTreeMap<Group, BackendKey>,
     /// Requests that wait until there may be one more backend.
-    waiting: VecDeque<Waiting>,
+    waiting: Vec<Waiting>,
     next: BackendKey,
     restart: Restart,
     /// No more sessions are opened.
     is_closed: bool,
-    /// Backends begin with `initialize`, so that stateless requests are refused.
+    /// Backends begin with `initialize`, so that stateless requests do not have one in common.
     has_sessions_only: bool,
+    /// The random bytes of all requests, of which clients do not know all.
+    secret: u128,
     /// The backends whose machines may have outputs.
     active: BTreeSet<BackendKey>,
     timers: Deadlines<Timer>,
@@ -148,6 +151,8 @@ enum Group {
     SessionsOf(Principal, Box<str>),
     /// All stateless requests.
     Requests,
+    /// The stateless requests of this principal, or of all, with these capabilities.
+    RequestsOf(Option<Principal>, Box<str>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -200,11 +205,12 @@ impl Gateway {
             backends: BTreeMap::new(),
             by_session: BTreeMap::new(),
             by_group: BTreeMap::new(),
-            waiting: VecDeque::new(),
+            waiting: Vec::new(),
             next: BackendKey::FIRST,
             restart: Restart::new(),
             is_closed: false,
             has_sessions_only: false,
+            secret: 0,
             active: BTreeSet::new(),
             timers: Deadlines::new(),
             out: Outbox::new(),
@@ -216,6 +222,8 @@ impl Gateway {
 
     /// The head of a request has arrived. All later calls and actions for the request carry the returned key.
     pub fn handle_request(&mut self, head: Parts, info: RequestInfo, now: Instant) -> ExchangeKey {
+        // The other half is that of event ids.
+        self.secret ^= info.nonce.iter().take(16).fold(0, |secret, byte| (secret << 8) | u128::from(*byte));
         let exchange = self.server.handle_request(head, info, now);
         self.settle(now);
         exchange
@@ -394,18 +402,23 @@ impl Gateway {
                 match output {
                     Output::Action(_) if running.has_stopped => {}
                     Output::Action(action) => self.out.act(Action::Backend { backend, action }),
-                    Output::Event(event) => running.on_client_event(event, &mut self.server, now),
+                    Output::Event(event) => {
+                        running.set_secret(self.secret);
+                        running.on_client_event(event, &mut self.server, now);
+                    }
                 }
             } else {
                 match running.poll_timeout() {
                     Some(at) => self.timers.set(Timer::Machine(backend), at),
                     None => self.timers.clear(Timer::Machine(backend)),
                 }
-                if !running.is_unused() {
-                    self.timers.clear(Timer::Unused(backend));
-                } else if self.is_closed {
+                // No client will retry a parked call any more.
+                if self.is_closed && (running.is_unused() || running.serves_requests()) {
                     running.upstream.client.close(now);
                     continue;
+                }
+                if !running.is_unused() {
+                    self.timers.clear(Timer::Unused(backend));
                 } else if !self.timers.is_set(Timer::Unused(backend)) {
                     self.timers.set(Timer::Unused(backend), now + self.unused_timeout);
                 }
@@ -431,20 +444,14 @@ impl Gateway {
             | E::Closed { session, .. } => Some(*session),
             _ => None,
         };
-        let backend = match session {
-            Some(session) => self.by_session.get(&session),
-            None => self.by_group.get(&Group::Requests),
-        };
+        let backend = session.and_then(|session| self.by_session.get(&session));
         match (backend.copied(), event) {
             (_, E::Faulted(fault)) => self.out.report(Event::Faulted(fault)),
             (None, E::Requested { ticket, method, params }) => self.open(ticket, method, params, now),
-            (Some(backend), E::Requested { ticket, method, params }) if session.is_none() => {
-                self.use_backend(backend, Waiting { ticket, method, params }, now);
-            }
             (None, E::Closed { session, .. }) => {
                 self.waiting.retain(|waiting| waiting.ticket.key().session() != Some(session));
             }
-            (None, E::Cancelled { ticket, .. }) => self.waiting.retain(|waiting| waiting.ticket.key() != ticket),
+            (None, E::Cancelled { ticket, params }) => self.cancel(ticket, params.as_ref(), now),
             (_, E::Drained { cancelled }) => {
                 self.out.report(Event::Drained { cancelled });
                 self.stop_unused();
@@ -455,18 +462,32 @@ impl Gateway {
         }
     }
 
-    /// Handles a request whose client has no backend.
+    /// Handles a stateless request, or a request of a session that has no backend.
     fn open(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let is_stateless = ticket.key().session().is_none();
-        if is_stateless && self.has_sessions_only {
+        if is_stateless && self.group(&ticket).is_none() {
             let error = requests::unsupported(&self.server.config().versions);
             // A server may always answer that a revision is not supported.
             let _ = self.server.respond(ticket, Err(error), now);
         } else if is_stateless || method == Method::INITIALIZE {
-            self.waiting.push_back(Waiting { ticket, method, params });
+            self.waiting.push(Waiting { ticket, method, params });
             self.start_waiting(now);
         } else {
             self.refuse(ticket, "the session has ended", now);
+        }
+    }
+
+    /// A stateless request has ended: it waits for a backend, or is known to one of those for stateless requests.
+    fn cancel(&mut self, ticket: TicketKey, params: Option<&Json>, now: Instant) {
+        self.waiting.retain(|waiting| waiting.ticket.key() != ticket);
+        for (backend, state) in &mut self.backends {
+            if let Backend::Running(running) = state {
+                if running.serves_requests() {
+                    let cancelled = server::Event::Cancelled { ticket, params: params.cloned() };
+                    running.on_server_event(None, cancelled, &mut self.server, now);
+                    self.active.insert(*backend);
+                }
+            }
         }
     }
 
@@ -482,16 +503,18 @@ impl Gateway {
 
     /// The clients with which the client of this request may share a backend; `None` if there are none.
     fn group(&self, ticket: &Ticket) -> Option<Group> {
-        if ticket.key().session().is_none() {
+        let is_stateless = ticket.key().session().is_none();
+        if is_stateless && !self.has_sessions_only {
             return Some(Group::Requests);
         }
-        match self.sharing {
-            Sharing::PerSession => None,
-            Sharing::PerPrincipal => {
-                let context = self.server.context(ticket)?;
-                Some(Group::SessionsOf(context.principal?, context.client_capabilities.to_text().into()))
-            }
-            Sharing::Shared => Some(Group::Sessions),
+        let context = self.server.context(ticket)?;
+        let capabilities = || context.client_capabilities.to_text().into();
+        match (self.sharing, is_stateless) {
+            (Sharing::PerSession, _) => None,
+            (Sharing::PerPrincipal, true) => Some(Group::RequestsOf(Some(context.principal?), capabilities())),
+            (Sharing::PerPrincipal, false) => Some(Group::SessionsOf(context.principal?, capabilities())),
+            (Sharing::Shared, true) => Some(Group::RequestsOf(None, capabilities())),
+            (Sharing::Shared, false) => Some(Group::Sessions),
         }
     }
 
@@ -503,22 +526,22 @@ impl Gateway {
 
     /// Finds or starts backends for the requests that wait, as far as there may be more.
     fn start_waiting(&mut self, now: Instant) {
-        while let Some(waiting) = self.waiting.pop_front() {
+        for waiting in std::mem::take(&mut self.waiting) {
             let group = self.group(&waiting.ticket);
             let existing = group.as_ref().and_then(|group| self.by_group.get(group)).copied();
+            let has_room = self.backends.len() < self.config.limits.backends;
             if let Some(backend) = existing {
                 self.use_backend(backend, waiting, now);
-            } else if self.backends.len() >= self.config.limits.backends {
-                if self.backends.values().any(|backend| matches!(backend, Backend::Stopping)) {
-                    return self.waiting.push_front(waiting);
-                }
-                self.refuse(waiting.ticket, "too many processes are in use; try again later", now);
-            } else if let Some(pause) = self.restart.pause(now) {
+            } else if let (true, Some(pause)) = (has_room, self.restart.pause(now)) {
                 let seconds = pause.as_secs() + 1;
                 let text = format!("the server has failed to start; the next attempt may be made in {seconds} s");
                 self.refuse(waiting.ticket, &text, now);
-            } else {
+            } else if has_room {
                 self.start(group, waiting, now);
+            } else if self.backends.values().any(|backend| matches!(backend, Backend::Stopping)) {
+                self.waiting.push(waiting);
+            } else {
+                self.refuse(waiting.ticket, "too many processes are in use; try again later", now);
             }
         }
     }
@@ -531,13 +554,19 @@ impl Gateway {
             (None, Some(session)) => Running::of_session(session, &self.config, client),
             (Some(Group::Sessions), _) => Running::shared(false, &self.config, client),
             (Some(Group::SessionsOf(..)), _) => Running::shared(true, &self.config, client),
-            (Some(Group::Requests), _) | (None, None) => Running::for_requests(&self.config, client),
+            (Some(Group::RequestsOf(..)), _) => Running::for_requests(true, &self.config, client),
+            (Some(Group::Requests), _) | (None, None) => Running::for_requests(false, &self.config, client),
         };
         let Ok(running) = running else {
             return self.refuse(waiting.ticket, "the configuration is invalid", now);
         };
-        let is_of_one = group.as_ref() != Some(&Group::Sessions);
-        let principal = session.filter(|_| is_of_one).and_then(|session| self.server.principal(session)).cloned();
+        let principal = match (&group, session) {
+            (Some(Group::SessionsOf(principal, _) | Group::RequestsOf(Some(principal), _)), _) => {
+                Some(principal.clone())
+            }
+            (None, Some(session)) => self.server.principal(session).cloned(),
+            (Some(Group::Sessions | Group::Requests | Group::RequestsOf(None, _)) | None, _) => None,
+        };
         self.next = backend.next();
         self.out.act(Action::Start { backend, principal });
         self.backends.insert(backend, Backend::Running(Box::new(running)));
@@ -555,6 +584,7 @@ impl Gateway {
             self.by_session.insert(session, backend);
         }
         self.active.insert(backend);
+        running.set_secret(self.secret);
         running.open(ticket, method, params, &self.config, &mut self.server, now);
     }
 
@@ -602,7 +632,7 @@ impl Gateway {
         self.timers.clear(Timer::Machine(backend));
         self.timers.clear(Timer::Unused(backend));
         self.active.remove(&backend);
-        let Some(Backend::Running(running)) = self.backends.insert(backend, Backend::Stopping) else { return };
+        let Some(Backend::Running(mut running)) = self.backends.insert(backend, Backend::Stopping) else { return };
         if !running.has_stopped {
             self.out.act(Action::Stop { backend });
         }
@@ -610,6 +640,9 @@ impl Gateway {
         for session in running.sessions() {
             self.by_session.remove(&session);
             self.server.end(session, now);
+        }
+        for (ticket, method, params) in running.take_unserved() {
+            self.open(ticket, method, params, now);
         }
         if !running.is_usable && reason != CloseReason::Local {
             self.on_failure(now);

@@ -155,6 +155,8 @@ pub struct Server<T: Transport> {
     handling: Handling,
     /// How requests of sessions are handled for which [`Server::serve_session`] was called.
     served_sessions: BTreeMap<SessionKey, Handling>,
+    /// How stateless requests are handled, if [`Server::serve_requests`] was called.
+    served_requests: Option<Handling>,
     transport: T,
     sessions: BTreeMap<SessionKey, Session>,
     stateless: Stateless,
@@ -218,6 +220,7 @@ impl<T: ServerTransport> Server<T> {
         Ok(Self {
             handling,
             served_sessions: BTreeMap::new(),
+            served_requests: None,
             transport,
             sessions,
             stateless: Stateless::new(),
@@ -738,6 +741,7 @@ impl<T: ServerTransport> Server<T> {
         let Self {
             handling,
             served_sessions,
+            served_requests,
             transport,
             sessions,
             stateless,
@@ -750,7 +754,11 @@ impl<T: ServerTransport> Server<T> {
         } = self;
         let output = TransportOutput { out, inbound, now };
         let is_draining = *is_draining;
-        let handling = session.and_then(|session| served_sessions.get(&session)).unwrap_or(handling);
+        let served = match session {
+            Some(session) => served_sessions.get(&session),
+            None => served_requests.as_ref(),
+        };
+        let handling = served.unwrap_or(handling);
         (sessions, stateless, Shared { handling, transport, timers, usage, resources, is_draining, output })
     }
 }

@@ -156,6 +156,12 @@ impl GatewayHarness {
         String::from_utf8(received).expect("lines are UTF-8").lines().map(str::to_owned).collect()
     }
 
+    /// Puts a line back that a process is to receive with the next ones.
+    pub fn put_back(&mut self, process: BackendKey, line: &str) {
+        let process = self.processes.get_mut(&process).expect("it exists");
+        process.received.extend_from_slice(format!("{line}\n").as_bytes());
+    }
+
     /// The processes that exist, and whether the gateway wants each to end.
     pub fn processes(&self) -> Vec<(BackendKey, bool)> {
         self.processes.iter().map(|(key, process)| (*key, process.is_stopping)).collect()

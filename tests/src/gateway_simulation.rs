@@ -110,10 +110,12 @@ impl Open {
 #[derive(Default)]
 struct Process {
     session: Option<usize>,
-    /// The `initialize` or `server/discover` that it has not answered.
+    /// The `initialize` that it has not answered.
     opening: Option<String>,
-    /// It was asked for `server/discover`.
-    is_modern: bool,
+    /// The `server/discover` that it has not answered.
+    discovering: Option<String>,
+    /// It serves stateless calls.
+    is_stateless: bool,
     /// Calls that it has not answered.
     calls: Vec<Call>,
     /// The session of each of its requests that belongs to a call, by its number.
@@ -133,6 +135,8 @@ struct Call {
 struct Simulation {
     gateway: GatewayHarness,
     sharing: Sharing,
+    /// Whether processes are of a revision that begins with `initialize`, instead of all revisions.
+    is_legacy: bool,
     random: Random,
     sessions: Vec<Session>,
     exchanges: BTreeMap<ExchangeKey, Open>,
@@ -148,6 +152,7 @@ impl Simulation {
     fn new(seed: u64, sharing: Sharing) -> Self {
         let mut random = Random::new(seed);
         let idle = *random.pick(&[120, 1800]);
+        let is_legacy = random.one_in(2);
         let gateway = GatewayHarness::with(|config| {
             config.sharing = sharing;
             config.http.max_sessions = PROCESSES;
@@ -159,6 +164,7 @@ impl Simulation {
         Self {
             gateway,
             sharing,
+            is_legacy,
             random,
             sessions: Vec::new(),
             exchanges: BTreeMap::new(),
@@ -236,10 +242,12 @@ impl Simulation {
 
     fn call_stateless(&mut self) {
         self.marks += 1;
-        self.accepted += 1;
+        // The first may also start one that turns out to serve sessions only.
+        self.accepted += 2;
         let (id, mark) = (self.random.below(3), self.marks);
         let of = STATELESS + usize::try_from(mark).expect("few calls");
-        let meta = format!(r#"{{{META},"progressToken":{id}}}"#);
+        let meta = META.replace("{}", r#"{"elicitation":{}}"#);
+        let meta = format!(r#"{{{meta},"progressToken":{id}}}"#);
         let params = format!(r#"{{"name":"a","of":{of},"mark":{mark},"_meta":{meta}}}"#);
         let asked = TestRequest::post(request(&id.to_string(), "tools/call", &params));
         let asked = by(asked.mirrored("tools/call").with("mcp-name", "a"), *self.random.pick(&[None, Some("ada")]));
@@ -324,19 +332,20 @@ impl Simulation {
         let Some(key) = self.some_process() else { return };
         let (choice, any) = (self.random.below(6), self.random.draw());
         let Some(process) = self.processes.get_mut(&key) else { return };
-        let is_modern = process.is_modern;
+        let (is_stateless, is_legacy) = (process.is_stateless, self.is_legacy);
         let of = process.session.unwrap_or_default();
+        if let Some(id) = process.discovering.take() {
+            let unknown = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32601,"message":"m"}}}}"#);
+            let opened = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}"#;
+            return self.gateway.reply(key, &if is_legacy { unknown } else { result(&id, opened) });
+        }
         if let Some(id) = process.opening.take() {
-            if is_modern {
-                let opened = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{}}"#;
-                return self.gateway.reply(key, &result(&id, opened));
-            }
-            let opened = format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{{}},"of":{of}}}"#);
+            let opened = format!(r#"{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}}}},"of":{of}}}"#);
             return self.gateway.reply(key, &result(&id, &opened));
         }
         // What belongs to no call states its session only if there is no other.
         let alone =
-            if self.sharing == Sharing::PerSession && !is_modern { format!(r#","of":{of}"#) } else { String::new() };
+            if self.sharing == Sharing::PerSession && !is_stateless { format!(r#","of":{of}"#) } else { String::new() };
         let count = u64::try_from(process.calls.len()).expect("few calls");
         let at = any.checked_rem(count).map(|at| usize::try_from(at).expect("few calls"));
         let line = match (choice, at) {
@@ -357,7 +366,7 @@ impl Simulation {
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{{params}}}}}"#)
             }
             // A modern server makes no requests.
-            _ if is_modern => return,
+            _ if is_stateless && !is_legacy => return,
             (_, at) => {
                 process.questions += 1;
                 let id = format!(r#""q{}""#, process.questions);
@@ -421,9 +430,10 @@ impl Simulation {
                 let of = message.pointer("/params/of").or(message.pointer("/result/of")).and_then(Value::as_u64);
                 let of = of.map(|of| usize::try_from(of).expect("few sessions"));
                 let method = message.get("method").and_then(Value::as_str);
-                process.is_modern |= method == Some("server/discover");
+                let is_opening = matches!(method, Some("initialize" | "server/discover"));
+                process.is_stateless |= is_opening && of.is_none();
                 let is_stateless = of.is_some_and(|of| of >= STATELESS);
-                assert!(of.is_none() || is_stateless == process.is_modern, "a call of the other kind: {line}");
+                assert!(of.is_none() || is_stateless == process.is_stateless, "a call of the other kind: {line}");
                 if let Some(of) = of.filter(|_| !is_stateless) {
                     let first = *process.session.get_or_insert(of);
                     let may = match self.sharing {
@@ -438,7 +448,8 @@ impl Simulation {
                 }
                 let id = message.get("id").map(Value::to_string).unwrap_or_default();
                 match method {
-                    Some("initialize" | "server/discover") => process.opening = Some(id),
+                    Some("initialize") => process.opening = Some(id),
+                    Some("server/discover") => process.discovering = Some(id),
                     Some("tools/call") => {
                         let mark = message["params"]["mark"].as_u64().expect("a mark");
                         let token = message.pointer("/params/_meta/progressToken").map(Value::to_string);
@@ -494,6 +505,8 @@ impl Simulation {
                 for of in places.into_iter().flatten() {
                     assert_eq!(usize::try_from(of), Ok(open.session), "a message of another session: {text}");
                 }
+                let is_parked = text.contains("input_required");
+                assert!(!is_parked || text.contains(&format!(r#""of":{}"#, open.session)), "a call of another: {text}");
                 let is_answer = message.get("result").or(message.get("error")).is_some();
                 match (open.call, message.get("method")) {
                     (Some((mark, id)), None) if is_answer => {

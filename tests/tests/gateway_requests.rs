@@ -227,6 +227,21 @@ fn sessions_and_stateless_requests_have_different_processes() {
     assert!(gateway.processes().iter().all(|(_, is_stopping)| *is_stopping));
 }
 
+#[test]
+fn a_stateless_request_does_not_wait_behind_a_session_that_waits_for_room() {
+    let (mut gateway, requests) = opened_with(GatewayHarness::with(|config| config.relay.limits.backends = 2));
+    let (id, session) = gateway.session();
+    assert_eq!(gateway.answer(&TestRequest::new("DELETE", "").in_session(&id)).code(), 204);
+    let opening = gateway.ask(&TestRequest::post(initialize("2025-11-25")));
+    assert_eq!(gateway.gateway.load().waiting, 1);
+    let (exchange, id) = asked(&mut gateway, requests, &call("7", "a", ""));
+    gateway.reply(requests, &result(&id, "{}"));
+    assert_eq!(gateway.responses.take(exchange).text(), result("7", "{}"));
+    gateway.stopped(session);
+    gateway.reply_to_initialize(gateway.last_started(), "2025-11-25");
+    assert_eq!(gateway.responses.take(opening).code(), 200);
+}
+
 /// One that waits for room and whose client leaves needs no process.
 #[test]
 fn a_stateless_request_waits_for_the_end_of_a_process_that_is_being_stopped() {

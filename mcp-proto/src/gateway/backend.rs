@@ -54,13 +54,13 @@ impl Running {
         Self::new(Clients::Shared(Shared::new(has_roots)), config, client)
     }
 
-    /// A new backend for stateless requests.
+    /// A new backend for stateless requests. `is_legacy` states whether it is known to begin with `initialize`.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid.
-    pub(super) fn for_requests(config: &Config, client: client::Config) -> Result<Self, UsageError> {
-        Self::new(Clients::Requests(Requests::new(config)), config, client)
+    pub(super) fn for_requests(is_legacy: bool, config: &Config, client: client::Config) -> Result<Self, UsageError> {
+        Self::new(Clients::Requests(Requests::new(is_legacy, config)), config, client)
     }
 
     fn new(clients: Clients, config: &Config, client: client::Config) -> Result<Self, UsageError> {
@@ -127,19 +127,43 @@ impl Running {
 
     /// Handles all timers that are due.
     pub(super) fn handle_timeout(&mut self, server: &mut Server<Http>, now: Instant) {
-        if let Clients::One { session, link } = &mut self.clients {
-            link.join(server, *session, &mut self.upstream).handle_timeout(now);
+        let upstream = &mut self.upstream;
+        match &mut self.clients {
+            Clients::One { session, link } => link.join(server, *session, upstream).handle_timeout(now),
+            Clients::Shared(_) => {}
+            Clients::Requests(requests) => requests.handle_timeout(&mut Ends { server, upstream }, now),
         }
         self.upstream.client.handle_timeout(now);
     }
 
-    /// When [`Running::handle_timeout`] must be called next. The links of clients that share a backend have no timers.
+    /// When [`Running::handle_timeout`] must be called next. The links of sessions that share a backend have no timers.
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         let link = match &self.clients {
             Clients::One { link, .. } => link.poll_timeout(),
-            Clients::Shared(_) | Clients::Requests(_) => None,
+            Clients::Shared(_) => None,
+            Clients::Requests(requests) => requests.poll_timeout(),
         };
         [link, self.upstream.client.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Sets what clients must know to retry a call that is parked from now on.
+    pub(super) const fn set_secret(&mut self, secret: u128) {
+        if let Clients::Requests(requests) = &mut self.clients {
+            requests.set_secret(secret);
+        }
+    }
+
+    /// Takes the requests that need another backend.
+    pub(super) fn take_unserved(&mut self) -> Vec<(Ticket, Method, Option<Json>)> {
+        match &mut self.clients {
+            Clients::One { .. } | Clients::Shared(_) => Vec::new(),
+            Clients::Requests(requests) => requests.take_unserved(),
+        }
+    }
+
+    /// Whether it serves stateless requests.
+    pub(super) const fn serves_requests(&self) -> bool {
+        matches!(self.clients, Clients::Requests(_))
     }
 
     /// Its sessions.

@@ -45,7 +45,8 @@ impl Default for Config {
     }
 }
 
-/// Which sessions use one backend. Stateless requests, whose server keeps no state of a client, have one in common.
+/// Which sessions use one backend. Stateless requests have one in common, if it is of 2026-07-28; of an older revision, they
+/// have one where sessions of their clients would share it, and else are refused, so that their clients open sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sharing {

@@ -1,7 +1,12 @@
-//! A modern backend that serves the stateless requests of all clients.
+//! A backend that serves stateless requests.
 //!
-//! Each request states its client and revision itself, so that clients share the backend as they would share a server over
-//! HTTP. Ids, progress tokens and subscription ids are mapped (BR-T-04), and the end of an exchange cancels its request.
+//! A modern backend serves those of all clients. Each request states its client and revision itself, so that clients share
+//! the backend as they would share a server over HTTP. Ids, progress tokens and subscription ids are mapped (BR-T-04), and
+//! the end of an exchange cancels its request.
+//!
+//! A legacy backend has one session for the clients of one group (BR-M-02). It may ask a client for input during a call, which
+//! stays open at the backend until the client retries it (BR-M-03): only a client that knows its `requestState` can do that.
+//! Such clients are not notified of changes.
 
 use super::shared::Ends;
 use crate::relay::{self, Joined, Link};
@@ -20,11 +25,16 @@ use mcp_proto::spec::code;
 /// What joins the stateless requests of all clients to a backend.
 pub(super) struct Requests {
     link: Link,
+    is_legacy: bool,
+    /// Requests that this backend does not serve, because it is not of the era that was expected.
+    unserved: Vec<(Ticket, Method, Option<Json>)>,
 }
 
 impl Requests {
-    pub(super) fn new(config: &relay::Config) -> Self {
-        Self { link: Link::for_requests(config) }
+    /// `is_legacy` states whether the backend is known to begin with `initialize`.
+    pub(super) fn new(is_legacy: bool, config: &relay::Config) -> Self {
+        let link = if is_legacy { Link::for_requests_to_legacy(config) } else { Link::for_requests(config) };
+        Self { link, is_legacy, unserved: Vec::new() }
     }
 
     /// Handles a request. The first one opens the backend; further ones wait until it can be used.
@@ -54,20 +64,40 @@ impl Requests {
     /// Handles an event of the machine that faces the backend.
     pub(super) fn on_client_event(&mut self, event: client::Event, ends: &mut Ends<'_>, now: Instant) {
         if let client::Event::Connected { version, result, .. } = &event {
-            if !version.is_stateless() {
+            if !version.is_stateless() && !self.is_legacy {
                 let event = relay::Event::Connected { version: *version, result: result.clone(), is_reconnect: false };
                 ends.upstream.report(event);
-                let error = unsupported(&ends.server.config().versions);
-                self.join(ends).refuse_held(&error, now);
+                self.unserved = self.join(ends).take_held();
                 return ends.upstream.client.close(now);
             }
         }
         self.join(ends).on_client_event(event, now);
     }
 
-    /// Whether no request waits for the backend to be opened.
+    /// Takes the requests that need another backend.
+    pub(super) fn take_unserved(&mut self) -> Vec<(Ticket, Method, Option<Json>)> {
+        std::mem::take(&mut self.unserved)
+    }
+
+    /// Handles the timers of parked calls.
+    pub(super) fn handle_timeout(&mut self, ends: &mut Ends<'_>, now: Instant) {
+        self.join(ends).handle_timeout(now);
+    }
+
+    /// When a parked call ends.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.link.poll_timeout()
+    }
+
+    /// Sets what clients must know to retry a call that is parked from now on.
+    pub(super) const fn set_secret(&mut self, secret: u128) {
+        self.link.set_secret(secret);
+    }
+
+    /// Whether no request waits for the backend to be opened, and no call for its client.
     pub(super) fn is_idle(&self) -> bool {
-        self.link.load().waiting == 0
+        let load = self.link.load();
+        load.waiting == 0 && load.timers == 0
     }
 
     pub(super) fn load(&self) -> Load {
@@ -79,7 +109,7 @@ impl Requests {
     }
 }
 
-/// The answer to a stateless request if backends begin with `initialize`. Its client can open a session in one of the
+/// The answer to a stateless request if backends begin with `initialize`, and it may not share one. Its client can open a session in one of the
 /// revisions that it contains (MD-V-01).
 pub(super) fn unsupported(versions: &[ProtocolVersion]) -> ErrorObject {
     let supported = versions.iter().rev().filter(|version| !version.is_stateless()).map(|version| version.as_str());

@@ -7,7 +7,7 @@ use mcp_proto::ProtocolVersion;
 use mcp_proto::spec::meta::{
     CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO, SUBSCRIPTION_ID, without_keys,
 };
-use mcp_proto::spec::{Method, code, structured};
+use mcp_proto::spec::{Change, List, Method, code, structured};
 
 /// The error code of 2025-11-25 for a request that requires URLs to be visited first.
 const URL_ELICITATION_REQUIRED: i64 = -32042;
@@ -48,6 +48,17 @@ pub(super) fn capabilities_to_legacy(capabilities: &Json) -> Json {
         Some(_) => converted.without_members(&["roots"]),
         None => converted,
     }
+}
+
+/// The capabilities of a server that notifies of no changes.
+pub(super) fn without_changes(capabilities: &Json) -> Json {
+    let lists = List::ALL.iter().map(|list| Change::List(*list).capability());
+    lists.chain([Change::Resource.capability()]).fold(capabilities.clone(), |capabilities, (name, flag)| {
+        match capabilities.first_member(name) {
+            Some(capability) => capabilities.with_member(name, &capability.without_members(&[flag])),
+            None => capabilities,
+        }
+    })
 }
 
 /// Converts the parameters of a modern request for a legacy server.
@@ -165,6 +176,14 @@ mod tests {
         ] {
             assert_eq!(capabilities_to_modern(&all, version).to_text(), converted, "{version}");
         }
+    }
+
+    #[test]
+    fn a_server_that_notifies_of_no_changes_has_its_other_capabilities() {
+        let all =
+            r#"{"tools":{"listChanged":true,"x":1},"resources":{"subscribe":true,"listChanged":true},"logging":{}}"#;
+        let converted = without_changes(&json(all));
+        assert_eq!(converted.to_text(), r#"{"tools":{"x":1},"resources":{},"logging":{}}"#);
     }
 
     #[test]

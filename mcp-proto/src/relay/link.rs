@@ -29,6 +29,8 @@ pub(crate) struct Link {
     parking_timeout: Duration,
     cold_start: ColdStart,
     connection: Connection,
+    /// The server is known to begin with `initialize`.
+    is_legacy_server: bool,
 }
 
 /// How the client of a link is connected, and whether it is alone.
@@ -67,6 +69,7 @@ pub(crate) struct Joined<'l, S: ServerTransport, T: ClientTransport> {
     pub(super) versions: &'l [ProtocolVersion],
     pub(super) parking_timeout: Duration,
     pub(super) cold_start: &'l mut ColdStart,
+    pub(super) is_legacy_server: bool,
 }
 
 impl Connection {
@@ -88,6 +91,7 @@ impl Link {
             parking_timeout: config.parking_timeout,
             cold_start: ColdStart::new(config),
             connection: Connection::Stream,
+            is_legacy_server: false,
         }
     }
 
@@ -104,6 +108,19 @@ impl Link {
     /// The same for the stateless requests of many clients.
     pub(crate) fn for_requests(config: &Config) -> Self {
         Self { connection: Connection::Requests, ..Self::new(config) }
+    }
+
+    /// The same if the server is known to begin with `initialize`.
+    pub(crate) fn for_requests_to_legacy(config: &Config) -> Self {
+        Self { is_legacy_server: true, ..Self::for_requests(config) }
+    }
+
+    /// Sets a number that is not known to clients, and another one after each of their requests: calls that are parked from
+    /// now on can be retried only by a client that was sent it.
+    pub(crate) const fn set_secret(&mut self, secret: u128) {
+        if let Path::ModernClient(state) = &mut self.path {
+            state.set_secret(secret);
+        }
     }
 
     /// Whether a subscription to changes is that of the client.
@@ -128,6 +145,7 @@ impl Link {
             versions: &self.versions,
             parking_timeout: self.parking_timeout,
             cold_start: &mut self.cold_start,
+            is_legacy_server: self.is_legacy_server,
         }
     }
 

@@ -49,6 +49,10 @@ impl ModernClient {
         Self { settings, parked, roots_questions: Vec::new() }
     }
 
+    pub(super) const fn set_secret(&mut self, secret: u128) {
+        self.parked.set_secret(secret);
+    }
+
     pub(super) fn load(&self) -> Load {
         let mut load = Load::default();
         (load.held, load.timers) = (self.parked.held(), self.parked.timers());
@@ -329,7 +333,11 @@ pub(super) fn on_notification<S: ServerTransport, T: ClientTransport>(
     now: Instant,
 ) {
     if method.facts().change.is_some_and(|change| change != spec::Change::Task) {
-        return sides.publish(Notification { method, params }, now);
+        // The clients of a gateway, which have no session, are not promised changes.
+        if sides.session.is_some() {
+            sides.publish(Notification { method, params }, now);
+        }
+        return;
     }
     let about = match scope {
         client::Scope::Request(request) => sides.in_flight.get_to_server(request),

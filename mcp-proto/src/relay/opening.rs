@@ -130,8 +130,18 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         }
         *self.path = Path::Opening(Opening::Discovering { asked: asked.clone(), held: vec![held] });
         let client_info = client_info.unwrap_or_else(convert::unknown);
-        let identified = self.sides.client.identify(client_info, convert::capabilities_to_legacy(&capabilities));
-        let connected = identified.and_then(|()| self.sides.client.connect_with(client::Opening::Discover(asked), now));
+        let capabilities = convert::capabilities_to_legacy(&capabilities);
+        let newest = self.versions.iter().filter(|version| !version.is_stateless()).max();
+        let opening = match newest.filter(|_| self.is_legacy_server) {
+            Some(newest) => client::Opening::Initialize(Json::empty_object().with_members(&[
+                ("protocolVersion", &Json::from(newest.as_str())),
+                ("capabilities", &capabilities),
+                ("clientInfo", &client_info),
+            ])),
+            None => client::Opening::Discover(asked),
+        };
+        let identified = self.sides.client.identify(client_info, capabilities);
+        let connected = identified.and_then(|()| self.sides.client.connect_with(opening, now));
         if let Err(error) = connected {
             let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
             self.refuse_held(&error, now);
@@ -212,8 +222,14 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         }
     }
 
+    /// Takes the requests that are held until the era of the server is known.
+    pub(crate) fn take_held(&mut self) -> Vec<(Ticket, Method, Option<Json>)> {
+        let Path::Opening(Opening::Discovering { held, .. }) = &mut *self.path else { return Vec::new() };
+        std::mem::take(held).into_iter().map(|Held { ticket, method, params }| (ticket, method, params)).collect()
+    }
+
     /// Answers the requests that are held with this error.
-    pub(crate) fn refuse_held(&mut self, error: &ErrorObject, now: Instant) {
+    fn refuse_held(&mut self, error: &ErrorObject, now: Instant) {
         let Path::Opening(Opening::Discovering { held, .. }) = &mut *self.path else { return };
         for held in std::mem::take(held) {
             self.sides.respond(held.ticket, Err(error.clone()), now);
@@ -305,9 +321,14 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         // The server behind the relay decides about subscriptions (BR-L-04, BR-M-09).
         config.reports_subscribe = true;
         config.manual_acknowledgement = true;
-        let Some(session) = self.sides.session else { return };
-        // Both values are objects and the relay bridges once, so that this does not fail.
-        let _ = self.sides.server.serve_session(session, config);
+        // Both values are objects. The relay bridges once, and all backends of a gateway are the same, so that it does not
+        // matter if this fails.
+        let _ = if let Some(session) = self.sides.session {
+            self.sides.server.serve_session(session, config)
+        } else {
+            config.capabilities = convert::without_changes(&config.capabilities);
+            self.sides.server.serve_requests(config)
+        };
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct ParkedCalls {
     /// The parked calls by their open request at the server.
     by_request: BTreeMap<RequestKey, ParkKey>,
     next: ParkKey,
+    /// A number that clients do not know; zero if there is only one client.
+    secret: u128,
     timers: Deadlines<ParkKey>,
     /// How long a parked call waits for its retry.
     timeout: Duration,
@@ -43,6 +45,8 @@ pub(super) struct Parked {
     /// The input that the client must provide, by the keys of `inputRequests`.
     pub(super) questions: BTreeMap<Box<str>, Question>,
     asked: u64,
+    /// What the `requestState` contains besides the key.
+    secret: u128,
 }
 
 /// How a parked call continues.
@@ -68,7 +72,12 @@ pub(super) struct Question {
 impl ParkedCalls {
     pub(super) fn new(timeout: Duration) -> Self {
         let (by_key, by_request) = (BTreeMap::new(), BTreeMap::new());
-        Self { by_key, by_request, next: ParkKey(1), timers: Deadlines::new(), timeout }
+        Self { by_key, by_request, next: ParkKey(1), secret: 0, timers: Deadlines::new(), timeout }
+    }
+
+    /// Calls that are parked from now on can be retried only with this number.
+    pub(super) const fn set_secret(&mut self, secret: u128) {
+        self.secret = secret;
     }
 
     pub(super) fn len(&self) -> usize {
@@ -96,9 +105,11 @@ impl ParkedCalls {
         method: &Method,
         name: Option<&Json>,
     ) -> Option<(ParkKey, &mut Parked)> {
-        let key = state.as_string().and_then(|state| ParkKey::from_state(&state))?;
+        let state = state.as_string()?;
+        let key = ParkKey::from_state(&state)?;
         let parked = self.by_key.get_mut(&key)?;
-        (parked.method == *method && parked.name.as_ref() == name).then_some((key, parked))
+        let is_it = parked.method == *method && parked.name.as_ref() == name && key.to_state(parked.secret) == state;
+        is_it.then_some((key, parked))
     }
 
     /// The bytes that are held for parked calls.
@@ -108,6 +119,7 @@ impl ParkedCalls {
 
     pub(super) fn park(&mut self, parked: Parked) -> ParkKey {
         let key = self.next;
+        let parked = Parked { secret: self.secret, ..parked };
         self.next = ParkKey(key.0 + 1);
         if let Continuation::Open(request) = parked.continuation {
             self.by_request.insert(request, key);
@@ -198,21 +210,21 @@ impl ParkedCalls {
 
 impl ParkKey {
     /// The `requestState` that identifies it. A relay has only one client, on a private pipe, so no other party can
-    /// send it.
-    fn to_state(self) -> String {
-        format!("relay-{}", self.0)
+    /// send it; a gateway adds the secret.
+    fn to_state(self, secret: u128) -> String {
+        if secret == 0 { format!("relay-{}", self.0) } else { format!("relay-{}-{secret:032x}", self.0) }
     }
 
+    /// The key in a state, whose spelling and secret the caller compares.
     fn from_state(state: &str) -> Option<Self> {
-        let key = state.strip_prefix("relay-")?.parse().ok().map(Self)?;
-        // Only the canonical spelling is valid.
-        (key.to_state() == state).then_some(key)
+        let key = state.strip_prefix("relay-")?;
+        key.split('-').next()?.parse().ok().map(Self)
     }
 }
 
 impl Parked {
     pub(super) const fn new(method: Method, name: Option<Json>, continuation: Continuation, bytes: usize) -> Self {
-        Self { method, name, continuation, bytes, questions: BTreeMap::new(), asked: 0 }
+        Self { method, name, continuation, bytes, questions: BTreeMap::new(), asked: 0, secret: 0 }
     }
 
     /// Adds an input request to those that the client receives.
@@ -232,7 +244,7 @@ impl Parked {
     }
 
     fn required(&self, key: ParkKey) -> InputRequired {
-        let required = InputRequired::new().state(&key.to_state());
+        let required = InputRequired::new().state(&key.to_state(self.secret));
         let questions = self.questions.iter();
         questions.fold(required, |required, (key, question)| {
             required.ask(key, question.method.clone(), question.params.clone())
@@ -277,16 +289,30 @@ mod tests {
     }
 
     #[test]
-    fn a_parked_call_has_one_name() {
+    fn a_parked_call_has_one_name_which_contains_its_secret() {
+        let mut calls = ParkedCalls::new(Duration::ZERO);
+        let mut keys = Vec::new();
+        for secret in [0, 0xab] {
+            calls.set_secret(secret);
+            keys.push(calls.park(parked(Continuation::Again(None))));
+        }
+        let secret = "000000000000000000000000000000ab";
         for (state, key) in [
-            ("relay-7", Some(ParkKey(7))),
-            ("relay-07", None),
-            ("relay-+7", None),
-            ("relay-", None),
-            ("7", None),
-            ("", None),
+            ("relay-1".to_owned(), Some(keys[0])),
+            (format!("relay-2-{secret}"), Some(keys[1])),
+            ("relay-01".to_owned(), None),
+            ("relay-+1".to_owned(), None),
+            (format!("relay-1-{secret}"), None),
+            ("relay-2".to_owned(), None),
+            ("relay-2-ab".to_owned(), None),
+            (format!("relay-2-{}c", &secret[..31]), None),
+            (format!("relay-2-{secret}-"), None),
+            ("relay-".to_owned(), None),
+            ("1".to_owned(), None),
+            (String::new(), None),
         ] {
-            assert_eq!(ParkKey::from_state(state), key, "{state}");
+            let found = calls.find(&Json::from(state.as_str()), &Method::TOOLS_CALL, None).map(|(key, _)| key);
+            assert_eq!(found, key, "{state}");
         }
     }
 }

@@ -275,8 +275,10 @@ impl Server<Http> {
     pub fn limit_to_connections(&mut self, connections: usize) {
         let streams = &mut self.transport.config.max_streams;
         *streams = connections.div_ceil(2).min(*streams);
-        let subscriptions = &mut self.handling.config_mut().limits.subscriptions;
-        *subscriptions = connections.div_ceil(4).min(*subscriptions);
+        for handling in [Some(&mut self.handling), self.served_requests.as_mut()].into_iter().flatten() {
+            let subscriptions = &mut handling.config_mut().limits.subscriptions;
+            *subscriptions = connections.div_ceil(4).min(*subscriptions);
+        }
     }
 
     /// The number of open sessions.

@@ -88,6 +88,25 @@ impl<T: ServerTransport> Server<T> {
         Ok(())
     }
 
+    /// From now on, the machine answers the stateless requests of the protocol by itself, as `config` describes, and
+    /// completes the results of the others. Otherwise, this is as [`Server::serve_session`], which includes it on a byte
+    /// stream.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::AlreadyServing`] if the server does not pass stateless requests through, and [`UsageError`] if the
+    /// configuration is invalid. Then nothing has changed.
+    pub fn serve_requests(&mut self, config: Config) -> Result<(), UsageError> {
+        config.check()?;
+        let Handling::PassThrough(before) = &self.handling else { return Err(UsageError::AlreadyServing) };
+        if self.served_requests.is_some() {
+            return Err(UsageError::AlreadyServing);
+        }
+        let limits = before.limits.clone();
+        self.served_requests = Some(Handling::Serving(Config { limits, ..config }));
+        Ok(())
+    }
+
     /// Handles an open request as if it had just arrived, with this method and these parameters. Its ticket is
     /// consumed; if the request has to be answered by the application, [`Event::Requested`](super::Event::Requested)
     /// follows with a new one. If the client has cancelled it, this does nothing.
