@@ -125,8 +125,8 @@ pub struct Gateway {
     restart: Restart,
     /// No more sessions are opened.
     is_closed: bool,
-    /// Backends begin with `initialize`, so that stateless requests do not have one in common.
-    has_sessions_only: bool,
+    /// Whether backends serve stateless requests, once that is known.
+    serves_stateless: Option<bool>,
     /// The random bytes of all requests, of which clients do not know all.
     secret: u128,
     /// The backends whose machines may have outputs.
@@ -209,7 +209,7 @@ impl Gateway {
             next: BackendKey::FIRST,
             restart: Restart::new(),
             is_closed: false,
-            has_sessions_only: false,
+            serves_stateless: None,
             secret: 0,
             active: BTreeSet::new(),
             timers: Deadlines::new(),
@@ -504,7 +504,7 @@ impl Gateway {
     /// The clients with which the client of this request may share a backend; `None` if there are none.
     fn group(&self, ticket: &Ticket) -> Option<Group> {
         let is_stateless = ticket.key().session().is_none();
-        if is_stateless && !self.has_sessions_only {
+        if is_stateless && self.serves_stateless != Some(false) {
             return Some(Group::Requests);
         }
         let context = self.server.context(ticket)?;
@@ -600,8 +600,11 @@ impl Gateway {
         let ended = match &event {
             E::Connected { version, .. } => {
                 self.restart.on_success();
-                let is_for_requests = self.by_group.get(&Group::Requests) == Some(&backend);
-                self.has_sessions_only |= is_for_requests && !version.is_stateless();
+                if version.is_stateless() {
+                    self.serves_stateless = Some(true);
+                } else if self.by_group.get(&Group::Requests) == Some(&backend) {
+                    self.serves_stateless = Some(false);
+                }
                 if let Some(running) = self.running(backend) {
                     running.is_usable = true;
                 }
@@ -636,6 +639,13 @@ impl Gateway {
         if !running.has_stopped {
             self.out.act(Action::Stop { backend });
         }
+        let has_failed = !running.is_usable && reason != CloseReason::Local;
+        // Some servers of older revisions exit on a request that they do not know (ER-06).
+        if has_failed && self.serves_stateless.is_none() && self.by_group.get(&Group::Requests) == Some(&backend) {
+            self.serves_stateless = Some(false);
+        } else if has_failed {
+            self.on_failure(now);
+        }
         self.by_group.retain(|_, key| *key != backend);
         for session in running.sessions() {
             self.by_session.remove(&session);
@@ -643,9 +653,6 @@ impl Gateway {
         }
         for (ticket, method, params) in running.take_unserved() {
             self.open(ticket, method, params, now);
-        }
-        if !running.is_usable && reason != CloseReason::Local {
-            self.on_failure(now);
         }
     }
 

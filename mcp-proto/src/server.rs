@@ -311,6 +311,24 @@ impl<T: ServerTransport> Server<T> {
     /// # Errors
     ///
     /// As for [`Server::publish`], and [`UsageError::Closed`] if the session has ended.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::server::{Config, Server};
+    /// use mcp_proto::{Instant, Json, Method, Notification, Stdio};
+    ///
+    /// let now = Instant::START;
+    /// let config = Config::new("my-tools", "1.0.0").with_capabilities(Json::parse(r#"{"tools":{"listChanged":true}}"#)?);
+    /// let mut server = Server::new(Stdio::new(), config)?;
+    /// let initialize = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}"#;
+    /// server.handle_bytes(initialize, now);
+    /// server.handle_bytes(b"\n", now);
+    /// while server.poll_output().is_some() {}
+    /// server.publish_to(server.session(), Notification::new(Method::TOOLS_LIST_CHANGED), now)?;
+    /// assert!(server.poll_output().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[expect(clippy::needless_pass_by_value, reason = "a notification is given away, here as elsewhere")]
     pub fn publish_to(
         &mut self,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::auth::Challenge;
 use mcp_proto::gateway::{BackendKey, Event, Gateway};
-use mcp_proto::server::ExchangeKey;
+use mcp_proto::server::{ExchangeKey, TwoEndpoints};
 use mcp_proto::{Json, relay};
 use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
 use mcp_testkit::messages::{INITIALIZED, request, result};
@@ -260,6 +260,27 @@ fn br_t_06_what_belongs_to_no_request_is_sent_with_the_only_open_one_else_on_the
     let answer = result(id_of(&asked[0]), r#"{"roots":[]}"#);
     assert_eq!(gateway.answer(&TestRequest::post(answer).in_session(&id)).code(), 202);
     assert_eq!(gateway.lines(process), [result("5", r#"{"roots":[]}"#)]);
+}
+
+/// The transport of 2024-11-05, whose sessions begin with a stream.
+#[test]
+fn hs_01_a_two_endpoint_session_has_a_process_from_its_initialize_on() {
+    let mut gateway = GatewayHarness::with(|config| {
+        config.http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+    });
+    let stream = gateway.ask(&TestRequest::get().at("/sse"));
+    assert_eq!(gateway.starts(), 0);
+    let endpoint = gateway.responses.take(stream).data().concat();
+    assert_eq!(gateway.answer(&TestRequest::post(initialize("2024-11-05")).at(&endpoint)).code(), 202);
+    let process = gateway.last_started();
+    gateway.reply_to_initialize(process, "2024-11-05");
+    assert!(gateway.responses.take(stream).data().concat().contains(r#""protocolVersion":"2024-11-05""#));
+    assert_eq!(gateway.answer(&call("7", "{}").at(&endpoint)).code(), 202);
+    let line = gateway.lines(process).concat();
+    gateway.reply(process, &result(id_of(&line), "{}"));
+    assert_eq!(gateway.responses.take(stream).data(), [result("7", "{}")]);
+    gateway.disconnect(stream);
+    assert_eq!(gateway.processes(), [(process, true)]);
 }
 
 /// Supergateway #160: a half-open connection kept its process for ever.

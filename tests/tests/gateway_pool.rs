@@ -151,6 +151,27 @@ fn br_m_03_a_parked_call_is_continued_only_by_the_client_that_was_sent_its_state
     assert!(!other.ends_with(secret), "each has its own");
 }
 
+/// As some servers of older revisions do.
+#[test]
+fn er_06_a_process_that_exits_on_discovery_is_replaced_by_one_that_begins_with_initialize() {
+    for sharing in [Sharing::Shared, Sharing::PerSession] {
+        let mut gateway = GatewayHarness::with(|config| config.sharing = sharing);
+        let exchange = gateway.ask(&call("1", ""));
+        gateway.exit(gateway.last_started());
+        if sharing == Sharing::Shared {
+            let process = initialized(&mut gateway);
+            let line = gateway.lines(process).concat();
+            gateway.reply(process, &result(id_of(&line), r#"{"content":[]}"#));
+            assert!(gateway.responses.take(exchange).text().contains(r#""content":[]"#));
+        } else {
+            assert_eq!(gateway.responses.take(exchange).code(), 400);
+        }
+        // It is no failure of a session.
+        gateway.session();
+        assert_eq!(gateway.starts(), if sharing == Sharing::Shared { 3 } else { 2 });
+    }
+}
+
 #[test]
 fn a_process_is_kept_for_its_parked_calls() {
     let mut gateway = gateway(Sharing::PerPrincipal);

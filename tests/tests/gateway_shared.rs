@@ -250,7 +250,7 @@ fn br_m_05_a_client_is_asked_only_if_it_is_known_which_one_is_meant_and_it_can_b
     assert_eq!(answered(&mut gateway, "1"), Some(true));
     let (_, second) = asked(&mut gateway, &ids[1], process, "tools/call", "{}");
     assert_eq!(answered(&mut gateway, "2"), Some(true));
-    let (exchange, _) = asked(&mut gateway, &ids[0], process, "tools/call", "{}");
+    let (exchange, first) = asked(&mut gateway, &ids[0], process, "tools/call", "{}");
     assert_eq!(answered(&mut gateway, "3"), Some(true));
     gateway.reply(process, &result(&second, "{}"));
     assert_eq!(answered(&mut gateway, "4"), None);
@@ -262,11 +262,46 @@ fn br_m_05_a_client_is_asked_only_if_it_is_known_which_one_is_meant_and_it_can_b
     assert!(gateway.lines(process).is_empty());
     assert_eq!(gateway.answer(&TestRequest::post(answer).in_session(&ids[0])).code(), 202);
     assert_eq!(gateway.lines(process), [result("4", r#"{"action":"decline"}"#)]);
+    // A change of roots, of which the process has not been told.
+    let changed = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
+    assert_eq!(gateway.answer(&TestRequest::post(changed).in_session(&ids[0])).code(), 202);
+    assert!(gateway.lines(process).is_empty());
     // A request that the process takes back.
     assert_eq!(answered(&mut gateway, "6"), None);
     gateway.reply(process, r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":6}}"#);
     let sent = gateway.responses.take(exchange).data();
     assert!(matches!(&sent[..], [_, line] if line.contains("notifications/cancelled")), "{sent:?}");
+    // Without the second session, no other can be meant.
+    assert_eq!(gateway.answer(&TestRequest::new("DELETE", "").in_session(&ids[1])).code(), 204);
+    gateway.reply(process, &result(&first, "{}"));
+    let stream = gateway.ask(&TestRequest::get().in_session(&ids[0]));
+    assert_eq!(answered(&mut gateway, "8"), None);
+    assert!(gateway.responses.take(stream).data().concat().contains("elicitation/create"));
+}
+
+#[test]
+fn a_process_is_opened_once_also_if_the_first_session_does_not_wait() {
+    let mut gateway = gateway(Sharing::Shared);
+    let first = gateway.ask(&TestRequest::post(initialize("2025-11-25")));
+    gateway.disconnect(first);
+    let second = gateway.ask(&TestRequest::post(initialize("2025-11-25")));
+    let process = gateway.last_started();
+    initialized(&mut gateway, process);
+    confirmed(&mut gateway, second);
+    assert_eq!((gateway.lines(process), gateway.starts()), (vec![INITIALIZED.to_owned()], 1));
+    let not_passed = |event: &Event| matches!(event, Event::Backend { event: relay::Event::NotPassed { .. }, .. });
+    assert!(!gateway.events().iter().any(not_passed));
+}
+
+#[test]
+fn a_subscription_that_is_not_answered_is_not_ended_by_another_session() {
+    let (mut gateway, process, ids) = sharing(["{}", "{}"]);
+    let (waiting, id) = asked(&mut gateway, &ids[0], process, "resources/subscribe", r#"{"uri":"a:b"}"#);
+    let (ended, none) = asked(&mut gateway, &ids[1], process, "resources/unsubscribe", r#"{"uri":"a:b"}"#);
+    assert!(none.is_empty() && gateway.responses.take(ended).text() == result("7", "{}"));
+    gateway.reply(process, &result(&id, "{}"));
+    assert_eq!(gateway.responses.take(waiting).text(), result("7", "{}"));
+    assert!(gateway.lines(process).is_empty());
 }
 
 #[test]

@@ -11,6 +11,7 @@
 use super::shared::Ends;
 use crate::relay::{self, Joined, Link};
 use mcp_proto::ErrorObject;
+use mcp_proto::Failed;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
@@ -18,7 +19,7 @@ use mcp_proto::Method;
 use mcp_proto::ProtocolVersion;
 use mcp_proto::Stdio;
 use mcp_proto::Ticket;
-use mcp_proto::client;
+use mcp_proto::client::{self, Unavailable};
 use mcp_proto::server::{self, Http};
 use mcp_proto::spec::code;
 
@@ -69,6 +70,12 @@ impl Requests {
                 ends.upstream.report(event);
                 self.unserved = self.join(ends).take_held();
                 return ends.upstream.client.close(now);
+            }
+        }
+        // A process that has exited may be one of an older revision.
+        if let client::Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), .. } = &event {
+            if !self.is_legacy {
+                self.unserved = self.join(ends).take_held();
             }
         }
         self.join(ends).on_client_event(event, now);

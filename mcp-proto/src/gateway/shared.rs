@@ -35,6 +35,8 @@ pub(super) struct Shared {
     sessions: BTreeMap<SessionKey, Member>,
     /// Requests that open sessions, until the backend can be used.
     waiting: Vec<(Ticket, Json)>,
+    /// The backend was sent `initialize`, and has not answered it.
+    is_opening: bool,
     /// The revision and the result with which the backend was opened.
     opened: Option<(ProtocolVersion, Json)>,
     /// Whether the backend may ask for roots.
@@ -59,7 +61,7 @@ impl Shared {
     /// A backend without sessions. If not `has_roots`, the backend is not told that clients have roots.
     pub(super) const fn new(has_roots: bool) -> Self {
         let settings = SharedSettings::new();
-        Self { sessions: BTreeMap::new(), waiting: Vec::new(), opened: None, has_roots, settings }
+        Self { sessions: BTreeMap::new(), waiting: Vec::new(), is_opening: false, opened: None, has_roots, settings }
     }
 
     /// The sessions.
@@ -93,13 +95,14 @@ impl Shared {
             let (version, result) = (*version, result.clone());
             return self.open(ticket, params, version, &result, ends, now);
         }
-        if self.waiting.is_empty() {
+        if !self.is_opening {
             let unsupported: &[&str] = if self.has_roots { &["tasks"] } else { &["roots", "tasks"] };
             if let Err(error) = ends.upstream.open(&params, unsupported, &config.versions, now) {
                 let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
                 return respond(ends, ticket, Err(error), now);
             }
         }
+        self.is_opening = true;
         self.waiting.push((ticket, params));
     }
 
@@ -125,6 +128,7 @@ impl Shared {
                 self.settings.on_cancelled(ticket);
                 E::Cancelled { ticket, params }
             }
+            // The backend has other sessions, or may be used by the next one.
             E::Closed { .. } => {
                 self.sessions.remove(&session);
                 self.waiting.retain(|(ticket, _)| ticket.key().session() != Some(session));
@@ -164,6 +168,7 @@ impl Shared {
         match (session, event) {
             (_, E::Connected { version, result, .. }) => self.on_connected(version, &result, ends, now),
             (_, E::Unavailable { reason, retry_in }) => {
+                self.is_opening = false;
                 let error = match &reason {
                     Unavailable::Error(error) => error.clone(),
                     Unavailable::Failed(reason) => ends.upstream.error_for(reason),
@@ -213,6 +218,7 @@ impl Shared {
                 ends.upstream.report(relay::Event::NotPassed { method: Method::INITIALIZED, error });
             }
         }
+        self.is_opening = false;
         self.opened = Some((version, result.clone()));
         for (ticket, params) in std::mem::take(&mut self.waiting) {
             self.open(ticket, params, version, result, ends, now);

@@ -1,6 +1,6 @@
 //! Passes the events of each machine on, according to how the relay joins the two sides.
 
-use super::link::{Connection, Joined, Path};
+use super::link::{Joined, Path};
 use super::opening::Opening;
 use super::{Event, Side, legacy_client, modern_client};
 use mcp_proto::client::{self, ClientTransport, Outcome};
@@ -48,9 +48,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
                 if let Path::Opening(opening) = &mut *self.path {
                     opening.on_client_gone();
                 }
-                if self.sides.connection != Connection::SharingSession {
-                    self.sides.client.close(now);
-                }
+                self.sides.client.close(now);
             }
             E::Ready { .. } => {
                 self.on_client_initialized(now);

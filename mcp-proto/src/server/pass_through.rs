@@ -89,8 +89,7 @@ impl<T: ServerTransport> Server<T> {
     }
 
     /// From now on, the machine answers the stateless requests of the protocol by itself, as `config` describes, and
-    /// completes the results of the others. Otherwise, this is as [`Server::serve_session`], which includes it on a byte
-    /// stream.
+    /// completes the results of the others. Otherwise, this is as [`Server::serve_session`]; on a byte stream, it is the same.
     ///
     /// # Errors
     ///
@@ -103,7 +102,12 @@ impl<T: ServerTransport> Server<T> {
             return Err(UsageError::AlreadyServing);
         }
         let limits = before.limits.clone();
-        self.served_requests = Some(Handling::Serving(Config { limits, ..config }));
+        let handling = Handling::Serving(Config { limits, ..config });
+        if T::IS_ONE_CONNECTION {
+            self.handling = handling;
+        } else {
+            self.served_requests = Some(handling);
+        }
         Ok(())
     }
 
