@@ -465,15 +465,24 @@ impl Gateway {
     /// Handles a stateless request, or a request of a session that has no backend.
     fn open(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
         let is_stateless = ticket.key().session().is_none();
-        if is_stateless && self.group(&ticket).is_none() {
+        let group = self.group(&ticket);
+        let existing = group.as_ref().and_then(|group| self.by_group.get(group)).copied();
+        let waiting = Waiting { ticket, method, params };
+        if is_stateless && group.is_none() {
             let error = requests::unsupported(&self.server.config().versions);
             // A server may always answer that a revision is not supported.
-            let _ = self.server.respond(ticket, Err(error), now);
-        } else if is_stateless || method == Method::INITIALIZE {
-            self.waiting.push(Waiting { ticket, method, params });
-            self.start_waiting(now);
+            let _ = self.server.respond(waiting.ticket, Err(error), now);
+        } else if !is_stateless && waiting.method != Method::INITIALIZE {
+            self.refuse(waiting.ticket, "the session has ended", now);
+        } else if let Some(backend) = existing {
+            self.use_backend(backend, waiting, now);
         } else {
-            self.refuse(ticket, "the session has ended", now);
+            // If others wait, it is for the end of a backend, and looking at all of them again would not help.
+            let is_first = self.waiting.is_empty();
+            self.waiting.push(waiting);
+            if is_first {
+                self.start_waiting(now);
+            }
         }
     }
 
