@@ -11,10 +11,10 @@
 //! ```
 //!
 //! A backend is started when a client opens a session, after all checks of its request, unless the session can use one that
-//! exists ([`Sharing`]). The stateless requests of 2026-07-28 have one backend in common, if it is of that revision; else those of
-//! one group have one, or are refused, so that their clients open sessions. A backend is stopped when its last session has ended: by DELETE, because it is idle, for a session of
-//! another client, or with the gateway. If a backend exits, its sessions end, and their clients open other ones. The life of
-//! a backend:
+//! exists ([`Sharing`]). The stateless requests of 2026-07-28 have one backend in common, if it is of that revision; else those
+//! of one group have one, or are refused, so that their clients open sessions. A backend is stopped when its last session has
+//! ended (by DELETE, because it is idle, for a session of another client, or with the gateway), or is unused for a while. If a
+//! backend exits, its sessions end, and their clients open other ones. The life of a backend:
 //!
 //! ```text
 //!             initialize            its result         end of the last session      handle_stopped
@@ -27,6 +27,7 @@
 //! |---|---|
 //! | `config` | the configuration |
 //! | `event` | actions for the driver, and events |
+//! | `pool` | which backend a client uses, and when one is started and stopped |
 //! | `backend` | one process, and what joins it to its clients |
 //! | `shared` | a backend that serves several sessions |
 //! | `requests` | a backend that serves stateless requests |
@@ -36,6 +37,7 @@
 mod backend;
 mod config;
 mod event;
+mod pool;
 mod requests;
 mod restart;
 mod shared;
@@ -49,21 +51,19 @@ use http::request::Parts;
 
 use crate::relay::{self, Upstream};
 use backend::Running;
-use mcp_proto::ErrorObject;
 use mcp_proto::Failed;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
-use mcp_proto::Method;
 use mcp_proto::Output;
 use mcp_proto::SessionKey;
 use mcp_proto::Stdio;
+use mcp_proto::TicketKey;
 use mcp_proto::UsageError;
-use mcp_proto::client::{self, CloseReason, Unavailable};
+use mcp_proto::client::{self, Unavailable};
 use mcp_proto::machine::{Deadlines, Outbox};
-use mcp_proto::server::{self, ExchangeKey, Http, Principal, RequestInfo, Server};
-use mcp_proto::spec::code;
-use mcp_proto::{Ticket, TicketKey};
+use mcp_proto::server::{self, ExchangeKey, Http, RequestInfo, Server};
+use pool::{Group, Waiting};
 use restart::Restart;
 
 pub use config::{Config, Sharing};
@@ -142,32 +142,12 @@ enum Backend {
     Stopping,
 }
 
-/// The clients that may use one backend.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Group {
-    /// All sessions.
-    Sessions,
-    /// Those of this principal with these capabilities.
-    SessionsOf(Principal, Box<str>),
-    /// All stateless requests.
-    Requests,
-    /// The stateless requests of this principal, or of all, with these capabilities.
-    RequestsOf(Option<Principal>, Box<str>),
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// One of the machines of the backend.
     Machine(BackendKey),
     /// The backend has no client for too long.
     Unused(BackendKey),
-}
-
-/// A stateless request, or one that opens a session, for which there is no backend yet.
-struct Waiting {
-    ticket: Ticket,
-    method: Method,
-    params: Option<Json>,
 }
 
 /// Shows only counts, because the state contains payloads and session ids.
@@ -462,30 +442,6 @@ impl Gateway {
         }
     }
 
-    /// Handles a stateless request, or a request of a session that has no backend.
-    fn open(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        let is_stateless = ticket.key().session().is_none();
-        let group = self.group(&ticket);
-        let existing = group.as_ref().and_then(|group| self.by_group.get(group)).copied();
-        let waiting = Waiting { ticket, method, params };
-        if is_stateless && group.is_none() {
-            let error = requests::unsupported(&self.server.config().versions);
-            // A server may always answer that a revision is not supported.
-            let _ = self.server.respond(waiting.ticket, Err(error), now);
-        } else if !is_stateless && waiting.method != Method::INITIALIZE {
-            self.refuse(waiting.ticket, "the session has ended", now);
-        } else if let Some(backend) = existing {
-            self.use_backend(backend, waiting, now);
-        } else {
-            // If others wait, it is for the end of a backend, and looking at all of them again would not help.
-            let is_first = self.waiting.is_empty();
-            self.waiting.push(waiting);
-            if is_first {
-                self.start_waiting(now);
-            }
-        }
-    }
-
     /// A stateless request has ended: it waits for a backend, or is known to one of those for stateless requests.
     fn cancel(&mut self, ticket: TicketKey, params: Option<&Json>, now: Instant) {
         self.waiting.retain(|waiting| waiting.ticket.key() != ticket);
@@ -510,97 +466,10 @@ impl Gateway {
         running.on_server_event(session, event, &mut self.server, now);
     }
 
-    /// The clients with which the client of this request may share a backend; `None` if there are none.
-    fn group(&self, ticket: &Ticket) -> Option<Group> {
-        let is_stateless = ticket.key().session().is_none();
-        if is_stateless && self.serves_stateless != Some(false) {
-            return Some(Group::Requests);
-        }
-        let context = self.server.context(ticket)?;
-        let capabilities = || context.client_capabilities.to_text().into();
-        match (self.sharing, is_stateless) {
-            (Sharing::PerSession, _) => None,
-            (Sharing::PerPrincipal, true) => Some(Group::RequestsOf(Some(context.principal?), capabilities())),
-            (Sharing::PerPrincipal, false) => Some(Group::SessionsOf(context.principal?, capabilities())),
-            (Sharing::Shared, true) => Some(Group::RequestsOf(None, capabilities())),
-            (Sharing::Shared, false) => Some(Group::Sessions),
-        }
-    }
-
     /// Stops the backends that have no client, and from now on each with its last client.
     fn stop_unused(&mut self) {
         self.is_closed = true;
         self.active.extend(self.backends.keys());
-    }
-
-    /// Finds or starts backends for the requests that wait, as far as there may be more.
-    fn start_waiting(&mut self, now: Instant) {
-        for waiting in std::mem::take(&mut self.waiting) {
-            let group = self.group(&waiting.ticket);
-            let existing = group.as_ref().and_then(|group| self.by_group.get(group)).copied();
-            let has_room = self.backends.len() < self.config.limits.backends;
-            if let Some(backend) = existing {
-                self.use_backend(backend, waiting, now);
-            } else if let (true, Some(pause)) = (has_room, self.restart.pause(now)) {
-                let seconds = pause.as_secs() + 1;
-                let text = format!("the server has failed to start; the next attempt may be made in {seconds} s");
-                self.refuse(waiting.ticket, &text, now);
-            } else if has_room {
-                self.start(group, waiting, now);
-            } else if self.backends.values().any(|backend| matches!(backend, Backend::Stopping)) {
-                self.waiting.push(waiting);
-            } else {
-                self.refuse(waiting.ticket, "too many processes are in use; try again later", now);
-            }
-        }
-    }
-
-    /// Starts a backend for a client, and for others of its group.
-    fn start(&mut self, group: Option<Group>, waiting: Waiting, now: Instant) {
-        let (backend, client) = (self.next, self.client.clone());
-        let session = waiting.ticket.key().session();
-        let running = match (&group, session) {
-            (None, Some(session)) => Running::of_session(session, &self.config, client),
-            (Some(Group::Sessions), _) => Running::shared(false, &self.config, client),
-            (Some(Group::SessionsOf(..)), _) => Running::shared(true, &self.config, client),
-            (Some(Group::RequestsOf(..)), _) => Running::for_requests(true, &self.config, client),
-            (Some(Group::Requests), _) | (None, None) => Running::for_requests(false, &self.config, client),
-        };
-        let Ok(running) = running else {
-            return self.refuse(waiting.ticket, "the configuration is invalid", now);
-        };
-        let principal = match (&group, session) {
-            (Some(Group::SessionsOf(principal, _) | Group::RequestsOf(Some(principal), _)), _) => {
-                Some(principal.clone())
-            }
-            (None, Some(session)) => self.server.principal(session).cloned(),
-            (Some(Group::Sessions | Group::Requests | Group::RequestsOf(None, _)) | None, _) => None,
-        };
-        self.next = backend.next();
-        self.out.act(Action::Start { backend, principal });
-        self.backends.insert(backend, Backend::Running(Box::new(running)));
-        if let Some(group) = group {
-            self.by_group.insert(group, backend);
-        }
-        self.use_backend(backend, waiting, now);
-    }
-
-    /// Passes a stateless request, or one that opens a session, to a backend.
-    fn use_backend(&mut self, backend: BackendKey, waiting: Waiting, now: Instant) {
-        let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else { return };
-        let Waiting { ticket, method, params } = waiting;
-        if let Some(session) = ticket.key().session() {
-            self.by_session.insert(session, backend);
-        }
-        self.active.insert(backend);
-        running.set_secret(self.secret);
-        running.open(ticket, method, params, &self.config, &mut self.server, now);
-    }
-
-    fn refuse(&mut self, ticket: Ticket, text: &str, now: Instant) {
-        let error = ErrorObject::new(code::INTERNAL_ERROR, text);
-        // The code is that of an internal error, which may always be sent.
-        let _ = self.server.respond(ticket, Err(error), now);
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
@@ -636,39 +505,6 @@ impl Gateway {
         self.out.report(Event::Backend { backend, event });
         if let Some(reason) = ended {
             self.on_closed(backend, reason, now);
-        }
-    }
-
-    /// The machine that faces a backend has closed. All requests to it have ended.
-    fn on_closed(&mut self, backend: BackendKey, reason: CloseReason, now: Instant) {
-        self.timers.clear(Timer::Machine(backend));
-        self.timers.clear(Timer::Unused(backend));
-        self.active.remove(&backend);
-        let Some(Backend::Running(mut running)) = self.backends.insert(backend, Backend::Stopping) else { return };
-        if !running.has_stopped {
-            self.out.act(Action::Stop { backend });
-        }
-        let has_failed = !running.is_usable && reason != CloseReason::Local;
-        // Some servers of older revisions exit on a request that they do not know (ER-06).
-        if has_failed && self.serves_stateless.is_none() && self.by_group.get(&Group::Requests) == Some(&backend) {
-            self.serves_stateless = Some(false);
-        } else if has_failed {
-            self.on_failure(now);
-        }
-        self.by_group.retain(|_, key| *key != backend);
-        for session in running.sessions() {
-            self.by_session.remove(&session);
-            self.server.end(session, now);
-        }
-        for (ticket, method, params) in running.take_unserved() {
-            self.open(ticket, method, params, now);
-        }
-    }
-
-    /// A backend has failed before it could be used.
-    fn on_failure(&mut self, now: Instant) {
-        if let Some(retry_in) = self.restart.on_failure(now) {
-            self.out.report(Event::NotStarted { retry_in });
         }
     }
 
