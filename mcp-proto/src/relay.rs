@@ -67,6 +67,8 @@ use mcp_proto::Load;
 use mcp_proto::Output;
 use mcp_proto::Stdio;
 use mcp_proto::UsageError;
+#[cfg(doc)]
+use mcp_proto::client::Client;
 use mcp_proto::client::{ClientTransport, Credentials, ExchangeKey, Failure, Http};
 use mcp_proto::machine::Outbox;
 use mcp_proto::server::Server;
