@@ -7,7 +7,7 @@ use mcp_proto::model::{
 };
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use mcp_tokio::{Client, Handler};
-use tests::examples::{Serving, example};
+use tests::examples::{Serving, check_tool_client, example};
 
 #[test]
 fn the_client_calls_the_tool_of_either_server() {
@@ -58,6 +58,11 @@ async fn the_server_of_tools_serves_those_who_have_its_token() {
         assert_eq!(contents, [TextResourceContents::new("note:///other", "The note other.").into()]);
         client.close().await;
     }
+}
+
+#[test]
+fn the_client_of_tools_uses_everything_that_their_server_offers() {
+    check_tool_client("tool_client", "tool_server");
 }
 
 #[tokio::test]

@@ -14,6 +14,34 @@ pub fn example(name: &str) -> Command {
     Command::new(folder.join("examples").join(name))
 }
 
+/// Runs the example `client` over stdio and over HTTP against the example `server`, whose three tools, resource and prompt
+/// it uses, and checks what it prints.
+pub fn check_tool_client(client: &str, server: &str) {
+    let program = example(server).get_program().to_owned();
+    let serving = Serving::start(server);
+    let url = format!("http://{}/mcp", serving.remote().address());
+    for arguments in [vec![program], vec![url.into(), "the-token-of-ada".into()]] {
+        let output = example(client).args(&arguments).output().expect("`cargo test` builds the examples");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), USED_TOOLS, "{arguments:?}: {output:?}");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    }
+}
+
+const USED_TOOLS: &str = "\
+revision 2026-07-28
+tool add: Adds two numbers.
+tool count: Counts slowly.
+tool greet: Greets the user.
+the sum is 5
+the server asks: Who are you?
+Hello, Ada!
+progress 1
+progress 2
+the count is cancelled
+resource welcome: Welcome!
+prompt: Review welcome.
+";
+
 /// The process of an example that is a server. It is killed on drop.
 #[derive(Debug)]
 pub struct Serving {

@@ -156,6 +156,7 @@ fn the_documents_name_files_and_functions_that_exist() {
         "docs/architecture.md",
         "docs/assurance.md",
         "docs/drivers.md",
+        "docs/features.md",
         "docs/proxy.md",
         "docs/releasing.md",
         "docs/versioning.md",
@@ -207,6 +208,22 @@ fn the_small_drivers_have_as_many_lines_as_the_documents_state() {
         .collect();
     assert_eq!(stated, counted);
     assert!(counted.len() > 5, "{counted:?}");
+}
+
+/// The table of sizes has the lines of each example that are neither blank nor comments.
+#[test]
+fn the_examples_have_as_many_lines_as_the_documents_state() {
+    let document = std::fs::read_to_string(root().join("docs/features.md")).unwrap();
+    let (_, sizes) = document.split_once("## Size of programs").unwrap();
+    let rows = sizes.lines().filter_map(|line| line.strip_prefix("| [")?.split("](../").nth(1)?.split_once(')'));
+    let mut found = 0;
+    for (file, rest) in rows {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("//"));
+        assert_eq!(rest.split(" | ").nth(1), Some(&*lines.count().to_string()), "{file}");
+        found += 1;
+    }
+    assert_eq!(found, 4);
 }
 
 /// Every id of a rule that the source of the crates refers to has a row in `docs/rules.md`.
