@@ -157,9 +157,9 @@ impl<S> Builder<S> {
     }
 
     /// The configuration with the capabilities that the functions need.
-    fn machine_config(&self) -> Config {
+    fn machine_config(&mut self) -> Config {
         let mut config = self.config.clone();
-        config.capabilities = self.typed.declared_in(&config.capabilities);
+        config.capabilities = self.typed.declare_in(&config.capabilities);
         config
     }
 
@@ -372,7 +372,7 @@ impl Builder<ChildServer> {
     /// [`Error::Start`] if the server could not be started, [`Error::Exited`] if it ended before it answered,
     /// [`Error::Server`] if it answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
     /// configuration is invalid, [`Error::SetUp`] if a thread could not be started.
-    pub fn connect(self) -> Result<Client, Error> {
+    pub fn connect(mut self) -> Result<Client, Error> {
         let machine = proto::Client::new(Stdio::new(), self.machine_config())?;
         self.connect_with(
             machine,
@@ -392,7 +392,7 @@ impl Builder<StreamServer> {
     ///
     /// As for [`Builder::<HttpServer>::connect`], and [`Error::Start`] if a thread that reads or writes could not be
     /// started.
-    pub fn connect(self) -> Result<Client, Error> {
+    pub fn connect(mut self) -> Result<Client, Error> {
         let machine = proto::Client::new(Stdio::new(), self.machine_config())?;
         self.connect_with(
             machine,

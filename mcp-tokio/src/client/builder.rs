@@ -171,8 +171,8 @@ impl<S> Builder<S> {
 
     /// The configuration with the capabilities that the functions need, and one handler that calls them.
     fn into_parts(self) -> (Config, Arc<dyn AnyHandler>, S) {
-        let Self { mut config, handler: rest, typed, server } = self;
-        config.capabilities = typed.declared_in(&config.capabilities);
+        let Self { mut config, handler: rest, mut typed, server } = self;
+        config.capabilities = typed.declare_in(&config.capabilities);
         (config, Arc::new(TypedHandler { typed, rest }), server)
     }
 
