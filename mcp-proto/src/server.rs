@@ -181,9 +181,9 @@ impl<T: Transport> fmt::Debug for Server<T> {
 enum Timer {
     Answer(RequestKey),
     /// Requests in flight when the byte stream of the client ended have no more time.
-    Drain,
+    InputEnded,
     /// Requests in flight have no more time, because the server is being stopped.
-    Stop,
+    Drain,
     /// The request is reported to the application again.
     Again(TicketKey),
 }
@@ -631,6 +631,8 @@ impl<T: ServerTransport> Server<T> {
         while let Some(timer) = self.timers.pop_due(now) {
             self.on_timer(timer, now);
         }
+        // A timer may have ended the last request.
+        self.close_if_drained(now);
         while self.with_transport(now, T::handle_timeout) {
             self.settle(now);
         }
@@ -652,8 +654,8 @@ impl<T: ServerTransport> Server<T> {
         let session = match timer {
             Timer::Answer(request) => request.session(),
             Timer::Again(ticket) => ticket.session(),
-            Timer::Drain => return self.end_session(SessionKey::FIRST, CloseReason::Peer, now),
-            Timer::Stop => return self.close(now),
+            Timer::InputEnded => return self.end_session(SessionKey::FIRST, CloseReason::Peer, now),
+            Timer::Drain => return self.close(now),
         };
         let Some(session) = session else { return };
         let (session, _, shared) = &mut self.split_at(session, now);
@@ -661,7 +663,7 @@ impl<T: ServerTransport> Server<T> {
         match timer {
             Timer::Answer(request) => session.on_answer_timeout(request, shared),
             Timer::Again(ticket) => session.report_again(ticket, shared),
-            Timer::Drain | Timer::Stop => {}
+            Timer::InputEnded | Timer::Drain => {}
         }
     }
 
