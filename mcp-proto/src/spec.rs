@@ -13,7 +13,7 @@ mod revision;
 pub(crate) mod status;
 pub mod structured;
 mod supported;
-mod trace_context;
+pub(crate) mod trace_context;
 
 pub use header::{HEADERS, PARAM_PREFIX};
 pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};
