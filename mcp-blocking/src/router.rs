@@ -149,14 +149,14 @@ impl Router {
     /// Adds a prompt. Its arguments are the fields of `A`, which are texts.
     #[cfg(feature = "schema")]
     #[must_use]
-    pub fn prompt<A, O, F>(self, name: &str, description: &str, function: F) -> Self
+    pub fn prompt<A, O, F>(mut self, name: &str, description: &str, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
         O: IntoAnswer<GetPromptRequest>,
         F: Fn(A, &Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        let prompt = Prompt::new(name).description(description).arguments(router::prompt_arguments::<A>());
-        self.prompt_with_arguments(&prompt, function)
+        self.routes.add_prompt_of::<A>(name, description, Handler::new::<GetPromptRequest, A, O, F>(function));
+        self
     }
 
     /// Adds a prompt with a list of its arguments.

@@ -164,6 +164,17 @@ impl<H: Clone> Router<H> {
         }
     }
 
+    /// Adds a prompt whose arguments are the fields of `A`, which are texts.
+    #[cfg(feature = "schema")]
+    pub fn add_prompt_of<A: schemars::JsonSchema>(&mut self, name: &str, description: &str, handler: H) {
+        match prompt_arguments::<A>() {
+            Ok(arguments) => {
+                self.add_prompt(&Prompt::new(name).description(description).arguments(arguments), handler);
+            }
+            Err(argument) => self.mistaken(UsageError::PromptArgument { prompt: name.into(), argument }),
+        }
+    }
+
     /// Removes a prompt. Returns whether there was one of this name.
     pub fn remove_prompt(&mut self, name: &str) -> bool {
         self.prompts.remove(name)
@@ -182,7 +193,8 @@ impl<H: Clone> Router<H> {
         self.resources.remove(uri)
     }
 
-    /// Adds a resource template. Its expressions are `{name}`, which stands for text without `/`, `?` and `#`, and
+    /// Adds a resource template. Its expressions are `{name}`, which stands for text without `/`, `?` and `#` (its decoded
+    /// value may contain them: a handler that opens files must check it, as it may contain `../`), and
     /// `{+name}`, which stands for any text (RFC 6570, levels 1 and 2); there is text between any two of them.
     pub fn add_resource_template(&mut self, template: &ResourceTemplate, handler: H) {
         let text = &template.uri_template;

@@ -215,15 +215,15 @@ impl Router {
     /// Adds a prompt. Its arguments are the fields of `A`, which are texts.
     #[cfg(feature = "schema")]
     #[must_use]
-    pub fn prompt<A, O, F, T>(self, name: &str, description: &str, function: F) -> Self
+    pub fn prompt<A, O, F, T>(mut self, name: &str, description: &str, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
         O: IntoAnswer<GetPromptRequest>,
         F: Fn(A, Incoming) -> T + Send + Sync + 'static,
         T: Future<Output = Result<O, HandlerError>> + Send + 'static,
     {
-        let prompt = Prompt::new(name).description(description).arguments(router::prompt_arguments::<A>());
-        self.prompt_with_arguments(&prompt, function)
+        self.routes.add_prompt_of::<A>(name, description, Handler::new::<GetPromptRequest, A, O, F, T>(function));
+        self
     }
 
     /// Adds a prompt with a list of its arguments.

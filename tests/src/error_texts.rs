@@ -79,6 +79,7 @@ pub fn all() -> Vec<Texts> {
                 UsageError::NotAnObject { what: "the value of params" },
                 UsageError::DuplicateRoute { kind: "tools", name: "add".into() },
                 UsageError::ToolSchema { tool: "add".into() },
+                UsageError::PromptArgument { prompt: "review".into(), argument: "count".into() },
                 UsageError::HeaderAnnotation { tool: "add".into(), reason: InvalidAnnotation::Type },
                 UsageError::UriTemplate { template: "file:///{a}{b}".into() },
                 UsageError::ReservedErrorCode { code: -32_000 },

@@ -136,6 +136,14 @@ pub enum UsageError {
         /// Their name, URI or URI template.
         name: Box<str>,
     },
+    /// A field of the type of a prompt's arguments is no text, as all arguments of prompts are.
+    #[error("the argument '{argument}' of the prompt '{prompt}' must be a text")]
+    PromptArgument {
+        /// The name of the prompt.
+        prompt: Box<str>,
+        /// The name of the field.
+        argument: Box<str>,
+    },
     /// The schema of the arguments of a tool is not the schema of an object.
     #[error("the arguments of the tool '{tool}' must be an object: use a struct with named fields")]
     ToolSchema {
