@@ -48,10 +48,7 @@ fn a_client_of_each_revision_calls_a_server_in_memory_and_its_end_ends_the_serve
         let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello")).unwrap();
         assert_eq!(called.content, CallToolResult::text("hello").content);
         client.close();
-        // Only legacy revisions have sessions that end.
-        if !version.is_stateless() {
-            end.recv_timeout(LONG).unwrap();
-        }
+        end.recv_timeout(LONG).unwrap();
     }
 }
 

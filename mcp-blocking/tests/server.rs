@@ -96,7 +96,7 @@ fn a_whole_conversation_between_both_ends_of_this_crate() {
 }
 
 #[test]
-fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_nobody_without_one() {
+fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_no_client_without_one() {
     let (mut http, mut config) = (HttpConfig::new(), Config::new("test", "1"));
     protected::configure(&mut http, &mut config);
     let whoami = |incoming: &Incoming| Ok(protected::whoami(incoming.principal()));

@@ -140,7 +140,7 @@
 //! | roles | `client`, `server` | an event for the application |
 //! | composition | `relay` | a message to the other side |
 //! | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
-//! | payloads | `model` | a typed value, if the application wants one |
+//! | payloads | `model` | a typed value; optional |
 //! | handlers | `router` | a call of the function that is registered for it |
 //!
 //! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark the code that

@@ -48,8 +48,7 @@ async fn a_client_of_each_revision_calls_a_server_in_memory_and_its_end_ends_the
         let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello")).await.unwrap();
         assert_eq!(called.content, CallToolResult::text("hello").content);
         client.close().await;
-        // Only legacy revisions have sessions that end.
-        while !version.is_stateless() && !has_ended.load(Ordering::SeqCst) {
+        while !has_ended.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }

@@ -725,7 +725,7 @@ async fn closing_answers_all_requests_and_ends_the_listener() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_nobody_without_one() {
+async fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_no_client_without_one() {
     let (mut http, mut config) = (HttpConfig::new(), config());
     protected::configure(&mut http, &mut config);
     let whoami = async |incoming: Incoming| Ok::<_, ErrorObject>(protected::whoami(incoming.principal()));
