@@ -8,7 +8,7 @@ use mcp_proto::client::{Call, Event, Outcome};
 use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::InputRequired;
 use mcp_proto::{ErrorObject, Failed, Json, Method, ProtocolVersion, code};
-use mcp_testkit::conversation::{Conversation, Opening};
+use mcp_testkit::conversation::{Conversation, Opening, Step};
 use mcp_testkit::corpus;
 use mcp_testkit::dictionary::{self, DICTIONARY};
 use mcp_testkit::messages::{initialize, request, result};
@@ -211,8 +211,11 @@ fn a_vocabulary_is_what_a_handler_lists() {
         ("unit", &unit),
     ];
     assert_eq!(kinds, expected);
-    assert_eq!(vocabulary.prompts[0].arguments, [("who".to_owned(), Kind::Text)]);
-    assert_eq!(vocabulary.resources, ["file:///a"]);
+    let written = Vocabulary::new()
+        .tool("add", expected.map(|(name, kind)| (name, kind.clone())))
+        .prompt("greet", ["who"])
+        .resource("file:///a");
+    assert_eq!(vocabulary, written);
     assert_eq!(Vocabulary::of(|request| Err(ErrorObject::method_not_found(request.method()))), Vocabulary::new());
 }
 
@@ -282,6 +285,24 @@ fn the_dictionary_has_all_methods_headers_and_members() {
         assert!(dictionary::tokens().iter().any(|found| found == token), "{token}");
     }
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("testkit/mcp.dict").exists());
+
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-proto/src/spec/code.rs");
+    let source = std::fs::read_to_string(source).unwrap();
+    let codes = source.split(": i64 = ").skip(1).filter_map(|rest| rest.split(';').next()?.parse::<i64>().ok());
+    assert!(codes.eq(code::ALL.iter().copied()), "code::ALL has other codes than the module");
+}
+
+#[test]
+fn a_text_that_is_drawn_has_0_to_24_bytes() {
+    let mut lengths = std::collections::BTreeSet::new();
+    for length in 0..=255 {
+        // The opening, a line of any text, and that text: its length and its bytes.
+        let input = [&[0, 3, length][..], &[b'x'; 60]].concat();
+        let conversation = Conversation::draw(&mut Choices::Bytes(&input));
+        let Some(Step::Line(text)) = conversation.steps.first() else { panic!("{conversation:?}") };
+        lengths.insert(text.len());
+    }
+    assert!(lengths.into_iter().eq(0..=24));
 }
 
 proptest! {
