@@ -13,7 +13,8 @@ use mcp_proto::model::{
 };
 use mcp_proto::server::{self, Config, ServerTransport};
 use mcp_proto::{
-    ErrorObject, Frame, Instant, Json, Limits, Message, Method, ParseError, Response, Server, Subject, Ticket,
+    ErrorObject, Frame, Instant, Json, Limits, Message, Method, ParseError, ProtocolVersion, Response, Server, Subject,
+    Ticket,
 };
 use serde_json::Value;
 
@@ -83,7 +84,10 @@ pub fn assert_one_answer_of(
     mut handler: impl FnMut(&IncomingRequest) -> Result<Json, ErrorObject>,
     bytes: &[u8],
 ) {
-    for opening in [String::new(), format!("{}\n{INITIALIZED}\n", initialize("\"mcp-testkit\"", "2025-11-25"))] {
+    for opening in [
+        String::new(),
+        format!("{}\n{INITIALIZED}\n", initialize("\"mcp-testkit\"", ProtocolVersion::LATEST_LEGACY.as_str())),
+    ] {
         over_stdio(config, &mut handler, &[opening.as_bytes(), bytes].concat());
     }
     over_http(config, &mut handler, bytes);
@@ -187,8 +191,8 @@ fn respond<T: ServerTransport>(
 
 fn over_http(config: &Config, handler: &mut impl FnMut(&IncomingRequest) -> Result<Json, ErrorObject>, bytes: &[u8]) {
     let mut harness = HttpServerHarness::with(|_, own| own.clone_from(config));
-    let has_legacy = config.versions.contains(&mcp_proto::ProtocolVersion::LATEST_LEGACY);
-    let session = has_legacy.then(|| harness.session("2025-11-25"));
+    let legacy = ProtocolVersion::LATEST_LEGACY;
+    let session = config.versions.contains(&legacy).then(|| harness.session(legacy.as_str()));
     harness.events();
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(MAX_POSTS) {
         if let Some(session) = &session {
@@ -259,7 +263,7 @@ fn with_repeated_headers(line: &[u8]) -> TestRequest {
     let Some(version) = claims else { return request };
     let named_by = Method::from(method.as_str()).facts().named_by;
     let name = named_by.and_then(|member| text(&params, member));
-    let request = request.with("mcp-protocol-version", &encoded(&version)).with("mcp-method", &encoded(&method));
+    let request = request.repeating_headers(&encoded(&version), &encoded(&method));
     match name {
         Some(name) => request.with("mcp-name", &encoded(&name)),
         None => request,
