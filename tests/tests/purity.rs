@@ -247,8 +247,11 @@ fn a_release_publishes_every_published_crate() {
         let text = std::fs::read_to_string(root().join(file)).unwrap();
         let command = text.lines().find(|line| line.contains("cargo publish ")).expect("a command");
         let words: Vec<_> = command.split_whitespace().collect();
-        let named: BTreeSet<_> =
-            words.windows(2).filter(|pair| matches!(pair[0], "-p" | "--package")).map(|pair| pair[1].to_owned()).collect();
+        let named: BTreeSet<_> = words
+            .windows(2)
+            .filter(|pair| matches!(pair[0], "-p" | "--package"))
+            .map(|pair| pair[1].to_owned())
+            .collect();
         assert_eq!(named, expected, "{file}");
     }
     let instructions = std::fs::read_to_string(root().join("docs/releasing.md")).unwrap();
