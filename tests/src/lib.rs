@@ -27,13 +27,13 @@
 
 pub mod catalogue;
 pub mod defects;
+pub mod echo_pair;
 pub mod error_texts;
 pub mod examples;
 pub mod json_text;
 pub mod keys;
 pub mod model_types;
 pub mod on_the_wire;
-pub mod pair;
 pub mod parallel;
 pub mod plays;
 pub mod protected;

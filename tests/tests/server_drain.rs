@@ -143,7 +143,7 @@ fn a_server_without_requests_ends_at_once_and_a_close_ends_what_is_drained() {
     harness.session("2025-11-25");
     harness.server.drain(TIME, harness.now);
     assert_eq!(end_of(&harness.events()), Some((0, 1)));
-    // A driver that waits for the end waits for nothing after a close.
+    // A second drain reports its end at once.
     harness.server.drain(TIME, harness.now);
     assert_eq!(end_of(&harness.events()), Some((0, 0)));
 

@@ -35,7 +35,7 @@ fn call_with(capabilities: &str, members: &str) -> String {
 }
 
 fn post_call(body: String) -> TestRequest {
-    TestRequest::post(body).mirrored("tools/call").with("mcp-name", "a")
+    TestRequest::post(body).repeating_headers("2026-07-28", "tools/call").with("mcp-name", "a")
 }
 
 fn requested(events: Vec<Event>) -> (Ticket, Method, Option<Json>) {
@@ -186,9 +186,16 @@ fn cx_10_a_posted_cancellation_is_accepted_and_ignored() {
     let mut harness = harness();
     let key = harness.ask(&TestRequest::stateless_call("1", "a", ""));
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
-    assert_eq!(harness.answer(&TestRequest::post(cancel).mirrored("notifications/cancelled")).code(), 202);
-    assert_eq!(harness.answer(&TestRequest::post(cancel).mirrored("x")).code(), 400, "A11");
-    assert_eq!(harness.answer(&TestRequest::post(cancel).mirrored("x").without("mcp-method")).code(), 202, "A11");
+    assert_eq!(
+        harness.answer(&TestRequest::post(cancel).repeating_headers("2026-07-28", "notifications/cancelled")).code(),
+        202
+    );
+    assert_eq!(harness.answer(&TestRequest::post(cancel).repeating_headers("2026-07-28", "x")).code(), 400, "A11");
+    assert_eq!(
+        harness.answer(&TestRequest::post(cancel).repeating_headers("2026-07-28", "x").without("mcp-method")).code(),
+        202,
+        "A11"
+    );
     let ticket = harness.ticket();
     assert!(harness.events().is_empty());
     harness.respond(ticket, "{}");
@@ -446,8 +453,9 @@ fn md_l_a_subscription_delivers_the_changes_of_its_filter_and_no_others() {
         r#"{"resourceSubscriptions":["a:b","a:c"],"resourcesListChanged":true}"#,
         "{}",
     ];
-    let keys =
-        filters.map(|filter| harness.ask(&TestRequest::post(listen("\"l\"", filter)).mirrored("subscriptions/listen")));
+    let keys = filters.map(|filter| {
+        harness.ask(&TestRequest::post(listen("\"l\"", filter)).repeating_headers("2026-07-28", "subscriptions/listen"))
+    });
     let honoured = [r#"{"toolsListChanged":true}"#, r#"{"resourceSubscriptions":["a:b","a:c"]}"#, "{}"];
     for (key, honoured) in keys.into_iter().zip(honoured) {
         let sent = harness.take(key);
@@ -508,7 +516,8 @@ fn md_l_14_subscriptions_and_filters_are_bounded() {
         configure(config);
         config.limits.subscriptions = 1;
     });
-    let post = |filter: &str| TestRequest::post(listen("1", filter)).mirrored("subscriptions/listen");
+    let post =
+        |filter: &str| TestRequest::post(listen("1", filter)).repeating_headers("2026-07-28", "subscriptions/listen");
     let many: Vec<_> = (0..513).map(|n| format!("\"{n}\"")).collect();
     for filter in [
         format!(r#"{{"resourceSubscriptions":[{}]}}"#, many.join(",")),
@@ -558,7 +567,7 @@ fn a28_what_is_no_request_is_refused_without_an_id() {
         (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "x", Some(-32600)),
         ("[]", "x", Some(-32600)),
     ] {
-        let sent = harness().answer(&TestRequest::post(body).mirrored(method));
+        let sent = harness().answer(&TestRequest::post(body).repeating_headers("2026-07-28", method));
         let Some(code) = code else {
             assert_eq!((sent.code(), sent.text().as_str()), (202, ""), "{body}");
             continue;
