@@ -157,6 +157,7 @@
 //! | `server` | a service, and its connections to clients |
 //! | `router`, `router/shared` | a service that consists of functions, which may change |
 //! | `server/service`, `server/incoming` | the application's service, and a request as its handler receives it |
+//! | `server/publisher`, `server/running` | publishes changes to clients, and what a server and its clones share |
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
 //! | `server/notices` | notifications and other events for a service |
 //! | `server/stream` | the task of a server on a byte stream |
