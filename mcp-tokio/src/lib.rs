@@ -104,6 +104,7 @@
 //! [`mcp_proto::Limits`] states how much a machine may hold. A slow handler of a client does not delay anything else:
 //! when its queue is full, notifications are dropped with a warning. A server's handler waits in `progress`, `log` and
 //! `notify` while its client does not read, so the data that is queued for a client is limited, too.
+//! `publish` waits for no client: [`mcp_proto::Limits::unwritten`] bounds what is queued by it.
 //!
 //! # What is logged
 //!
