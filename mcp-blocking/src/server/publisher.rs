@@ -73,9 +73,11 @@ impl ServerPublisher {
         }
     }
 
+    /// Checks that the server has declared a capability.
+    ///
     /// # Errors
     ///
-    /// [`UsageError::NotDeclared`] if the server has not declared this capability.
+    /// [`UsageError::NotDeclared`] if it has not.
     fn check_declared(&self, capability: &'static str) -> Result<(), UsageError> {
         match &self.0 {
             Receiver::One { .. } => Ok(()),
@@ -113,9 +115,11 @@ impl Publishers {
         outcome
     }
 
+    /// Checks that each server has declared these capabilities.
+    ///
     /// # Errors
     ///
-    /// [`UsageError::NotDeclared`] if a server has not declared one of these capabilities.
+    /// [`UsageError::NotDeclared`] if one has not.
     pub(crate) fn check_declared(&self, capabilities: &[&'static str]) -> Result<(), UsageError> {
         let checked = |publisher: &ServerPublisher| capabilities.iter().try_for_each(|it| publisher.check_declared(it));
         self.0.iter().try_for_each(checked)

@@ -118,10 +118,9 @@ impl<R: ChangeableRouter, P: Clone + Default, C: PartialEq> SharedRoutes<R, P, C
             return Err(UsageError::NestedChange);
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let changing = Changing::begin(self, caller);
+        let _changing = Changing::begin(self, caller);
         let earlier = self.current();
         let later = change(R::clone(&earlier));
-        drop(changing);
         let capabilities = later.capabilities()?;
         // A fallback may have had a mistake that is mended now.
         let added = capability::added(&earlier.capabilities().unwrap_or_else(|_| Json::empty_object()), &capabilities);
