@@ -167,10 +167,10 @@ async fn a_fallback_that_is_set_later_receives_the_publishers_of_all_servers_onc
 async fn a_first_tool_that_may_take_long_is_reported_if_a_server_has_not_declared_it_and_works_for_others() {
     const EXTENSION: &str = "io.modelcontextprotocol/tasks";
     let shared = SharedRouter::new(router());
-    let declared = Json::parse(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#).unwrap();
-    let declares = Server::new(Config::new("tests", "1").with_capabilities(declared), shared.clone());
+    let extensions = Json::parse(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#).unwrap();
+    let declaring = Server::new(Config::new("tests", "1").with_capabilities(extensions), shared.clone());
     let _undeclared = Server::new(Config::new("tests", "1"), shared.clone());
-    let (client, _notifications) = connect_with(declares, ProtocolVersion::LATEST, TASKS).await;
+    let (client, _notifications) = connect_with(declaring, ProtocolVersion::LATEST, TASKS).await;
     let pending = |_: NoArguments, _: TaskContext| std::future::pending::<Result<&str, HandlerError>>();
     let change = shared.change(|router| router.task_tool("wait", |tool| tool, pending)).await;
     assert_eq!(change, Err(UsageError::NotDeclared { capability: EXTENSION }));

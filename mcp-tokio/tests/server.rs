@@ -747,8 +747,8 @@ async fn defect_k1_changes_are_published_at_once_although_a_client_does_not_read
             assert!(!serving.is_finished());
         }
         let began = tokio::time::Instant::now();
-        let published = publisher.publish(Notification::new(Method::TOOLS_LIST_CHANGED));
-        assert_eq!(timeout(LONG, published).await, Ok(Ok(())));
+        let publishing = publisher.publish(Notification::new(Method::TOOLS_LIST_CHANGED));
+        assert_eq!(timeout(LONG, publishing).await, Ok(Ok(())));
         assert_eq!(began.elapsed(), Duration::ZERO);
         assert_eq!(noted.recv().await, Some(Method::TOOLS_LIST_CHANGED));
     }
