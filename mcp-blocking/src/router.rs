@@ -256,6 +256,13 @@ impl Router {
         self
     }
 
+    /// Passes a publisher to all that an earlier router did not have.
+    fn created_since(&self, earlier: &Self, publisher: &ServerPublisher) {
+        if let Some(service) = self.fallback.as_ref().filter(|service| !is_same(earlier.fallback.as_ref(), service)) {
+            service.created(publisher.clone());
+        }
+    }
+
     fn routed_capabilities(&self, may_change: bool) -> Result<Json, UsageError> {
         let own = Json::from(self.routes.capabilities(may_change)?);
         let others = self.fallback.as_ref().map(|service| service.capabilities()).transpose()?;
@@ -280,9 +287,7 @@ impl Service for Router {
     }
 
     fn created(&self, publisher: ServerPublisher) {
-        if let Some(service) = &self.fallback {
-            service.created(publisher);
-        }
+        self.created_since(&Self::default(), &publisher);
     }
 
     fn notified(&self, session: SessionKey, notification: Notification) {
@@ -308,6 +313,10 @@ impl Service for Router {
             service.unsubscribed(uri);
         }
     }
+}
+
+fn is_same<T: ?Sized>(earlier: Option<&Arc<T>>, now: &Arc<T>) -> bool {
+    earlier.is_some_and(|earlier| Arc::ptr_eq(earlier, now))
 }
 
 impl fmt::Debug for Router {

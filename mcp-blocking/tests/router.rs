@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use mcp_blocking::{Client, Error, Handler, Incoming, Router, Server, SharedRouter};
+use mcp_blocking::{Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter};
 use mcp_proto::model::{JsonObject, ListToolsRequest, PaginatedRequestParams, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::{Config, HttpConfig};
@@ -95,6 +95,61 @@ fn clients_are_notified_of_tools_that_are_added_and_removed() {
     let list = client.request("prompts/list", None).unwrap();
     routed::check("prompts/list", Ok(list), r#"{"prompts":[]}"#);
     client.close();
+}
+
+#[test]
+fn requests_are_served_while_a_router_is_changed_but_no_other_change_is_made() {
+    let shared = SharedRouter::new(router());
+    let (client, _notifications) =
+        connect(&Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY);
+    let list = || client.request("tools/list", None).unwrap().to_text().into_owned();
+    let changed = shared.change(|router| {
+        assert!(list().contains("divide"));
+        assert_eq!(shared.change(|router| router), Err(UsageError::NestedChange));
+        router.without_tool("divide")
+    });
+    assert_eq!(changed, Ok(()));
+    assert!(!list().contains("divide"));
+    client.close();
+}
+
+/// Passes on the publishers that it receives.
+struct Created(Sender<ServerPublisher>);
+
+impl Service for Created {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+        Err(ErrorObject::method_not_found(incoming.method()))
+    }
+
+    fn created(&self, publisher: ServerPublisher) {
+        let _ = self.0.send(publisher);
+    }
+}
+
+#[test]
+fn a_fallback_that_is_set_later_receives_the_publishers_of_all_servers_once() {
+    let shared = SharedRouter::new(router());
+    let server = || Server::new(Config::new("tests", "1"), shared.clone());
+    let _servers = [server(), server()];
+    let (created, publishers) = channel();
+    shared.change(|router| router.fallback(Created(created))).unwrap();
+    assert_eq!(publishers.try_iter().count(), 2);
+    shared.change(|router| router.without_tool("parse")).unwrap();
+    assert_eq!(publishers.try_iter().count(), 0);
+    let _later = server();
+    assert_eq!(publishers.try_iter().count(), 1);
+}
+
+#[test]
+fn a_first_function_of_a_kind_is_reported_if_a_server_has_not_declared_it() {
+    let complete = |router: Router| router.complete_prompt("hello", "name", |_, _| Ok(vec!["Ada"]));
+    let shared = SharedRouter::new(Router::new());
+    let server = Server::new(Config::new("tests", "1"), shared.clone());
+    assert_eq!(shared.change(complete), Err(UsageError::NotDeclared { capability: "completions" }));
+    assert_eq!(shared.change(|router| router.page_size(7)), Ok(()), "it is reported once");
+    drop(server);
+    let shared = SharedRouter::new(Router::new());
+    assert_eq!(shared.change(complete), Ok(()), "no server has been created");
 }
 
 #[test]

@@ -13,6 +13,7 @@
 //! | `failure` | why a handler has no result |
 //! | `uri_template` | which URIs a resource template stands for |
 //! | `schema` | JSON schemas and forms of Rust types (feature `schema`) |
+//! | `shared` | a router that may change while servers use it |
 //!
 //! # Example: a driver without I/O
 //!
@@ -38,6 +39,7 @@ mod failure;
 mod routed;
 #[cfg(feature = "schema")]
 mod schema;
+mod shared;
 mod uri_template;
 
 use std::collections::BTreeMap;
@@ -63,6 +65,7 @@ pub use failure::HandlerError;
 pub use routed::{CompletionInput, RoutedCall};
 #[cfg(feature = "schema")]
 pub use schema::{NoArguments, form_of, output_schema, prompt_arguments, tool_schema};
+pub use shared::{ChangeableRouter, Changed, SharedRoutes};
 
 /// The tools, prompts, resources and completions of a server, each with a handler.
 ///

@@ -104,6 +104,7 @@
 //! [`mcp_proto::Limits`] states how much a machine may hold. A slow handler of a client does not delay anything else:
 //! when its queue is full, notifications are dropped with a warning. A server's handler waits in `progress`, `log` and
 //! `notify` while its client does not read, so the data that is queued for a client is limited, too.
+//! `publish` waits for no client: [`mcp_proto::Limits::unwritten`] bounds what is queued by it.
 //!
 //! # What is logged
 //!
@@ -157,6 +158,7 @@
 //! | `server` | a service, and its connections to clients |
 //! | `router`, `router/shared` | a service that consists of functions, which may change |
 //! | `server/service`, `server/incoming` | the application's service, and a request as its handler receives it |
+//! | `server/publisher`, `server/running` | publishes changes to clients, and what a server and its clones share |
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
 //! | `server/notices` | notifications and other events for a service |
 //! | `server/stream` | the task of a server on a byte stream |

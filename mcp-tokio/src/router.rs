@@ -328,6 +328,16 @@ impl Router {
         self
     }
 
+    /// Passes a publisher to all that an earlier router did not have.
+    fn created_since(&self, earlier: &Self, publisher: &ServerPublisher) {
+        if let Some(tasks) = self.tasks.as_ref().filter(|tasks| !is_same(earlier.tasks.as_ref(), tasks)) {
+            tasks.created(publisher.clone());
+        }
+        if let Some(service) = self.fallback.as_ref().filter(|service| !is_same(earlier.fallback.as_ref(), service)) {
+            service.created(publisher.clone());
+        }
+    }
+
     fn routed_capabilities(&self, may_change: bool) -> Result<Json, UsageError> {
         let mut own = Json::from(self.routes.capabilities(may_change)?);
         if self.tasks.is_some() {
@@ -358,12 +368,7 @@ impl Service for Router {
     }
 
     fn created(&self, publisher: ServerPublisher) {
-        if let Some(tasks) = &self.tasks {
-            tasks.created(publisher.clone());
-        }
-        if let Some(service) = &self.fallback {
-            service.created(publisher);
-        }
+        self.created_since(&Self::default(), &publisher);
     }
 
     async fn notified(&self, session: SessionKey, notification: Notification) {
@@ -389,6 +394,10 @@ impl Service for Router {
             service.unsubscribed(uri).await;
         }
     }
+}
+
+fn is_same<T: ?Sized>(earlier: Option<&Arc<T>>, now: &Arc<T>) -> bool {
+    earlier.is_some_and(|earlier| Arc::ptr_eq(earlier, now))
 }
 
 impl fmt::Debug for Router {

@@ -11,7 +11,10 @@ use mcp_proto::model::{
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, UsageError};
-use mcp_tokio::{Change, Client, Error, Handler, Incoming, Router, Server, SharedRouter, TaskContext};
+use mcp_testkit::waiting::LONG;
+use mcp_tokio::{
+    Change, Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter, TaskContext,
+};
 use tests::routed;
 use tokio::sync::mpsc;
 
@@ -110,6 +113,77 @@ async fn clients_are_notified_of_tools_that_are_added_and_removed() {
     shared.change(|router| router.without_prompt("hello")).await.unwrap();
     let list = client.request("prompts/list", None).await.unwrap();
     routed::check("prompts/list", Ok(list), r#"{"prompts":[]}"#);
+    client.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_served_while_a_router_is_changed_but_no_other_change_is_made() {
+    let shared = SharedRouter::new(router());
+    let (client, _notifications) =
+        connect(Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY).await;
+    let blocking = |work| tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work));
+    let changed = shared.change(|router| {
+        let (within, client) = (shared.clone(), client.clone());
+        blocking(Box::pin(async move {
+            let listed = tokio::time::timeout(LONG, client.request("tools/list", None)).await.expect("an answer");
+            assert!(listed.unwrap().to_text().contains("divide"));
+            assert_eq!(within.change(|router| router).await, Err(UsageError::NestedChange));
+        }));
+        router.without_tool("divide")
+    });
+    assert_eq!(changed.await, Ok(()));
+    assert!(!client.request("tools/list", None).await.unwrap().to_text().contains("divide"));
+    client.close().await;
+}
+
+/// Passes on the publishers that it receives.
+struct Created(mpsc::UnboundedSender<ServerPublisher>);
+
+impl Service for Created {
+    async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+        Err(ErrorObject::method_not_found(incoming.method()))
+    }
+
+    fn created(&self, publisher: ServerPublisher) {
+        let _ = self.0.send(publisher);
+    }
+}
+
+#[tokio::test]
+async fn a_fallback_that_is_set_later_receives_the_publishers_of_all_servers_once() {
+    let shared = SharedRouter::new(router());
+    let server = || Server::new(Config::new("tests", "1"), shared.clone());
+    let _servers = [server(), server()];
+    let (created, publishers) = mpsc::unbounded_channel();
+    shared.change(|router| router.fallback(Created(created))).await.unwrap();
+    assert_eq!(publishers.len(), 2);
+    shared.change(|router| router.without_tool("parse")).await.unwrap();
+    assert_eq!(publishers.len(), 2);
+    let _later = server();
+    assert_eq!(publishers.len(), 3);
+}
+
+#[tokio::test]
+async fn a_first_tool_that_may_take_long_is_reported_if_a_server_has_not_declared_it_and_works_for_others() {
+    const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+    let shared = SharedRouter::new(router());
+    let extensions = Json::parse(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#).unwrap();
+    let declaring = Server::new(Config::new("tests", "1").with_capabilities(extensions), shared.clone());
+    let _undeclared = Server::new(Config::new("tests", "1"), shared.clone());
+    let (client, _notifications) = connect_with(declaring, ProtocolVersion::LATEST, TASKS).await;
+    let pending = |_: NoArguments, _: TaskContext| std::future::pending::<Result<&str, HandlerError>>();
+    let change = shared.change(|router| router.task_tool("wait", |tool| tool, pending)).await;
+    assert_eq!(change, Err(UsageError::NotDeclared { capability: EXTENSION }));
+    assert_eq!(shared.change(|router| router.without_tool("parse")).await, Ok(()), "it is reported once");
+
+    let task = member(&client, "tools/call", r#"{"name":"wait"}"#.into(), "taskId").await;
+    let filter = Json::empty_object().with_member("taskIds", &Json::array([&task]));
+    let mut changes = client.listen(filter).await.unwrap();
+    assert!(matches!(changes.next().await, Some(Change::Listening(_))));
+    client.request("tasks/cancel", Some(Json::empty_object().with_member("taskId", &task))).await.unwrap();
+    let change = tokio::time::timeout(LONG, changes.next()).await.expect("the publisher of the server");
+    let Some(Change::Notified(change)) = change else { panic!("a change") };
+    assert_eq!(change.params.unwrap().first_member("status"), Some(Json::from("cancelled")));
     client.close().await;
 }
 

@@ -78,6 +78,7 @@ pub fn all() -> Vec<Texts> {
                 UsageError::ReservedMethod { method: Method::INITIALIZE },
                 UsageError::NotAnObject { what: "the value of params" },
                 UsageError::DuplicateRoute { kind: "tools", name: "add".into() },
+                UsageError::NestedChange,
                 UsageError::ToolSchema { tool: "add".into() },
                 UsageError::PromptArgument { prompt: "review".into(), argument: "count".into() },
                 UsageError::HeaderAnnotation { tool: "add".into(), reason: InvalidAnnotation::Type },

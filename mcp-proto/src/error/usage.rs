@@ -144,6 +144,9 @@ pub enum UsageError {
         /// The name of the field.
         argument: Box<str>,
     },
+    /// The function that changes a shared router has called for another change of it, which would wait for the first.
+    #[error("a router cannot be changed inside of the function that changes it; make both changes in that function")]
+    NestedChange,
     /// The schema of the arguments of a tool is not the schema of an object.
     #[error("the arguments of the tool '{tool}' must be an object: use a struct with named fields")]
     ToolSchema {

@@ -22,6 +22,7 @@ use tracing::Instrument;
 use super::Answer;
 use crate::clock::{now, unix_time};
 use crate::panics::caught;
+use crate::server::Publishers;
 use crate::{Incoming, ServerPublisher};
 
 /// The tasks of a router, and the functions that work on them.
@@ -33,7 +34,7 @@ pub(super) struct TaskRunner {
 struct State {
     tasks: Tasks,
     running: BTreeMap<TaskId, Running>,
-    publishers: Vec<ServerPublisher>,
+    publishers: Publishers,
     /// The tasks whose last change is not published yet.
     changed: BTreeSet<TaskId>,
     is_publishing: bool,
@@ -52,7 +53,7 @@ impl TaskRunner {
         let state = State {
             tasks: Tasks::new(limits.clone()),
             running: BTreeMap::new(),
-            publishers: Vec::new(),
+            publishers: Publishers::default(),
             changed: BTreeSet::new(),
             is_publishing: false,
         };
@@ -60,7 +61,7 @@ impl TaskRunner {
     }
 
     pub(super) fn created(&self, publisher: ServerPublisher) {
-        self.state().publishers.push(publisher);
+        self.state().publishers.add(publisher);
     }
 
     /// Answers a request about a task; `None` for every other request.
@@ -166,10 +167,8 @@ impl TaskRunner {
                 let Some(notification) = state.tasks.notification(&task) else { continue };
                 (notification, state.publishers.clone())
             };
-            for publisher in publishers {
-                // The notification is of the protocol, and the capability was declared.
-                let _ = publisher.publish(notification.clone()).await;
-            }
+            // A server that has not declared the extension has no subscribers of tasks.
+            let _ = publishers.publish(&notification).await;
         }
     }
 
