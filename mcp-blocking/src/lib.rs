@@ -143,7 +143,7 @@ pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use proxy::{Proxy, Stopper};
-pub use router::{Router, SharedRouter};
+pub use router::{Router, SharedRouter, TaskContext};
 pub use server::{HttpService, Incoming, Server, ServerPublisher, ServerStopper, Service, StreamService};
 
 /// The examples of the crate's README.

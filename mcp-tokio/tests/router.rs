@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mcp_proto::model::{
-    ElicitRequestFormParams, JsonObject, ListToolsRequest, PaginatedRequestParams, RequestedSchema, Tool,
-};
+use mcp_proto::model::{JsonObject, ListToolsRequest, PaginatedRequestParams, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, UsageError};
 use mcp_tokio::{Change, Client, Error, Handler, Incoming, Router, Server, SharedRouter, TaskContext};
 use tests::routed;
+use tests::routed_tasks::{self, CAPABILITIES as TASKS};
 use tokio::sync::mpsc;
 
 struct User(mpsc::UnboundedSender<Method>);
@@ -162,7 +161,7 @@ impl Drop for Dropped {
     }
 }
 
-/// A server with a tool that asks the user and repeats the answer, and one that never ends.
+/// A server with the tools of [`routed_tasks`]. The function of `wait` never ends.
 fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
     let dropped = Arc::clone(dropped);
     let router = Router::new()
@@ -171,10 +170,14 @@ fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
             |tool| tool,
             |_: NoArguments, context: TaskContext| async move {
                 context.set_message("asking");
-                let form = ElicitRequestFormParams::new("Who are you?", RequestedSchema::form());
-                let answer = context.elicit("name", form).await?.content.ok_or("nothing was entered")?;
-                Ok(answer.as_json().to_text().into_owned())
+                routed_tasks::booked(context.elicit("name", routed_tasks::form()).await?)
             },
+        )
+        .task_tool("fail", |tool| tool, |_: NoArguments, _| async { Err::<&str, _>(HandlerError::new("no room")) })
+        .task_tool(
+            "panic",
+            |tool| tool,
+            |_: NoArguments, _| async { panic!("a panic of a function") as Result<&str, _> },
         )
         .task_tool(
             "wait",
@@ -189,8 +192,6 @@ fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
         );
     Server::new(Config::new("tests", "1"), router)
 }
-
-const TASKS: &str = r#"{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
 async fn member(client: &Client, method: &str, params: String, member: &str) -> Json {
     let result = client.request(method, Some(Json::parse(params).expect("JSON"))).await.expect("a result");
@@ -213,18 +214,16 @@ async fn until(client: &Client, task: &Json, status: &str) -> Json {
 }
 
 #[tokio::test]
-async fn a_client_fetches_the_result_of_a_task_and_gives_it_input() {
+async fn clients_fetch_the_results_of_tasks_give_them_input_and_cancel_them() {
     let (client, _notifications) = connect_with(with_tasks(&Arc::default()), ProtocolVersion::LATEST, TASKS).await;
-    let task = member(&client, "tools/call", r#"{"name":"book"}"#.into(), "taskId").await;
-    let waiting = until(&client, &task, "input_required").await;
-    assert_eq!(waiting.first_member("statusMessage"), Some(Json::from("asking")));
-    let key = waiting.first_member("inputRequests").unwrap().entries().next().unwrap().0.unwrap();
-    assert_eq!(key, "name");
-    let responses = Json::parse(r#"{"name":{"action":"accept","content":{"name":"Ada"}}}"#).unwrap();
-    let params = Json::empty_object().with_members(&[("taskId", &task), ("inputResponses", &responses)]);
-    client.request("tasks/update", Some(params)).await.unwrap();
-    let result = until(&client, &task, "completed").await.first_member("result").unwrap();
-    routed::check("book", Ok(result), r#"{"content":[{"type":"text","text":"{\"name\":\"Ada\"}"}]}"#);
+    let (runtime, requester) = (tokio::runtime::Handle::current(), client.clone());
+    let check = move |case: &routed_tasks::Case| {
+        case.check(|method, params| match runtime.block_on(requester.request(method, Some(params))) {
+            Err(Error::Server(error)) => Err(error),
+            outcome => Ok(outcome.expect("an answer")),
+        });
+    };
+    tokio::task::spawn_blocking(move || routed_tasks::CASES.iter().for_each(check)).await.unwrap();
     client.close().await;
 }
 
