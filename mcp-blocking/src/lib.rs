@@ -137,7 +137,7 @@ mod stdio_tests;
 
 pub use client::{
     Builder, ChildServer, Client, Handler, HttpServer, InFlight, InMemoryServer, ListItems, ServerProcess,
-    StreamServer, Subscription,
+    StreamServer, Subscription, ToolTask,
 };
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};

@@ -8,10 +8,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Change, Client, Error, Handler, Incoming, Router, Server, SharedRouter, TaskContext};
-use mcp_proto::model::{JsonObject, ListToolsRequest, PaginatedRequestParams, Tool};
+use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::{Config, HttpConfig, TaskLimits};
-use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use tests::routed;
 use tests::routed_tasks::{self, CAPABILITIES as TASKS};
 
@@ -131,15 +131,15 @@ fn with_tasks(limits: TaskLimits) -> (Server, Receiver<Ended>, Sender<()>) {
             thread::sleep(Duration::from_millis(2));
         }
         let is_refused = context.elicit("name", routed_tasks::form()).is_err();
-        let _ = ended.lock().unwrap().send((is_refused, began.elapsed()));
-        let _ = stays.lock().unwrap().recv();
+        let _ = ended.lock().expect("no panic").send((is_refused, began.elapsed()));
+        let _ = stays.lock().expect("no panic").recv();
         Ok("ended")
     };
     let router = Router::new()
         .task_limits(limits)
         .task_tool("book", |tool| tool, book)
         .task_tool("fail", |tool| tool, |_: NoArguments, _| Err::<&str, _>(HandlerError::new("no room")))
-        .task_tool("panic", |tool| tool, |_: NoArguments, _| panic!("a panic of a function") as Result<&str, _>)
+        .task_tool("panic", |tool| tool, |_: NoArguments, _| Ok(routed_tasks::panics()))
         .task_tool("wait", |tool| tool, wait);
     (Server::new(Config::new("tests", "1"), router), was_ended, stay)
 }
@@ -223,6 +223,60 @@ fn subscribers_are_notified_of_the_last_change_of_a_task() {
     client.request("tasks/cancel", Some(task)).unwrap();
     let Some(Change::Notified(change)) = changes.next() else { panic!("a change") };
     assert_eq!(change.params.unwrap().first_member("status"), Some(Json::from("cancelled")));
+}
+
+/// A client whose user answers the form of the tool `book` with this, and a server that wants to be asked so often.
+fn asking(
+    version: ProtocolVersion,
+    answer: Result<ElicitResult, ErrorObject>,
+    interval: Duration,
+) -> (Client, Receiver<Ended>, Sender<()>) {
+    let limits = with(TaskLimits::default(), |limits| limits.poll_interval = interval);
+    let (server, was_ended, stay) = with_tasks(limits);
+    let builder = Client::builder().versions([version]).on_elicit_form(move |_| answer.clone());
+    (builder.in_memory(&server).connect().expect("a connection"), was_ended, stay)
+}
+
+#[test]
+fn a_tool_that_is_called_as_a_task_has_the_same_outcome_in_every_revision() {
+    for (version, is_task) in [(ProtocolVersion::LATEST, true), (ProtocolVersion::LATEST_LEGACY, false)] {
+        let (client, ..) = asking(version, Ok(routed_tasks::entered()), Duration::ZERO);
+        for (tool, expected) in routed_tasks::CALLS {
+            let outcome = client.call_tool_as_task(tool, ()).and_then(|mut call| {
+                assert_eq!(call.id().is_some(), is_task);
+                call.wait()
+            });
+            assert_eq!(routed_tasks::text(outcome), expected, "{version} {tool}");
+        }
+        // The extension is declared for those calls only.
+        assert_eq!(routed_tasks::text(client.call_tool("fail", ())), "no room");
+    }
+}
+
+#[test]
+fn a_client_asks_for_the_status_of_its_task_cancels_it_and_refuses_input() {
+    let (client, _was_ended, _stay) = asking(ProtocolVersion::LATEST, Err(ErrorObject::internal()), Duration::ZERO);
+    let mut call = client.call_tool_as_task("wait", ()).unwrap();
+    assert_eq!(call.status().unwrap(), TaskStatus::Working);
+    call.cancel().unwrap();
+    assert!(matches!(call.wait(), Err(Error::TaskEnded { status: TaskStatus::Cancelled })));
+
+    let mut call = client.call_tool_as_task("book", ()).unwrap();
+    let Err(Error::Failed { reason: Failed::NoInput { .. }, .. }) = call.wait() else { panic!("no input") };
+    assert_eq!((call.status().unwrap(), call.message()), (TaskStatus::Cancelled, Some("asking")));
+}
+
+#[test]
+fn a_client_that_is_closed_does_not_wait_for_its_task() {
+    let (client, _was_ended, _stay) =
+        asking(ProtocolVersion::LATEST, Ok(routed_tasks::entered()), Duration::from_secs(60));
+    let mut call = client.call_tool_as_task("wait", ()).unwrap();
+    let (began, waiting) = (Instant::now(), thread::spawn(move || call.wait()));
+    thread::sleep(Duration::from_millis(50));
+    client.close();
+    let outcome = waiting.join().unwrap();
+    assert!(matches!(outcome, Err(Error::Usage(UsageError::Closed))), "{outcome:?}");
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
 fn with(mut limits: TaskLimits, change: impl FnOnce(&mut TaskLimits)) -> TaskLimits {

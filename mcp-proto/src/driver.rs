@@ -20,6 +20,7 @@
 //! | `inputs` | input that a handler needs from the client |
 //! | `task_runs` | the tasks of a server, and the functions that work on them |
 //! | `task_input` | input that such a function needs from the client |
+//! | `task_call` | a call of a tool whose result may be a task |
 //! | `pages` | a whole list, page by page |
 //! | `typed_params` | the parameters of calls that drivers offer as functions |
 //! | `state` | states that clients send back and cannot alter |
@@ -53,6 +54,8 @@ mod sign_in;
 mod start;
 #[cfg(feature = "seal")]
 mod state;
+#[cfg(feature = "model")]
+mod task_call;
 #[cfg(feature = "model")]
 mod task_input;
 mod task_runs;
@@ -89,6 +92,8 @@ pub use sign_in::{SignInOutcome, SignInReport};
 pub use start::not_started;
 #[cfg(feature = "seal")]
 pub use state::StateKeys;
+#[cfg(feature = "model")]
+pub use task_call::{TaskCall, TaskStep};
 #[cfg(feature = "model")]
 pub use task_input::TaskInput;
 pub use task_runs::{TaskEffect, TaskRuns};

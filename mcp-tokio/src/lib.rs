@@ -191,7 +191,7 @@ mod stdio;
 #[cfg(feature = "http-client")]
 pub use client::HttpServer;
 pub use client::{
-    Builder, ChildServer, Client, Handler, InFlight, InMemoryServer, ListItems, StreamServer, Subscription,
+    Builder, ChildServer, Client, Handler, InFlight, InMemoryServer, ListItems, StreamServer, Subscription, ToolTask,
 };
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mcp_proto::model::{JsonObject, ListToolsRequest, PaginatedRequestParams, Tool};
+use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
-use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use mcp_tokio::{Change, Client, Error, Handler, Incoming, Router, Server, SharedRouter, TaskContext};
 use tests::routed;
 use tests::routed_tasks::{self, CAPABILITIES as TASKS};
@@ -174,11 +174,7 @@ fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
             },
         )
         .task_tool("fail", |tool| tool, |_: NoArguments, _| async { Err::<&str, _>(HandlerError::new("no room")) })
-        .task_tool(
-            "panic",
-            |tool| tool,
-            |_: NoArguments, _| async { panic!("a panic of a function") as Result<&str, _> },
-        )
+        .task_tool("panic", |tool| tool, |_: NoArguments, _| async { Ok(routed_tasks::panics()) })
         .task_tool(
             "wait",
             |tool| tool,
@@ -281,4 +277,49 @@ async fn the_function_of_a_task_is_dropped_when_its_time_is_over() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(dropped.load(Ordering::Acquire));
     client.close().await;
+}
+
+/// A client whose user answers the form of the tool `book` with this.
+async fn asking(server: Server, version: ProtocolVersion, answer: Result<ElicitResult, ErrorObject>) -> Client {
+    let form = move |_| std::future::ready(answer.clone());
+    let builder = Client::builder().versions([version]).on_elicit_form(form);
+    builder.in_memory(&server).connect().await.expect("a connection")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_is_called_as_a_task_has_the_same_outcome_in_every_revision() {
+    for (version, is_task) in [(ProtocolVersion::LATEST, true), (ProtocolVersion::LATEST_LEGACY, false)] {
+        let client = asking(with_tasks(&Arc::default()), version, Ok(routed_tasks::entered())).await;
+        for (tool, expected) in routed_tasks::CALLS {
+            let outcome = match client.call_tool_as_task(tool, ()).await {
+                Ok(mut call) => {
+                    assert_eq!(call.id().is_some(), is_task);
+                    call.wait().await
+                }
+                Err(error) => Err(error),
+            };
+            assert_eq!(routed_tasks::text(outcome), expected, "{version} {tool}");
+        }
+        // The extension is declared for those calls only.
+        assert_eq!(routed_tasks::text(client.call_tool("fail", ()).await), "no room");
+        client.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_asks_for_the_status_of_its_task_cancels_it_and_refuses_input() {
+    let client = asking(with_tasks(&Arc::default()), ProtocolVersion::LATEST, Err(ErrorObject::internal())).await;
+    let mut call = client.call_tool_as_task("wait", ()).await.unwrap();
+    assert_eq!(call.status().await.unwrap(), TaskStatus::Working);
+    assert!(tokio::time::timeout(Duration::from_secs(60), call.wait()).await.is_err());
+    call.cancel().await.unwrap();
+    assert!(matches!(call.wait().await, Err(Error::TaskEnded { status: TaskStatus::Cancelled })));
+
+    let mut call = client.call_tool_as_task("book", ()).await.unwrap();
+    let Err(Error::Failed { reason: Failed::NoInput { .. }, .. }) = call.wait().await else { panic!("no input") };
+    assert_eq!((call.status().await.unwrap(), call.message()), (TaskStatus::Cancelled, Some("asking")));
+
+    let mut call = client.call_tool_as_task("wait", ()).await.unwrap();
+    let (outcome, ()) = tokio::join!(call.wait(), client.close());
+    assert!(matches!(outcome, Err(Error::Usage(UsageError::Closed))), "{outcome:?}");
 }

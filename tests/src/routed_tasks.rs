@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::Duration;
 
-use mcp_proto::model::{ElicitRequestFormParams, ElicitResult, RequestedSchema};
+use mcp_proto::driver::Error;
+use mcp_proto::model::{CallToolResult, ElicitRequestFormParams, ElicitResult, JsonObject, RequestedSchema};
 use mcp_proto::router::HandlerError;
 use mcp_proto::{ErrorObject, Json};
 
@@ -25,6 +26,33 @@ pub fn form() -> ElicitRequestFormParams {
 pub fn booked(answer: ElicitResult) -> Result<String, HandlerError> {
     let entered = answer.content.ok_or("nothing was entered")?;
     Ok(entered.as_json().to_text().into_owned())
+}
+
+/// The tool `panic`.
+///
+/// # Panics
+///
+/// Always.
+pub fn panics() -> &'static str {
+    panic!("a panic of a function")
+}
+
+/// The answer of the user who books.
+pub fn entered() -> ElicitResult {
+    ElicitResult::accept(JsonObject::new().with("name", "Ada"))
+}
+
+/// Tools, and the outcomes of their calls for a client whose user answers as [`entered`], with and without a task.
+pub const CALLS: [(&str, &str); 3] = [
+    ("book", r#"{"name":"Ada"}"#),
+    ("fail", "no room"),
+    ("panic", "the server answered with error -32603: internal error"),
+];
+
+/// The text of an outcome.
+pub fn text(outcome: Result<CallToolResult, Error>) -> String {
+    let text = |result: CallToolResult| result.content[0].as_text().expect("a text").to_owned();
+    outcome.map_or_else(|error| error.to_string(), text)
 }
 
 /// A call of a tool, and the requests about its task.
