@@ -107,7 +107,7 @@
 //! | `stdio` | a reader and a writer of byte streams |
 //! | `pipe` | pipes in memory |
 //! | `server` | the server: connections, its driver, the threads that handle requests |
-//! | `router`, `router/shared` | a service that consists of functions, which may change |
+//! | `router`, `router/shared`, `router/tasks` | a service that consists of functions, which may change, and may run as tasks |
 //! | `sign_in` | signing in: its configuration, its thread, signatures, and the port to which the browser returns |
 //! | `log_level` | the levels of the log |
 //! | `inbox` | the queue to which readers and workers send their input |

@@ -155,7 +155,7 @@
 //! | `http_client` | HTTP exchanges as a transport, each in a task of its own |
 //! | `child` | servers that run as child processes |
 //! | `server` | a service, and its connections to clients |
-//! | `router`, `router/shared` | a service that consists of functions, which may change |
+//! | `router`, `router/shared`, `router/tasks` | a service that consists of functions, which may change, and may run as tasks |
 //! | `server/service`, `server/incoming` | the application's service, and a request as its handler receives it |
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
 //! | `server/notices` | notifications and other events for a service |
