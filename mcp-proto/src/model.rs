@@ -82,6 +82,7 @@ mod resources;
 mod roots;
 mod sampling;
 mod subscriptions;
+mod task_extension;
 mod tasks;
 mod tools;
 mod value;
@@ -148,6 +149,7 @@ pub use subscriptions::{
     SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
 };
+pub use task_extension::{ExtensionTask, UpdateTaskRequestParams};
 pub use tasks::{
     CancelTaskRequestParams, CancelTaskResult, CreateTaskResult, GetTaskPayloadRequestParams, GetTaskPayloadResult,
     GetTaskRequestParams, GetTaskResult, ListTasksResult, Task, TaskMetadata, TaskStatus, TaskStatusNotificationParams,

@@ -156,7 +156,7 @@
 //! | `http_client` | HTTP exchanges as a transport, each in a task of its own |
 //! | `child` | servers that run as child processes |
 //! | `server` | a service, and its connections to clients |
-//! | `router`, `router/shared` | a service that consists of functions, which may change |
+//! | `router`, `router/shared`, `router/tasks` | a service that consists of functions, which may change, and may run as tasks |
 //! | `server/service`, `server/incoming` | the application's service, and a request as its handler receives it |
 //! | `server/publisher`, `server/running` | publishes changes to clients, and what a server and its clones share |
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
@@ -193,7 +193,7 @@ mod stdio;
 #[cfg(feature = "http-client")]
 pub use client::HttpServer;
 pub use client::{
-    Builder, ChildServer, Client, Handler, InFlight, InMemoryServer, ListItems, StreamServer, Subscription,
+    Builder, ChildServer, Client, Handler, InFlight, InMemoryServer, ListItems, StreamServer, Subscription, ToolTask,
 };
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;

@@ -5,17 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mcp_proto::model::{
-    ElicitRequestFormParams, JsonObject, ListToolsRequest, PaginatedRequestParams, RequestedSchema, Tool,
-};
+use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
-use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use mcp_testkit::waiting::LONG;
 use mcp_tokio::{
     Change, Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter, TaskContext,
 };
 use tests::routed;
+use tests::routed_tasks::{self, CAPABILITIES as TASKS};
 use tokio::sync::mpsc;
 
 struct User(mpsc::UnboundedSender<Method>);
@@ -236,7 +235,7 @@ impl Drop for Dropped {
     }
 }
 
-/// A server with a tool that asks the user and repeats the answer, and one that never ends.
+/// A server with the tools of [`routed_tasks`]. The function of `wait` never ends.
 fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
     let dropped = Arc::clone(dropped);
     let router = Router::new()
@@ -245,11 +244,11 @@ fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
             |tool| tool,
             |_: NoArguments, context: TaskContext| async move {
                 context.set_message("asking");
-                let form = ElicitRequestFormParams::new("Who are you?", RequestedSchema::form());
-                let answer = context.elicit("name", form).await?.content.ok_or("nothing was entered")?;
-                Ok(answer.as_json().to_text().into_owned())
+                routed_tasks::booked(context.elicit("name", routed_tasks::form()).await?)
             },
         )
+        .task_tool("fail", |tool| tool, |_: NoArguments, _| async { Err::<&str, _>(HandlerError::new("no room")) })
+        .task_tool("panic", |tool| tool, |_: NoArguments, _| async { Ok(routed_tasks::panics()) })
         .task_tool(
             "wait",
             |tool| tool,
@@ -263,8 +262,6 @@ fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
         );
     Server::new(Config::new("tests", "1"), router)
 }
-
-const TASKS: &str = r#"{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
 async fn member(client: &Client, method: &str, params: String, member: &str) -> Json {
     let result = client.request(method, Some(Json::parse(params).expect("JSON"))).await.expect("a result");
@@ -287,18 +284,16 @@ async fn until(client: &Client, task: &Json, status: &str) -> Json {
 }
 
 #[tokio::test]
-async fn a_client_fetches_the_result_of_a_task_and_gives_it_input() {
+async fn clients_fetch_the_results_of_tasks_give_them_input_and_cancel_them() {
     let (client, _notifications) = connect_with(with_tasks(&Arc::default()), ProtocolVersion::LATEST, TASKS).await;
-    let task = member(&client, "tools/call", r#"{"name":"book"}"#.into(), "taskId").await;
-    let waiting = until(&client, &task, "input_required").await;
-    assert_eq!(waiting.first_member("statusMessage"), Some(Json::from("asking")));
-    let key = waiting.first_member("inputRequests").unwrap().entries().next().unwrap().0.unwrap();
-    assert_eq!(key, "name");
-    let responses = Json::parse(r#"{"name":{"action":"accept","content":{"name":"Ada"}}}"#).unwrap();
-    let params = Json::empty_object().with_members(&[("taskId", &task), ("inputResponses", &responses)]);
-    client.request("tasks/update", Some(params)).await.unwrap();
-    let result = until(&client, &task, "completed").await.first_member("result").unwrap();
-    routed::check("book", Ok(result), r#"{"content":[{"type":"text","text":"{\"name\":\"Ada\"}"}]}"#);
+    let (runtime, requester) = (tokio::runtime::Handle::current(), client.clone());
+    let check = move |case: &routed_tasks::Case| {
+        case.check(|method, params| match runtime.block_on(requester.request(method, Some(params))) {
+            Err(Error::Server(error)) => Err(error),
+            outcome => Ok(outcome.expect("an answer")),
+        });
+    };
+    tokio::task::spawn_blocking(move || routed_tasks::CASES.iter().for_each(check)).await.unwrap();
     client.close().await;
 }
 
@@ -356,4 +351,49 @@ async fn the_function_of_a_task_is_dropped_when_its_time_is_over() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(dropped.load(Ordering::Acquire));
     client.close().await;
+}
+
+/// A client whose user answers the form of the tool `book` with this.
+async fn asking(server: Server, version: ProtocolVersion, answer: Result<ElicitResult, ErrorObject>) -> Client {
+    let form = move |_| std::future::ready(answer.clone());
+    let builder = Client::builder().versions([version]).on_elicit_form(form);
+    builder.in_memory(&server).connect().await.expect("a connection")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_is_called_as_a_task_has_the_same_outcome_in_every_revision() {
+    for (version, is_task) in [(ProtocolVersion::LATEST, true), (ProtocolVersion::LATEST_LEGACY, false)] {
+        let client = asking(with_tasks(&Arc::default()), version, Ok(routed_tasks::entered())).await;
+        for (tool, expected) in routed_tasks::CALLS {
+            let outcome = match client.call_tool_as_task(tool, ()).await {
+                Ok(mut call) => {
+                    assert_eq!(call.id().is_some(), is_task);
+                    call.wait().await
+                }
+                Err(error) => Err(error),
+            };
+            assert_eq!(routed_tasks::text(outcome), expected, "{version} {tool}");
+        }
+        // The extension is declared for those calls only.
+        assert_eq!(routed_tasks::text(client.call_tool("fail", ()).await), "no room");
+        client.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_asks_for_the_status_of_its_task_cancels_it_and_refuses_input() {
+    let client = asking(with_tasks(&Arc::default()), ProtocolVersion::LATEST, Err(ErrorObject::internal())).await;
+    let mut call = client.call_tool_as_task("wait", ()).await.unwrap();
+    assert_eq!(call.status().await.unwrap(), TaskStatus::Working);
+    assert!(tokio::time::timeout(Duration::from_secs(60), call.wait()).await.is_err());
+    call.cancel().await.unwrap();
+    assert!(matches!(call.wait().await, Err(Error::TaskEnded { status: TaskStatus::Cancelled })));
+
+    let mut call = client.call_tool_as_task("book", ()).await.unwrap();
+    let Err(Error::Failed { reason: Failed::NoInput { .. }, .. }) = call.wait().await else { panic!("no input") };
+    assert_eq!((call.status().await.unwrap(), call.message()), (TaskStatus::Cancelled, Some("asking")));
+
+    let mut call = client.call_tool_as_task("wait", ()).await.unwrap();
+    let (outcome, ()) = tokio::join!(call.wait(), client.close());
+    assert!(matches!(outcome, Err(Error::Usage(UsageError::Closed))), "{outcome:?}");
 }

@@ -14,6 +14,7 @@
 //! | [`protected`] | servers that demand tokens |
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
 //! | [`routed`] | a server that is a router of functions |
+//! | [`routed_tasks`] | functions that may take long, and their tasks |
 //! | [`json_text`] | generators of valid and invalid JSON |
 //! | [`model_types`], [`schema`] | the types of `mcp_proto::model` by name, and values generated from the official schemas |
 //! | [`vectors`] | traffic that was recorded between existing implementations, and other collected inputs |
@@ -39,6 +40,7 @@ pub mod plays;
 pub mod protected;
 pub mod random_clients;
 pub mod routed;
+pub mod routed_tasks;
 pub mod schema;
 pub mod sign_in_simulation;
 pub mod simulation;

@@ -66,7 +66,7 @@ impl Cache {
     /// The key of a request whose result may be cached.
     pub(super) fn key(&self, call: &Call) -> Option<CacheKey> {
         // What another client requests is passed through.
-        if self.limit == 0 || call.is_unchanged {
+        if self.limit == 0 || call.is_unchanged() {
             return None;
         }
         Key::of(&call.method, call.params.as_ref()).map(CacheKey)

@@ -5,7 +5,7 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::error::{Failed, UsageError};
 #[cfg(feature = "model")]
-use crate::model::ModelError;
+use crate::model::{ModelError, TaskStatus};
 
 /// Why a client could not connect, or a call has no result.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +43,14 @@ pub enum Error {
     ListTooLong {
         /// The pages that were read.
         pages: usize,
+    },
+    /// The task of a call has ended without a result: it was cancelled, or the server states an unknown status or no
+    /// error.
+    #[cfg(feature = "model")]
+    #[error("{}", if *status == TaskStatus::Cancelled { "the task was cancelled" } else { "the server has ended the task without a result" })]
+    TaskEnded {
+        /// Its status.
+        status: TaskStatus,
     },
     /// The call is invalid, or not possible in this state.
     #[error(transparent)]

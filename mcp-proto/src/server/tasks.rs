@@ -20,7 +20,7 @@ use super::input::InputRequired;
 use super::principal::Principal;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
-use crate::spec::{Method, TASKS_EXTENSION};
+use crate::spec::{Method, tasks_capability};
 use crate::time::Instant;
 use task::{Status, Task};
 
@@ -74,6 +74,9 @@ pub struct TaskLimits {
     /// 1024.
     pub tasks: usize,
     /// The most tasks of one principal, or of all clients without one. Default 256.
+    ///
+    /// Both numbers also limit the functions that work on tasks at one time ([`TaskRuns`](crate::driver::TaskRuns)): in
+    /// `mcp-blocking` these are threads.
     pub tasks_of_principal: usize,
     /// The most bytes of all results, requests for input and answers. Default 16 MiB.
     pub bytes: usize,
@@ -143,8 +146,7 @@ impl Tasks {
     /// The capability that the server declares, and that a client has declared if it is given tasks.
     #[must_use]
     pub fn capabilities() -> Json {
-        let extension = Json::empty_object().with_member(TASKS_EXTENSION, &Json::empty_object());
-        Json::empty_object().with_member("extensions", &extension)
+        tasks_capability()
     }
 
     /// Whether the client of this request supports tasks, so that it can be given one instead of a result.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::{Era, ProtocolVersion};
+use crate::codec::json::Json;
 
 /// The name of a method, such as `tools/call`.
 ///
@@ -89,6 +90,12 @@ impl Change {
 
 /// The extension whose tasks a client can subscribe to.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// The capability of clients and servers that support the extension for tasks.
+pub(crate) fn tasks_capability() -> Json {
+    let extension = Json::empty_object().with_member(TASKS_EXTENSION, &Json::empty_object());
+    Json::empty_object().with_member("extensions", &extension)
+}
 
 /// A list of a server that may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

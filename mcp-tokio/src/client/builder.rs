@@ -20,6 +20,7 @@ use tracing::{Instrument, Span};
 
 use super::driver::Driver;
 use super::handler::AnyHandler;
+use super::tool_task::TaskInputs;
 use super::typed_handler::{TypedHandler, TypedHandlers};
 use super::{Client, Handler};
 use crate::authorize::Authorize;
@@ -393,6 +394,7 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
     let (commands, inputs) = mpsc::channel(COMMANDS);
     let (connected, answer) = oneshot::channel();
     let (cancel, cancelled) = mpsc::unbounded_channel();
+    let input = TaskInputs::new(Arc::downgrade(&handler), machine.capabilities().clone());
     let driver = Driver::new(machine, link, handler, Arc::clone(&server), http_transport, connected, cancelled);
     tokio::spawn(driver.run(inputs).instrument(span));
     match answer.await.map_err(|_| UsageError::Closed)? {
@@ -403,6 +405,7 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
             server,
             connected,
             progress: ProgressBytes::default(),
+            input: Arc::new(input),
         }),
         Err(refused) => Err(refused.into_error(&server)),
     }

@@ -1,18 +1,17 @@
 //! Tools whose results are fetched later, as tasks.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Outcome};
+use mcp_proto::driver::{TaskEffect, TaskInput, TaskRuns};
 use mcp_proto::model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
-    ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, Payload, RequestMethod, RequestParams,
+    ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
 use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_proto::server::{InputRequired, TaskEvent, TaskId, TaskLimits, Tasks};
+use mcp_proto::server::{TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
@@ -27,37 +26,23 @@ use crate::{Incoming, ServerPublisher};
 
 /// The tasks of a router, and the functions that work on them.
 pub(super) struct TaskRunner {
-    limits: TaskLimits,
+    lifetime: Duration,
     state: Mutex<State>,
 }
 
 struct State {
-    tasks: Tasks,
-    running: BTreeMap<TaskId, Running>,
+    runs: Runs,
     publishers: Publishers,
-    /// The tasks whose last change is not published yet.
-    changed: BTreeSet<TaskId>,
     is_publishing: bool,
 }
 
-/// A function that works on a task.
-#[derive(Debug, Default)]
-struct Running {
-    work: Option<AbortHandle>,
-    /// The function waits for input.
-    input: Option<oneshot::Sender<Json>>,
-}
+type Runs = TaskRuns<AbortHandle, oneshot::Sender<Json>>;
 
 impl TaskRunner {
     pub(super) fn new(limits: TaskLimits) -> Self {
-        let state = State {
-            tasks: Tasks::new(limits.clone()),
-            running: BTreeMap::new(),
-            publishers: Publishers::default(),
-            changed: BTreeSet::new(),
-            is_publishing: false,
-        };
-        Self { limits, state: Mutex::new(state) }
+        let lifetime = limits.lifetime;
+        let state = State { runs: TaskRuns::new(limits), publishers: Publishers::default(), is_publishing: false };
+        Self { lifetime, state: Mutex::new(state) }
     }
 
     pub(super) fn created(&self, publisher: ServerPublisher) {
@@ -66,7 +51,7 @@ impl TaskRunner {
 
     /// Answers a request about a task; `None` for every other request.
     pub(super) fn answer(self: &Arc<Self>, incoming: &Incoming) -> Option<Result<Json, ErrorObject>> {
-        self.change(|state| state.tasks.answer(incoming.method(), incoming.params(), incoming.context(), now()))
+        self.change(|runs| runs.answer(incoming.method(), incoming.params(), incoming.context(), now()))
     }
 
     /// Answers a call of a tool with a task, if the client can fetch its result, else with the result.
@@ -91,80 +76,60 @@ impl TaskRunner {
         let id = TaskId::new(random);
         // Before the task exists: a function that panics here leaves none behind.
         let work = function(TaskContext(Caller::Fetches { runner: Arc::clone(self), id: id.clone() }));
-        let created = self.change(|state| {
-            let unix = Duration::from_secs(unix_time());
-            let created = state.tasks.create(&id, incoming.context(), unix, now())?;
-            state.running.insert(id.clone(), Running::default());
-            Ok(created)
-        });
-        if created.is_err() {
-            return Box::pin(ready(created));
-        }
         let (runner, worked_on) = (Arc::clone(self), id.clone());
         let work = async move {
             let outcome =
                 caught(work).await.map_or_else(|| Err(ErrorObject::internal()), |outcome| call.answer(outcome));
-            runner.change(|state| {
-                state.running.remove(&worked_on);
-                state.tasks.finish(&worked_on, outcome, now());
-            });
+            runner.change(|runs| runs.finish(&worked_on, outcome, now()));
         };
-        let work = tokio::spawn(work.in_current_span());
-        let (runner, lifetime) = (Arc::downgrade(self), self.limits.lifetime);
-        tokio::spawn(async move {
-            sleep(lifetime).await;
-            if let Some(runner) = runner.upgrade() {
-                runner.change(|state| state.tasks.handle_timeout(now()));
-            }
+        let created = self.change(|runs| {
+            let start = || tokio::spawn(work.in_current_span()).abort_handle();
+            runs.create(&id, incoming.context(), Duration::from_secs(unix_time()), now(), start)
         });
-        self.change(|state| {
-            // The function may have ended meanwhile.
-            if let Some(running) = state.running.get_mut(&id) {
-                running.work = Some(work.abort_handle());
-            }
-        });
+        if created.is_ok() {
+            let (runner, lifetime) = (Arc::downgrade(self), self.lifetime);
+            tokio::spawn(async move {
+                sleep(lifetime).await;
+                if let Some(runner) = runner.upgrade() {
+                    runner.change(|runs| runs.handle_timeout(now()));
+                }
+            });
+        }
         Box::pin(ready(created))
     }
 
     /// Changes the tasks, and carries out what follows from it.
-    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Runs) -> T) -> T {
         let mut state = self.state();
-        let outcome = change(&mut state);
-        while let Some(event) = state.tasks.poll_event() {
-            match event {
-                TaskEvent::Ended(task) => {
-                    if let Some(work) = state.running.remove(&task).and_then(|running| running.work) {
-                        work.abort();
-                    }
+        let outcome = change(&mut state.runs);
+        while let Some(effect) = state.runs.poll_effect() {
+            match effect {
+                TaskEffect::Stop { task, work } => {
+                    work.abort();
+                    state.runs.stopped(&task);
                 }
-                TaskEvent::Answered { task, answers } => {
-                    if let Some(input) = state.running.get_mut(&task).and_then(|running| running.input.take()) {
-                        let _ = input.send(answers);
-                    }
-                }
-                TaskEvent::Changed(task) => {
-                    state.changed.insert(task);
+                TaskEffect::Answer { to, answers } => {
+                    let _ = to.send(answers);
                 }
                 _ => {}
             }
         }
-        if !state.changed.is_empty() && !std::mem::replace(&mut state.is_publishing, true) {
+        if state.runs.has_notification() && !std::mem::replace(&mut state.is_publishing, true) {
             let runner = Arc::clone(self);
             tokio::spawn(async move { runner.publish().await });
         }
         outcome
     }
 
-    /// Publishes changes until there is none, one after the other, so that the last one of a task arrives last.
+    /// Publishes changes until there is none.
     async fn publish(&self) {
         loop {
             let (notification, publishers) = {
                 let mut state = self.state();
-                let Some(task) = state.changed.pop_first() else {
+                let Some(notification) = state.runs.poll_notification() else {
                     state.is_publishing = false;
                     return;
                 };
-                let Some(notification) = state.tasks.notification(&task) else { continue };
                 (notification, state.publishers.clone())
             };
             // A server that has not declared the extension has no subscribers of tasks.
@@ -201,7 +166,7 @@ impl TaskContext {
     /// Sets the text about what the tool is doing, which clients that fetch the result can show.
     pub fn set_message(&self, message: &str) {
         if let Caller::Fetches { runner, id } = &self.0 {
-            runner.change(|state| state.tasks.set_message(id, message, now()));
+            runner.change(|runs| runs.set_message(id, message, now()));
         }
     }
 
@@ -242,27 +207,18 @@ impl TaskContext {
     }
 
     async fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
-        let answer = match &self.0 {
+        let input = TaskInput::<R>::new(key, params);
+        match &self.0 {
             Caller::Waits(incoming) => {
                 Tasks::check_question(incoming.context())?;
-                match incoming.ask(Call::new(R::METHOD).params(params.to_json())).await? {
-                    Outcome::Result(answer) => Some(answer),
-                    Outcome::Error(_) | Outcome::Failed(_) => None,
-                }
+                input.from_outcome(incoming.ask(input.call()).await?)
             }
             Caller::Fetches { runner, id } => {
-                let (input, answered) = oneshot::channel();
-                let required = InputRequired::new().ask(key, R::METHOD, params.to_json());
-                let is_asked = runner.change(|state| {
-                    if let Some(running) = state.running.get_mut(id) {
-                        running.input = Some(input);
-                    }
-                    state.tasks.require_input(id, &required, now())
-                });
-                if is_asked { answered.await.ok().and_then(|answers| answers.first_member(key)) } else { None }
+                let (to, answers) = oneshot::channel();
+                runner.change(|runs| runs.ask(id, &input.required(), to, now()));
+                // The sender was dropped if the client is not asked, or the task has ended.
+                input.from_answers(answers.await.ok().as_ref())
             }
-        };
-        let answer = answer.ok_or_else(|| HandlerError::new("the client did not give what the tool needs"))?;
-        Ok(R::Result::from_json(&answer).map_err(ErrorObject::from)?)
+        }
     }
 }
