@@ -16,7 +16,7 @@ mod supported;
 mod trace_context;
 
 pub use header::{HEADERS, PARAM_PREFIX};
-pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};
+pub use method::{Change, List, Method, MethodFacts, SKILLS_EXTENSION, SettingChange, TASKS_EXTENSION};
 pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId, names_stateless};
 pub use revision::{Era, ProtocolVersion, Rules};
 pub(crate) use supported::SupportedVersions;
