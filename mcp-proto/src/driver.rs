@@ -85,4 +85,4 @@ pub use start::not_started;
 #[cfg(feature = "seal")]
 pub use state::StateKeys;
 #[cfg(feature = "model")]
-pub use typed_params::{completion, page, prompt, tool_call};
+pub use typed_params::{completion, directory, page, prompt, tool_call};
