@@ -1,4 +1,4 @@
-//! Tools, prompts, resources and completions as functions.
+//! Tools, prompts, resources and completions as functions, and skills.
 
 mod shared;
 mod tasks;
@@ -12,6 +12,8 @@ use mcp_proto::model::{
 };
 use mcp_proto::router::{self, CompletionInput, HandlerError, IntoAnswer, Routed, RoutedCall};
 use mcp_proto::server::{TaskLimits, Tasks};
+#[cfg(feature = "skills")]
+use mcp_proto::skills::SkillDirectory;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -29,6 +31,8 @@ use tasks::TaskRunner;
 /// function (feature `schema`). Arguments that do not match it, and errors of the function, become results with
 /// `isError`, so that the language model can correct its call; see [`HandlerError`]. Lists have the order in which the
 /// functions were added. The capabilities of the server follow from them.
+///
+/// Skills (feature `skills`) need no function: `Router::skill` serves their files.
 ///
 /// # Example: a tool with structured results
 ///
@@ -269,6 +273,33 @@ impl Router {
     #[must_use]
     pub fn without_resource_template(mut self, uri_template: &str) -> Self {
         self.routes.remove_resource_template(uri_template);
+        self
+    }
+
+    /// Adds a skill: its files as resources, and the requests of the extension `io.modelcontextprotocol/skills`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_blocking::Router;
+    /// use mcp_proto::skills::SkillDirectory;
+    ///
+    /// let skill = SkillDirectory::new("refunds", "Refunds an order", "Use `templates/email.md` to answer.")
+    ///     .file("templates/email.md", "text/markdown", "Dear customer, …");
+    /// let router = Router::new().skill(&skill);
+    /// ```
+    #[cfg(feature = "skills")]
+    #[must_use]
+    pub fn skill(mut self, skill: &SkillDirectory) -> Self {
+        self.routes.add_skill(skill);
+        self
+    }
+
+    /// Removes a skill, if there is one whose `SKILL.md` has this URI.
+    #[cfg(feature = "skills")]
+    #[must_use]
+    pub fn without_skill(mut self, uri: &str) -> Self {
+        self.routes.remove_skill(uri);
         self
     }
 

@@ -13,6 +13,7 @@ use mcp_blocking::{
 use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::{Config, HttpConfig, TaskLimits};
+use mcp_proto::skills::SkillMismatch;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use tests::routed;
 use tests::routed_tasks::{self, CAPABILITIES as TASKS};
@@ -40,6 +41,7 @@ fn router() -> Router {
         })
         .resource(&routed::resource(), |_| Ok("Today"))
         .resource_template(&routed::template(), |name, _| routed::note(name))
+        .skill(&routed::skill(routed::EMAIL))
         .complete_prompt("hello", "name", |input, _| routed::complete(input))
         .complete_template("note:///{name}", "name", |_, _| Ok(vec!["today"]))
         .fallback(|incoming: &Incoming| routed::fall_back(incoming.method()))
@@ -159,6 +161,34 @@ fn a_first_function_of_a_kind_is_reported_if_a_server_has_not_declared_it() {
     drop(server);
     let shared = SharedRouter::new(Router::new());
     assert_eq!(shared.change(complete), Ok(()), "no server has been created");
+}
+
+#[test]
+fn a_client_uses_only_files_that_the_entry_of_their_skill_describes() {
+    let shared = SharedRouter::new(router());
+    let (client, notifications) =
+        connect(&Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY);
+    let skills = client.list_all_skills().collect::<Result<Vec<_>, _>>().unwrap();
+    let [skill] = skills.as_slice() else { panic!("{skills:?}") };
+    assert_eq!(client.read_skill_file(skill, routed::EMAIL_URI).unwrap(), routed::EMAIL.as_bytes());
+    let directory = client.read_directory("skill://acme/refunds/templates", None).unwrap();
+    assert_eq!(directory.resources.iter().map(|file| file.uri.as_str()).collect::<Vec<_>>(), [routed::EMAIL_URI]);
+
+    // The new text is as long as the old one, so that the list of resources does not differ.
+    let changed = "Dear visitors";
+    shared.change(|router| router.without_skill(&skill.uri).skill(&routed::skill(changed))).unwrap();
+    assert_eq!(notifications.recv().unwrap(), Method::RESOURCES_LIST_CHANGED);
+    let refused = client.read_skill_file(skill, routed::EMAIL_URI).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the file cannot be used: the file has another digest than the entry of the skill states; if the skill has changed, \
+         request its entry again"
+    );
+    let skill = client.get_skill(&skill.uri).unwrap();
+    assert_eq!(client.read_skill_file(&skill, routed::EMAIL_URI).unwrap(), changed.as_bytes());
+    let unlisted = client.read_skill_file(&skill, "skill://acme/refunds/other.md").unwrap_err();
+    assert!(matches!(unlisted, Error::Skill(SkillMismatch::NotListed)), "{unlisted}");
+    client.close();
 }
 
 #[test]

@@ -98,4 +98,4 @@ pub use task_call::{TaskCall, TaskStep};
 pub use task_input::TaskInput;
 pub use task_runs::{TaskEffect, TaskRuns};
 #[cfg(feature = "model")]
-pub use typed_params::{completion, page, prompt, tool_call};
+pub use typed_params::{completion, directory, page, prompt, tool_call};

@@ -81,6 +81,7 @@ mod prompts;
 mod resources;
 mod roots;
 mod sampling;
+mod skills;
 mod subscriptions;
 mod task_extension;
 mod tasks;
@@ -125,12 +126,13 @@ pub use input::{
 pub use logging::{LoggingLevel, LoggingMessageNotificationParams, SetLevelRequestParams};
 pub use method::{
     CallToolRequest, CancelTaskRequest, CancelledNotification, CompleteRequest, CreateMessageRequest, DiscoverRequest,
-    ElicitRequest, ElicitationCompleteNotification, GetPromptRequest, GetTaskPayloadRequest, GetTaskRequest,
-    InitializeRequest, InitializedNotification, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
-    ListRootsRequest, ListTasksRequest, ListToolsRequest, LoggingMessageNotification, NotificationMethod, PingRequest,
-    ProgressNotification, PromptListChangedNotification, ReadResourceRequest, RequestMethod,
-    ResourceListChangedNotification, ResourceUpdatedNotification, RootsListChangedNotification, SetLevelRequest,
-    SubscribeRequest, SubscriptionsAcknowledgedNotification, SubscriptionsListenRequest, TaskStatusNotification,
+    ElicitRequest, ElicitationCompleteNotification, GetPromptRequest, GetSkillRequest, GetTaskPayloadRequest,
+    GetTaskRequest, InitializeRequest, InitializedNotification, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ListRootsRequest, ListSkillsRequest, ListTasksRequest, ListToolsRequest,
+    LoggingMessageNotification, NotificationMethod, PingRequest, ProgressNotification, PromptListChangedNotification,
+    ReadResourceDirectoryRequest, ReadResourceRequest, RequestMethod, ResourceListChangedNotification,
+    ResourceUpdatedNotification, RootsListChangedNotification, SetLevelRequest, SubscribeRequest,
+    SubscriptionsAcknowledgedNotification, SubscriptionsListenRequest, TaskStatusNotification,
     ToolListChangedNotification, UnsubscribeRequest,
 };
 pub use page::Page;
@@ -144,6 +146,10 @@ pub use roots::{ListRootsResult, Root};
 pub use sampling::{
     CreateMessageRequestParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
     SamplingMessage, StopReason, ToolChoice, ToolChoiceMode,
+};
+pub use skills::{
+    GetSkillRequestParams, GetSkillResult, ListSkillsResult, ReadResourceDirectoryRequestParams,
+    ReadResourceDirectoryResult, Skill, SkillResource, SkillResources,
 };
 pub use subscriptions::{
     SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,

@@ -138,6 +138,8 @@
 //!
 //! `schema`: JSON schemas of the types of a [`Router`]'s functions, by the crate `schemars`.
 //!
+//! `skills`: skills of a [`Router`], and a client that compares their files with their digests.
+//!
 //! # How the source is laid out
 //!
 //! | file | what it does |

@@ -8,6 +8,7 @@ use std::time::Duration;
 use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
+use mcp_proto::skills::SkillMismatch;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
 use mcp_testkit::waiting::LONG;
 use mcp_tokio::{
@@ -44,6 +45,7 @@ fn router() -> Router {
         })
         .resource(&routed::resource(), |_| async { Ok("Today") })
         .resource_template(&routed::template(), |name, _| async { routed::note(name) })
+        .skill(&routed::skill(routed::EMAIL))
         .complete_prompt("hello", "name", |input, _| async { routed::complete(input) })
         .complete_template("note:///{name}", "name", |_, _| async { Ok(vec!["today"]) })
         .fallback(async |incoming: Incoming| routed::fall_back(incoming.method()))
@@ -214,6 +216,34 @@ async fn a_call_that_runs_is_completed_by_the_function_that_began_it() {
     is_running.store(true, Ordering::Release);
     let result = call.await.unwrap().unwrap();
     routed::check("wait", Ok(result), r#"{"content":[{"type":"text","text":"done"}]}"#);
+    client.close().await;
+}
+
+#[tokio::test]
+async fn a_client_uses_only_files_that_the_entry_of_their_skill_describes() {
+    let shared = SharedRouter::new(router());
+    let (client, mut notifications) =
+        connect(Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY).await;
+    let skills = client.list_all_skills().collect().await.unwrap();
+    let [skill] = skills.as_slice() else { panic!("{skills:?}") };
+    assert_eq!(client.read_skill_file(skill, routed::EMAIL_URI).await.unwrap(), routed::EMAIL.as_bytes());
+    let directory = client.read_directory("skill://acme/refunds/templates", None).await.unwrap();
+    assert_eq!(directory.resources.iter().map(|file| file.uri.as_str()).collect::<Vec<_>>(), [routed::EMAIL_URI]);
+
+    // The new text is as long as the old one, so that the list of resources does not differ.
+    let changed = "Dear visitors";
+    shared.change(|router| router.without_skill(&skill.uri).skill(&routed::skill(changed))).await.unwrap();
+    assert_eq!(notifications.recv().await.unwrap(), Method::RESOURCES_LIST_CHANGED);
+    let refused = client.read_skill_file(skill, routed::EMAIL_URI).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the file cannot be used: the file has another digest than the entry of the skill states; if the skill has changed, \
+         request its entry again"
+    );
+    let skill = client.get_skill(&skill.uri).await.unwrap();
+    assert_eq!(client.read_skill_file(&skill, routed::EMAIL_URI).await.unwrap(), changed.as_bytes());
+    let unlisted = client.read_skill_file(&skill, "skill://acme/refunds/other.md").await.unwrap_err();
+    assert!(matches!(unlisted, Error::Skill(SkillMismatch::NotListed)), "{unlisted}");
     client.close().await;
 }
 

@@ -8,7 +8,7 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::conversation::call::Call;
 use crate::conversation::keys::RequestKey;
-use crate::spec::{Change, Method};
+use crate::spec::{Change, List, Method};
 
 /// Bytes that an entry takes in addition to its text.
 const ENTRY: usize = 512;
@@ -120,6 +120,10 @@ impl Cache {
                 for method in list.requests() {
                     self.remove_all(method);
                 }
+                // The files of skills are resources, and no notification is for their list alone (SK-05).
+                if list == List::Resources {
+                    self.remove_all(&Method::SKILLS_LIST);
+                }
             }
             Some(Change::Resource) => {
                 let uri = params.and_then(|params| params.first_member("uri"));
@@ -199,7 +203,8 @@ pub(super) struct CacheKey(Key);
 impl Key {
     /// The key of a request; `None` if its result must not be cached.
     fn of(method: &Method, params: Option<&Json>) -> Option<Self> {
-        if !method.facts().is_cacheable {
+        // A client requests the entry of one skill because it needs the current one (SK-07).
+        if !method.facts().is_cacheable || *method == Method::SKILLS_GET {
             return None;
         }
         let Some(params) = params else { return Some(Self::first(method.clone(), "")) };

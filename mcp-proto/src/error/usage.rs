@@ -170,6 +170,15 @@ pub enum UsageError {
         /// The template.
         template: Box<str>,
     },
+    /// A skill cannot be served.
+    #[cfg(feature = "skills")]
+    #[error("the skill '{path}' cannot be served: {reason}")]
+    Skill {
+        /// Its path.
+        path: Box<str>,
+        /// What is invalid.
+        reason: crate::skills::InvalidSkill,
+    },
     /// The revision does not have this feature.
     #[error("{what} does not exist in revision {version}")]
     NotInRevision {

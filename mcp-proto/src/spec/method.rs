@@ -97,6 +97,9 @@ pub(crate) fn tasks_capability() -> Json {
     Json::empty_object().with_member("extensions", &extension)
 }
 
+/// The extension with which a server offers skills (SK-01).
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
+
 /// A list of a server that may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -253,12 +256,18 @@ methods! {
     /// Reads a resource.
     RESOURCES_READ = "resources/read",
         MethodFacts { takes_input: true, is_cacheable: true, named_by: Some("uri"), ..NONE };
+    /// Lists the direct children of a directory (extension for skills).
+    RESOURCES_DIRECTORY_READ = "resources/directory/read", NONE;
     /// Subscribes to a resource.
     RESOURCES_SUBSCRIBE = "resources/subscribe",
         MethodFacts { changes_setting: Some(SettingChange::Subscribe), ..LEGACY };
     /// Ends the subscription to a resource.
     RESOURCES_UNSUBSCRIBE = "resources/unsubscribe",
         MethodFacts { changes_setting: Some(SettingChange::Unsubscribe), ..LEGACY };
+    /// Lists skills (extension for skills).
+    SKILLS_LIST = "skills/list", LIST;
+    /// Requests the entry of one skill (extension for skills).
+    SKILLS_GET = "skills/get", LIST;
     /// Completes an argument.
     COMPLETION_COMPLETE = "completion/complete", NONE;
     /// Sets the level of log messages.
@@ -399,8 +408,10 @@ mod tests {
             "resources/list",
             "resources/templates/list",
             "resources/read",
+            "skills/list",
+            "skills/get",
         ];
-        assert_eq!(those(|method| method.facts().is_cacheable), cacheable, "MD-K-01");
+        assert_eq!(those(|method| method.facts().is_cacheable), cacheable, "MD-K-01, SK-05");
         for (member, methods) in [
             ("name", &["tools/call", "prompts/get"][..]),
             ("uri", &["resources/read"]),
