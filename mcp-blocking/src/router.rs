@@ -163,7 +163,7 @@ impl Router {
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         O: IntoAnswer<CallToolRequest>,
-        F: Fn(A, &TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
+        F: Fn(A, &mut TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
         let mut tool = Tool::new(name, router::tool_schema::<A>());
         tool.output_schema = O::output_schema();
@@ -183,7 +183,7 @@ impl Router {
     where
         A: DeserializeOwned + Send + 'static,
         O: IntoAnswer<CallToolRequest>,
-        F: Fn(A, &TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
+        F: Fn(A, &mut TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
         let runner = self.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
         let (runner, function) = (Arc::clone(runner), Arc::new(function));

@@ -208,11 +208,11 @@ type Ended = (bool, Duration);
 fn with_tasks(limits: TaskLimits) -> (Server, Receiver<Ended>, Sender<()>) {
     let ((ended, was_ended), (stay, stays)) = (channel(), channel::<()>());
     let (ended, stays) = (Mutex::new(ended), Mutex::new(stays));
-    let book = |_: NoArguments, context: &TaskContext<'_>| {
+    let book = |_: NoArguments, context: &mut TaskContext<'_>| {
         context.set_message("asking");
         routed_tasks::booked(context.elicit("name", routed_tasks::form())?)
     };
-    let wait = move |_: NoArguments, context: &TaskContext<'_>| {
+    let wait = move |_: NoArguments, context: &mut TaskContext<'_>| {
         let began = Instant::now();
         while !context.is_cancelled() {
             thread::sleep(Duration::from_millis(2));

@@ -50,6 +50,7 @@
 
 mod ask;
 mod batch;
+mod change_notification;
 mod config;
 mod connections;
 mod context;
@@ -99,6 +100,7 @@ use subscribed::SubscribedResources;
 use subscriptions::Publication;
 use transport::{Inbound, ReplyTo, TransportOutput};
 
+pub use change_notification::ChangeNotification;
 pub use config::{CacheScope, Config};
 pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
@@ -286,15 +288,16 @@ impl<T: ServerTransport> Server<T> {
     ///
     /// [`UsageError::NoChange`] if the notification is none of `list_changed`, `resources/updated` and the extension's
     /// `notifications/tasks`, and [`UsageError::NotDeclared`] if [`Config::capabilities`] does not declare it (LC-18).
-    #[expect(clippy::needless_pass_by_value, reason = "a notification is given away, here as elsewhere")]
-    pub fn publish(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
-        let name = subscriptions::name_of(&notification);
+    pub fn publish(&mut self, change: impl Into<ChangeNotification>, now: Instant) -> Result<(), UsageError> {
+        let change = change.into();
+        let notification = change.notification();
+        let name = subscriptions::name_of(notification);
         let publication = Publication::of(&notification.method, name.as_deref())?;
         publication.check(self.config())?;
         let (sessions, stateless, shared) = &mut self.split(now);
-        stateless.publish(&notification, &publication, shared);
+        stateless.publish(&change, &publication, shared);
         for session in sessions.values() {
-            session.publish(&notification, &publication, shared);
+            session.publish(&change, &publication, shared);
         }
         Ok(())
     }

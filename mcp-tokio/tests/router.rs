@@ -272,7 +272,7 @@ fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
         .task_tool(
             "book",
             |tool| tool,
-            |_: NoArguments, context: TaskContext| async move {
+            |_: NoArguments, mut context: TaskContext| async move {
                 context.set_message("asking");
                 routed_tasks::booked(context.elicit("name", routed_tasks::form()).await?)
             },

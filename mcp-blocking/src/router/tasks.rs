@@ -7,13 +7,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use http::Extensions;
 use mcp_proto::driver::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskRuns};
 use mcp_proto::model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
     ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
 use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_proto::server::{TaskId, TaskLimits, Tasks};
+use mcp_proto::server::{Principal, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 
 use crate::clock::{now, unix_time};
@@ -58,18 +59,21 @@ impl TaskRunner {
         self: &Arc<Self>,
         call: &RoutedCall,
         incoming: &Incoming,
-        function: impl FnOnce(&TaskContext<'_>) -> Result<O, HandlerError> + Send + 'static,
+        function: impl FnOnce(&mut TaskContext<'_>) -> Result<O, HandlerError> + Send + 'static,
     ) -> Result<Json, ErrorObject> {
+        let (principal, extensions) = (incoming.principal().cloned(), incoming.extensions().clone());
         if !Tasks::are_supported(incoming.context()) {
-            return call.answer(function(&TaskContext(Caller::Waits(incoming))));
+            let mut context = TaskContext { caller: Caller::Waits(incoming), principal, extensions };
+            return call.answer(function(&mut context));
         }
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| ErrorObject::internal())?;
         let id = TaskId::new(random);
         let (runner, worked_on, call) = (Arc::clone(self), id.clone(), call.clone());
         let work = move || {
-            let context = TaskContext(Caller::Fetches { runner: Arc::clone(&runner), id: worked_on.clone() });
-            let outcome = catch_unwind(AssertUnwindSafe(|| call.answer(function(&context))));
+            let caller = Caller::Fetches { runner: Arc::clone(&runner), id: worked_on.clone() };
+            let mut context = TaskContext { caller, principal, extensions };
+            let outcome = catch_unwind(AssertUnwindSafe(|| call.answer(function(&mut context))));
             let outcome = outcome.unwrap_or_else(|_| {
                 log::error!("the function of a task panicked");
                 Err(ErrorObject::internal())
@@ -149,7 +153,11 @@ fn carry_out(runs: &mut Runs) {
 
 /// The client of a tool that was added with [`Router::task_tool_with_schema`](super::Router::task_tool_with_schema).
 #[derive(Debug)]
-pub struct TaskContext<'a>(Caller<'a>);
+pub struct TaskContext<'a> {
+    caller: Caller<'a>,
+    principal: Option<Principal>,
+    extensions: Extensions,
+}
 
 enum Caller<'a> {
     /// The client waits for the result.
@@ -168,11 +176,23 @@ impl fmt::Debug for Caller<'_> {
 }
 
 impl TaskContext<'_> {
+    /// The authenticated sender of the call.
+    #[must_use]
+    pub const fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
+    /// The extensions of the HTTP request that contained the call.
+    #[must_use]
+    pub const fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
     /// Whether the client has cancelled the call or the task, or the time of the task is over. A function that takes long
     /// should ask now and then, and return: its result is dropped.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        match &self.0 {
+        match &self.caller {
             Caller::Waits(incoming) => incoming.is_cancelled(),
             Caller::Fetches { runner, id } => !runner.state().runs.is_running(id),
         }
@@ -180,7 +200,7 @@ impl TaskContext<'_> {
 
     /// Sets the text about what the tool is doing, which clients that fetch the result can show.
     pub fn set_message(&self, message: &str) {
-        if let Caller::Fetches { runner, id } = &self.0 {
+        if let Caller::Fetches { runner, id } = &self.caller {
             runner.change(|runs| runs.set_message(id, message, now()));
         }
     }
@@ -191,7 +211,7 @@ impl TaskContext<'_> {
     /// # Errors
     ///
     /// The client cannot be asked, the task has ended, or the answer does not have the form that it must have.
-    pub fn elicit(&self, key: &str, params: impl Into<ElicitRequestParams>) -> Result<ElicitResult, HandlerError> {
+    pub fn elicit(&mut self, key: &str, params: impl Into<ElicitRequestParams>) -> Result<ElicitResult, HandlerError> {
         self.ask::<ElicitRequest>(key, &params.into())
     }
 
@@ -200,7 +220,11 @@ impl TaskContext<'_> {
     /// # Errors
     ///
     /// As for [`TaskContext::elicit`].
-    pub fn sample(&self, key: &str, params: &CreateMessageRequestParams) -> Result<CreateMessageResult, HandlerError> {
+    pub fn sample(
+        &mut self,
+        key: &str,
+        params: &CreateMessageRequestParams,
+    ) -> Result<CreateMessageResult, HandlerError> {
         self.ask::<CreateMessageRequest>(key, params)
     }
 
@@ -209,13 +233,13 @@ impl TaskContext<'_> {
     /// # Errors
     ///
     /// As for [`TaskContext::elicit`].
-    pub fn roots(&self, key: &str) -> Result<ListRootsResult, HandlerError> {
+    pub fn roots(&mut self, key: &str) -> Result<ListRootsResult, HandlerError> {
         self.ask::<ListRootsRequest>(key, &RequestParams::new())
     }
 
     fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
         let input = TaskInput::<R>::new(key, params);
-        match &self.0 {
+        match &self.caller {
             Caller::Waits(incoming) => {
                 Tasks::check_question(incoming.context())?;
                 input.from_outcome(incoming.ask(input.call())?)

@@ -8,7 +8,7 @@ use std::sync::mpsc::sync_channel;
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::driver::IncomingRequest;
-use mcp_proto::server::{LoggingLevel, Progress};
+use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress};
 use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use super::commands::{Command, Commands};
@@ -98,8 +98,9 @@ impl Incoming {
     /// # Errors
     ///
     /// As for [`ServerPublisher::publish`](super::ServerPublisher::publish).
-    pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        self.commands.accepted(|accept| Command::Publish { notification, accept })
+    pub fn publish(&self, change: impl Into<ChangeNotification>) -> Result<(), UsageError> {
+        let change = change.into();
+        self.commands.accepted(|accept| Command::Publish { change, accept })
     }
 
     /// Sends a request to the client on behalf of this request, for example for input of its user, and waits for the

@@ -2,8 +2,9 @@
 
 use std::sync::{Arc, Weak};
 
+use mcp_proto::UsageError;
+use mcp_proto::server::ChangeNotification;
 use mcp_proto::server::Config;
-use mcp_proto::{Notification, UsageError};
 
 use super::commands::{Command, Commands};
 use super::running::Running;
@@ -55,13 +56,14 @@ impl ServerPublisher {
     /// [`UsageError::Closed`] if the stream or the HTTP service to which the publisher belongs has ended; that of
     /// [`Server::publisher`](super::Server::publisher) belongs to the server, all of its clones, streams and HTTP
     /// services.
-    pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
+    pub fn publish(&self, change: impl Into<ChangeNotification>) -> Result<(), UsageError> {
+        let change = change.into();
         match &self.0 {
             Receiver::One { commands, unserved } => match unserved.upgrade() {
-                Some(config) => config.check_change(&notification),
-                None => commands.accepted(|accept| Command::Publish { notification, accept }),
+                Some(config) => config.check_change(&change),
+                None => commands.accepted(|accept| Command::Publish { change, accept }),
             },
-            Receiver::All(running) => running.upgrade().ok_or(UsageError::Closed)?.publish(&notification),
+            Receiver::All(running) => running.upgrade().ok_or(UsageError::Closed)?.publish(&change),
         }
     }
 
@@ -104,10 +106,10 @@ impl Publishers {
     /// # Errors
     ///
     /// The first error, but it is published to the clients of the other servers. A server that has ended is none.
-    pub(crate) fn publish(&self, notification: &Notification) -> Result<(), UsageError> {
+    pub(crate) fn publish(&self, change: &ChangeNotification) -> Result<(), UsageError> {
         let mut outcome = Ok(());
         for publisher in &self.0 {
-            match publisher.publish(notification.clone()) {
+            match publisher.publish(change.clone()) {
                 Ok(()) | Err(UsageError::Closed) => {}
                 Err(error) => outcome = outcome.and(Err(error)),
             }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use mcp_proto::server::Config;
-use mcp_proto::{Notification, UsageError};
+use mcp_proto::UsageError;
+use mcp_proto::server::{ChangeNotification, Config};
 
 use super::{ServerPublisher, ServerStopper};
 
@@ -53,12 +53,12 @@ impl Running {
     /// # Errors
     ///
     /// [`UsageError`] if it is not a change, or was not declared.
-    pub(super) fn publish(&self, notification: &Notification) -> Result<(), UsageError> {
-        self.config.check_change(notification)?;
+    pub(super) fn publish(&self, change: &ChangeNotification) -> Result<(), UsageError> {
+        self.config.check_change(change)?;
         let handles = self.handles().clone();
         for Handle { publisher, .. } in handles {
             // One that has ended has no clients.
-            let _: Result<(), UsageError> = publisher.publish(notification.clone());
+            let _: Result<(), UsageError> = publisher.publish(change.clone());
         }
         Ok(())
     }

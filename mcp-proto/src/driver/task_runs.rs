@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::Instant;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification};
-use crate::server::{Context, InputRequired, TaskEvent, TaskId, TaskLimits, Tasks};
+use crate::codec::jsonrpc::ErrorObject;
+use crate::server::{ChangeNotification, Context, InputRequired, TaskEvent, TaskId, TaskLimits, Tasks};
 use crate::spec::Method;
 
 /// The tasks of a server, and the functions that work on them. `W` stops a function; `I` passes input to a function that
@@ -30,7 +30,7 @@ use crate::spec::Method;
 /// let answer_to_the_call = runs.create(&id, context, unix, now, || { /* start the function */ })?;
 /// assert!(runs.is_running(&id));
 /// runs.finish(&id, Ok(Json::empty_object()), now);
-/// assert_eq!(runs.poll_notification().unwrap().method.as_str(), "notifications/tasks");
+/// assert_eq!(runs.poll_notification().unwrap().notification().method.as_str(), "notifications/tasks");
 /// # Ok(())
 /// # }
 /// ```
@@ -161,7 +161,7 @@ impl<W, I> TaskRuns<W, I> {
     }
 
     /// The next change to publish. Changes are published one after the other, so that the last one of a task arrives last.
-    pub fn poll_notification(&mut self) -> Option<Notification> {
+    pub fn poll_notification(&mut self) -> Option<ChangeNotification> {
         loop {
             let task = self.changed.pop_first()?;
             // A task that was dropped has no status.
@@ -292,7 +292,7 @@ mod tests {
         for message in ["one", "two"] {
             runs.set_message(&id(1), message, at(2));
         }
-        let params = runs.poll_notification().unwrap().params.unwrap();
+        let params = runs.poll_notification().unwrap().notification().params.clone().unwrap();
         assert_eq!(params.first_member("statusMessage"), Some(Json::from("two")));
         assert_eq!(runs.poll_notification(), None);
         runs.set_message(&id(1), "three", at(3));

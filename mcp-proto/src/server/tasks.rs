@@ -15,6 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::change_notification::ChangeNotification;
 use super::context::Context;
 use super::input::InputRequired;
 use super::principal::Principal;
@@ -179,7 +180,8 @@ impl Tasks {
     ) -> Result<Json, ErrorObject> {
         context.require(&Self::capabilities())?;
         self.handle_timeout(now);
-        let owner: Option<Box<str>> = context.principal.as_ref().map(|principal| principal.as_str().into());
+        // Without the claims of its token.
+        let owner = context.principal.as_ref().map(|principal| Principal::new(principal.as_str()));
         let own = self.open.values().filter(|task| task.owner == owner).count();
         let is_dropped = if own >= self.limits.tasks_of_principal {
             self.drop_ended(|task| task.owner == owner, |_, _| 1)
@@ -223,8 +225,7 @@ impl Tasks {
             params.map(|params| params.first_members(["taskId", "inputResponses"])).unwrap_or_default();
         let id = id.as_ref().and_then(Json::as_string);
         let id = id.ok_or_else(|| ErrorObject::invalid_params("taskId: expected a string"))?;
-        let owner = context.principal.as_ref().map(Principal::as_str);
-        let found = self.open.get_key_value(&*id).filter(|(_, task)| task.owner.as_deref() == owner);
+        let found = self.open.get_key_value(&*id).filter(|(_, task)| task.owner == context.principal);
         let none = || ErrorObject::invalid_params("there is no task of this id, or its time is over");
         let (id, task) = found.map(|(id, task)| (id.clone(), task)).ok_or_else(none)?;
         match request {
@@ -370,11 +371,13 @@ impl Tasks {
         }
     }
 
-    /// `notifications/tasks` with the status of a task; `None` if the task was dropped.
+    /// `notifications/tasks` with the status of a task, for the principal that has created it (SE-10); `None` if the task
+    /// was dropped.
     #[must_use]
-    pub fn notification(&self, id: &TaskId) -> Option<Notification> {
+    pub fn notification(&self, id: &TaskId) -> Option<ChangeNotification> {
         let task = self.open.get(id)?;
-        Some(Notification::with_params(Method::TASKS, task.describe(id, &self.limits)))
+        let notification = Notification::with_params(Method::TASKS, task.describe(id, &self.limits));
+        Some(ChangeNotification::for_principal(notification, task.owner.as_ref()))
     }
 
     /// The next event.

@@ -61,7 +61,7 @@ impl SharedRouter {
         }
         let mut outcome = publishers.check_declared(&added);
         for notification in notifications {
-            outcome = outcome.and(publishers.publish(&notification).await);
+            outcome = outcome.and(publishers.publish(&notification.into()).await);
         }
         outcome
     }

@@ -5,15 +5,16 @@ use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mcp_proto::driver::{TaskEffect, TaskInput, TaskRuns};
+use http::Extensions;
+use mcp_proto::driver::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskRuns};
 use mcp_proto::model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
     ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
 use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_proto::server::{TaskId, TaskLimits, Tasks};
+use mcp_proto::server::{Principal, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tracing::Instrument;
@@ -24,25 +25,27 @@ use crate::panics::caught;
 use crate::server::Publishers;
 use crate::{Incoming, ServerPublisher};
 
-/// The tasks of a router, and the functions that work on them.
+/// The tasks of a router, and the functions that work on them: each in a task of the runtime. One more publishes changes,
+/// and drops the tasks whose time is over; it ends when there is none.
 pub(super) struct TaskRunner {
-    lifetime: Duration,
     state: Mutex<State>,
+    /// There is a change to publish, or a task was created.
+    changed: Notify,
 }
 
 struct State {
     runs: Runs,
     publishers: Publishers,
-    is_publishing: bool,
+    /// Whether changes are being published and tasks dropped.
+    is_attended: bool,
 }
 
 type Runs = TaskRuns<AbortHandle, oneshot::Sender<Json>>;
 
 impl TaskRunner {
     pub(super) fn new(limits: TaskLimits) -> Self {
-        let lifetime = limits.lifetime;
-        let state = State { runs: TaskRuns::new(limits), publishers: Publishers::default(), is_publishing: false };
-        Self { lifetime, state: Mutex::new(state) }
+        let state = State { runs: TaskRuns::new(limits), publishers: Publishers::default(), is_attended: false };
+        Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
     pub(super) fn created(&self, publisher: ServerPublisher) {
@@ -65,8 +68,10 @@ impl TaskRunner {
         O: IntoAnswer<CallToolRequest>,
         T: Future<Output = Result<O, HandlerError>> + Send + 'static,
     {
+        let (principal, extensions) = (incoming.principal().cloned(), incoming.extensions().clone());
         if !Tasks::are_supported(incoming.context()) {
-            let outcome = function(TaskContext(Caller::Waits(Box::new(incoming))));
+            let caller = Caller::Waits(Box::new(incoming));
+            let outcome = function(TaskContext { caller, principal, extensions });
             return Box::pin(async move { call.answer(outcome.await) });
         }
         let mut random = [0; 16];
@@ -75,7 +80,8 @@ impl TaskRunner {
         }
         let id = TaskId::new(random);
         // Before the task exists: a function that panics here leaves none behind.
-        let work = function(TaskContext(Caller::Fetches { runner: Arc::clone(self), id: id.clone() }));
+        let caller = Caller::Fetches { runner: Arc::clone(self), id: id.clone() };
+        let work = function(TaskContext { caller, principal, extensions });
         let (runner, worked_on) = (Arc::clone(self), id.clone());
         let work = async move {
             let outcome =
@@ -86,15 +92,6 @@ impl TaskRunner {
             let start = || tokio::spawn(work.in_current_span()).abort_handle();
             runs.create(&id, incoming.context(), Duration::from_secs(unix_time()), now(), start)
         });
-        if created.is_ok() {
-            let (runner, lifetime) = (Arc::downgrade(self), self.lifetime);
-            tokio::spawn(async move {
-                sleep(lifetime).await;
-                if let Some(runner) = runner.upgrade() {
-                    runner.change(|runs| runs.handle_timeout(now()));
-                }
-            });
-        }
         Box::pin(ready(created))
     }
 
@@ -102,38 +99,40 @@ impl TaskRunner {
     fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Runs) -> T) -> T {
         let mut state = self.state();
         let outcome = change(&mut state.runs);
-        while let Some(effect) = state.runs.poll_effect() {
-            match effect {
-                TaskEffect::Stop { task, work } => {
-                    work.abort();
-                    state.runs.stopped(&task);
-                }
-                TaskEffect::Answer { to, answers } => {
-                    let _ = to.send(answers);
-                }
-                _ => {}
-            }
-        }
-        if state.runs.has_notification() && !std::mem::replace(&mut state.is_publishing, true) {
+        carry_out(&mut state.runs);
+        let is_needed = state.runs.has_notification() || state.runs.poll_timeout().is_some();
+        if is_needed && !std::mem::replace(&mut state.is_attended, true) {
             let runner = Arc::clone(self);
-            tokio::spawn(async move { runner.publish().await });
+            tokio::spawn(async move { runner.attend().await });
         }
+        drop(state);
+        self.changed.notify_one();
         outcome
     }
 
-    /// Publishes changes until there is none.
-    async fn publish(&self) {
+    /// Publishes changes, one after the other, and drops tasks whose time is over, until there is no task.
+    async fn attend(&self) {
         loop {
-            let (notification, publishers) = {
+            let (notification, publishers, due) = {
                 let mut state = self.state();
-                let Some(notification) = state.runs.poll_notification() else {
-                    state.is_publishing = false;
-                    return;
-                };
-                (notification, state.publishers.clone())
+                state.runs.handle_timeout(now());
+                carry_out(&mut state.runs);
+                let notification = state.runs.poll_notification();
+                let due = state.runs.poll_timeout();
+                state.is_attended = notification.is_some() || due.is_some();
+                (notification, state.publishers.clone(), due)
             };
-            // A server that has not declared the extension has no subscribers of tasks.
-            let _ = publishers.publish(&notification).await;
+            if let Some(notification) = notification {
+                // A server that has not declared the extension has no subscribers of tasks.
+                let _ = publishers.publish(&notification).await;
+                continue;
+            }
+            let Some(due) = due else { return };
+            let time = due.saturating_duration_since(now()).min(LONGEST_TIMEOUT);
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = sleep(time) => {}
+            }
         }
     }
 
@@ -142,9 +141,28 @@ impl TaskRunner {
     }
 }
 
+fn carry_out(runs: &mut Runs) {
+    while let Some(effect) = runs.poll_effect() {
+        match effect {
+            TaskEffect::Stop { task, work } => {
+                work.abort();
+                runs.stopped(&task);
+            }
+            TaskEffect::Answer { to, answers } => {
+                let _ = to.send(answers);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The client of a tool that was added with [`Router::task_tool_with_schema`](super::Router::task_tool_with_schema).
 #[derive(Debug)]
-pub struct TaskContext(Caller);
+pub struct TaskContext {
+    caller: Caller,
+    principal: Option<Principal>,
+    extensions: Extensions,
+}
 
 enum Caller {
     /// The client waits for the result.
@@ -163,9 +181,21 @@ impl fmt::Debug for Caller {
 }
 
 impl TaskContext {
+    /// The authenticated sender of the call.
+    #[must_use]
+    pub const fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
+    /// The extensions of the HTTP request that contained the call.
+    #[must_use]
+    pub const fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
     /// Sets the text about what the tool is doing, which clients that fetch the result can show.
     pub fn set_message(&self, message: &str) {
-        if let Caller::Fetches { runner, id } = &self.0 {
+        if let Caller::Fetches { runner, id } = &self.caller {
             runner.change(|runs| runs.set_message(id, message, now()));
         }
     }
@@ -177,7 +207,7 @@ impl TaskContext {
     ///
     /// The client cannot be asked, or its answer does not have the form that it must have.
     pub async fn elicit(
-        &self,
+        &mut self,
         key: &str,
         params: impl Into<ElicitRequestParams>,
     ) -> Result<ElicitResult, HandlerError> {
@@ -190,7 +220,7 @@ impl TaskContext {
     ///
     /// As for [`TaskContext::elicit`].
     pub async fn sample(
-        &self,
+        &mut self,
         key: &str,
         params: &CreateMessageRequestParams,
     ) -> Result<CreateMessageResult, HandlerError> {
@@ -202,13 +232,13 @@ impl TaskContext {
     /// # Errors
     ///
     /// As for [`TaskContext::elicit`].
-    pub async fn roots(&self, key: &str) -> Result<ListRootsResult, HandlerError> {
+    pub async fn roots(&mut self, key: &str) -> Result<ListRootsResult, HandlerError> {
         self.ask::<ListRootsRequest>(key, &RequestParams::new()).await
     }
 
     async fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
         let input = TaskInput::<R>::new(key, params);
-        match &self.0 {
+        match &self.caller {
             Caller::Waits(incoming) => {
                 Tasks::check_question(incoming.context())?;
                 input.from_outcome(incoming.ask(input.call()).await?)

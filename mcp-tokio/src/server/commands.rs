@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{LoggingLevel, Progress, Scope};
+use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress, Scope};
 use mcp_proto::{ErrorObject, Json, Notification, RequestKey, TicketKey, UsageError};
 use tokio::sync::oneshot;
 
@@ -28,7 +28,7 @@ pub(super) enum FinalCommand {
     Withdraw(RequestKey),
     /// A change for all clients concerned. Its sender waits only for the result, not until clients read.
     Publish {
-        notification: Notification,
+        change: ChangeNotification,
         accept: Accept<()>,
     },
     /// The service has handled the changes of subscriptions that it received.

@@ -5,7 +5,7 @@ use std::ops::Deref;
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::driver::IncomingRequest;
-use mcp_proto::server::{LoggingLevel, Progress, Scope};
+use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress, Scope};
 use mcp_proto::{Json, Notification, RequestKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -78,8 +78,8 @@ impl Incoming {
     /// # Errors
     ///
     /// As for [`ServerPublisher::publish`](super::ServerPublisher::publish).
-    pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        publish(&self.final_commands, notification).await.map_err(|_| UsageError::Closed)?
+    pub async fn publish(&self, change: impl Into<ChangeNotification>) -> Result<(), UsageError> {
+        publish(&self.final_commands, change.into()).await.map_err(|_| UsageError::Closed)?
     }
 
     /// Sends a request to the client on behalf of this request, for example for input of its user, and waits for the

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Weak};
 
-use mcp_proto::{Notification, UsageError};
+use mcp_proto::UsageError;
+use mcp_proto::server::ChangeNotification;
 use tokio::sync::mpsc;
 
 use super::commands::FinalCommand;
@@ -44,12 +45,11 @@ impl ServerPublisher {
     /// [`UsageError::Closed`] if the stream or the HTTP service to which the publisher belongs has ended; that of
     /// [`Server::publisher`](super::Server::publisher) belongs to the server, all of its clones, streams and HTTP
     /// services.
-    pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
+    pub async fn publish(&self, change: impl Into<ChangeNotification>) -> Result<(), UsageError> {
+        let change = change.into();
         match &self.0 {
-            Receiver::One(final_commands) => {
-                publish(final_commands, notification).await.map_err(|_| UsageError::Closed)?
-            }
-            Receiver::All(running) => running.upgrade().ok_or(UsageError::Closed)?.publish(&notification).await,
+            Receiver::One(final_commands) => publish(final_commands, change).await.map_err(|_| UsageError::Closed)?,
+            Receiver::All(running) => running.upgrade().ok_or(UsageError::Closed)?.publish(&change).await,
         }
     }
 
@@ -92,10 +92,10 @@ impl Publishers {
     /// # Errors
     ///
     /// The first error, but it is published to the clients of the other servers. A server that has ended is none.
-    pub(crate) async fn publish(&self, notification: &Notification) -> Result<(), UsageError> {
+    pub(crate) async fn publish(&self, change: &ChangeNotification) -> Result<(), UsageError> {
         let mut outcome = Ok(());
         for publisher in &self.0 {
-            match publisher.publish(notification.clone()).await {
+            match publisher.publish(change.clone()).await {
                 Ok(()) | Err(UsageError::Closed) => {}
                 Err(error) => outcome = outcome.and(Err(error)),
             }

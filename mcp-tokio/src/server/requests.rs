@@ -124,8 +124,8 @@ impl Requests {
                 }
             }
             FinalCommand::Withdraw(request) => machine.cancel(request, None, now),
-            FinalCommand::Publish { notification, accept } => {
-                let _ = accept.send(machine.publish(notification, now));
+            FinalCommand::Publish { change, accept } => {
+                let _ = accept.send(machine.publish(change, now));
             }
             FinalCommand::Reported => self.notices.on_reported(),
             FinalCommand::Drain { timeout, done } => {

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mcp_proto::server::Config;
-use mcp_proto::{Notification, UsageError};
+use mcp_proto::UsageError;
+use mcp_proto::server::{ChangeNotification, Config};
 use tokio::sync::{mpsc, oneshot};
 
 use super::commands::FinalCommand;
@@ -50,10 +50,10 @@ impl Running {
     /// # Errors
     ///
     /// [`UsageError`] if it is not a change, or was not declared.
-    pub(super) async fn publish(&self, notification: &Notification) -> Result<(), UsageError> {
-        self.config.check_change(notification)?;
+    pub(super) async fn publish(&self, change: &ChangeNotification) -> Result<(), UsageError> {
+        self.config.check_change(change)?;
         let running: Vec<_> = self.handles().iter().filter_map(Handle::final_commands).collect();
-        let published: Vec<_> = running.iter().map(|running| publish(running, notification.clone())).collect();
+        let published: Vec<_> = running.iter().map(|running| publish(running, change.clone())).collect();
         for accepted in published {
             // One that has ended meanwhile has no clients.
             let _ = accepted.await;
@@ -106,10 +106,10 @@ impl Handle {
 /// Sends a change to the task of a stream or an HTTP service. The result is an error if the task has ended.
 pub(super) fn publish(
     to: &mpsc::UnboundedSender<FinalCommand>,
-    notification: Notification,
+    change: ChangeNotification,
 ) -> oneshot::Receiver<Result<(), UsageError>> {
     let (accept, accepted) = oneshot::channel();
-    let _ = to.send(FinalCommand::Publish { notification, accept });
+    let _ = to.send(FinalCommand::Publish { change, accept });
     accepted
 }
 
