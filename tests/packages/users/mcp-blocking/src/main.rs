@@ -16,9 +16,8 @@ struct Greeting {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}/mcp", listener.local_addr()?);
-    let router = Router::new().tool("hello", "Greets a person.", |greeting: Greeting, _: &Incoming| {
-        Ok(format!("Hello, {}!", greeting.name))
-    });
+    let router = Router::new()
+        .tool("hello", "Greets a person.", |greeting: Greeting, _: &Incoming| Ok(format!("Hello, {}!", greeting.name)));
     let service = Server::new(Config::new("my-tools", "1.0.0"), router).http(HttpConfig::new())?;
     thread::spawn(move || service.serve(listener));
 

@@ -18,7 +18,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let router = Router::new().tool("hello", "Greets a person.", |greeting: Greeting, _: Incoming| async move {
         Ok(format!("Hello, {}!", greeting.name))
     });
-    let service = Server::new(Config::new("my-tools", "1.0.0"), router).http(HttpConfig::new())?;
+    let server = Server::new(Config::new("my-tools", "1.0.0"), router);
+    let service = server.http(HttpConfig::new())?;
     tokio::spawn(async move { service.serve(listener).await });
 
     let client = Client::builder().name("my-app", "1.0.0").http(&url)?.connect().await?;
