@@ -423,6 +423,7 @@ mod tests {
         let mut call = TaskCall::new(&created, "the server".into(), json(r#"{"roots":{}}"#)).unwrap();
         let mut steps = Vec::new();
         let result = loop {
+            assert!(steps.len() < 10, "{steps:?}");
             match call.next_step(now) {
                 TaskStep::Wait(time) => {
                     steps.push("wait".to_owned());
