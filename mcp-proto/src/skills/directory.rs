@@ -1,6 +1,7 @@
 //! The files of a skill, as a server describes them.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
@@ -93,7 +94,7 @@ impl SkillDirectory {
         self.check()?;
         let skill_md = self.files.first().and_then(|file| std::str::from_utf8(&file.content).ok()).unwrap_or_default();
         let frontmatter = frontmatter(skill_md)?;
-        let text_of = |member| frontmatter.as_json().first_member(member)?.as_string().map(|text| text.into_owned());
+        let text_of = |member| frontmatter.as_json().first_member(member)?.as_string().map(Cow::into_owned);
         // SK-03: the name can be read from the URI alone.
         if text_of("name").as_deref() != Some(name_of(&self.path)) {
             return Err(InvalidSkill::OtherName);
@@ -136,17 +137,17 @@ impl SkillDirectory {
         if self.files.iter().map(|file| file.content.len()).sum::<usize>() > MOST_BYTES {
             return Err(InvalidSkill::TooLarge { limit: MOST_BYTES });
         }
-        let mut paths = BTreeMap::new();
+        let mut paths = BTreeSet::new();
         for file in &self.files {
-            if paths.insert(file.path.as_str(), ()).is_some() {
+            if !paths.insert(file.path.as_str()) {
                 return Err(InvalidSkill::DuplicatePath { path: file.path.as_str().into() });
             }
         }
-        let folders = self
+        let mut folders = self
             .files
             .iter()
             .flat_map(|file| file.path.match_indices('/').filter_map(|(slash, _)| file.path.get(..slash)));
-        match folders.into_iter().find(|folder| paths.contains_key(folder)) {
+        match folders.find(|folder| paths.contains(folder)) {
             Some(path) => Err(InvalidSkill::DuplicatePath { path: path.into() }),
             None => Ok(()),
         }

@@ -30,8 +30,12 @@ fn other_files(skill: &Skill) -> impl Iterator<Item = &str> {
 /// A skill whose file was refused is not used any further.
 fn unless_refused(read: Result<(), CallError>) -> Done {
     match read {
-        Err(CallError::Skill(reason)) => Ok(log::info!("a skill is not used: {reason}")),
-        other => Ok(other?),
+        Ok(()) => Ok(()),
+        Err(CallError::Skill(reason)) => {
+            log::info!("a skill is not used: {reason}");
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
