@@ -540,8 +540,8 @@ fn jr_15_a_call_may_become_a_task_only_if_it_declares_the_extension() {
         let opened = harness.opened();
         assert_eq!(capabilities(&opened), json(declared));
         // The extension is declared again when the call is sent again.
-        let required = format!(r#""inputRequests":{{"a":{{"method":"roots/list"}}}}"#);
-        harness.reply(opened.key, &input_required(&opened.id(), &required));
+        let required = r#""inputRequests":{"a":{"method":"roots/list"}}"#;
+        harness.reply(opened.key, &input_required(&opened.id(), required));
         let ticket = tickets(&mut harness).pop().expect("a request for input");
         harness.machine.answer(ticket, Ok(json(r#"{"roots":[]}"#)), harness.now);
         let opened = harness.opened();

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{CacheScope, Config, Event, InputRequired, LoggingLevel, Principal, Progress, Scope};
+use mcp_proto::server::{
+    CacheScope, ChangeNotification, Config, Event, InputRequired, LoggingLevel, Principal, Progress, Scope,
+};
 use mcp_proto::{Era, ErrorObject, Json, Method, Notification, ProtocolVersion, Ticket, UsageError};
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::{META, TestRequest, TestResponse, initialize, modern};
@@ -247,6 +249,29 @@ fn md_m_09_a_request_gets_the_log_messages_of_its_level() {
             ["info", "error"].into_iter().filter(|l| lines.iter().any(|line| line.contains(l))).collect();
         assert_eq!(levels, wanted, "{lines:?}");
         assert_eq!(lines.len(), if level == Some("debug") { 3 } else { wanted.len() });
+    }
+}
+
+/// Like the answers to `tasks/get`, which have the same contents.
+#[test]
+fn se_10_the_changes_of_a_task_reach_only_subscriptions_of_its_principal() {
+    const TASKS: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+    let mut harness = HttpServerHarness::with(|_, config| config.capabilities = json(TASKS));
+    let listen = modern("1", "subscriptions/listen", r#""notifications":{"taskIds":["t"]},"#);
+    let listen = listen.replace(r#"clientCapabilities":{}"#, &format!(r#"clientCapabilities":{TASKS}"#));
+    let listen = TestRequest::post(listen).repeating_headers("2026-07-28", "subscriptions/listen");
+    let principals = [Some("ada"), Some("bob"), None];
+    let streams = principals.map(|principal| {
+        let key = harness.ask(&principal.map_or(listen.clone(), |principal| listen.clone().by(principal)));
+        assert!(harness.take(key).text().contains(r#""taskIds":["t"]"#));
+        key
+    });
+    for owner in principals {
+        let change = Notification::with_params("notifications/tasks", json(r#"{"taskId":"t"}"#));
+        let change = ChangeNotification::for_principal(change, owner.map(Principal::new).as_ref());
+        harness.server.publish(change, harness.now).unwrap();
+        let received = streams.map(|key| !harness.take(key).data().is_empty());
+        assert_eq!(received, principals.map(|principal| principal == owner));
     }
 }
 

@@ -165,6 +165,7 @@ impl<Q, N> fmt::Debug for ClientHandlers<Q, N> {
         f.debug_struct("ClientHandlers")
             .field("requests", &requests.collect::<Vec<_>>())
             .field("notifications", &notifications.collect::<Vec<_>>())
+            .field("declared", &self.declared)
             .finish()
     }
 }

@@ -507,7 +507,9 @@ mod tests {
         while stepped.driver.behind.is_none() {
             let (accept, mut accepted) = oneshot::channel();
             let notification = Notification::new("notifications/tools/list_changed");
-            stepped.driver.turn(Wakeup::FinalCommand(FinalCommand::Publish { change: notification.into(), accept }), now());
+            stepped
+                .driver
+                .turn(Wakeup::FinalCommand(FinalCommand::Publish { change: notification.into(), accept }), now());
             assert_eq!(accepted.try_recv(), Ok(Ok(())));
         }
         stepped.may_answer.add_permits(1);
