@@ -147,9 +147,9 @@ impl Skills {
             last = Some(name);
         }
         let has_more = self.files.range::<String, _>((from.as_ref(), end.as_ref())).next().is_some();
-        let list = Json::empty_object().with_member("resources", &Json::array(&children));
+        let result = Json::empty_object().with_member("resources", &Json::array(&children));
         let next = last.filter(|_| has_more);
-        Ok(next.map_or(list.clone(), |next| list.with_member("nextCursor", &Json::from(next))))
+        Ok(next.map_or(result.clone(), |next| result.with_member("nextCursor", &Json::from(next))))
     }
 
     /// A skill that the skill with this URI contains, or that contains it. It would be a part of the other one's files, too
@@ -217,17 +217,16 @@ mod tests {
         SkillDirectory::new(path, "Does it", "Do it.")
     }
 
-    fn answer(router: &Router<()>, method: Method, params: &Json) -> Result<Json, ErrorObject> {
-        match router.route(&method, Some(params), ProtocolVersion::LATEST) {
-            Routed::Answered(answer) => answer,
-            other => panic!("{other:?}"),
-        }
+    fn answer(router: &Router<()>, method: &Method, params: &Json) -> Result<Json, ErrorObject> {
+        let found = router.route(method, Some(params), ProtocolVersion::LATEST);
+        let Routed::Answered(answer) = found else { panic!("{found:?}") };
+        answer
     }
 
     fn read(router: &Router<()>, uri: &str, cursor: Option<&str>) -> Result<ReadResourceDirectoryResult, ErrorObject> {
         let params = ReadResourceDirectoryRequestParams::new(uri);
         let params = cursor.map_or(params.clone(), |cursor| params.cursor(cursor));
-        let result = answer(router, Method::RESOURCES_DIRECTORY_READ, &params.to_json())?;
+        let result = answer(router, &Method::RESOURCES_DIRECTORY_READ, &params.to_json())?;
         Ok(ReadResourceDirectoryResult::from_json(&result).unwrap())
     }
 
@@ -319,17 +318,17 @@ mod tests {
             (Method::RESOURCES_READ, uri("skill://a/b/c"), -32602),
             (Method::RESOURCES_DIRECTORY_READ, uri("skill://a"), -32602),
         ] {
-            assert_eq!(answer(&router, method, &params).unwrap_err().code(), expected);
+            assert_eq!(answer(&router, &method, &params).unwrap_err().code(), expected);
         }
-        assert!(answer(&router, Method::SKILLS_GET, &uri("skill://a-b/SKILL.md")).is_ok());
+        assert!(answer(&router, &Method::SKILLS_GET, &uri("skill://a-b/SKILL.md")).is_ok());
         // The list is empty when the last skill was removed, and another one can have its place.
         assert!(router.remove_skill("skill://a-b/SKILL.md"));
         assert_eq!(
-            answer(&router, Method::SKILLS_LIST, &Json::empty_object()).unwrap().as_bytes(),
+            answer(&router, &Method::SKILLS_LIST, &Json::empty_object()).unwrap().as_bytes(),
             br#"{"skills":[]}"#
         );
         router.add_skill(&skill("a"));
-        assert!(answer(&router, Method::RESOURCES_READ, &uri("skill://a/SKILL.md")).is_ok());
+        assert!(answer(&router, &Method::RESOURCES_READ, &uri("skill://a/SKILL.md")).is_ok());
     }
 
     #[test]

@@ -45,9 +45,10 @@ enum Collection {
 impl Document {
     fn add(&mut self, event: Event<'_>) -> Result<(), &'static str> {
         match event {
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
             Event::DocumentStart(_) if self.root.is_some() => Err("a second document"),
-            Event::DocumentStart(_) => Ok(()),
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentStart(_) | Event::DocumentEnd => {
+                Ok(())
+            }
             // An alias would make the result larger than the text.
             Event::Alias(_) => Err("an alias, which is not supported"),
             Event::Scalar(_, _, anchor, tag) | Event::SequenceStart(anchor, tag) | Event::MappingStart(anchor, tag)
