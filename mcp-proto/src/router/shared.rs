@@ -167,6 +167,7 @@ impl<R, P, C> Drop for Changing<'_, R, P, C> {
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
 
     use super::*;
     use crate::spec::Method;
@@ -238,18 +239,23 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the changes must overlap")]
     fn changes_of_several_threads_follow_one_another() {
         let shared = Shared::new(Named(Vec::new()));
         std::thread::scope(|scope| {
             for caller in 0..4 {
                 let shared = &shared;
                 scope.spawn(move || {
-                    for _ in 0..100 {
-                        shared.change(caller, with("a")).unwrap();
+                    for _ in 0..10 {
+                        let slowly = |named| {
+                            std::thread::sleep(Duration::from_millis(1));
+                            with("a")(named)
+                        };
+                        shared.change(caller, slowly).unwrap();
                     }
                 });
             }
         });
-        assert_eq!(shared.current().0.len(), 400);
+        assert_eq!(shared.current().0.len(), 40);
     }
 }
