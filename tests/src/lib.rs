@@ -5,7 +5,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`pair`] | a client and a server machine, and perhaps a relay, under one seed, with an application that echoes |
+//! | [`echo_pair`] | a client and a server machine, and perhaps a relay, under one seed, with an application that echoes |
 //! | [`simulation`] | clients, relays and a server with faults of every kind; a model predicts each outcome |
 //! | [`sign_in_simulation`] | processes that sign in, with authorization servers, a protected server and a person |
 //! | [`random_clients`] | a server machine over HTTP, and arbitrary clients; the invariants are checked after each operation |
