@@ -22,7 +22,7 @@ def archive(folder: Path, target: Platform, binary: Path, pages: Path) -> None:
     """An archive with the binary, the man pages, the completions and the licences, as users unpack it by hand."""
     folder.mkdir(parents=True, exist_ok=True)
     top = f"{NAME}-{manifest()['version']}-{target.triple}"
-    files = [(binary, target.binary), *((REPOSITORY / licence, licence) for licence in LICENCES)]
+    files = [(binary, target.binary), *((licence, licence.name) for licence in LICENCES)]
     files += [(page, f"{'man' if page.suffix == '.1' else 'completions'}/{page.name}") for page in sorted(pages.iterdir())]
     if target.npm_os == "win32":
         with zipfile.ZipFile(folder / f"{top}.zip", "w", zipfile.ZIP_DEFLATED) as written:
@@ -56,7 +56,8 @@ def image(folder: Path, target: Platform, binary: Path) -> None:
     """The folder in which the image is built."""
     place = folder / f"linux-{target.linux}"
     place.mkdir(parents=True)
-    shutil.copy(binary, place / NAME)
+    for file in [binary, *LICENCES]:
+        shutil.copy(file, place)
 
 
 def main() -> int:

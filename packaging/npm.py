@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from project import LICENCES, NAME, NPM_NAME, PLATFORMS, REPOSITORY, SUMMARY, Platform, manifest, readme
+from project import LICENCES, NAME, NPM_NAME, PLATFORMS, SUMMARY, Platform, manifest, readme
 
 
 def package(folder: Path, about: dict) -> None:
@@ -25,7 +25,7 @@ def package(folder: Path, about: dict) -> None:
     (folder / "bin").mkdir(parents=True)
     (folder / "package.json").write_text(json.dumps(about | common, indent=2) + "\n")
     for licence in LICENCES:
-        shutil.copy(REPOSITORY / licence, folder)
+        shutil.copy(licence, folder)
 
 
 def launcher(folder: Path) -> None:

@@ -11,7 +11,12 @@ NAME = "mcp-proxy"
 NPM_NAME = "@mcp-proto/mcp-proxy"
 PYPI_NAME = "mcp-proto-proxy"
 SUMMARY = "Connects an MCP client over stdio to an MCP server over HTTP or stdio, whichever protocol revision each of them uses"
-LICENCES = ["LICENSE-APACHE", "LICENSE-MIT"]
+# The last has the licences of what the binary contains; `packaging/run licences` collects them.
+LICENCES = [
+    REPOSITORY / "LICENSE-APACHE",
+    REPOSITORY / "LICENSE-MIT",
+    REPOSITORY / "target/packaging/licences/THIRD-PARTY-LICENSES.txt",
+]
 
 
 @dataclass(frozen=True)

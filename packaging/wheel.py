@@ -10,7 +10,7 @@ import stat
 import zipfile
 from pathlib import Path
 
-from project import LICENCES, PYPI_NAME, REPOSITORY, SUMMARY, Platform, manifest, readme
+from project import LICENCES, PYPI_NAME, SUMMARY, Platform, manifest, readme
 
 # ZIP archives cannot express an earlier time.
 TIME = (1980, 1, 1, 0, 0, 0)
@@ -26,7 +26,7 @@ def metadata(crate: dict) -> str:
         ("Description-Content-Type", "text/markdown"),
         ("Keywords", "mcp,modelcontextprotocol,proxy,stdio"),
         ("License-Expression", crate["license"]),
-        *(("License-File", licence) for licence in LICENCES),
+        *(("License-File", licence.name) for licence in LICENCES),
         ("Project-URL", f"Repository, {crate['repository']}"),
         ("Requires-Python", ">=3.8"),
     ]
@@ -48,7 +48,7 @@ def wheel(folder: Path, target: Platform, binary: Path) -> None:
         f"{name}.dist-info/WHEEL": ("\n".join([*about, ""]).encode(), 0o644),
     }
     for licence in LICENCES:
-        files[f"{name}.dist-info/licenses/{licence}"] = ((REPOSITORY / licence).read_bytes(), 0o644)
+        files[f"{name}.dist-info/licenses/{licence.name}"] = (licence.read_bytes(), 0o644)
     record = f"{name}.dist-info/RECORD"
     lines = [f"{path},sha256={digest(content)},{len(content)}" for path, (content, _) in files.items()]
     files[record] = ("\n".join([*lines, f"{record},,", ""]).encode(), 0o644)

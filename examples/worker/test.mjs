@@ -56,6 +56,22 @@ async function refusesOtherHostsAndStreams() {
   assert.equal((await get("http://localhost/mcp")).status, 405);
 }
 
+async function refusesInvalidUtf8() {
+  const valid = JSON.stringify({ jsonrpc: "2.0", id: 1, method: "ping", params: { text: "?" } });
+  const body = Buffer.from(valid);
+  body[body.indexOf("?")] = 0xff;
+  const headers = { "content-type": "application/json", accept: "application/json, text/event-stream" };
+  const response = await worker.fetch(new Request("http://localhost/mcp", { method: "POST", headers, body }));
+  assert.equal(response.status, 400);
+  assert.equal((await response.json()).error.code, -32700);
+}
+
+// The module has no response to a request that it cannot read. `http` limits the length of a URL.
+async function reportsRequestsThatCannotBeRead() {
+  const response = await worker.fetch(new Request(`http://localhost/${"a".repeat(1 << 16)}`));
+  assert.equal(response.status, 500);
+}
+
 // A client over real sockets, in the newest revision.
 async function servesAClient() {
   const server = createServer(async (incoming, outgoing) => {
@@ -73,7 +89,14 @@ async function servesAClient() {
   server.close();
 }
 
-for (const test of [answersStatelessRequests, servesSessions, refusesOtherHostsAndStreams, servesAClient]) {
+for (const test of [
+  answersStatelessRequests,
+  servesSessions,
+  refusesOtherHostsAndStreams,
+  refusesInvalidUtf8,
+  reportsRequestsThatCannotBeRead,
+  servesAClient,
+]) {
   await test();
   console.log(`${test.name}: ok`);
 }

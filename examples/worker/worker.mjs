@@ -9,18 +9,22 @@ export async function start(bytes) {
         method: request.method,
         url: request.url,
         headers: [...request.headers],
-        body: await request.text(),
         nonce: [...crypto.getRandomValues(new Uint8Array(32))],
         now: Math.round(performance.now()),
       });
-      const written = new TextEncoder().encode(text);
-      const at = resize(written.length);
-      new Uint8Array(memory.buffer, at, written.length).set(written);
-      const length = fetch();
+      const head = new TextEncoder().encode(text);
+      // As bytes: a text would not contain invalid UTF-8, which the server refuses.
+      const body = new Uint8Array(await request.arrayBuffer());
+      const at = resize(head.length + body.length);
+      const buffer = new Uint8Array(memory.buffer, at, head.length + body.length);
+      buffer.set(head);
+      buffer.set(body, head.length);
+      const length = fetch(head.length);
+      if (length === 0) return new Response(null, { status: 500 });
       // The memory may have grown, and the buffer may have moved.
       const read = new TextDecoder().decode(new Uint8Array(memory.buffer, address(), length));
-      const { status, headers, body } = JSON.parse(read);
-      return new Response(body || null, { status, headers });
+      const response = JSON.parse(read);
+      return new Response(response.body || null, { status: response.status, headers: response.headers });
     },
   };
 }

@@ -11,6 +11,7 @@
 //! | `in_flight` | a request that waits for its outcome |
 //! | `subscription` | changes that the application has subscribed to |
 //! | `typed` | calls with typed parameters and results |
+//! | `tool_task` | calls of tools whose results may be tasks |
 //! | `list_items` | all entries of a list |
 //! | `handler` | the application's handler for the server's notifications and requests |
 //! | `handlers` | the threads that call it |
@@ -23,6 +24,7 @@ mod handlers;
 mod in_flight;
 mod list_items;
 mod subscription;
+mod tool_task;
 mod typed;
 mod typed_handler;
 
@@ -44,6 +46,8 @@ pub use handler::Handler;
 pub use in_flight::InFlight;
 pub use list_items::ListItems;
 pub use subscription::Subscription;
+use tool_task::TaskInputs;
+pub use tool_task::ToolTask;
 
 /// A client of one server.
 ///
@@ -73,6 +77,7 @@ struct Shared {
     server: Arc<str>,
     connected: SharedConnected,
     progress: ProgressBytes,
+    input: TaskInputs,
 }
 
 impl Client {
@@ -237,8 +242,15 @@ impl Client {
 }
 
 impl Shared {
-    fn new(commands: Commands, driver: JoinHandle<()>, server: Arc<str>, connected: SharedConnected) -> Self {
-        Self { commands, driver: Mutex::new(Some(driver)), server, connected, progress: ProgressBytes::default() }
+    fn new(
+        commands: Commands,
+        driver: JoinHandle<()>,
+        server: Arc<str>,
+        connected: SharedConnected,
+        input: TaskInputs,
+    ) -> Self {
+        let (driver, progress) = (Mutex::new(Some(driver)), ProgressBytes::default());
+        Self { commands, driver, server, connected, progress, input }
     }
 
     fn close(&self) {

@@ -95,6 +95,8 @@
 //!
 //! `schema`: JSON schemas of the types of a [`Router`]'s functions, by the crate `schemars`.
 //!
+//! `skills`: skills of a [`Router`], and a client that compares their files with their digests.
+//!
 //! # How the source is laid out
 //!
 //! | file | what it does |
@@ -107,7 +109,7 @@
 //! | `stdio` | a reader and a writer of byte streams |
 //! | `pipe` | pipes in memory |
 //! | `server` | the server: connections, its driver, the threads that handle requests |
-//! | `router`, `router/shared` | a service that consists of functions, which may change |
+//! | `router`, `router/shared`, `router/tasks` | a service that consists of functions, which may change, and may run as tasks |
 //! | `sign_in` | signing in: its configuration, its thread, signatures, and the port to which the browser returns |
 //! | `log_level` | the levels of the log |
 //! | `inbox` | the queue to which readers and workers send their input |
@@ -137,13 +139,13 @@ mod stdio_tests;
 
 pub use client::{
     Builder, ChildServer, Client, Handler, HttpServer, InFlight, InMemoryServer, ListItems, ServerProcess,
-    StreamServer, Subscription,
+    StreamServer, Subscription, ToolTask,
 };
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use proxy::{Proxy, Stopper};
-pub use router::{Router, SharedRouter};
+pub use router::{Router, SharedRouter, TaskContext};
 pub use server::{HttpService, Incoming, Server, ServerPublisher, ServerStopper, Service, StreamService};
 
 /// The examples of the crate's README.

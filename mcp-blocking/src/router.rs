@@ -1,6 +1,7 @@
-//! Tools, prompts, resources and completions as functions.
+//! Tools, prompts, resources and completions as functions, and skills.
 
 mod shared;
+mod tasks;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +11,9 @@ use mcp_proto::model::{
     CallToolRequest, CompleteRequest, GetPromptRequest, Prompt, ReadResourceRequest, Resource, ResourceTemplate, Tool,
 };
 use mcp_proto::router::{self, CompletionInput, HandlerError, IntoAnswer, Routed, RoutedCall};
+use mcp_proto::server::{TaskLimits, Tasks};
+#[cfg(feature = "skills")]
+use mcp_proto::skills::SkillDirectory;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -18,6 +22,8 @@ use serde::de::DeserializeOwned;
 use crate::{Incoming, ServerPublisher, Service};
 
 pub use shared::SharedRouter;
+pub use tasks::TaskContext;
+use tasks::TaskRunner;
 
 /// A [`Service`] that consists of functions: one for each tool, prompt, resource and completion.
 ///
@@ -25,6 +31,8 @@ pub use shared::SharedRouter;
 /// function (feature `schema`). Arguments that do not match it, and errors of the function, become results with
 /// `isError`, so that the language model can correct its call; see [`HandlerError`]. Lists have the order in which the
 /// functions were added. The capabilities of the server follow from them.
+///
+/// Skills (feature `skills`) need no function: `Router::skill` serves their files.
 ///
 /// # Example: a tool with structured results
 ///
@@ -59,6 +67,7 @@ pub use shared::SharedRouter;
 #[derive(Clone, Default)]
 pub struct Router {
     routes: router::Router<Handler>,
+    tasks: Option<Arc<TaskRunner>>,
     fallback: Option<Arc<dyn Service>>,
 }
 
@@ -146,17 +155,67 @@ impl Router {
         self
     }
 
+    /// Adds a tool that may take long, as [`Router::task_tool_with_schema`] does. `describe` and the schemas are as for
+    /// [`Router::tool_with`].
+    #[cfg(feature = "schema")]
+    #[must_use]
+    pub fn task_tool<A, O, F>(self, name: &str, describe: impl FnOnce(Tool) -> Tool, function: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        O: IntoAnswer<CallToolRequest>,
+        F: Fn(A, &mut TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
+    {
+        let mut tool = Tool::new(name, router::tool_schema::<A>());
+        tool.output_schema = O::output_schema();
+        self.task_tool_with_schema(&describe(tool), function)
+    }
+
+    /// Adds a tool that may take long. A client that has declared the extension `io.modelcontextprotocol/tasks`
+    /// (2026-07-28) receives a task, and fetches the result later; every other client waits for it.
+    ///
+    /// The function works on after the answer, on a thread of its own, which cannot be stopped: if the client cancels the
+    /// task, or its time is over, [`TaskContext::is_cancelled`] is true, and questions to the client fail. There are never
+    /// more threads than [`TaskLimits::tasks`], and for one principal [`TaskLimits::tasks_of_principal`]: further calls
+    /// are refused until one has returned. The function asks the client with its [`TaskContext`]; an error that requires
+    /// input ends a task as a failure.
+    #[must_use]
+    pub fn task_tool_with_schema<A, O, F>(mut self, tool: &Tool, function: F) -> Self
+    where
+        A: DeserializeOwned + Send + 'static,
+        O: IntoAnswer<CallToolRequest>,
+        F: Fn(A, &mut TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
+    {
+        let runner = self.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
+        let (runner, function) = (Arc::clone(runner), Arc::new(function));
+        let handler = Handler(Arc::new(move |call, incoming| match call.arguments() {
+            Ok(arguments) => {
+                let function = Arc::clone(&function);
+                runner.call(call, incoming, move |context| function(arguments, context))
+            }
+            Err(error) => call.answer::<CallToolRequest, O>(Err(error)),
+        }));
+        self.routes.add_tool(tool, handler);
+        self
+    }
+
+    /// Sets how long tasks are kept, and how many. This is called before [`Router::task_tool_with_schema`].
+    #[must_use]
+    pub fn task_limits(mut self, limits: TaskLimits) -> Self {
+        self.tasks = Some(Arc::new(TaskRunner::new(limits)));
+        self
+    }
+
     /// Adds a prompt. Its arguments are the fields of `A`, which are texts.
     #[cfg(feature = "schema")]
     #[must_use]
-    pub fn prompt<A, O, F>(self, name: &str, description: &str, function: F) -> Self
+    pub fn prompt<A, O, F>(mut self, name: &str, description: &str, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
         O: IntoAnswer<GetPromptRequest>,
         F: Fn(A, &Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        let prompt = Prompt::new(name).description(description).arguments(router::prompt_arguments::<A>());
-        self.prompt_with_arguments(&prompt, function)
+        self.routes.add_prompt_of::<A>(name, description, Handler::new::<GetPromptRequest, A, O, F>(function));
+        self
     }
 
     /// Adds a prompt with a list of its arguments.
@@ -217,6 +276,33 @@ impl Router {
         self
     }
 
+    /// Adds a skill: its files as resources, and the requests of the extension `io.modelcontextprotocol/skills`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_blocking::Router;
+    /// use mcp_proto::skills::SkillDirectory;
+    ///
+    /// let skill = SkillDirectory::new("refunds", "Refunds an order", "Use `templates/email.md` to answer.")
+    ///     .file("templates/email.md", "text/markdown", "Dear customer, …");
+    /// let router = Router::new().skill(&skill);
+    /// ```
+    #[cfg(feature = "skills")]
+    #[must_use]
+    pub fn skill(mut self, skill: &SkillDirectory) -> Self {
+        self.routes.add_skill(skill);
+        self
+    }
+
+    /// Removes a skill, if there is one whose `SKILL.md` has this URI.
+    #[cfg(feature = "skills")]
+    #[must_use]
+    pub fn without_skill(mut self, uri: &str) -> Self {
+        self.routes.remove_skill(uri);
+        self
+    }
+
     /// Adds the completion of an argument of a prompt.
     #[must_use]
     pub fn complete_prompt<O, F>(mut self, prompt: &str, argument: &str, function: F) -> Self
@@ -256,8 +342,21 @@ impl Router {
         self
     }
 
+    /// Passes a publisher to all that an earlier router did not have.
+    fn created_since(&self, earlier: &Self, publisher: &ServerPublisher) {
+        if let Some(tasks) = self.tasks.as_ref().filter(|tasks| !is_same(earlier.tasks.as_ref(), tasks)) {
+            tasks.created(publisher.clone());
+        }
+        if let Some(service) = self.fallback.as_ref().filter(|service| !is_same(earlier.fallback.as_ref(), service)) {
+            service.created(publisher.clone());
+        }
+    }
+
     fn routed_capabilities(&self, may_change: bool) -> Result<Json, UsageError> {
-        let own = Json::from(self.routes.capabilities(may_change)?);
+        let mut own = Json::from(self.routes.capabilities(may_change)?);
+        if self.tasks.is_some() {
+            own = own.with_missing_members(&Tasks::capabilities());
+        }
         let others = self.fallback.as_ref().map(|service| service.capabilities()).transpose()?;
         Ok(others.map_or(own.clone(), |others| own.with_missing_members(&others)))
     }
@@ -265,6 +364,9 @@ impl Router {
 
 impl Service for Router {
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+        if let Some(answer) = self.tasks.as_ref().and_then(|tasks| tasks.answer(incoming)) {
+            return answer;
+        }
         match self.routes.route(incoming.method(), incoming.params(), incoming.version()) {
             Routed::Handled { handler: Handler(handler), call } => handler(&call, incoming),
             Routed::Answered(answer) => answer,
@@ -280,9 +382,7 @@ impl Service for Router {
     }
 
     fn created(&self, publisher: ServerPublisher) {
-        if let Some(service) = &self.fallback {
-            service.created(publisher);
-        }
+        self.created_since(&Self::default(), &publisher);
     }
 
     fn notified(&self, session: SessionKey, notification: Notification) {
@@ -308,6 +408,10 @@ impl Service for Router {
             service.unsubscribed(uri);
         }
     }
+}
+
+fn is_same<T: ?Sized>(earlier: Option<&Arc<T>>, now: &Arc<T>) -> bool {
+    earlier.is_some_and(|earlier| Arc::ptr_eq(earlier, now))
 }
 
 impl fmt::Debug for Router {

@@ -17,7 +17,8 @@
 //! | `replay` | a server whose input is known in full |
 //! | `handlers` | the threads on which requests are handled |
 //! | `subscriptions` | a queue of subscription changes for the service |
-//! | `running` | the streams and HTTP services of a server, so that one call reaches all of them |
+//! | `running` | what a server and its clones share: the configuration, the streams and HTTP services |
+//! | `publisher` | publishes changes to clients, from any thread |
 //! | `service` | the application's service, which handles requests |
 //! | `incoming` | a request as its handler receives it |
 
@@ -30,6 +31,7 @@ pub(crate) mod http1;
 mod http_exchanges;
 mod incoming;
 mod listener;
+mod publisher;
 mod replay;
 mod response_channel;
 mod running;
@@ -64,7 +66,9 @@ use running::{Registration, Running};
 
 use crate::clock;
 
-pub use incoming::{Incoming, ServerPublisher};
+pub use incoming::Incoming;
+pub(crate) use publisher::Publishers;
+pub use publisher::ServerPublisher;
 pub use service::Service;
 pub use stream::StreamService;
 
@@ -105,7 +109,6 @@ const MAX_HANDLERS: usize = 32;
 /// ```
 #[derive(Clone)]
 pub struct Server {
-    config: Config,
     /// Why the service cannot be served.
     mistake: Option<UsageError>,
     service: Arc<dyn Service>,
@@ -117,7 +120,7 @@ impl Server {
     #[must_use]
     pub fn new(mut config: Config, service: impl Service) -> Self {
         let mistake = service.capabilities().map(|capabilities| config.add_capabilities(&capabilities)).err();
-        let server = Self { config, mistake, service: Arc::new(service), running: Arc::default() };
+        let server = Self { mistake, service: Arc::new(service), running: Arc::new(Running::new(config)) };
         server.service.created(server.publisher());
         server
     }
@@ -184,7 +187,7 @@ impl Server {
     /// ```
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
-        ServerPublisher::of_all(Arc::clone(&self.running), Arc::new(self.config.clone()))
+        ServerPublisher::of_all(&self.running)
     }
 
     /// Stops everything over which this server and its clones are served now, as [`ServerStopper::shutdown`] does.
@@ -194,13 +197,13 @@ impl Server {
 
     /// The configuration, unless the service cannot be served.
     pub(crate) fn config(&self) -> Result<Config, UsageError> {
-        self.mistake.clone().map_or_else(|| Ok(self.config.clone()), Err)
+        self.mistake.clone().map_or_else(|| Ok(self.running.config().clone()), Err)
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Server").field("config", self.running.config()).finish_non_exhaustive()
     }
 }
 
@@ -233,7 +236,12 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    fn new(config: Config, http: HttpConfig, service: Arc<dyn Service>, running: &Running) -> Result<Self, UsageError> {
+    fn new(
+        config: Config,
+        http: HttpConfig,
+        service: Arc<dyn Service>,
+        running: &Arc<Running>,
+    ) -> Result<Self, UsageError> {
         // The machine itself depends on `max_connections`, which may change until the server runs.
         mcp_proto::Server::new(Http::new(http.clone()), config.clone())?;
         let (inbox, inputs) = sync_channel(INPUTS);

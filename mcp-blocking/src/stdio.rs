@@ -13,6 +13,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -23,6 +24,9 @@ pub(crate) use pipe::Pipe;
 
 /// Bytes that are read or written at a time.
 pub(crate) const CHUNK: usize = 64 * 1024;
+/// How long a thread waits for a stream that another program has made non-blocking, as it can for the streams that it
+/// shares with this process.
+const NOT_READY: Duration = Duration::from_millis(10);
 /// Stack size of each of the two threads, in bytes.
 const STACK: usize = 256 * 1024;
 
@@ -53,7 +57,7 @@ pub(crate) fn spawn_reader<I: Send + 'static>(
             let happened = match input.read(&mut buffer) {
                 Ok(0) => Happened::InputEnded,
                 Ok(length) => Happened::Read(buffer.get(..length).unwrap_or_default().to_vec()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if is_passing(&error) => continue,
                 Err(error) => {
                     log::warn!("reading the input failed: {error}");
                     Happened::InputEnded
@@ -66,6 +70,14 @@ pub(crate) fn spawn_reader<I: Send + 'static>(
         }
     })?;
     Ok(())
+}
+
+/// Whether the same call succeeds later; waits for that time.
+fn is_passing(error: &io::Error) -> bool {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        thread::sleep(NOT_READY);
+    }
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
 
 /// What a [`Writer`] writes to.
@@ -289,16 +301,33 @@ fn write_all(shared: &Shared, wake: &dyn Fn()) -> io::Result<()> {
             // A write to a pipe blocks until all of it is accepted. In pieces, progress is reported before a large
             // message ends.
             for piece in bytes.chunks(CHUNK) {
-                output.write_all(piece)?;
+                write_piece(output.as_mut(), piece)?;
                 written += piece.len();
                 if written >= CHUNK {
                     report(&mut written);
                 }
             }
         }
-        output.flush()?;
+        while let Err(error) = output.flush() {
+            if !is_passing(&error) {
+                return Err(error);
+            }
+        }
         report(&mut written);
     }
+}
+
+/// Like `Write::write_all`, which does not return how much it has written when the output is not ready.
+fn write_piece(output: &mut dyn Output, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match output.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(length) => bytes = bytes.get(length..).unwrap_or_default(),
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

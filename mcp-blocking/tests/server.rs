@@ -96,7 +96,7 @@ fn a_whole_conversation_between_both_ends_of_this_crate() {
 }
 
 #[test]
-fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_nobody_without_one() {
+fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_no_client_without_one() {
     let (mut http, mut config) = (HttpConfig::new(), Config::new("test", "1"));
     protected::configure(&mut http, &mut config);
     let whoami = |incoming: &Incoming| Ok(protected::whoami(incoming.principal()));
@@ -149,8 +149,7 @@ fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
     let change = || Notification::new("notifications/tools/list_changed");
     assert_eq!(publisher.publish(change()), Ok(()), "no client is concerned");
     assert!(matches!(publisher.publish(Notification::new("x")), Err(UsageError::NoChange { .. })));
-    // A service that was dropped counts no more, and one that does not run yet delays nothing.
-    drop(server.clone().http(HttpConfig::new()).unwrap());
+    // One that does not run yet delays nothing.
     let _unserved = server.stream().unwrap();
     let running = [(); 2].map(|()| Running::of(server.http(HttpConfig::new()).unwrap()));
     let (note, noted) = sync_channel(8);
@@ -170,6 +169,23 @@ fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
         wait_until(|| server.thread.as_ref().is_some_and(thread::JoinHandle::is_finished));
     }
     assert_eq!(publisher.publish(change()), Ok(()), "no client is left");
+}
+
+#[test]
+fn a_publisher_is_closed_when_neither_its_server_nor_a_service_of_it_is_left() {
+    let config = || Config::new("test", "1").with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let serve = |_: &Incoming| Ok(Json::empty_object());
+    let change = || Notification::new("notifications/tools/list_changed");
+    for is_stream in [true, false] {
+        let server = Server::new(config(), serve);
+        let publisher = server.publisher();
+        let stream = is_stream.then(|| server.stream().unwrap());
+        let http = (!is_stream).then(|| server.http(HttpConfig::new()).unwrap());
+        drop(server);
+        assert_eq!(publisher.publish(change()), Ok(()), "one is left");
+        drop((stream, http));
+        assert_eq!(publisher.publish(change()), Err(UsageError::Closed));
+    }
 }
 
 #[test]

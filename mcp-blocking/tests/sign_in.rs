@@ -44,7 +44,7 @@ fn a_client_signs_in_when_it_is_challenged_and_later_ones_use_its_tokens() {
 }
 
 #[test]
-fn au23_a_sign_in_that_nobody_finishes_ends_in_time_and_its_reason_reaches_the_caller() {
+fn au23_a_sign_in_that_no_person_finishes_ends_in_time_and_its_reason_reaches_the_caller() {
     let server = ProtectedServer::start();
     let authorization = Authorization::new(&server.url(), "my-app").unwrap().open_url(|_| {});
     let authorization = authorization.configure(|config| config.user_timeout = Duration::from_millis(300));

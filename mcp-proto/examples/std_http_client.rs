@@ -1,4 +1,5 @@
-//! A client over HTTP/1.1 on the standard library alone. It lists the tools of a server and calls one of them:
+//! A client over HTTP/1.1 on blocking sockets of the standard library, without a runtime or an HTTP library. It lists the
+//! tools of a server and calls one of them:
 //! `cargo run -p mcp-proto --example std_http_client -- http://127.0.0.1:3000/mcp hello`
 //!
 //! One thread runs the machine. Each exchange has a thread and a connection of its own, because a stream of the server

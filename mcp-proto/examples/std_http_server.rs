@@ -1,4 +1,5 @@
-//! A server over HTTP/1.1 on the standard library alone, for clients on this machine:
+//! A server over HTTP/1.1 on blocking sockets of the standard library, without a runtime or an HTTP library, for clients
+//! on this machine:
 //! `cargo run -p mcp-proto --example std_http_server -- 127.0.0.1:3000`
 //!
 //! One thread accepts connections, another one does all the rest, for all clients: it reads a whole request, writes what
@@ -10,12 +11,13 @@
 mod http1;
 
 use std::collections::BTreeMap;
-use std::io::{BufReader, Write};
+use std::io::{self, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use http::request::Parts;
 use http::{HeaderMap, Request, StatusCode};
 use mcp_proto::driver::may_accept_later;
 use mcp_proto::model::{
@@ -54,8 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     loop {
         let timeout = driver.server.poll_timeout().map_or(Duration::MAX, |due| due - driver.now());
         match accepted.recv_timeout(timeout) {
-            // The connection of a client that sends no HTTP request is closed.
-            Ok(connection) => drop(driver.receive(connection)),
+            Ok(connection) => driver.receive(connection)?,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Err("no more connections can be accepted".into()),
         }
@@ -69,16 +70,11 @@ impl Driver {
         mcp_proto::Instant::after_start(self.start.elapsed())
     }
 
-    /// Reads a request, and passes its parts to the machine.
+    /// Reads a request, and passes its parts to the machine. The connection of a client that sends no HTTP request is
+    /// closed.
     fn receive(&mut self, connection: TcpStream) -> Result<(), Box<dyn std::error::Error>> {
-        connection.set_read_timeout(PAUSE)?;
-        connection.set_write_timeout(PAUSE)?;
-        let mut reader = BufReader::new(connection.try_clone()?);
-        let (request_line, headers) = http1::read_head(&mut reader)?;
-        let mut words = request_line.split(' ').map(str::to_owned);
-        let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-        let mut head = Request::builder().method(&*method).uri(target).body(())?.into_parts().0;
-        head.headers.clone_from(&headers);
+        let Ok((mut reader, head)) = read_request(&connection) else { return Ok(()) };
+        let headers = head.headers.clone();
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce)?;
 
@@ -143,6 +139,20 @@ impl Driver {
         self.connections.remove(&exchange);
         self.server.handle_disconnect(exchange, self.now());
     }
+}
+
+/// Reads the head of a request; the body is still to be read.
+fn read_request(connection: &TcpStream) -> io::Result<(BufReader<TcpStream>, Parts)> {
+    connection.set_read_timeout(PAUSE)?;
+    connection.set_write_timeout(PAUSE)?;
+    let mut reader = BufReader::new(connection.try_clone()?);
+    let (request_line, headers) = http1::read_head(&mut reader)?;
+    let mut words = request_line.split(' ');
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let request = Request::builder().method(method).uri(target).body(()).map_err(io::Error::other)?;
+    let mut head = request.into_parts().0;
+    head.headers = headers;
+    Ok((reader, head))
 }
 
 /// The head of a response. Without the length of its body, the response ends with the connection.

@@ -352,11 +352,11 @@ impl<T: ClientTransport> Client<T> {
     /// [`UsageError`] if the request cannot be made; nothing was sent then.
     pub fn request(&mut self, call: Call, now: Instant) -> Result<RequestKey, UsageError> {
         self.check_open()?;
-        let may_listen = call.is_unchanged && self.connection.is_stateless();
+        let may_listen = call.is_unchanged() && self.connection.is_stateless();
         if call.method.facts().is_reserved || (call.method == Method::SUBSCRIPTIONS_LISTEN && !may_listen) {
             return Err(UsageError::ReservedMethod { method: call.method });
         }
-        if !call.is_unchanged && !self.config.reports_all_requests {
+        if !call.is_unchanged() && !self.config.reports_all_requests {
             outgoing::check_params(call.params.as_ref())?;
         }
         let limit = self.config.limits.requests_out;
@@ -505,6 +505,12 @@ impl<T: ClientTransport> Client<T> {
     #[must_use]
     pub fn wants_input(&self) -> bool {
         self.out.has_room(&self.config.limits) && self.transport.wants_input(&self.config.limits)
+    }
+
+    /// The capabilities that the client declares: an object.
+    #[must_use]
+    pub const fn capabilities(&self) -> &Json {
+        self.connection.identity.capabilities()
     }
 
     /// The negotiated revision; `None` before the first handshake.

@@ -18,6 +18,9 @@
 //! | `authenticated` | what an application has found out about the sender of an HTTP request |
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `inputs` | input that a handler needs from the client |
+//! | `task_runs` | the tasks of a server, and the functions that work on them |
+//! | `task_input` | input that such a function needs from the client |
+//! | `task_call` | a call of a tool whose result may be a task |
 //! | `pages` | a whole list, page by page |
 //! | `typed_params` | the parameters of calls that drivers offer as functions |
 //! | `state` | states that clients send back and cannot alter |
@@ -52,6 +55,11 @@ mod start;
 #[cfg(feature = "seal")]
 mod state;
 #[cfg(feature = "model")]
+mod task_call;
+#[cfg(feature = "model")]
+mod task_input;
+mod task_runs;
+#[cfg(feature = "model")]
 mod typed_params;
 
 pub use accept::may_accept_later;
@@ -85,4 +93,9 @@ pub use start::not_started;
 #[cfg(feature = "seal")]
 pub use state::StateKeys;
 #[cfg(feature = "model")]
-pub use typed_params::{completion, page, prompt, tool_call};
+pub use task_call::{TaskCall, TaskStep};
+#[cfg(feature = "model")]
+pub use task_input::TaskInput;
+pub use task_runs::{TaskEffect, TaskRuns};
+#[cfg(feature = "model")]
+pub use typed_params::{completion, directory, page, prompt, tool_call};

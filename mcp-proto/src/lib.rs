@@ -92,6 +92,7 @@
 //! | read or write single messages, with your own state around them | [`Frame`], [`Message`] |
 //! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
 //! | route requests for tools, prompts and resources to functions | `Router` of the drivers, on [`router`] |
+//! | offer skills, or use those of a server | `Router` and `Client` of the drivers, on `skills`, a feature |
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
 //! | look up how the revisions differ | [`ProtocolVersion::rules`] |
 //!
@@ -141,8 +142,9 @@
 //! | roles | `client`, `server` | an event for the application |
 //! | composition | `relay`, `gateway` | a message to the other side |
 //! | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
-//! | payloads | `model` | a typed value, if the application wants one |
+//! | payloads | `model` | a typed value; optional |
 //! | handlers | `router` | a call of the function that is registered for it |
+//! | skills | `skills` | files that were compared with the digests of their skill |
 //!
 //! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark the code that
 //! implements them and occur in the names of the tests; `docs/rules.md` of the repository explains them. `RULES 8.2`
@@ -169,6 +171,8 @@ pub mod relay;
 #[cfg(feature = "model")]
 pub mod router;
 pub mod server;
+#[cfg(feature = "skills")]
+pub mod skills;
 pub mod spec;
 mod time;
 mod transport;

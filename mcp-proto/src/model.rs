@@ -81,7 +81,9 @@ mod prompts;
 mod resources;
 mod roots;
 mod sampling;
+mod skills;
 mod subscriptions;
+mod task_extension;
 mod tasks;
 mod tools;
 mod value;
@@ -124,12 +126,13 @@ pub use input::{
 pub use logging::{LoggingLevel, LoggingMessageNotificationParams, SetLevelRequestParams};
 pub use method::{
     CallToolRequest, CancelTaskRequest, CancelledNotification, CompleteRequest, CreateMessageRequest, DiscoverRequest,
-    ElicitRequest, ElicitationCompleteNotification, GetPromptRequest, GetTaskPayloadRequest, GetTaskRequest,
-    InitializeRequest, InitializedNotification, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
-    ListRootsRequest, ListTasksRequest, ListToolsRequest, LoggingMessageNotification, NotificationMethod, PingRequest,
-    ProgressNotification, PromptListChangedNotification, ReadResourceRequest, RequestMethod,
-    ResourceListChangedNotification, ResourceUpdatedNotification, RootsListChangedNotification, SetLevelRequest,
-    SubscribeRequest, SubscriptionsAcknowledgedNotification, SubscriptionsListenRequest, TaskStatusNotification,
+    ElicitRequest, ElicitationCompleteNotification, GetPromptRequest, GetSkillRequest, GetTaskPayloadRequest,
+    GetTaskRequest, InitializeRequest, InitializedNotification, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ListRootsRequest, ListSkillsRequest, ListTasksRequest, ListToolsRequest,
+    LoggingMessageNotification, NotificationMethod, PingRequest, ProgressNotification, PromptListChangedNotification,
+    ReadResourceDirectoryRequest, ReadResourceRequest, RequestMethod, ResourceListChangedNotification,
+    ResourceUpdatedNotification, RootsListChangedNotification, SetLevelRequest, SubscribeRequest,
+    SubscriptionsAcknowledgedNotification, SubscriptionsListenRequest, TaskStatusNotification,
     ToolListChangedNotification, UnsubscribeRequest,
 };
 pub use page::Page;
@@ -144,10 +147,15 @@ pub use sampling::{
     CreateMessageRequestParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
     SamplingMessage, StopReason, ToolChoice, ToolChoiceMode,
 };
+pub use skills::{
+    GetSkillRequestParams, GetSkillResult, ListSkillsResult, ReadResourceDirectoryRequestParams,
+    ReadResourceDirectoryResult, Skill, SkillResource, SkillResources,
+};
 pub use subscriptions::{
     SubscriptionFilter, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
     SubscriptionsListenResult,
 };
+pub use task_extension::{ExtensionTask, UpdateTaskRequestParams};
 pub use tasks::{
     CancelTaskRequestParams, CancelTaskResult, CreateTaskResult, GetTaskPayloadRequestParams, GetTaskPayloadResult,
     GetTaskRequestParams, GetTaskResult, ListTasksResult, Task, TaskMetadata, TaskStatus, TaskStatusNotificationParams,

@@ -11,8 +11,10 @@
 //! | `routed` | a request whose handler was found: its arguments and its answer |
 //! | `answer` | what handlers may return |
 //! | `failure` | why a handler has no result |
+//! | `skills` | skills, whose files are resources (feature `skills`) |
 //! | `uri_template` | which URIs a resource template stands for |
 //! | `schema` | JSON schemas and forms of Rust types (feature `schema`) |
+//! | `shared` | a router that may change while servers use it |
 //!
 //! # Example: a driver without I/O
 //!
@@ -38,6 +40,9 @@ mod failure;
 mod routed;
 #[cfg(feature = "schema")]
 mod schema;
+mod shared;
+#[cfg(feature = "skills")]
+mod skills;
 mod uri_template;
 
 use std::collections::BTreeMap;
@@ -51,9 +56,13 @@ use crate::model::{
     PromptsCapability, ReadResourceRequest, RequestMethod, Resource, ResourceTemplate, ResourcesCapability,
     ServerCapabilities, Tool, ToolsCapability,
 };
+#[cfg(feature = "skills")]
+use crate::skills::{InvalidSkill, SkillDirectory};
 use crate::spec::param_headers::Annotations;
 use crate::spec::{Method, ProtocolVersion, structured};
 use entries::Entries;
+#[cfg(feature = "skills")]
+use skills::Skills;
 use uri_template::UriTemplate;
 
 pub use answer::IntoAnswer;
@@ -63,17 +72,25 @@ pub use failure::HandlerError;
 pub use routed::{CompletionInput, RoutedCall};
 #[cfg(feature = "schema")]
 pub use schema::{NoArguments, form_of, output_schema, prompt_arguments, tool_schema};
+pub use shared::{ChangeableRouter, Changed, SharedRoutes};
 
 /// The tools, prompts, resources and completions of a server, each with a handler.
 ///
 /// Lists have the order of registration. If a tool was added, all requests for tools are routed here, also after the last
 /// tool was removed; and the same holds for prompts, and for resources with their templates. If there is a completion, all
 /// requests for completions are.
+///
+/// A skill (feature `skills`) has no handler: its files are resources, which the router reads itself, and it answers the
+/// requests of the extension `io.modelcontextprotocol/skills` in every revision. The list of resources has its `SKILL.md`,
+/// so that clients without the extension find it too.
 #[derive(Debug, Clone)]
 pub struct Router<H> {
     tools: Entries<H>,
     prompts: Entries<H>,
-    resources: Entries<Readable<H>>,
+    /// The `SKILL.md` of a skill has no handler.
+    resources: Entries<Option<Readable<H>>>,
+    #[cfg(feature = "skills")]
+    skills: Skills,
     templates: Entries<(UriTemplate, Readable<H>)>,
     completions: BTreeMap<Completed, H>,
     page_size: usize,
@@ -117,6 +134,8 @@ impl<H> Default for Router<H> {
             tools: Entries::default(),
             prompts: Entries::default(),
             resources: Entries::default(),
+            #[cfg(feature = "skills")]
+            skills: Skills::default(),
             templates: Entries::default(),
             completions: BTreeMap::new(),
             page_size: usize::MAX,
@@ -164,6 +183,17 @@ impl<H: Clone> Router<H> {
         }
     }
 
+    /// Adds a prompt whose arguments are the fields of `A`, which are texts.
+    #[cfg(feature = "schema")]
+    pub fn add_prompt_of<A: schemars::JsonSchema>(&mut self, name: &str, description: &str, handler: H) {
+        match prompt_arguments::<A>() {
+            Ok(arguments) => {
+                self.add_prompt(&Prompt::new(name).description(description).arguments(arguments), handler);
+            }
+            Err(argument) => self.mistaken(UsageError::PromptArgument { prompt: name.into(), argument }),
+        }
+    }
+
     /// Removes a prompt. Returns whether there was one of this name.
     pub fn remove_prompt(&mut self, name: &str) -> bool {
         self.prompts.remove(name)
@@ -172,17 +202,49 @@ impl<H: Clone> Router<H> {
     /// Adds a resource.
     pub fn add_resource(&mut self, resource: &Resource, handler: H) {
         let readable = Readable { handler, mime_type: resource.mime_type.as_deref().map(Box::from) };
-        if !self.resources.add(&resource.uri, resource.to_json(), readable) {
+        #[cfg(feature = "skills")]
+        let is_of_skill = self.skills.has_file(&resource.uri);
+        #[cfg(not(feature = "skills"))]
+        let is_of_skill = false;
+        if is_of_skill || !self.resources.add(&resource.uri, resource.to_json(), Some(readable)) {
             self.mistaken_duplicate("resources", &resource.uri);
         }
     }
 
-    /// Removes a resource. Returns whether there was one of this URI.
+    /// Removes a resource. Returns whether there was one of this URI; the files of skills are not removed.
     pub fn remove_resource(&mut self, uri: &str) -> bool {
-        self.resources.remove(uri)
+        self.resources.get(uri).is_some_and(Option::is_some) && self.resources.remove(uri)
     }
 
-    /// Adds a resource template. Its expressions are `{name}`, which stands for text without `/`, `?` and `#`, and
+    /// Adds a skill.
+    #[cfg(feature = "skills")]
+    pub fn add_skill(&mut self, skill: &SkillDirectory) {
+        let uri = skill.uri();
+        if self.skills.has_file(&uri) {
+            return self.mistaken_duplicate("skills", &uri);
+        }
+        let added = skill.served().and_then(|served| {
+            let taken = served.files.iter().find(|file| self.resources.get(&file.uri).is_some());
+            if let Some(file) = taken {
+                return Err(InvalidSkill::DuplicateResource { uri: file.uri.as_str().into() });
+            }
+            let listed = self.skills.add(served)?;
+            self.resources.add(&uri, listed, None);
+            Ok(())
+        });
+        if let Err(reason) = added {
+            self.mistaken(UsageError::Skill { path: skill.path().into(), reason });
+        }
+    }
+
+    /// Removes a skill. Returns whether there was one whose `SKILL.md` has this URI.
+    #[cfg(feature = "skills")]
+    pub fn remove_skill(&mut self, uri: &str) -> bool {
+        self.skills.remove(uri) && self.resources.remove(uri)
+    }
+
+    /// Adds a resource template. Its expressions are `{name}`, which stands for text without `/`, `?` and `#` (its decoded
+    /// value may contain them: a handler that opens files must check it, as it may contain `../`), and
     /// `{+name}`, which stands for any text (RFC 6570, levels 1 and 2); there is text between any two of them.
     pub fn add_resource_template(&mut self, template: &ResourceTemplate, handler: H) {
         let text = &template.uri_template;
@@ -229,7 +291,8 @@ impl<H: Clone> Router<H> {
     /// # Errors
     ///
     /// The first mistake: two entries have the same name, the schema of a tool's arguments is not that of an object or
-    /// has an invalid `x-mcp-header` (MD-P-05), or a URI template has expressions that cannot be matched.
+    /// has an invalid `x-mcp-header` (MD-P-05), a URI template has expressions that cannot be matched, or a skill cannot be
+    /// served.
     pub fn capabilities(&self, may_change: bool) -> Result<ServerCapabilities, UsageError> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
@@ -254,6 +317,10 @@ impl<H: Clone> Router<H> {
         if !self.completions.is_empty() {
             capabilities.completions = Some(JsonObject::new());
         }
+        #[cfg(feature = "skills")]
+        {
+            capabilities.extensions = self.skills.extensions();
+        }
         Ok(capabilities)
     }
 
@@ -262,6 +329,9 @@ impl<H: Clone> Router<H> {
     pub fn changes(&self, later: &Self) -> Vec<Notification> {
         let resources_differ =
             !self.resources.has_same_list(&later.resources) || !self.templates.has_same_list(&later.templates);
+        // The extension has no notification of its own.
+        #[cfg(feature = "skills")]
+        let resources_differ = resources_differ || !self.skills.has_same_list(&later.skills);
         let changed = [
             (!self.tools.has_same_list(&later.tools), Method::TOOLS_LIST_CHANGED),
             (!self.prompts.has_same_list(&later.prompts), Method::PROMPTS_LIST_CHANGED),
@@ -277,24 +347,28 @@ impl<H: Clone> Router<H> {
     /// Finds what is to be done with a request of this revision.
     #[must_use]
     pub fn route(&self, method: &Method, params: Option<&Json>, version: ProtocolVersion) -> Routed<H> {
+        #[cfg(feature = "skills")]
+        if let Some(answer) = self.skills.answer(method, params, self.page_size) {
+            return Routed::Answered(answer);
+        }
         if *method == ListToolsRequest::METHOD && self.tools.is_offered() {
-            let tools = self.page("tools", &self.tools, params);
+            let tools = page("tools", &self.tools, params, self.page_size);
             return Routed::Answered(tools.map(|list| structured::result_for(version, method, list)));
         }
         if *method == CallToolRequest::METHOD && self.tools.is_offered() {
             return routed(self.call_tool(params, version));
         }
         if *method == ListPromptsRequest::METHOD && self.prompts.is_offered() {
-            return Routed::Answered(self.page("prompts", &self.prompts, params));
+            return Routed::Answered(page("prompts", &self.prompts, params, self.page_size));
         }
         if *method == GetPromptRequest::METHOD && self.prompts.is_offered() {
             return routed(self.get_prompt(params, version));
         }
         if *method == ListResourcesRequest::METHOD && self.has_resources() {
-            return Routed::Answered(self.page("resources", &self.resources, params));
+            return Routed::Answered(page("resources", &self.resources, params, self.page_size));
         }
         if *method == ListResourceTemplatesRequest::METHOD && self.has_resources() {
-            return Routed::Answered(self.page("resourceTemplates", &self.templates, params));
+            return Routed::Answered(page("resourceTemplates", &self.templates, params, self.page_size));
         }
         if *method == ReadResourceRequest::METHOD && self.has_resources() {
             return routed(self.read_resource(params, version));
@@ -303,15 +377,6 @@ impl<H: Clone> Router<H> {
             return self.complete(params, version);
         }
         Routed::Unrouted
-    }
-
-    fn page<E>(&self, member: &str, entries: &Entries<E>, params: Option<&Json>) -> Result<Json, ErrorObject> {
-        let cursor = ListToolsRequest::params(params)?.cursor;
-        let page = entries.page(cursor.as_deref(), self.page_size).ok_or_else(|| {
-            ErrorObject::invalid_params("no list has this cursor; request the list again, without one")
-        })?;
-        let list = Json::empty_object().with_member(member, &page.list);
-        Ok(page.next.map_or(list.clone(), |next| list.with_member("nextCursor", &Json::from(next.as_str()))))
     }
 
     fn call_tool(&self, params: Option<&Json>, version: ProtocolVersion) -> Result<Routed<H>, ErrorObject> {
@@ -339,7 +404,7 @@ impl<H: Clone> Router<H> {
             let mut templates = self.templates.iter();
             templates.find_map(|(template, readable)| Some((readable, template.variables_of(&uri)?)))
         };
-        let resource = self.resources.get(&uri).map(|readable| (readable, BTreeMap::new()));
+        let resource = self.resources.get(&uri).and_then(Option::as_ref).map(|readable| (readable, BTreeMap::new()));
         let (readable, variables) =
             resource.or_else(templates).ok_or_else(|| ErrorObject::resource_not_found(&uri, version))?;
         let call = RoutedCall::resource(strings(&variables), uri, readable.mime_type.clone(), version);
@@ -378,6 +443,16 @@ impl<H: Clone> Router<H> {
             None => Routed::Answered(Err(ErrorObject::invalid_params("unknown prompt or resource template"))),
         }
     }
+}
+
+/// The result of a request for a page of a list, which is its member `member`.
+fn page<E>(member: &str, entries: &Entries<E>, params: Option<&Json>, page_size: usize) -> Result<Json, ErrorObject> {
+    let cursor = ListToolsRequest::params(params)?.cursor;
+    let page = entries
+        .page(cursor.as_deref(), page_size)
+        .ok_or_else(|| ErrorObject::invalid_params("no list has this cursor; request the list again, without one"))?;
+    let list = Json::empty_object().with_member(member, &page.list);
+    Ok(page.next.map_or(list.clone(), |next| list.with_member("nextCursor", &Json::from(next.as_str()))))
 }
 
 fn routed<H>(found: Result<Routed<H>, ErrorObject>) -> Routed<H> {

@@ -50,6 +50,7 @@
 
 mod ask;
 mod batch;
+mod change_notification;
 mod config;
 mod connections;
 mod context;
@@ -99,6 +100,7 @@ use subscribed::SubscribedResources;
 use subscriptions::Publication;
 use transport::{Inbound, ReplyTo, TransportOutput};
 
+pub use change_notification::ChangeNotification;
 pub use config::{CacheScope, Config};
 pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
@@ -185,9 +187,9 @@ impl<T: Transport> fmt::Debug for Server<T> {
 enum Timer {
     Answer(RequestKey),
     /// Requests in flight when the byte stream of the client ended have no more time.
-    Drain,
+    InputEnded,
     /// Requests in flight have no more time, because the server is being stopped.
-    Stop,
+    Drain,
     /// The request is reported to the application again.
     Again(TicketKey),
 }
@@ -293,15 +295,16 @@ impl<T: ServerTransport> Server<T> {
     ///
     /// [`UsageError::NoChange`] if the notification is none of `list_changed`, `resources/updated` and the extension's
     /// `notifications/tasks`, and [`UsageError::NotDeclared`] if [`Config::capabilities`] does not declare it (LC-18).
-    #[expect(clippy::needless_pass_by_value, reason = "a notification is given away, here as elsewhere")]
-    pub fn publish(&mut self, notification: Notification, now: Instant) -> Result<(), UsageError> {
-        let name = subscriptions::name_of(&notification);
+    pub fn publish(&mut self, change: impl Into<ChangeNotification>, now: Instant) -> Result<(), UsageError> {
+        let change = change.into();
+        let notification = change.notification();
+        let name = subscriptions::name_of(notification);
         let publication = Publication::of(&notification.method, name.as_deref())?;
         publication.check(self.config())?;
         let (sessions, stateless, shared) = &mut self.split(now);
-        stateless.publish(&notification, &publication, shared);
+        stateless.publish(&change, &publication, shared);
         for session in sessions.values() {
-            session.publish(&notification, &publication, shared);
+            session.publish(&change, &publication, shared);
         }
         Ok(())
     }
@@ -682,6 +685,8 @@ impl<T: ServerTransport> Server<T> {
         while let Some(timer) = self.timers.pop_due(now) {
             self.on_timer(timer, now);
         }
+        // A timer may have ended the last request.
+        self.close_if_drained(now);
         while self.with_transport(now, T::handle_timeout) {
             self.settle(now);
         }
@@ -703,8 +708,8 @@ impl<T: ServerTransport> Server<T> {
         let session = match timer {
             Timer::Answer(request) => request.session(),
             Timer::Again(ticket) => ticket.session(),
-            Timer::Drain => return self.end_session(SessionKey::FIRST, CloseReason::Peer, now),
-            Timer::Stop => return self.close(now),
+            Timer::InputEnded => return self.end_session(SessionKey::FIRST, CloseReason::Peer, now),
+            Timer::Drain => return self.close(now),
         };
         let Some(session) = session else { return };
         let (session, _, shared) = &mut self.split_at(session, now);
@@ -712,7 +717,7 @@ impl<T: ServerTransport> Server<T> {
         match timer {
             Timer::Answer(request) => session.on_answer_timeout(request, shared),
             Timer::Again(ticket) => session.report_again(ticket, shared),
-            Timer::Drain | Timer::Stop => {}
+            Timer::InputEnded | Timer::Drain => {}
         }
     }
 

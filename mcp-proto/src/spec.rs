@@ -13,10 +13,11 @@ mod revision;
 pub(crate) mod status;
 pub mod structured;
 mod supported;
-mod trace_context;
+pub(crate) mod trace_context;
 
 pub use header::{HEADERS, PARAM_PREFIX};
-pub use method::{Change, List, Method, MethodFacts, SettingChange, TASKS_EXTENSION};
+pub(crate) use method::tasks_capability;
+pub use method::{Change, List, Method, MethodFacts, SKILLS_EXTENSION, SettingChange, TASKS_EXTENSION};
 pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId, names_stateless};
 pub use revision::{Era, ProtocolVersion, Rules};
 pub(crate) use supported::SupportedVersions;

@@ -2,7 +2,6 @@
 
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use mcp_proto::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
 use mcp_tokio::Client;
 
 #[tokio::main(flavor = "current_thread")]
@@ -11,10 +10,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (Some(url), Some(tool)) = (arguments.next(), arguments.next()) else { return Err("usage: URL TOOL".into()) };
     let client = Client::builder().name("my-app", "1.0.0").http(&url)?.connect().await?;
     println!("revision {}", client.version());
-    for tool in client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new()).await?.tools {
+    for tool in client.list_all_tools().collect().await? {
         println!("{}: {}", tool.name, tool.description.unwrap_or_default());
     }
-    let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new(tool)).await?;
+    let called = client.call_tool(&tool, ()).await?;
     for text in called.content.iter().filter_map(|content| content.as_text()) {
         println!("{text}");
     }

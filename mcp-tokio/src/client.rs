@@ -9,6 +9,7 @@
 //! | `progress` | the progress of a call, from the task to the caller |
 //! | `subscription` | changes that the application has subscribed to |
 //! | `typed` | calls with typed parameters and results |
+//! | `tool_task` | calls of tools whose results may be tasks |
 //! | `list_items` | all entries of a list |
 //! | `handler` | the application's handler for the server's notifications and requests |
 //! | `typed_handler` | functions of the application for single kinds of them |
@@ -20,6 +21,7 @@ mod in_flight;
 mod list_items;
 mod progress;
 mod subscription;
+mod tool_task;
 mod typed;
 mod typed_handler;
 
@@ -44,6 +46,8 @@ pub use handler::Handler;
 pub use in_flight::InFlight;
 pub use list_items::ListItems;
 pub use subscription::Subscription;
+use tool_task::TaskInputs;
+pub use tool_task::ToolTask;
 
 /// A client of one server.
 ///
@@ -72,6 +76,7 @@ pub struct Client {
     server: Arc<str>,
     connected: SharedConnected,
     progress: ProgressBytes,
+    input: Arc<TaskInputs>,
 }
 
 impl Client {
@@ -88,8 +93,7 @@ impl Client {
     pub async fn request(&self, method: impl Into<Method>, params: Option<Json>) -> Result<Json, Error> {
         let call = Call::new(method);
         let call = if let Some(params) = params { call.params(params) } else { call };
-        // No receiver for progress, and none for the acceptance, because the outcome includes that.
-        self.hand_in(call, None, None).await?.outcome().await
+        self.complete_call(call).await
     }
 
     /// Sends a request with typed parameters, and parses its result. Dropping the future cancels the request.
@@ -243,6 +247,12 @@ impl Client {
     }
 
     /// Sends a request to the task. If it is not accepted, the reason is sent instead of an outcome.
+    /// Sends a request, and waits for its outcome.
+    async fn complete_call(&self, call: Call) -> Result<Json, Error> {
+        // No receiver for progress, and none for the acceptance, because the outcome includes that.
+        self.hand_in(call, None, None).await?.outcome().await
+    }
+
     async fn hand_in(
         &self,
         call: Call,

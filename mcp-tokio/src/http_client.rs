@@ -26,7 +26,7 @@ use http::response::Parts;
 use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction, HttpConfig};
 use mcp_proto::driver::CONNECT_TIMEOUT;
-use mcp_proto::machine::HandleResponses;
+use mcp_proto::machine::{HandleResponses, Received};
 use reqwest::redirect;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
@@ -157,26 +157,14 @@ pub(crate) struct Exchanges {
     /// Dropping this aborts all of them.
     tasks: JoinSet<()>,
     open: BTreeMap<ExchangeKey, AbortHandle>,
-    hand_in: mpsc::Sender<(ExchangeKey, Received)>,
-    received: mpsc::Receiver<(ExchangeKey, Received)>,
+    hand_in: mpsc::Sender<(ExchangeKey, Received<Bytes>)>,
+    received: mpsc::Receiver<(ExchangeKey, Received<Bytes>)>,
 }
 
 /// Why an HTTP client cannot be set up.
 #[derive(Debug, thiserror::Error)]
 #[error("the HTTP client cannot be set up: {0}")]
 pub(crate) struct HttpClientError(String);
-
-/// What was received in an exchange.
-pub(crate) enum Received {
-    /// The request was written.
-    Sent,
-    Head(Box<Parts>),
-    Body(Bytes),
-    /// The body has ended.
-    End,
-    /// There is no response, or it was interrupted.
-    Failed(Failure),
-}
 
 impl Exchanges {
     /// Builds the client.
@@ -203,34 +191,28 @@ impl Exchanges {
         self.open.insert(exchange, task);
     }
 
-    fn pass(&mut self, machine: &mut impl HandleResponses, exchange: ExchangeKey, received: Received) {
-        // After `Abort`, the machine must not receive anything for the exchange.
+    fn pass(&mut self, machine: &mut impl HandleResponses, exchange: ExchangeKey, received: Received<Bytes>) {
+        // The end of an aborted exchange is nothing to log.
         if !self.open.contains_key(&exchange) {
             return;
         }
-        match received {
-            Received::Sent => machine.handle_sent(exchange, now()),
+        match &received {
             Received::Head(head) => {
                 tracing::trace!(?exchange, status = head.status.as_u16(), "an exchange is answered");
-                machine.handle_response(exchange, &head, now());
             }
-            Received::Body(part) => machine.handle_body(exchange, &part, now()),
-            Received::End => {
-                self.open.remove(&exchange);
-                machine.handle_end(exchange, now());
-            }
-            Received::Failed(failure) => {
-                self.open.remove(&exchange);
-                tracing::debug!(?exchange, ?failure, "an exchange failed");
-                machine.handle_failure(exchange, failure, now());
-            }
+            Received::Failed(failure) => tracing::debug!(?exchange, ?failure, "an exchange failed"),
+            Received::Sent | Received::Body(_) | Received::End => {}
         }
+        if received.is_last() {
+            self.open.remove(&exchange);
+        }
+        machine.handle_received(exchange, received, now());
     }
 }
 
 impl Link for Exchanges {
     type Action = HttpAction;
-    type Received = (ExchangeKey, Received);
+    type Received = (ExchangeKey, Received<Bytes>);
 
     fn act(&mut self, action: HttpAction) {
         match action {
@@ -245,7 +227,7 @@ impl Link for Exchanges {
         }
     }
 
-    async fn receive(&mut self, wants_input: bool) -> (ExchangeKey, Received) {
+    async fn receive(&mut self, wants_input: bool) -> (ExchangeKey, Received<Bytes>) {
         if wants_input {
             // The struct holds a sender itself, so the channel is never closed.
             if let Some(received) = self.received.recv().await {
@@ -266,7 +248,7 @@ impl<M: HandleResponses> Feed<M> for Exchanges {
         machine.wants_body()
     }
 
-    fn feed(&mut self, machine: &mut M, (exchange, received): (ExchangeKey, Received)) {
+    fn feed(&mut self, machine: &mut M, (exchange, received): (ExchangeKey, Received<Bytes>)) {
         self.pass(machine, exchange, received);
         // Queued parts are passed on together, but no more than this, so that other events are not starved.
         for _ in 0..WAITING {
@@ -281,22 +263,19 @@ impl<M: HandleResponses> Feed<M> for Exchanges {
 /// The sender through which the task of an exchange passes on what it receives. It waits while there is no room.
 struct HandIn {
     exchange: ExchangeKey,
-    to: mpsc::Sender<(ExchangeKey, Received)>,
+    to: mpsc::Sender<(ExchangeKey, Received<Bytes>)>,
 }
 
 impl HandIn {
-    async fn hand_in(&self, received: Received) {
+    async fn hand_in(&self, received: Received<Bytes>) {
         // If the receiver is closed, this task is about to be aborted.
         let _ = self.to.send((self.exchange, received)).await;
     }
 }
 
 async fn carry(client: reqwest::Client, request: Request<Bytes>, hand_in: HandIn) {
-    let last = match exchange(&client, request, &hand_in).await {
-        Ok(()) => Received::End,
-        Err(failure) => Received::Failed(failure),
-    };
-    hand_in.hand_in(last).await;
+    let end = exchange(&client, request, &hand_in).await;
+    hand_in.hand_in(end.into()).await;
 }
 
 async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &HandIn) -> Result<(), Failure> {
@@ -319,7 +298,7 @@ async fn exchange(client: &reqwest::Client, request: Request<Bytes>, hand_in: &H
     // The body may have been read at the moment in which the response failed.
     is_begun = is_begun || is_taken.try_recv().is_ok();
     let mut response = response.map_err(|error| failure(&error, is_begun))?;
-    hand_in.hand_in(Received::Head(Box::new(head(&mut response)))).await;
+    hand_in.hand_in(Received::Head(head(&mut response))).await;
     while let Some(mut body) = response.chunk().await.map_err(|error| failure(&error, true))? {
         while !body.is_empty() {
             let part = body.split_to(body.len().min(PART));

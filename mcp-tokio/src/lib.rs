@@ -104,6 +104,7 @@
 //! [`mcp_proto::Limits`] states how much a machine may hold. A slow handler of a client does not delay anything else:
 //! when its queue is full, notifications are dropped with a warning. A server's handler waits in `progress`, `log` and
 //! `notify` while its client does not read, so the data that is queued for a client is limited, too.
+//! `publish` waits for no client: [`mcp_proto::Limits::unwritten`] bounds what is queued by it.
 //!
 //! # What is logged
 //!
@@ -137,6 +138,8 @@
 //!
 //! `schema`: JSON schemas of the types of a [`Router`]'s functions, by the crate `schemars`.
 //!
+//! `skills`: skills of a [`Router`], and a client that compares their files with their digests.
+//!
 //! # How the source is laid out
 //!
 //! | file | what it does |
@@ -155,8 +158,9 @@
 //! | `http_client` | HTTP exchanges as a transport, each in a task of its own |
 //! | `child` | servers that run as child processes |
 //! | `server` | a service, and its connections to clients |
-//! | `router`, `router/shared` | a service that consists of functions, which may change |
+//! | `router`, `router/shared`, `router/tasks` | a service that consists of functions, which may change, and may run as tasks |
 //! | `server/service`, `server/incoming` | the application's service, and a request as its handler receives it |
+//! | `server/publisher`, `server/running` | publishes changes to clients, and what a server and its clones share |
 //! | `server/requests` | requests in progress: connects the machine and the handlers |
 //! | `server/notices` | notifications and other events for a service |
 //! | `server/stream` | the task of a server on a byte stream |
@@ -191,7 +195,7 @@ mod stdio;
 #[cfg(feature = "http-client")]
 pub use client::HttpServer;
 pub use client::{
-    Builder, ChildServer, Client, Handler, InFlight, InMemoryServer, ListItems, StreamServer, Subscription,
+    Builder, ChildServer, Client, Handler, InFlight, InMemoryServer, ListItems, StreamServer, Subscription, ToolTask,
 };
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;

@@ -1,4 +1,4 @@
-//! Tools, prompts, resources and completions as functions.
+//! Tools, prompts, resources and completions as functions, and skills.
 
 mod shared;
 mod tasks;
@@ -13,6 +13,8 @@ use mcp_proto::model::{
 };
 use mcp_proto::router::{self, CompletionInput, HandlerError, IntoAnswer, Routed, RoutedCall};
 use mcp_proto::server::{TaskLimits, Tasks};
+#[cfg(feature = "skills")]
+use mcp_proto::skills::SkillDirectory;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -31,6 +33,8 @@ use tasks::TaskRunner;
 /// function (feature `schema`). Arguments that do not match it, and errors of the function, become results with
 /// `isError`, so that the language model can correct its call; see [`HandlerError`]. Lists have the order in which the
 /// functions were added. The capabilities of the server follow from them.
+///
+/// Skills (feature `skills`) need no function: `Router::skill` serves their files.
 ///
 /// # Example: a tool with structured results
 ///
@@ -215,15 +219,15 @@ impl Router {
     /// Adds a prompt. Its arguments are the fields of `A`, which are texts.
     #[cfg(feature = "schema")]
     #[must_use]
-    pub fn prompt<A, O, F, T>(self, name: &str, description: &str, function: F) -> Self
+    pub fn prompt<A, O, F, T>(mut self, name: &str, description: &str, function: F) -> Self
     where
         A: DeserializeOwned + JsonSchema,
         O: IntoAnswer<GetPromptRequest>,
         F: Fn(A, Incoming) -> T + Send + Sync + 'static,
         T: Future<Output = Result<O, HandlerError>> + Send + 'static,
     {
-        let prompt = Prompt::new(name).description(description).arguments(router::prompt_arguments::<A>());
-        self.prompt_with_arguments(&prompt, function)
+        self.routes.add_prompt_of::<A>(name, description, Handler::new::<GetPromptRequest, A, O, F, T>(function));
+        self
     }
 
     /// Adds a prompt with a list of its arguments.
@@ -287,6 +291,33 @@ impl Router {
         self
     }
 
+    /// Adds a skill: its files as resources, and the requests of the extension `io.modelcontextprotocol/skills`.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_tokio::Router;
+    /// use mcp_proto::skills::SkillDirectory;
+    ///
+    /// let skill = SkillDirectory::new("refunds", "Refunds an order", "Use `templates/email.md` to answer.")
+    ///     .file("templates/email.md", "text/markdown", "Dear customer, …");
+    /// let router = Router::new().skill(&skill);
+    /// ```
+    #[cfg(feature = "skills")]
+    #[must_use]
+    pub fn skill(mut self, skill: &SkillDirectory) -> Self {
+        self.routes.add_skill(skill);
+        self
+    }
+
+    /// Removes a skill, if there is one whose `SKILL.md` has this URI.
+    #[cfg(feature = "skills")]
+    #[must_use]
+    pub fn without_skill(mut self, uri: &str) -> Self {
+        self.routes.remove_skill(uri);
+        self
+    }
+
     /// Adds the completion of an argument of a prompt.
     #[must_use]
     pub fn complete_prompt<O, F, T>(mut self, prompt: &str, argument: &str, function: F) -> Self
@@ -328,6 +359,16 @@ impl Router {
         self
     }
 
+    /// Passes a publisher to all that an earlier router did not have.
+    fn created_since(&self, earlier: &Self, publisher: &ServerPublisher) {
+        if let Some(tasks) = self.tasks.as_ref().filter(|tasks| !is_same(earlier.tasks.as_ref(), tasks)) {
+            tasks.created(publisher.clone());
+        }
+        if let Some(service) = self.fallback.as_ref().filter(|service| !is_same(earlier.fallback.as_ref(), service)) {
+            service.created(publisher.clone());
+        }
+    }
+
     fn routed_capabilities(&self, may_change: bool) -> Result<Json, UsageError> {
         let mut own = Json::from(self.routes.capabilities(may_change)?);
         if self.tasks.is_some() {
@@ -358,12 +399,7 @@ impl Service for Router {
     }
 
     fn created(&self, publisher: ServerPublisher) {
-        if let Some(tasks) = &self.tasks {
-            tasks.created(publisher.clone());
-        }
-        if let Some(service) = &self.fallback {
-            service.created(publisher);
-        }
+        self.created_since(&Self::default(), &publisher);
     }
 
     async fn notified(&self, session: SessionKey, notification: Notification) {
@@ -389,6 +425,10 @@ impl Service for Router {
             service.unsubscribed(uri).await;
         }
     }
+}
+
+fn is_same<T: ?Sized>(earlier: Option<&Arc<T>>, now: &Arc<T>) -> bool {
+    earlier.is_some_and(|earlier| Arc::ptr_eq(earlier, now))
 }
 
 impl fmt::Debug for Router {

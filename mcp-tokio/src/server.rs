@@ -3,7 +3,8 @@
 //! | file | what it does |
 //! |---|---|
 //! | `commands` | commands of handlers to the driver |
-//! | `running` | the streams and HTTP services of a server, so that one call reaches all of them |
+//! | `running` | what a server and its clones share: the configuration, the streams and HTTP services |
+//! | `publisher` | publishes changes to clients, from any task |
 //! | `service` | the application's service, which handles requests |
 //! | `incoming` | a request as its handler receives it |
 //! | `requests` | requests in progress: connects the machine and the handlers |
@@ -24,6 +25,7 @@ mod commands;
 mod http;
 mod incoming;
 mod notices;
+mod publisher;
 mod replay;
 mod requests;
 mod running;
@@ -49,7 +51,9 @@ use service::AnyService;
 
 #[cfg(feature = "http-server")]
 pub use http::{HttpBody, HttpService};
-pub use incoming::{Incoming, ServerPublisher};
+pub use incoming::Incoming;
+pub(crate) use publisher::Publishers;
+pub use publisher::ServerPublisher;
 pub use service::Service;
 
 /// A server: a [`Service`] with its configuration, for any number of clients over any transport.
@@ -80,7 +84,6 @@ pub use service::Service;
 /// ```
 #[derive(Clone)]
 pub struct Server {
-    config: Config,
     /// Why the service cannot be served.
     mistake: Option<UsageError>,
     service: Arc<dyn AnyService>,
@@ -92,7 +95,7 @@ impl Server {
     #[must_use]
     pub fn new(mut config: Config, service: impl Service) -> Self {
         let mistake = Service::capabilities(&service).map(|capabilities| config.add_capabilities(&capabilities)).err();
-        let server = Self { config, mistake, service: Arc::new(service), running: Arc::default() };
+        let server = Self { mistake, service: Arc::new(service), running: Arc::new(Running::new(config)) };
         server.service.created(server.publisher());
         server
     }
@@ -138,8 +141,7 @@ impl Server {
         write: impl AsyncWrite + Send + Unpin + 'static,
         written: Option<Written>,
     ) -> io::Result<CloseReason> {
-        let (requests, commands) = Requests::new(Arc::clone(&self.service));
-        self.running.add(requests.handle());
+        let (requests, commands) = Requests::new(Arc::clone(&self.service), &self.running);
         // Without reading ahead, the end of the input of a client that reads nothing would not be detected.
         let client = ByteStream::new(ClientStream, read, write).reading_ahead();
         stream::serve(machine, requests, commands, client, written).await
@@ -157,8 +159,7 @@ impl Server {
     #[cfg(feature = "http-server")]
     pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
         let machine = self.machine(mcp_proto::server::Http::new(http))?;
-        let (requests, commands) = Requests::new(Arc::clone(&self.service));
-        self.running.add(requests.handle());
+        let (requests, commands) = Requests::new(Arc::clone(&self.service), &self.running);
         Ok(HttpService::start(machine, requests, commands))
     }
 
@@ -186,7 +187,7 @@ impl Server {
     /// ```
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
-        ServerPublisher::of_all(Arc::clone(&self.running), Arc::new(self.config.clone()))
+        ServerPublisher::of_all(&self.running)
     }
 
     /// Stops everything over which this server and its clones are served now, once the requests in progress are
@@ -229,12 +230,12 @@ impl Server {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
         }
-        mcp_proto::Server::new(transport, self.config.clone())
+        mcp_proto::Server::new(transport, self.running.config().clone())
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Server").field("config", self.running.config()).finish_non_exhaustive()
     }
 }

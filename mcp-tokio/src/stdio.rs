@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 use tokio::runtime::Handle;
@@ -12,6 +13,9 @@ use tokio::sync::oneshot;
 
 /// The size of each buffer between a thread and the runtime.
 const CHUNK: usize = 64 * 1024;
+/// How long a thread waits for a stream that another program has made non-blocking, as it can for the streams that it
+/// shares with this process.
+const NOT_READY: Duration = Duration::from_millis(10);
 
 /// Both streams. Only one server of this process may use them.
 #[derive(Debug)]
@@ -62,7 +66,7 @@ fn feed(runtime: &Handle, mut fed: DuplexStream) {
     let mut buffer = vec![0; CHUNK];
     loop {
         match io::stdin().lock().read(&mut buffer) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if is_passing(&error) => {}
             Ok(length @ 1..) => {
                 let bytes = buffer.get(..length).unwrap_or_default();
                 if runtime.block_on(fed.write_all(bytes)).is_err() {
@@ -85,9 +89,29 @@ fn take(runtime: &Handle, mut taken: DuplexStream, written: &AtomicUsize) -> io:
         if length == 0 {
             return Ok(());
         }
-        let mut out = io::stdout().lock();
-        out.write_all(buffer.get(..length).unwrap_or_default())?;
-        out.flush()?;
+        write_all(&mut io::stdout().lock(), buffer.get(..length).unwrap_or_default())?;
         written.fetch_add(length, Ordering::AcqRel);
     }
+}
+
+/// Like `Write::write_all`, which does not return how much it has written when the output is not ready; and flushes.
+fn write_all(out: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    loop {
+        let written = if bytes.is_empty() { out.flush().map(|()| 0) } else { out.write(bytes) };
+        match written {
+            Ok(0) if bytes.is_empty() => return Ok(()),
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(length) => bytes = bytes.get(length..).unwrap_or_default(),
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether the same call succeeds later; waits for that time.
+fn is_passing(error: &io::Error) -> bool {
+    if error.kind() == io::ErrorKind::WouldBlock {
+        thread::sleep(NOT_READY);
+    }
+    matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }

@@ -284,7 +284,7 @@ async fn defect_k7_a_handler_that_panics_fails_its_request_and_is_called_again()
     impl Panics {
         fn panic_at_first(&self) {
             let count = self.1.fetch_add(1, Ordering::SeqCst);
-            assert!(count > 1, "as this test wants");
+            assert!(count > 1, "the premise of this test");
             self.0.send(count).unwrap();
         }
     }
@@ -325,7 +325,7 @@ async fn defect_k7_a_service_whose_notification_handler_panics_receives_the_next
         }
 
         async fn notified(&self, _: SessionKey, notification: Notification) {
-            assert_ne!(notification.method.as_str(), "notifications/first", "as this test wants");
+            assert_ne!(notification.method.as_str(), "notifications/first", "the premise of this test");
             let _ = self.0.send(notification.method.to_string());
         }
 

@@ -7,7 +7,7 @@ use mcp_proto::model::{
 };
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use mcp_tokio::{Client, Handler};
-use tests::examples::{Serving, example};
+use tests::examples::{Serving, check_non_blocking_streams, check_tool_client, example};
 
 #[test]
 fn the_client_calls_the_tool_of_either_server() {
@@ -60,6 +60,11 @@ async fn the_server_of_tools_serves_those_who_have_its_token() {
     }
 }
 
+#[test]
+fn the_client_of_tools_uses_everything_that_their_server_offers() {
+    check_tool_client("tool_client", "tool_server");
+}
+
 #[tokio::test]
 async fn the_tools_of_the_counter_share_its_state() {
     let client = Client::builder().child(example("counter").into()).connect().await.unwrap();
@@ -75,4 +80,10 @@ async fn the_tools_of_the_counter_share_its_state() {
         assert_eq!(call(&client, tool, arguments).await, expected, "{tool}");
     }
     client.close().await;
+}
+
+#[test]
+#[cfg(unix)]
+fn a_server_over_stdio_waits_for_streams_that_are_not_ready() {
+    check_non_blocking_streams("tool_server");
 }

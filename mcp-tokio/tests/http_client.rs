@@ -515,7 +515,7 @@ async fn certificates_are_checked_as_the_callers_http_client_is_configured() {
         assert!(error.contains(text), "{error}");
     }
     let trusting = || reqwest::Client::builder().tls_certs_only([certificate(&private)]);
-    assert!(connect(trusting()).await.is_err(), "it wants to see a certificate");
+    assert!(connect(trusting()).await.is_err(), "the server demands a certificate");
     let own = private.issue("client");
     let own = reqwest::Identity::from_pem(format!("{}{}", own.certificate, own.key).as_bytes()).unwrap();
     let client = connect(trusting().identity(own)).await.unwrap();

@@ -1,17 +1,20 @@
 //! A client and a server of one process, for tests of handlers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
-use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult};
+use mcp_proto::model::{
+    CallToolRequest, CallToolRequestParams, CallToolResult, ListToolsResult, ServerCapabilities, SubscriptionFilter,
+    ToolsCapability,
+};
 use mcp_proto::server::Config;
-use mcp_proto::{ErrorObject, Json, ProtocolVersion, SessionKey};
+use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion, SessionKey};
 use mcp_testkit::corpus;
 use mcp_testkit::one_answer::{assert_answers, full_config};
 use mcp_testkit::vocabulary::{Kind, Vocabulary};
-use mcp_tokio::{Client, Error, Incoming, Server, Service};
+use mcp_tokio::{Change, Client, Error, Incoming, Server, Service};
 
 /// Answers with the name of the tool, and records the end of the session.
 #[derive(Default)]
@@ -48,8 +51,7 @@ async fn a_client_of_each_revision_calls_a_server_in_memory_and_its_end_ends_the
         let called = client.request_as::<CallToolRequest>(&CallToolRequestParams::new("hello")).await.unwrap();
         assert_eq!(called.content, CallToolResult::text("hello").content);
         client.close().await;
-        // Only legacy revisions have sessions that end.
-        while !version.is_stateless() && !has_ended.load(Ordering::SeqCst) {
+        while !has_ended.load(Ordering::SeqCst) {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
@@ -69,4 +71,29 @@ async fn what_a_server_writes_for_given_input_is_one_answer_for_each_request() {
     for input in corpus::lines(&vocabulary) {
         assert_answers(&input, &server.replay(input.clone()).await.unwrap());
     }
+}
+
+#[tokio::test]
+async fn a_client_with_a_cache_requests_a_list_again_when_its_time_is_over_or_it_has_changed() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    let serve = move |_: Incoming| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        async { Ok::<_, ErrorObject>(ListToolsResult::new([]).into()) }
+    };
+    let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
+    let mut config = Config::new("s", "1").with_capabilities(capabilities);
+    config.cache_ttl = Duration::from_secs(60);
+    let server = Server::new(config, serve);
+    let client = Client::builder().cache(100_000).in_memory(&server).connect().await.unwrap();
+    for _ in 0..3 {
+        client.list_tools(None).await.unwrap();
+    }
+    assert_eq!(requests.load(Ordering::SeqCst), 1);
+    let mut changes = client.listen(SubscriptionFilter::new().tools_list_changed(true)).await.unwrap();
+    assert!(matches!(changes.next().await, Some(Change::Listening(_))));
+    server.publisher().publish(Notification::new("notifications/tools/list_changed")).await.unwrap();
+    assert!(matches!(changes.next().await, Some(Change::Notified(_))));
+    client.list_tools(None).await.unwrap();
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
 }

@@ -5,14 +5,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mcp_proto::model::{
-    ElicitRequestFormParams, JsonObject, ListToolsRequest, PaginatedRequestParams, RequestedSchema, Tool,
-};
+use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
-use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, UsageError};
-use mcp_tokio::{Change, Client, Error, Handler, Incoming, Router, Server, SharedRouter, TaskContext};
+use mcp_proto::skills::SkillMismatch;
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_testkit::waiting::LONG;
+use mcp_tokio::{
+    Change, Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter, TaskContext,
+};
 use tests::routed;
+use tests::routed_tasks::{self, CAPABILITIES as TASKS};
 use tokio::sync::mpsc;
 
 struct User(mpsc::UnboundedSender<Method>);
@@ -42,6 +45,7 @@ fn router() -> Router {
         })
         .resource(&routed::resource(), |_| async { Ok("Today") })
         .resource_template(&routed::template(), |name, _| async { routed::note(name) })
+        .skill(&routed::skill(routed::EMAIL))
         .complete_prompt("hello", "name", |input, _| async { routed::complete(input) })
         .complete_template("note:///{name}", "name", |_, _| async { Ok(vec!["today"]) })
         .fallback(async |incoming: Incoming| routed::fall_back(incoming.method()))
@@ -113,6 +117,77 @@ async fn clients_are_notified_of_tools_that_are_added_and_removed() {
     client.close().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_are_served_while_a_router_is_changed_but_no_other_change_is_made() {
+    let shared = SharedRouter::new(router());
+    let (client, _notifications) =
+        connect(Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY).await;
+    let blocking = |work| tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(work));
+    let changed = shared.change(|router| {
+        let (within, client) = (shared.clone(), client.clone());
+        blocking(Box::pin(async move {
+            let listed = tokio::time::timeout(LONG, client.request("tools/list", None)).await.expect("an answer");
+            assert!(listed.unwrap().to_text().contains("divide"));
+            assert_eq!(within.change(|router| router).await, Err(UsageError::NestedChange));
+        }));
+        router.without_tool("divide")
+    });
+    assert_eq!(changed.await, Ok(()));
+    assert!(!client.request("tools/list", None).await.unwrap().to_text().contains("divide"));
+    client.close().await;
+}
+
+/// Passes on the publishers that it receives.
+struct Created(mpsc::UnboundedSender<ServerPublisher>);
+
+impl Service for Created {
+    async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+        Err(ErrorObject::method_not_found(incoming.method()))
+    }
+
+    fn created(&self, publisher: ServerPublisher) {
+        let _ = self.0.send(publisher);
+    }
+}
+
+#[tokio::test]
+async fn a_fallback_that_is_set_later_receives_the_publishers_of_all_servers_once() {
+    let shared = SharedRouter::new(router());
+    let server = || Server::new(Config::new("tests", "1"), shared.clone());
+    let _servers = [server(), server()];
+    let (created, publishers) = mpsc::unbounded_channel();
+    shared.change(|router| router.fallback(Created(created))).await.unwrap();
+    assert_eq!(publishers.len(), 2);
+    shared.change(|router| router.without_tool("parse")).await.unwrap();
+    assert_eq!(publishers.len(), 2);
+    let _later = server();
+    assert_eq!(publishers.len(), 3);
+}
+
+#[tokio::test]
+async fn a_first_tool_that_may_take_long_is_reported_if_a_server_has_not_declared_it_and_works_for_others() {
+    const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+    let shared = SharedRouter::new(router());
+    let extensions = Json::parse(r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#).unwrap();
+    let declaring = Server::new(Config::new("tests", "1").with_capabilities(extensions), shared.clone());
+    let _undeclared = Server::new(Config::new("tests", "1"), shared.clone());
+    let (client, _notifications) = connect_with(declaring, ProtocolVersion::LATEST, TASKS).await;
+    let pending = |_: NoArguments, _: TaskContext| std::future::pending::<Result<&str, HandlerError>>();
+    let change = shared.change(|router| router.task_tool("wait", |tool| tool, pending)).await;
+    assert_eq!(change, Err(UsageError::NotDeclared { capability: EXTENSION }));
+    assert_eq!(shared.change(|router| router.without_tool("parse")).await, Ok(()), "it is reported once");
+
+    let task = member(&client, "tools/call", r#"{"name":"wait"}"#.into(), "taskId").await;
+    let filter = Json::empty_object().with_member("taskIds", &Json::array([&task]));
+    let mut changes = client.listen(filter).await.unwrap();
+    assert!(matches!(changes.next().await, Some(Change::Listening(_))));
+    client.request("tasks/cancel", Some(Json::empty_object().with_member("taskId", &task))).await.unwrap();
+    let change = tokio::time::timeout(LONG, changes.next()).await.expect("the publisher of the server");
+    let Some(Change::Notified(change)) = change else { panic!("a change") };
+    assert_eq!(change.params.unwrap().first_member("status"), Some(Json::from("cancelled")));
+    client.close().await;
+}
+
 #[tokio::test]
 async fn a_call_that_runs_is_completed_by_the_function_that_began_it() {
     let (is_running, started) = (Arc::new(AtomicBool::new(false)), Arc::new(tokio::sync::Notify::new()));
@@ -145,6 +220,34 @@ async fn a_call_that_runs_is_completed_by_the_function_that_began_it() {
 }
 
 #[tokio::test]
+async fn a_client_uses_only_files_that_the_entry_of_their_skill_describes() {
+    let shared = SharedRouter::new(router());
+    let (client, mut notifications) =
+        connect(Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY).await;
+    let skills = client.list_all_skills().collect().await.unwrap();
+    let [skill] = skills.as_slice() else { panic!("{skills:?}") };
+    assert_eq!(client.read_skill_file(skill, routed::EMAIL_URI).await.unwrap(), routed::EMAIL.as_bytes());
+    let directory = client.read_directory("skill://acme/refunds/templates", None).await.unwrap();
+    assert_eq!(directory.resources.iter().map(|file| file.uri.as_str()).collect::<Vec<_>>(), [routed::EMAIL_URI]);
+
+    // The new text is as long as the old one, so that the list of resources does not differ.
+    let changed = "Dear visitors";
+    shared.change(|router| router.without_skill(&skill.uri).skill(&routed::skill(changed))).await.unwrap();
+    assert_eq!(notifications.recv().await.unwrap(), Method::RESOURCES_LIST_CHANGED);
+    let refused = client.read_skill_file(skill, routed::EMAIL_URI).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the file cannot be used: the file has another digest than the entry of the skill states; if the skill has changed, \
+         request its entry again"
+    );
+    let skill = client.get_skill(&skill.uri).await.unwrap();
+    assert_eq!(client.read_skill_file(&skill, routed::EMAIL_URI).await.unwrap(), changed.as_bytes());
+    let unlisted = client.read_skill_file(&skill, "skill://acme/refunds/other.md").await.unwrap_err();
+    assert!(matches!(unlisted, Error::Skill(SkillMismatch::NotListed)), "{unlisted}");
+    client.close().await;
+}
+
+#[tokio::test]
 async fn mistakes_of_a_router_are_reported_when_its_server_is_started() {
     let text = |_: String, _: Incoming| async { Ok("") };
     let server = Server::new(Config::new("tests", "1"), Router::new().tool("echo", "Repeats a text.", text));
@@ -162,20 +265,20 @@ impl Drop for Dropped {
     }
 }
 
-/// A server with a tool that asks the user and repeats the answer, and one that never ends.
+/// A server with the tools of [`routed_tasks`]. The function of `wait` never ends.
 fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
     let dropped = Arc::clone(dropped);
     let router = Router::new()
         .task_tool(
             "book",
             |tool| tool,
-            |_: NoArguments, context: TaskContext| async move {
+            |_: NoArguments, mut context: TaskContext| async move {
                 context.set_message("asking");
-                let form = ElicitRequestFormParams::new("Who are you?", RequestedSchema::form());
-                let answer = context.elicit("name", form).await?.content.ok_or("nothing was entered")?;
-                Ok(answer.as_json().to_text().into_owned())
+                routed_tasks::booked(context.elicit("name", routed_tasks::form()).await?)
             },
         )
+        .task_tool("fail", |tool| tool, |_: NoArguments, _| async { Err::<&str, _>(HandlerError::new("no room")) })
+        .task_tool("panic", |tool| tool, |_: NoArguments, _| async { Ok(routed_tasks::panics()) })
         .task_tool(
             "wait",
             |tool| tool,
@@ -189,8 +292,6 @@ fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
         );
     Server::new(Config::new("tests", "1"), router)
 }
-
-const TASKS: &str = r#"{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 
 async fn member(client: &Client, method: &str, params: String, member: &str) -> Json {
     let result = client.request(method, Some(Json::parse(params).expect("JSON"))).await.expect("a result");
@@ -213,18 +314,16 @@ async fn until(client: &Client, task: &Json, status: &str) -> Json {
 }
 
 #[tokio::test]
-async fn a_client_fetches_the_result_of_a_task_and_gives_it_input() {
+async fn clients_fetch_the_results_of_tasks_give_them_input_and_cancel_them() {
     let (client, _notifications) = connect_with(with_tasks(&Arc::default()), ProtocolVersion::LATEST, TASKS).await;
-    let task = member(&client, "tools/call", r#"{"name":"book"}"#.into(), "taskId").await;
-    let waiting = until(&client, &task, "input_required").await;
-    assert_eq!(waiting.first_member("statusMessage"), Some(Json::from("asking")));
-    let key = waiting.first_member("inputRequests").unwrap().entries().next().unwrap().0.unwrap();
-    assert_eq!(key, "name");
-    let responses = Json::parse(r#"{"name":{"action":"accept","content":{"name":"Ada"}}}"#).unwrap();
-    let params = Json::empty_object().with_members(&[("taskId", &task), ("inputResponses", &responses)]);
-    client.request("tasks/update", Some(params)).await.unwrap();
-    let result = until(&client, &task, "completed").await.first_member("result").unwrap();
-    routed::check("book", Ok(result), r#"{"content":[{"type":"text","text":"{\"name\":\"Ada\"}"}]}"#);
+    let (runtime, requester) = (tokio::runtime::Handle::current(), client.clone());
+    let check = move |case: &routed_tasks::Case| {
+        case.check(|method, params| match runtime.block_on(requester.request(method, Some(params))) {
+            Err(Error::Server(error)) => Err(error),
+            outcome => Ok(outcome.expect("an answer")),
+        });
+    };
+    tokio::task::spawn_blocking(move || routed_tasks::CASES.iter().for_each(check)).await.unwrap();
     client.close().await;
 }
 
@@ -282,4 +381,49 @@ async fn the_function_of_a_task_is_dropped_when_its_time_is_over() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert!(dropped.load(Ordering::Acquire));
     client.close().await;
+}
+
+/// A client whose user answers the form of the tool `book` with this.
+async fn asking(server: Server, version: ProtocolVersion, answer: Result<ElicitResult, ErrorObject>) -> Client {
+    let form = move |_| std::future::ready(answer.clone());
+    let builder = Client::builder().versions([version]).on_elicit_form(form);
+    builder.in_memory(&server).connect().await.expect("a connection")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tool_that_is_called_as_a_task_has_the_same_outcome_in_every_revision() {
+    for (version, is_task) in [(ProtocolVersion::LATEST, true), (ProtocolVersion::LATEST_LEGACY, false)] {
+        let client = asking(with_tasks(&Arc::default()), version, Ok(routed_tasks::entered())).await;
+        for (tool, expected) in routed_tasks::CALLS {
+            let outcome = match client.call_tool_as_task(tool, ()).await {
+                Ok(mut call) => {
+                    assert_eq!(call.id().is_some(), is_task);
+                    call.wait().await
+                }
+                Err(error) => Err(error),
+            };
+            assert_eq!(routed_tasks::text(outcome), expected, "{version} {tool}");
+        }
+        // The extension is declared for those calls only.
+        assert_eq!(routed_tasks::text(client.call_tool("fail", ()).await), "no room");
+        client.close().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_asks_for_the_status_of_its_task_cancels_it_and_refuses_input() {
+    let client = asking(with_tasks(&Arc::default()), ProtocolVersion::LATEST, Err(ErrorObject::internal())).await;
+    let mut call = client.call_tool_as_task("wait", ()).await.unwrap();
+    assert_eq!(call.status().await.unwrap(), TaskStatus::Working);
+    assert!(tokio::time::timeout(Duration::from_secs(60), call.wait()).await.is_err());
+    call.cancel().await.unwrap();
+    assert!(matches!(call.wait().await, Err(Error::TaskEnded { status: TaskStatus::Cancelled })));
+
+    let mut call = client.call_tool_as_task("book", ()).await.unwrap();
+    let Err(Error::Failed { reason: Failed::NoInput { .. }, .. }) = call.wait().await else { panic!("no input") };
+    assert_eq!((call.status().await.unwrap(), call.message()), (TaskStatus::Cancelled, Some("asking")));
+
+    let mut call = client.call_tool_as_task("wait", ()).await.unwrap();
+    let (outcome, ()) = tokio::join!(call.wait(), client.close());
+    assert!(matches!(outcome, Err(Error::Usage(UsageError::Closed))), "{outcome:?}");
 }

@@ -698,6 +698,86 @@ async fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
     assert_eq!(publisher.publish(change()).await, Ok(()), "no client is left");
 }
 
+/// The server waits neither for what such a client has not read, nor while it writes the last messages to it.
+#[tokio::test(start_paused = true)]
+async fn defect_k1_changes_are_published_at_once_although_a_client_does_not_read() {
+    struct Noting(mpsc::UnboundedSender<Method>);
+    impl Handler for Noting {
+        async fn notified(&self, notification: Notification) {
+            let _ = self.0.send(notification.method);
+        }
+    }
+    let config = config().with_capabilities(json(r#"{"tools":{"listChanged":true}}"#));
+    let server = Server::new(config, async |_: Incoming| Ok(Json::from("x".repeat(1 << 20).as_str())));
+    let serve = |end| {
+        let server = server.clone();
+        tokio::spawn(async move {
+            let (read, write) = split(end);
+            server.serve_stream(read, write).await
+        })
+    };
+    let (silent, end) = duplex(1024);
+    let serving = serve(end);
+    let mut silent = BufReader::new(silent);
+    for (sent, begin) in [
+        (messages::initialize("1", "2025-11-25") + "\n", r#"{"jsonrpc":"2.0","id":1,"result""#),
+        (
+            format!("{INITIALIZED}\n{}\n", messages::request("2", "tools/call", "{}")),
+            r#"{"jsonrpc":"2.0","id":2,"result""#,
+        ),
+    ] {
+        silent.write_all(sent.as_bytes()).await.unwrap();
+        let mut received = vec![0; begin.len()];
+        silent.read_exact(&mut received).await.unwrap();
+        assert_eq!(String::from_utf8(received).unwrap(), begin);
+        if begin.contains(":1,") {
+            silent.read_line(&mut String::new()).await.unwrap();
+        }
+    }
+    let (note, mut noted) = mpsc::unbounded_channel();
+    let (ours, theirs) = duplex(1024);
+    serve(theirs);
+    let (read, write) = split(ours);
+    let _client = legacy_client().handler(Noting(note)).stream(read, write).connect().await.unwrap();
+    let publisher = server.publisher();
+    for is_ending in [false, true] {
+        if is_ending {
+            silent.shutdown().await.unwrap();
+            sleep(Duration::from_millis(10)).await;
+            assert!(!serving.is_finished());
+        }
+        let began = tokio::time::Instant::now();
+        let publishing = publisher.publish(Notification::new(Method::TOOLS_LIST_CHANGED));
+        assert_eq!(timeout(LONG, publishing).await, Ok(Ok(())));
+        assert_eq!(began.elapsed(), Duration::ZERO);
+        assert_eq!(noted.recv().await, Some(Method::TOOLS_LIST_CHANGED));
+    }
+    assert_eq!(serving.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+}
+
+#[tokio::test]
+async fn a_publisher_is_closed_when_neither_its_server_nor_a_service_of_it_is_left() {
+    let server = Server::new(config().with_capabilities(json(r#"{"tools":{"listChanged":true}}"#)), serve);
+    let publish =
+        async |publisher: &ServerPublisher| publisher.publish(Notification::new(Method::TOOLS_LIST_CHANGED)).await;
+    let (publisher, service) = (server.publisher(), server.http(HttpConfig::new()).unwrap());
+    drop(server);
+    assert_eq!(publish(&publisher).await, Ok(()));
+    let of_service = service.publisher();
+    drop(service);
+    timeout(LONG, async {
+        while publish(&publisher).await == Ok(()) || publish(&of_service).await == Ok(()) {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .unwrap();
+    assert_eq!(
+        (publish(&publisher).await, publish(&of_service).await),
+        (Err(UsageError::Closed), Err(UsageError::Closed))
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_answers_all_requests_and_ends_the_listener() {
     let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap();
@@ -725,7 +805,7 @@ async fn closing_answers_all_requests_and_ends_the_listener() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_nobody_without_one() {
+async fn au27_oa_z_02_oa_z_03_a_server_that_demands_tokens_serves_no_client_without_one() {
     let (mut http, mut config) = (HttpConfig::new(), config());
     protected::configure(&mut http, &mut config);
     let whoami = async |incoming: Incoming| Ok::<_, ErrorObject>(protected::whoami(incoming.principal()));

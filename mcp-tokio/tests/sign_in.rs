@@ -191,7 +191,7 @@ fn form_of(url: &str) -> BTreeMap<String, String> {
 }
 
 #[tokio::test]
-async fn au23_a_sign_in_that_nobody_finishes_ends_in_time_and_its_reason_reaches_the_caller() {
+async fn au23_a_sign_in_that_no_person_finishes_ends_in_time_and_its_reason_reaches_the_caller() {
     let server = ProtectedServer::start();
     let (authorization, _shown) = away(&server, MemoryStore::new());
     let authorization = authorization.configure(|config| config.user_timeout = Duration::from_millis(300));
@@ -240,7 +240,7 @@ async fn oa_f_03_tokens_that_arrive_after_the_client_was_closed_are_stored() {
     waiting.await.unwrap().unwrap_err();
     until(|| !store.is_locked(Lock::Record)).await;
     echo(&connect(&server, store).await).await;
-    assert_eq!(counts(&server), (1, 2), "nobody has to sign in again");
+    assert_eq!(counts(&server), (1, 2), "no person has to sign in again");
     server.check();
 }
 
@@ -349,7 +349,7 @@ async fn without_a_store_that_works_tokens_are_used_until_the_client_ends() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_with_a_header_of_the_application_or_with_metadata_of_another_issuer() {
+async fn no_person_is_asked_with_a_header_of_the_application_or_with_metadata_of_another_issuer() {
     let server = ProtectedServer::start();
     let own = builder(&server).bearer("own").unwrap().authorization(authorization(&server, MemoryStore::new()));
     let error = own.connect().await.unwrap_err();

@@ -16,6 +16,7 @@ FILES = [
     "usr/share/bash-completion/completions/mcp-proxy",
     "usr/share/doc/mcp-proxy/LICENSE-APACHE",
     "usr/share/doc/mcp-proxy/LICENSE-MIT",
+    "usr/share/doc/mcp-proxy/THIRD-PARTY-LICENSES.txt",
     "usr/share/doc/mcp-proxy/copyright",
     "usr/share/fish/vendor_completions.d/mcp-proxy.fish",
     "usr/share/man/man1/mcp-proxy.1.gz",

@@ -12,7 +12,7 @@ from pathlib import Path
 from peers import HttpServer, Names, Tools
 from program import BARE, Program, expect, main
 
-# A name that no file and no public server knows (RFC 2606).
+# A name that no hosts file and no public DNS server contains (RFC 2606).
 NAME = "server.mcp-proxy.test"
 
 

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, process};
 
-const SUBCOMMANDS: [&str; 4] = ["demo", "login", "logout", "whoami"];
 /// The name of the completions of each shell.
 const SHELLS: [&str; 5] = ["mcp-proxy.bash", "mcp-proxy.elv", "mcp-proxy.fish", "_mcp-proxy", "_mcp-proxy.ps1"];
 
@@ -25,6 +24,12 @@ impl Pages {
     fn read(&self, name: &str) -> String {
         fs::read_to_string(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
+
+    /// The names of the files.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
 }
 
 impl Drop for Pages {
@@ -33,14 +38,28 @@ impl Drop for Pages {
     }
 }
 
+/// The source of a part of the command line, without its tests.
+fn source(file: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-blocking/src/bin/mcp-proxy");
+    let text = fs::read_to_string(folder.join(file)).unwrap();
+    text.split("#[cfg(test)]").next().unwrap().to_owned()
+}
+
+/// The subcommands that the source of the command line declares, read without `clap`: the variants of its `enum`.
+fn subcommands() -> BTreeSet<String> {
+    let code = source("args.rs");
+    let body = code.split("enum Command {\n").nth(1).unwrap().split("\n}").next().unwrap();
+    let variants = body.lines().filter_map(|line| line.strip_prefix("    "));
+    let variants = variants.filter(|line| line.starts_with(|first: char| first.is_ascii_uppercase()));
+    variants.map(|line| line.split([' ', '(', ',']).next().unwrap().to_lowercase()).collect()
+}
+
 /// The long options that the source of the command line declares, read without `clap`: `#[arg(long…)]`, and the name of
 /// the field unless the attribute has another.
 fn declared() -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-blocking/src/bin/mcp-proxy");
     let mut options = BTreeSet::new();
     for file in ["args.rs", "sign_in/options.rs"] {
-        let text = fs::read_to_string(folder.join(file)).unwrap();
-        let code = text.split("#[cfg(test)]").next().unwrap();
+        let code = source(file);
         let mut lines = code.lines().map(str::trim);
         while let Some(line) = lines.next() {
             let Some(attribute) = line.strip_prefix("#[arg(") else { continue };
@@ -55,12 +74,32 @@ fn declared() -> BTreeSet<String> {
     options
 }
 
+/// Whether a text contains this word, which letters, digits, hyphens and underscores do not continue.
+fn has_word(text: &str, word: &str) -> bool {
+    let continues = |next: char| next.is_alphanumeric() || next == '-' || next == '_';
+    let mut places = text.match_indices(word).map(|(at, _)| (&text[..at], &text[at + word.len()..]));
+    places.any(|(before, after)| !before.ends_with(continues) && !after.starts_with(continues))
+}
+
+/// The long options that a man page explains: `\fB\-\-name\fR` in roff.
+fn explained(page: &str) -> BTreeSet<String> {
+    let names = page.split(r"\fB\-\-").skip(1).filter_map(|rest| rest.split(r"\fR").next());
+    names.map(|name| name.replace(r"\-", "-")).collect()
+}
+
 #[test]
 fn every_option_is_in_the_man_pages_and_in_the_completions_of_each_shell() {
     let pages = Pages::write("options");
-    // roff escapes hyphens.
-    let man = ["", "-login"].map(|command| pages.read(&format!("mcp-proxy{command}.1")).replace(r"\-", "-"));
-    for option in declared() {
+    let mut in_man_pages = BTreeSet::new();
+    for name in pages.names().iter().filter(|name| name.ends_with(".1")) {
+        let options = explained(&pages.read(name));
+        assert!(options.contains("help"), "{name}: {options:?}");
+        in_man_pages.extend(options);
+    }
+    // `clap` adds these.
+    let options = declared().into_iter().chain(["help".to_owned(), "version".to_owned()]).collect();
+    assert_eq!(in_man_pages, options);
+    for option in options {
         let is_named = |text: &str| {
             let ends = |rest: &str| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '-');
             text.match_indices(&option).any(|(at, _)| {
@@ -69,7 +108,6 @@ fn every_option_is_in_the_man_pages_and_in_the_completions_of_each_shell() {
                 (before.ends_with("--") || before.ends_with("-l ")) && ends(&text[at + option.len()..])
             })
         };
-        assert!(man.iter().any(|page| is_named(page)), "--{option} is in no man page");
         for shell in SHELLS {
             assert!(is_named(&pages.read(shell)), "--{option} is not in {shell}");
         }
@@ -79,11 +117,15 @@ fn every_option_is_in_the_man_pages_and_in_the_completions_of_each_shell() {
 #[test]
 fn every_subcommand_has_a_man_page_and_a_completion() {
     let pages = Pages::write("subcommands");
-    for command in SUBCOMMANDS {
+    let names = pages.names();
+    let written = names.iter().filter_map(|name| name.strip_prefix("mcp-proxy-")?.strip_suffix(".1"));
+    let written: BTreeSet<_> = written.map(str::to_owned).collect();
+    assert_eq!(written, subcommands());
+    for command in written {
         let title = pages.read(&format!("mcp-proxy-{command}.1"));
-        assert!(title.contains(".TH"), "{title}");
+        assert!(title.contains(&format!(".TH mcp-proxy-{command} ")), "{title}");
         for shell in SHELLS {
-            assert!(pages.read(shell).contains(command), "{command} is not in {shell}");
+            assert!(has_word(&pages.read(shell), &command), "{command} is not in {shell}");
         }
     }
 }

@@ -1,7 +1,9 @@
 """Unpacks and checks the archives of the published crates.
 
-    archives.py list                              prints the crates that are published; reads `cargo metadata`
-    archives.py unpack REPOSITORY ARCHIVES FOLDER unpacks each archive into FOLDER/CRATE, and checks it
+    archives.py list                              prints the crates that are published, each with its folder after a tab;
+                                                  reads `cargo metadata`
+    archives.py unpack REPOSITORY ARCHIVES FOLDER unpacks each archive into FOLDER/CRATE, and checks it; reads what `list`
+                                                  prints
     archives.py manifest CARGO_TOML CRATE...      prints the manifest of a workspace of the unpacked crates and of users/
 """
 
@@ -18,8 +20,8 @@ MAX_BYTES = 10 << 20
 MAX_KEYWORDS, MAX_KEYWORD = 5, 20
 
 
-def published() -> list[str]:
-    """The names of the crates that are published, in an order in which each follows its dependencies."""
+def published() -> dict[str, Path]:
+    """The folders of the crates that are published, by their names, in an order in which each follows its dependencies."""
     packages = {package["name"]: package for package in json.load(sys.stdin)["packages"] if package["publish"] is None}
     ordered: list[str] = []
 
@@ -34,7 +36,7 @@ def published() -> list[str]:
 
     for name in sorted(packages):
         add(name)
-    return ordered
+    return {name: Path(packages[name]["manifest_path"]).parent for name in ordered}
 
 
 def problems(folder: Path, source: Path, repository: Path) -> list[str]:
@@ -60,6 +62,8 @@ def problems(folder: Path, source: Path, repository: Path) -> list[str]:
             found.append(f"{name} is not the one of the repository")
     if not (folder / "README.md").is_file():
         found.append("there is no README.md")
+    if not (source / "src").is_dir():
+        found.append(f"there is no source in {source}")
     for part in ["src", "examples"]:
         for file in (source / part).rglob("*"):
             if file.is_file() and not (folder / file.relative_to(source)).is_file():
@@ -73,15 +77,15 @@ def problems(folder: Path, source: Path, repository: Path) -> list[str]:
     return found
 
 
-def unpack(repository: Path, archives: Path, folder: Path) -> int:
-    """Unpacks each archive, and returns how many of them are wrong."""
+def unpack(repository: Path, archives: Path, folder: Path, sources: dict[str, Path]) -> int:
+    """Unpacks each archive, and returns how many of them are wrong. `sources` are the folders of the crates."""
     wrong = 0
     for archive in sorted(archives.glob("*.crate")):
         name = archive.stem.rpartition("-")[0]
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
         (folder / archive.stem).rename(folder / name)
-        found = problems(folder / name, repository / name, repository)
+        found = problems(folder / name, sources[name], repository)
         if archive.stat().st_size > MAX_BYTES:
             found.append(f"it has {archive.stat().st_size} bytes, more than crates.io accepts")
         print(f"{archive.name}: {archive.stat().st_size // 1024} KiB", *found, sep="\n    ")
@@ -104,9 +108,12 @@ def manifest(original: Path, crates: list[str]) -> str:
 def main() -> int:
     match sys.argv[1:]:
         case ["list"]:
-            print(*published(), sep="\n")
+            print(*(f"{name}\t{folder}" for name, folder in published().items()), sep="\n")
         case ["unpack", repository, archives, folder]:
-            return unpack(Path(repository), Path(archives), Path(folder))
+            sources = dict(line.rstrip("\n").split("\t") for line in sys.stdin)
+            return unpack(
+                Path(repository), Path(archives), Path(folder), {name: Path(path) for name, path in sources.items()}
+            )
         case ["manifest", original, *crates]:
             print(manifest(Path(original), crates))
         case _:

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 use mcp_proto::client::InvalidUrl;
+use mcp_proto::skills::{InvalidFrontmatter, InvalidSkill, SkillMismatch};
 use mcp_proto::{
     BodyKind, Excerpt, Failed, Fault, InvalidAnnotation, InvalidResponse, JsonError, Method, NoInput, ParseError,
     ParseErrorKind, ProtocolVersion, Quirk, RedirectRefused, Refusal, RequestId, Subject, UsageError,
@@ -78,14 +79,57 @@ pub fn all() -> Vec<Texts> {
                 UsageError::ReservedMethod { method: Method::INITIALIZE },
                 UsageError::NotAnObject { what: "the value of params" },
                 UsageError::DuplicateRoute { kind: "tools", name: "add".into() },
+                UsageError::NestedChange,
                 UsageError::ToolSchema { tool: "add".into() },
+                UsageError::PromptArgument { prompt: "review".into(), argument: "count".into() },
                 UsageError::HeaderAnnotation { tool: "add".into(), reason: InvalidAnnotation::Type },
                 UsageError::UriTemplate { template: "file:///{a}{b}".into() },
+                UsageError::Skill { path: "acme/Refunds".into(), reason: InvalidSkill::Name },
                 UsageError::ReservedErrorCode { code: -32_000 },
                 UsageError::NotDeclared { capability: "sampling" },
                 UsageError::NothingRequired,
                 UsageError::NoChange { method: method.clone() },
                 UsageError::NotInRevision { what: "a subscription", version },
+            ],
+        ),
+        texts(
+            "InvalidSkill",
+            "mcp-proto/src/skills/error.rs",
+            vec![
+                InvalidSkill::Name,
+                InvalidSkill::OtherName,
+                InvalidSkill::Description { limit: 1024 },
+                InvalidSkill::Frontmatter(InvalidFrontmatter::Missing),
+                InvalidSkill::Path { path: "a b.md".into() },
+                InvalidSkill::DuplicatePath { path: "a.md".into() },
+                InvalidSkill::DuplicateResource { uri: "skill://refunds/a.md".into() },
+                InvalidSkill::Nested { other: "skill://refunds/SKILL.md".into() },
+                InvalidSkill::TooManyFiles { limit: 512 },
+                InvalidSkill::TooLarge { limit: 16_777_216 },
+            ],
+        ),
+        texts(
+            "InvalidFrontmatter",
+            "mcp-proto/src/skills/error.rs",
+            vec![
+                InvalidFrontmatter::Missing,
+                InvalidFrontmatter::TooLong { limit: 65536 },
+                InvalidFrontmatter::Yaml { line: 2 },
+                InvalidFrontmatter::Unsupported { line: 2, what: "a key that is there twice" },
+                InvalidFrontmatter::NoMapping,
+            ],
+        ),
+        texts(
+            "SkillMismatch",
+            "mcp-proto/src/skills/error.rs",
+            vec![
+                SkillMismatch::NotListed,
+                SkillMismatch::ListedTwice,
+                SkillMismatch::Content,
+                SkillMismatch::Size { found: 12, stated: "10".into() },
+                SkillMismatch::Digest,
+                SkillMismatch::Frontmatter(InvalidFrontmatter::NoMapping),
+                SkillMismatch::OtherFrontmatter,
             ],
         ),
         texts(

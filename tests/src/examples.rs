@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
+use std::thread;
+use std::time::Duration;
 
+use mcp_testkit::http_exchange::initialize;
+use mcp_testkit::messages::{INITIALIZED, request};
 use mcp_testkit::raw_client::RawClient;
 
 /// The command that runs the example `name`. `cargo test` builds the examples together with the tests, unless a single
@@ -13,6 +17,62 @@ pub fn example(name: &str) -> Command {
     folder.pop();
     Command::new(folder.join("examples").join(name))
 }
+
+/// Runs the example `client` over stdio and over HTTP against the example `server`, whose three tools, resource and prompt
+/// it uses, and checks what it prints.
+pub fn check_tool_client(client: &str, server: &str) {
+    let program = example(server).get_program().to_owned();
+    let serving = Serving::start(server);
+    let url = format!("http://{}/mcp", serving.remote().address());
+    for arguments in [vec![program], vec![url.into(), "the-token-of-ada".into()]] {
+        let output = example(client).args(&arguments).output().expect("`cargo test` builds the examples");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), USED_TOOLS, "{arguments:?}: {output:?}");
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+    }
+}
+
+/// Runs the example `server`, which has a prompt, over a stdin and a stdout that another program has made non-blocking, and
+/// checks that it waits for the next request, and for the client to read a large answer.
+#[cfg(unix)]
+pub fn check_non_blocking_streams(server: &str) {
+    use std::io::{BufRead as _, BufReader, Write as _};
+    use std::os::fd::OwnedFd;
+    use std::os::unix::net::UnixStream;
+
+    let ((mut requests, stdin), (answers, stdout)) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+    for stream in [&stdin, &stdout] {
+        stream.set_nonblocking(true).unwrap();
+    }
+    let mut process = example(server).stdin(OwnedFd::from(stdin)).stdout(OwnedFd::from(stdout)).spawn().unwrap();
+    let name = "x".repeat(1 << 20);
+    thread::sleep(Duration::from_millis(50));
+    writeln!(requests, "{}", initialize("2025-11-25")).unwrap();
+    let get = request("2", "prompts/get", &format!(r#"{{"name":"review","arguments":{{"name":"{name}"}}}}"#));
+    writeln!(requests, "{INITIALIZED}\n{get}").unwrap();
+    thread::sleep(Duration::from_millis(200));
+    let mut lines = BufReader::new(answers).lines();
+    assert!(lines.next().unwrap().unwrap().contains("protocolVersion"));
+    let answer = lines.next().expect("the connection is open").unwrap();
+    assert!(answer.contains(r#""id":2,"result""#) && answer.contains(&name), "{} bytes", answer.len());
+    drop(requests);
+    assert!(process.wait().unwrap().success());
+    assert!(lines.next().is_none());
+}
+
+const USED_TOOLS: &str = "\
+revision 2026-07-28
+tool add: Adds two numbers.
+tool count: Counts slowly.
+tool greet: Greets the user.
+the sum is 5
+the server asks: Who are you?
+Hello, Ada!
+progress 1
+progress 2
+the count is cancelled
+resource welcome: Welcome!
+prompt: Review welcome.
+";
 
 /// The process of an example that is a server. It is killed on drop.
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`pair`] | a client and a server machine, and perhaps a relay, under one seed, with an application that echoes |
+//! | [`echo_pair`] | a client and a server machine, and perhaps a relay, under one seed, with an application that echoes |
 //! | [`simulation`] | clients, relays and a server with faults of every kind; a model predicts each outcome |
 //! | [`sign_in_simulation`] | processes that sign in, with authorization servers, a protected server and a person |
 //! | [`random_clients`] | a server machine over HTTP, and arbitrary clients; the invariants are checked after each operation |
@@ -16,6 +16,7 @@
 //! | [`protected`] | servers that demand tokens |
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
 //! | [`routed`] | a server that is a router of functions |
+//! | [`routed_tasks`] | functions that may take long, and their tasks |
 //! | [`json_text`] | generators of valid and invalid JSON |
 //! | [`model_types`], [`schema`] | the types of `mcp_proto::model` by name, and values generated from the official schemas |
 //! | [`vectors`] | traffic that was recorded between existing implementations, and other collected inputs |
@@ -29,6 +30,7 @@
 
 pub mod catalogue;
 pub mod defects;
+pub mod echo_pair;
 pub mod error_texts;
 pub mod examples;
 pub mod gateway;
@@ -37,12 +39,12 @@ pub mod json_text;
 pub mod keys;
 pub mod model_types;
 pub mod on_the_wire;
-pub mod pair;
 pub mod parallel;
 pub mod plays;
 pub mod protected;
 pub mod random_clients;
 pub mod routed;
+pub mod routed_tasks;
 pub mod schema;
 pub mod sign_in_simulation;
 pub mod simulation;

@@ -508,7 +508,7 @@ pub fn hm5_headers_that_repeat_arguments_must_match_the_body(server: &RawClient)
     ] {
         let body = modern("1", "tools/call", &format!(r#""name":"who","arguments":{{"page":{argument}}},"#))
             .replace("apabilities\":{}", r#"apabilities":{"elicitation":{}}"#);
-        let mut asked = TestRequest::post(body).mirrored("tools/call").with("mcp-name", "who");
+        let mut asked = TestRequest::post(body).repeating_headers("2026-07-28", "tools/call").with("mcp-name", "who");
         asked = page.iter().fold(asked, |asked, page| asked.with("mcp-param-page", page));
         let sent = server.answer(&asked);
         assert_eq!(sent.code(), status, "{argument} {page:?}: {}", sent.text());
@@ -622,7 +622,9 @@ pub fn mr1_mr4_md_i_input_is_required_in_both_eras_alike(server: &RawClient) {
     let elicits = |body: String| body.replace("apabilities\":{}", r#"apabilities":{"elicitation":{}}"#);
     let ask = |members: &str| {
         let body = elicits(modern("1", "tools/call", &format!(r#""name":"who",{members}"#)));
-        server.answer(&TestRequest::post(body).mirrored("tools/call").with("mcp-name", "who")).text()
+        server
+            .answer(&TestRequest::post(body).repeating_headers("2026-07-28", "tools/call").with("mcp-name", "who"))
+            .text()
     };
     let required = ask("");
     assert!(required.contains(r#""resultType":"input_required""#), "{required}");

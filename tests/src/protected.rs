@@ -107,6 +107,6 @@ pub fn its_clients_receive_challenges(server: &RawClient) {
         assert!(answer.code() == 200 && answer.text().contains(r#""you":"ada read""#), "{}", answer.text());
     }
     let broken = with(&open, "broken").with("connection", "close");
-    assert_eq!(server.raw(&mcp_testkit::raw_client::text(&broken)), "", "a check that fails lets nobody in");
+    assert_eq!(server.raw(&mcp_testkit::raw_client::text(&broken)), "", "a check that fails admits no client");
     assert_eq!(server.answer(&with(&open, "eve-read")).code(), 200);
 }

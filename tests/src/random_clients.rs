@@ -277,7 +277,7 @@ impl<'d> Workload<'d> {
             r#""name":"a","notifications":{{"toolsListChanged":true,"resourceSubscriptions":["a:{id}"]}},"mark":{mark},"#
         );
         let body = modern(&id, method, &members);
-        let asked = TestRequest::post(body.clone()).mirrored(method).with("mcp-name", "a");
+        let asked = TestRequest::post(body.clone()).repeating_headers("2026-07-28", method).with("mcp-name", "a");
         let asked = match self.choices.below(10) {
             0 => asked.with("mcp-method", "tools/list"),
             1 => asked.with("mcp-protocol-version", "2025-11-25"),

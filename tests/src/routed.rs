@@ -3,6 +3,7 @@
 use mcp_proto::driver::{Elicited, IncomingRequest, Inputs};
 use mcp_proto::model::{Prompt, Resource, ResourceTemplate, Tool};
 use mcp_proto::router::{CompletionInput, HandlerError, Structured};
+use mcp_proto::skills::SkillDirectory;
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -107,6 +108,20 @@ pub fn template() -> ResourceTemplate {
     ResourceTemplate::new("note:///{name}", "notes")
 }
 
+/// A skill, one of whose files has this text.
+pub fn skill(email: &'static str) -> SkillDirectory {
+    SkillDirectory::new("acme/refunds", "Refunds an order", "Answer with `templates/email.md`.").file(
+        "templates/email.md",
+        "text/markdown",
+        email,
+    )
+}
+
+/// The text of a file of the skill.
+pub const EMAIL: &str = "Dear customer";
+/// The URI of this file.
+pub const EMAIL_URI: &str = "skill://acme/refunds/templates/email.md";
+
 /// Reads a note of the template.
 ///
 /// # Errors
@@ -152,6 +167,12 @@ pub fn cases(version: ProtocolVersion) -> Vec<(&'static str, &'static str, Strin
     );
     let completions: Vec<_> = (0..100).map(|number| format!(r#""x{number}""#)).collect();
     let not_found = version.rules().resource_not_found;
+    let skill_md = r#"{"uri":"skill://acme/refunds/SKILL.md","name":"refunds","description":"Refunds an order","mimeType":"text/markdown","size":91}"#;
+    let skill = concat!(
+        r#"{"uri":"skill://acme/refunds/SKILL.md","frontmatter":{"name":"refunds","description":"Refunds an order"},"resources":["#,
+        r#"{"uri":"skill://acme/refunds/SKILL.md","digest":"sha256:49a2d4abe66e295a5cbd4651260a3688fb29ef7a3afa7c0f66b5bb1a54a12dfa","size":91},"#,
+        r#"{"uri":"skill://acme/refunds/templates/email.md","digest":"sha256:a721d791f600743c55777631d66ef23af6471f6eac51ca0d42b34dbeec7384ed","size":13}]}"#,
+    );
     let failed = |text: &str| format!(r#"{{"content":[{{"type":"text","text":"{text}"}}],"isError":true}}"#);
     vec![
         (
@@ -195,7 +216,11 @@ pub fn cases(version: ProtocolVersion) -> Vec<(&'static str, &'static str, Strin
         ("prompts/get", r#"{"name":"hello"}"#, "-32602 invalid params: invalid arguments: missing field `name` at line 1 column 2".into()),
         ("prompts/get", r#"{"name":"bare"}"#, "-32603 there is nothing to say".into()),
         ("prompts/get", r#"{"name":"none"}"#, "-32602 invalid params: unknown prompt: 'prompts/list' returns the names of all prompts".into()),
-        ("resources/list", "{}", r#"{"resources":[{"uri":"note:///today","name":"today","mimeType":"text/plain"}]}"#.into()),
+        (
+            "resources/list",
+            "{}",
+            format!(r#"{{"resources":[{{"uri":"note:///today","name":"today","mimeType":"text/plain"}},{skill_md}]}}"#),
+        ),
         ("resources/templates/list", "{}", r#"{"resourceTemplates":[{"uriTemplate":"note:///{name}","name":"notes"}]}"#.into()),
         (
             "resources/read",
@@ -204,6 +229,35 @@ pub fn cases(version: ProtocolVersion) -> Vec<(&'static str, &'static str, Strin
         ),
         ("resources/read", r#"{"uri":"note:///a%20b"}"#, r#"{"contents":[{"uri":"note:///a%20b","blob":"YSBi"}]}"#.into()),
         ("resources/read", r#"{"uri":"note:///a/b"}"#, format!("{not_found} resource not found")),
+        ("skills/list", "{}", format!(r#"{{"skills":[{skill}]}}"#)),
+        ("skills/list", r#"{"cursor":"x"}"#, "-32602 invalid params: no list has this cursor; request the list again, without one".into()),
+        ("skills/get", r#"{"uri":"skill://acme/refunds/SKILL.md"}"#, format!(r#"{{"skill":{skill}}}"#)),
+        (
+            "skills/get",
+            r#"{"uri":"skill://acme/refunds"}"#,
+            "-32602 invalid params: no skill has this URI: 'skills/list' returns the URIs of all skills".into(),
+        ),
+        (
+            "resources/read",
+            r#"{"uri":"skill://acme/refunds/SKILL.md"}"#,
+            r#"{"contents":[{"uri":"skill://acme/refunds/SKILL.md","mimeType":"text/markdown","text":"---\nname: \"refunds\"\ndescription: \"Refunds an order\"\n---\n\nAnswer with `templates/email.md`.\n"}]}"#.into(),
+        ),
+        (
+            "resources/read",
+            r#"{"uri":"skill://acme/refunds/templates/email.md"}"#,
+            r#"{"contents":[{"uri":"skill://acme/refunds/templates/email.md","mimeType":"text/markdown","text":"Dear customer"}]}"#.into(),
+        ),
+        ("resources/read", r#"{"uri":"skill://acme/refunds/templates"}"#, format!("{not_found} resource not found")),
+        (
+            "resources/directory/read",
+            r#"{"uri":"skill://acme/refunds"}"#,
+            format!(r#"{{"resources":[{skill_md},{{"uri":"skill://acme/refunds/templates","name":"templates","mimeType":"inode/directory"}}]}}"#),
+        ),
+        (
+            "resources/directory/read",
+            r#"{"uri":"skill://acme/refunds/SKILL.md"}"#,
+            "-32602 invalid params: no directory of a skill has this URI".into(),
+        ),
         (
             "completion/complete",
             r#"{"ref":{"type":"ref/prompt","name":"hello"},"argument":{"name":"name","value":"x"}}"#,

@@ -182,7 +182,7 @@ struct Simulation {
     locks: BTreeMap<Lock, Origin>,
     /// The authorization server to which the secret of the configured client was sent first.
     secret_at: Option<String>,
-    /// Clients of which a process has learned that their authorization server does not know them.
+    /// Clients that an authorization server has refused as unknown to a process.
     unknown_clients: BTreeSet<String>,
     faults: BTreeMap<&'static str, u64>,
     calls: u64,
@@ -381,7 +381,8 @@ impl Simulation {
             }
             Change::BeginStorm => {
                 self.resource.refuses_all = true;
-                // The application insists, and the person is quick: only the limits of the machines end this (OA-T-04).
+                // The application repeats its calls without a pause, and the person signs in at once: only the limits of the
+                // machines end this (OA-T-04).
                 for _ in 0..12 {
                     let after = self.random.time(Duration::from_secs(90));
                     self.after(after, Happening::Call(0, "read"));

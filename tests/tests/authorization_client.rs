@@ -101,7 +101,7 @@ fn oa_t_02_the_handshake_waits_for_authorization_and_has_its_usual_time_again_af
         assert_eq!((challenged.status.as_u16(), challenged.sent_with), (401, None));
         assert_eq!(challenged.challenges[0].resource_metadata(), Some(METADATA));
         harness.pass(PATIENCE.checked_sub(Duration::from_secs(1)).expect("it is longer"));
-        assert!(harness.events().is_empty() && !harness.has_opened(), "{method}: nobody has signed in yet");
+        assert!(harness.events().is_empty() && !harness.has_opened(), "{method}: no person has signed in yet");
         authorize(&mut harness, 7);
         let again = harness.opened();
         assert_eq!((again.line(), again.body()), (opened.line(), opened.body()), "OA-T-03: the same id");
@@ -146,7 +146,7 @@ fn a_handshake_that_waits_in_vain_fails_with_what_to_do() {
             };
             assert!(is_not_authorized(failed, 401, reason), "{failed}");
             assert!(failed.describe("it").contains(reason));
-            assert!(!harness.has_opened(), "nobody is asked again without a request");
+            assert!(!harness.has_opened(), "no person is asked again without a request");
             authorize(&mut harness, 1);
             assert!(!harness.has_opened(), "what failed is not sent again");
             harness.machine.request(Call::new("tools/list"), harness.now).expect("a request");
@@ -420,7 +420,7 @@ fn the_stream_of_a_request_is_resumed_after_authorization() {
     harness.begin(first.key, &Reply::events(event(&complete("2"))));
     harness.begin(second.key, &Reply::events(event(&complete("3"))));
     assert_eq!(harness.outcomes().values().filter(|outcome| matches!(outcome, Outcome::Result(_))).count(), 2);
-    // It fails if nobody signs in, or if that is refused.
+    // It fails if no person signs in, or if that is refused.
     for is_refused in [false, true] {
         let (mut harness, resumed) = resuming();
         harness.reply(resumed.key, &unauthorized());
@@ -612,7 +612,7 @@ fn a_message_that_is_cancelled_while_it_waits_is_never_sent() {
         assert_eq!(harness.outcome(), Outcome::Failed(Failed::Cancelled));
         authorize(&mut harness, 2);
         assert!(!harness.has_opened(), "{version}");
-        // If a cancelled request meets a challenge, nobody has to sign in for it.
+        // If a cancelled request meets a challenge, no person has to sign in for it.
         if version == "2025-11-25" {
             let (request, opened) = harness.request("b");
             harness.machine.cancel(request, None, harness.now);
@@ -625,7 +625,7 @@ fn a_message_that_is_cancelled_while_it_waits_is_never_sent() {
 }
 
 #[test]
-fn oa_g_05_closing_waits_for_nobody_and_what_waits_gets_its_outcome() {
+fn oa_g_05_closing_waits_for_no_person_and_what_waits_gets_its_outcome() {
     let mut harness = HttpClientHarness::connected_client_with(managed);
     authorize(&mut harness, 1);
     let (request, opened) = harness.request("a");

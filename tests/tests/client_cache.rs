@@ -68,7 +68,13 @@ fn md_k_02_another_token_is_another_cache_for_private_results() {
 }
 
 #[test]
-fn md_k_03_a_reported_change_and_the_gap_of_a_subscription_end_the_caching() {
+fn md_k_03_a_reported_change_and_the_end_of_a_subscription_end_the_caching() {
+    for is_interrupted in [true, false] {
+        reported_changes_end_the_caching(is_interrupted);
+    }
+}
+
+fn reported_changes_end_the_caching(is_interrupted: bool) {
     let mut harness = caching();
     harness.machine.listen(json(r#"{"toolsListChanged":true}"#), harness.now).unwrap();
     let opened = harness.opened();
@@ -83,6 +89,9 @@ fn md_k_03_a_reported_change_and_the_gap_of_a_subscription_end_the_caching() {
     harness.send(opened.key, notice("tools/list_changed", "").as_bytes());
     assert!(is_sent(&mut harness, "tools/list", "{}", PUBLIC) && !is_sent(&mut harness, "prompts/list", "{}", PUBLIC));
     // Changes may be missed from now on (MD-L-11).
+    if !is_interrupted {
+        harness.send(opened.key, event(&result(&opened.id(), "{}")).as_bytes());
+    }
     harness.end(opened.key);
     assert!(is_sent(&mut harness, "tools/list", "{}", PUBLIC) && is_sent(&mut harness, "prompts/list", "{}", PUBLIC));
 }

@@ -523,3 +523,36 @@ fn st_input_subscriptions_and_cancellation_on_a_byte_stream() {
     stream.eof();
     assert_eq!(stream.machine.requests_in_flight(), 0);
 }
+
+#[test]
+fn jr_15_a_call_may_become_a_task_only_if_it_declares_the_extension() {
+    let task = r#"{"resultType":"task","taskId":"t","status":"working"}"#;
+    let capabilities = |opened: &Opened| {
+        json(&opened.param("_meta")).first_member("io.modelcontextprotocol/clientCapabilities").expect("capabilities")
+    };
+    for (with_tasks, declared) in
+        [(false, r#"{"roots":{}}"#), (true, r#"{"extensions":{"io.modelcontextprotocol/tasks":{}},"roots":{}}"#)]
+    {
+        let mut harness = asking(r#"{"roots":{}}"#);
+        let call = Call::new("tools/call").params(json(r#"{"name":"a"}"#));
+        let call = if with_tasks { call.with_tasks() } else { call };
+        let request = harness.machine.request(call, harness.now).unwrap();
+        let opened = harness.opened();
+        assert_eq!(capabilities(&opened), json(declared));
+        // The extension is declared again when the call is sent again.
+        let required = r#""inputRequests":{"a":{"method":"roots/list"}}"#;
+        harness.reply(opened.key, &input_required(&opened.id(), required));
+        let ticket = tickets(&mut harness).pop().expect("a request for input");
+        harness.machine.answer(ticket, Ok(json(r#"{"roots":[]}"#)), harness.now);
+        let opened = harness.opened();
+        assert_eq!(capabilities(&opened), json(declared));
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), task)));
+        let events = harness.events();
+        let is_result = events.iter().any(
+            |event| matches!(event, Event::Responded { request: of, outcome: Outcome::Result(_) } if *of == request),
+        );
+        assert_eq!(is_result, with_tasks, "{events:?}");
+        // A task has no content, which is no deviation.
+        assert!(!events.iter().any(|event| matches!(event, Event::QuirkObserved(_))), "{events:?}");
+    }
+}

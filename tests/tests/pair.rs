@@ -5,14 +5,14 @@ use std::time::Duration;
 use mcp_proto::client::Outcome;
 use mcp_proto::{Failed, ProtocolVersion};
 use proptest::prelude::*;
-use tests::pair::Pair;
+use tests::echo_pair::EchoPair;
 
 /// Runs a conversation: makes requests and cancels some of them at the given times.
-fn converse(seed: u64, requests: &[(String, Option<u64>)]) -> Pair {
-    converse_in(Pair::new(seed), requests)
+fn converse(seed: u64, requests: &[(String, Option<u64>)]) -> EchoPair {
+    converse_in(EchoPair::new(seed), requests)
 }
 
-fn converse_in(mut pair: Pair, requests: &[(String, Option<u64>)]) -> Pair {
+fn converse_in(mut pair: EchoPair, requests: &[(String, Option<u64>)]) -> EchoPair {
     let mut keys = Vec::new();
     for (text, cancel) in requests {
         keys.push((pair.request(text), *cancel));
@@ -53,7 +53,7 @@ fn a_client_of_every_revision_and_a_server_agree_on_the_newest() {
 const SUPPORTED: [&[ProtocolVersion]; 3] =
     [&[ProtocolVersion::V2025_11_25], &[ProtocolVersion::V2026_07_28], ProtocolVersion::ALL];
 
-fn check(pair: &Pair, requests: usize) -> Result<(), TestCaseError> {
+fn check(pair: &EchoPair, requests: usize) -> Result<(), TestCaseError> {
     prop_assert!(pair.waiting.is_empty());
     prop_assert_eq!(pair.outcomes.len(), requests);
     for (key, outcome) in &pair.outcomes {
@@ -75,7 +75,7 @@ fn a_relay_joins_every_client_to_every_server() {
             // Not every seed gives a result: some servers ask for input that a client of another revision cannot be
             // asked for.
             let answered = (0..40).flat_map(|seed| {
-                let pair = converse_in(Pair::joined(seed, client, server), &[("hello".to_owned(), None)]);
+                let pair = converse_in(EchoPair::joined(seed, client, server), &[("hello".to_owned(), None)]);
                 let newest = |supported: &[ProtocolVersion]| supported.iter().max().copied();
                 assert_eq!(pair.client.version(), newest(client), "{:#?}", pair.trace);
                 let asked = pair.asked;
@@ -107,7 +107,7 @@ proptest! {
         server in 0_usize..3,
         requests in prop::collection::vec(("[a-zé\"\\\\]{0,30}", prop::option::of(0_u64..3)), 0..12),
     ) {
-        check(&converse_in(Pair::joined(seed, SUPPORTED[client], SUPPORTED[server]), &requests), requests.len())?;
+        check(&converse_in(EchoPair::joined(seed, SUPPORTED[client], SUPPORTED[server]), &requests), requests.len())?;
     }
 
     #[test]

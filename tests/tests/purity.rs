@@ -62,7 +62,9 @@ fn the_core_depends_on_nothing_that_does_io() {
     ];
     // Those of the feature `schema`.
     let schemas = ["dyn-clone", "ref-cast", "ref-cast-impl", "schemars"];
-    let allowed = [&allowed[..], &computing, &schemas].concat();
+    // Those of the feature `skills`.
+    let yaml = ["arraydeque", "saphyr-parser"];
+    let allowed = [&allowed[..], &computing, &schemas, &yaml].concat();
     let found = dependencies("mcp-proto", &["--all-features"]);
     let strangers: Vec<_> = found.iter().filter(|name| !allowed.contains(&name.as_str())).collect();
     assert!(strangers.is_empty(), "{strangers:?} came into mcp-proto");
@@ -149,15 +151,17 @@ fn eras_are_named_only_where_they_are_detected_and_bridged() {
 /// The files that the documents name exist, and have the functions that are named behind them: `file.rs` (`function`).
 #[test]
 fn the_documents_name_files_and_functions_that_exist() {
-    let bases = ["", "mcp-proto/src"];
+    let bases = ["", "mcp-proto/src", "tests/fuzz-example"];
     let (mut named, mut functions) = (0, 0);
     for document in [
         "README.md",
         "docs/architecture.md",
         "docs/assurance.md",
         "docs/drivers.md",
+        "docs/features.md",
         "docs/proxy.md",
         "docs/releasing.md",
+        "docs/testing-your-server.md",
         "docs/versioning.md",
         "CONTRIBUTING.md",
     ] {
@@ -207,6 +211,84 @@ fn the_small_drivers_have_as_many_lines_as_the_documents_state() {
         .collect();
     assert_eq!(stated, counted);
     assert!(counted.len() > 5, "{counted:?}");
+}
+
+/// The table of sizes has the lines of each example that are neither blank nor comments.
+#[test]
+fn the_examples_have_as_many_lines_as_the_documents_state() {
+    let document = std::fs::read_to_string(root().join("docs/features.md")).unwrap();
+    let (_, sizes) = document.split_once("## Size of programs").unwrap();
+    let rows = sizes.lines().filter_map(|line| line.strip_prefix("| [")?.split("](../").nth(1)?.split_once(')'));
+    let mut found = 0;
+    for (file, rest) in rows {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        let lines = text.lines().map(str::trim_start).filter(|line| !line.is_empty() && !line.starts_with("//"));
+        assert_eq!(rest.split(" | ").nth(1), Some(&*lines.count().to_string()), "{file}");
+        found += 1;
+    }
+    assert_eq!(found, 4);
+}
+
+/// The table of features in `docs/versioning.md` has those of the manifests, and marks those that are the default.
+#[test]
+fn the_documents_list_the_features_of_every_published_crate() {
+    let document = std::fs::read_to_string(root().join("docs/versioning.md")).unwrap();
+    let table = document.split("\n## Features\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let mut stated = BTreeSet::new();
+    for row in table.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let (package, features) = row.split_once("` | ").unwrap();
+        // Text before the first name, then each name and the text after it.
+        let parts: Vec<_> = features.split('`').skip(1).collect();
+        for feature in parts.chunks(2) {
+            let is_default = feature.get(1).is_some_and(|text| text.starts_with(" (default)"));
+            stated.insert((package.to_owned(), feature[0].to_owned(), is_default));
+        }
+    }
+    let mut declared = BTreeSet::new();
+    for package in published() {
+        let features = package["features"].as_object().unwrap();
+        let defaults: Vec<_> = features.get("default").and_then(|list| list.as_array()).into_iter().flatten().collect();
+        for feature in features.keys().filter(|feature| *feature != "default") {
+            let is_default = defaults.iter().any(|default| *default == feature);
+            declared.insert((package["name"].as_str().unwrap().to_owned(), feature.clone(), is_default));
+        }
+    }
+    assert_eq!(stated, declared);
+    assert!(declared.len() > 5, "{declared:?}");
+}
+
+/// The workflow and the instructions of a release name every published crate.
+#[test]
+fn a_release_publishes_every_published_crate() {
+    let expected: BTreeSet<_> =
+        published().iter().map(|package| package["name"].as_str().unwrap().to_owned()).collect();
+    for file in [".github/workflows/release.yml", "docs/releasing.md"] {
+        let text = std::fs::read_to_string(root().join(file)).unwrap();
+        let command = text.lines().find(|line| line.contains("cargo publish ")).expect("a command");
+        let words: Vec<_> = command.split_whitespace().collect();
+        let named: BTreeSet<_> = words
+            .windows(2)
+            .filter(|pair| matches!(pair[0], "-p" | "--package"))
+            .map(|pair| pair[1].to_owned())
+            .collect();
+        assert_eq!(named, expected, "{file}");
+    }
+    let instructions = std::fs::read_to_string(root().join("docs/releasing.md")).unwrap();
+    let reserved = instructions.split("Reserve the names").nth(1).unwrap().split("\n* ").next().unwrap();
+    assert!(expected.iter().all(|name| reserved.contains(&format!("`{name}`"))), "{reserved}");
+}
+
+/// What Cargo states of each crate of the workspace that is published.
+fn published() -> Vec<serde_json::Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().unwrap();
+    packages.iter().filter(|package| package["publish"].is_null()).cloned().collect()
 }
 
 /// Every id of a rule that the source of the crates refers to has a row in `docs/rules.md`.

@@ -159,11 +159,11 @@ fn au27_oa_z_02_se_02_no_request_gets_past_a_challenge_or_learns_of_a_session() 
 fn au27_oa_z_03_a_handler_sees_the_principal_of_its_own_request() {
     let mut harness = server("/mcp", "https://h.example/mcp");
     let ada = |scopes: &str| Principal::new("ada").with_subject("a").with_scopes(scopes);
-    let opened = harness.answer(&TestRequest::post(initialize("2025-11-25")).sent_by(ada("none")));
+    let opened = harness.answer(&TestRequest::post(initialize("2025-11-25")).by(ada("none")));
     let id = header(&opened, "mcp-session-id").to_owned();
     let note = TestRequest::post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     assert_eq!(harness.answer(&note.in_session(&id).by("ada")).code(), 202);
-    let stream = harness.ask(&TestRequest::get().at("/sse").sent_by(ada("none")));
+    let stream = harness.ask(&TestRequest::get().at("/sse").by(ada("none")));
     let endpoint = harness.take(stream).text();
     let messages = endpoint.split("data: ").nth(1).and_then(|rest| rest.lines().next()).expect("an endpoint");
     let body = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2024-11-05","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
@@ -180,7 +180,7 @@ fn au27_oa_z_03_a_handler_sees_the_principal_of_its_own_request() {
         for scopes in ["read", "read write"] {
             let body = String::from_utf8(asked.body.to_vec()).expect("text");
             let body = body.replacen("\"id\":1", &format!("\"id\":{}", scopes.len()), 1);
-            harness.ask(&TestRequest { body: body.into(), ..asked.clone() }.sent_by(ada(scopes)));
+            harness.ask(&TestRequest { body: body.into(), ..asked.clone() }.by(ada(scopes)));
             tickets.push((harness.ticket(), scopes));
         }
         for (ticket, scopes) in tickets {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason};
-use mcp_proto::server::{Config, Event, HttpConfig, Scope, TwoEndpoints};
+use mcp_proto::server::{Config, Event, HttpConfig, InputRequired, Scope, TwoEndpoints};
 use mcp_proto::{Json, Notification};
 use mcp_testkit::bad_requests::PING;
 use mcp_testkit::byte_stream::ServerStream;
@@ -143,7 +143,7 @@ fn a_server_without_requests_ends_at_once_and_a_close_ends_what_is_drained() {
     harness.session("2025-11-25");
     harness.server.drain(TIME, harness.now);
     assert_eq!(end_of(&harness.events()), Some((0, 1)));
-    // A driver that waits for the end waits for nothing after a close.
+    // A second drain reports its end at once.
     harness.server.drain(TIME, harness.now);
     assert_eq!(end_of(&harness.events()), Some((0, 0)));
 
@@ -157,15 +157,33 @@ fn a_server_without_requests_ends_at_once_and_a_close_ends_what_is_drained() {
     assert_eq!(end_of(&empty.events()), Some((0, 1)));
 }
 
+/// Opens a session of a client that has roots, and returns its id.
+fn session_with_roots(harness: &mut HttpServerHarness) -> String {
+    let opened = initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#);
+    let opened = harness.answer(&TestRequest::post(opened));
+    let id = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    harness.answer(&TestRequest::post(INITIALIZED).in_session(&id));
+    id
+}
+
+#[test]
+fn a_server_ends_as_soon_as_the_last_request_has_ended_by_a_timeout() {
+    let mut harness = with_http(|_| {});
+    let id = session_with_roots(&mut harness);
+    let (_, ticket) = harness.call(&id, "1", "{}");
+    let required = InputRequired::new().ask("r", "roots/list", Json::empty_object());
+    harness.server.require_input(ticket, required, harness.now).unwrap();
+    let timeout = Config::new("s", "1").request_timeout;
+    harness.server.drain(timeout * 2, harness.now);
+    harness.pass(timeout);
+    assert_eq!(end_of(&harness.events()), Some((0, 1)));
+}
+
 #[test]
 fn the_client_of_a_request_in_progress_may_answer_the_server_and_cancel_it() {
     let mut harness = with_http(|_| {});
-    let opened = harness.answer(&TestRequest::post(
-        initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#),
-    ));
-    let id = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
+    let id = session_with_roots(&mut harness);
     let post = |body: &str| TestRequest::post(body.to_owned()).in_session(&id);
-    harness.answer(&post(INITIALIZED));
     let (key, ticket) = harness.call(&id, "1", "{}");
     harness.server.drain(TIME, harness.now);
     harness.server.request(Scope::Request(ticket.key()), Call::new("roots/list"), harness.now).unwrap();

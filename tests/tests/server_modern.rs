@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{CacheScope, Config, Event, InputRequired, LoggingLevel, Principal, Progress, Scope};
+use mcp_proto::server::{
+    CacheScope, ChangeNotification, Config, Event, InputRequired, LoggingLevel, Principal, Progress, Scope,
+};
 use mcp_proto::{Era, ErrorObject, Json, Method, Notification, ProtocolVersion, Ticket, UsageError};
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::{META, TestRequest, TestResponse, initialize, modern};
@@ -35,7 +37,7 @@ fn call_with(capabilities: &str, members: &str) -> String {
 }
 
 fn post_call(body: String) -> TestRequest {
-    TestRequest::post(body).mirrored("tools/call").with("mcp-name", "a")
+    TestRequest::post(body).repeating_headers("2026-07-28", "tools/call").with("mcp-name", "a")
 }
 
 fn requested(events: Vec<Event>) -> (Ticket, Method, Option<Json>) {
@@ -186,9 +188,16 @@ fn cx_10_a_posted_cancellation_is_accepted_and_ignored() {
     let mut harness = harness();
     let key = harness.ask(&TestRequest::stateless_call("1", "a", ""));
     let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
-    assert_eq!(harness.answer(&TestRequest::post(cancel).mirrored("notifications/cancelled")).code(), 202);
-    assert_eq!(harness.answer(&TestRequest::post(cancel).mirrored("x")).code(), 400, "A11");
-    assert_eq!(harness.answer(&TestRequest::post(cancel).mirrored("x").without("mcp-method")).code(), 202, "A11");
+    assert_eq!(
+        harness.answer(&TestRequest::post(cancel).repeating_headers("2026-07-28", "notifications/cancelled")).code(),
+        202
+    );
+    assert_eq!(harness.answer(&TestRequest::post(cancel).repeating_headers("2026-07-28", "x")).code(), 400, "A11");
+    assert_eq!(
+        harness.answer(&TestRequest::post(cancel).repeating_headers("2026-07-28", "x").without("mcp-method")).code(),
+        202,
+        "A11"
+    );
     let ticket = harness.ticket();
     assert!(harness.events().is_empty());
     harness.respond(ticket, "{}");
@@ -240,6 +249,29 @@ fn md_m_09_a_request_gets_the_log_messages_of_its_level() {
             ["info", "error"].into_iter().filter(|l| lines.iter().any(|line| line.contains(l))).collect();
         assert_eq!(levels, wanted, "{lines:?}");
         assert_eq!(lines.len(), if level == Some("debug") { 3 } else { wanted.len() });
+    }
+}
+
+/// Like the answers to `tasks/get`, which have the same contents.
+#[test]
+fn se_10_the_changes_of_a_task_reach_only_subscriptions_of_its_principal() {
+    const TASKS: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+    let mut harness = HttpServerHarness::with(|_, config| config.capabilities = json(TASKS));
+    let listen = modern("1", "subscriptions/listen", r#""notifications":{"taskIds":["t"]},"#);
+    let listen = listen.replace(r#"clientCapabilities":{}"#, &format!(r#"clientCapabilities":{TASKS}"#));
+    let listen = TestRequest::post(listen).repeating_headers("2026-07-28", "subscriptions/listen");
+    let principals = [Some("ada"), Some("bob"), None];
+    let streams = principals.map(|principal| {
+        let key = harness.ask(&principal.map_or(listen.clone(), |principal| listen.clone().by(principal)));
+        assert!(harness.take(key).text().contains(r#""taskIds":["t"]"#));
+        key
+    });
+    for owner in principals {
+        let change = Notification::with_params("notifications/tasks", json(r#"{"taskId":"t"}"#));
+        let change = ChangeNotification::for_principal(change, owner.map(Principal::new).as_ref());
+        harness.server.publish(change, harness.now).unwrap();
+        let received = streams.map(|key| !harness.take(key).data().is_empty());
+        assert_eq!(received, principals.map(|principal| principal == owner));
     }
 }
 
@@ -446,8 +478,9 @@ fn md_l_a_subscription_delivers_the_changes_of_its_filter_and_no_others() {
         r#"{"resourceSubscriptions":["a:b","a:c"],"resourcesListChanged":true}"#,
         "{}",
     ];
-    let keys =
-        filters.map(|filter| harness.ask(&TestRequest::post(listen("\"l\"", filter)).mirrored("subscriptions/listen")));
+    let keys = filters.map(|filter| {
+        harness.ask(&TestRequest::post(listen("\"l\"", filter)).repeating_headers("2026-07-28", "subscriptions/listen"))
+    });
     let honoured = [r#"{"toolsListChanged":true}"#, r#"{"resourceSubscriptions":["a:b","a:c"]}"#, "{}"];
     for (key, honoured) in keys.into_iter().zip(honoured) {
         let sent = harness.take(key);
@@ -508,7 +541,8 @@ fn md_l_14_subscriptions_and_filters_are_bounded() {
         configure(config);
         config.limits.subscriptions = 1;
     });
-    let post = |filter: &str| TestRequest::post(listen("1", filter)).mirrored("subscriptions/listen");
+    let post =
+        |filter: &str| TestRequest::post(listen("1", filter)).repeating_headers("2026-07-28", "subscriptions/listen");
     let many: Vec<_> = (0..513).map(|n| format!("\"{n}\"")).collect();
     for filter in [
         format!(r#"{{"resourceSubscriptions":[{}]}}"#, many.join(",")),
@@ -558,7 +592,7 @@ fn a28_what_is_no_request_is_refused_without_an_id() {
         (r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, "x", Some(-32600)),
         ("[]", "x", Some(-32600)),
     ] {
-        let sent = harness().answer(&TestRequest::post(body).mirrored(method));
+        let sent = harness().answer(&TestRequest::post(body).repeating_headers("2026-07-28", method));
         let Some(code) = code else {
             assert_eq!((sent.code(), sent.text().as_str()), (202, ""), "{body}");
             continue;

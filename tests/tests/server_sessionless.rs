@@ -46,6 +46,21 @@ fn sh_s_40_initialize_is_answered_without_a_session_id() {
 }
 
 #[test]
+fn er_43_what_only_sessions_have_is_not_declared() {
+    let mut harness = with(|_, config| {
+        let declared =
+            r#"{"resources":{"subscribe":true,"x":1,"listChanged":true},"tools":{"listChanged":true},"x":2}"#;
+        config.capabilities = Json::parse(declared).unwrap();
+    });
+    let opened = harness.answer(&TestRequest::post(initialize("2025-11-25")));
+    let text = opened.text();
+    assert!(text.contains(r#""capabilities":{"resources":{"x":1},"tools":{},"x":2}"#), "{text}");
+    // A client of 2026-07-28 subscribes without a session.
+    let discovered = harness.answer(&TestRequest::stateless("1", "server/discover", ""));
+    assert!(discovered.text().contains(r#""tools":{"listChanged":true}"#), "{}", discovered.text());
+}
+
+#[test]
 fn er_43_what_only_sessions_have_is_refused() {
     let mut harness = harness();
     for (name, asked, code, text) in [

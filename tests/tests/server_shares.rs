@@ -22,7 +22,7 @@ fn open(harness: &mut HttpServerHarness, asked: &TestRequest) -> Result<String, 
 
 fn ping(harness: &mut HttpServerHarness, id: &str, principal: Option<&str>) -> u16 {
     let asked = TestRequest::post(PING).in_session(id);
-    harness.answer(&principal.iter().fold(asked, |asked, principal| asked.by(principal))).code()
+    harness.answer(&principal.iter().fold(asked, |asked, principal| asked.by(*principal))).code()
 }
 
 #[test]

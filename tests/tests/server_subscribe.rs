@@ -212,13 +212,15 @@ fn defect_b22_subscriptions_of_both_eras_are_reported_alike() {
 
     // Over HTTP, a subscription of the modern era ends with its exchange.
     let mut http_server = HttpServerHarness::with(|_, config| declared(config));
-    let listening = http_server.ask(&TestRequest::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
+    let listening = http_server
+        .ask(&TestRequest::post(listen("1", r#"["a:1"]"#)).repeating_headers("2026-07-28", "subscriptions/listen"));
     assert_eq!(changes(|| http_server.server.poll_subscription()), ["+a:1"]);
     http_server.server.handle_disconnect(listening, http_server.now);
     assert_eq!(changes(|| http_server.server.poll_subscription()), ["-a:1"]);
     // Without the capability, a subscription is not honoured and therefore not reported.
     let mut http_server = HttpServerHarness::new();
-    http_server.ask(&TestRequest::post(listen("1", r#"["a:1"]"#)).mirrored("subscriptions/listen"));
+    http_server
+        .ask(&TestRequest::post(listen("1", r#"["a:1"]"#)).repeating_headers("2026-07-28", "subscriptions/listen"));
     assert!(changes(|| http_server.server.poll_subscription()).is_empty());
 }
 

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use mcp_proto::auth::{
-    Action, Cause, ClientIdentity, Event, FetchFailure, RedirectError, ResourceParameter, SignInError, Waiting,
+    Action, Cause, ClientIdentity, Event, FetchFailure, Imported, RedirectError, ResourceParameter, SignInError,
+    Waiting,
 };
 use mcp_proto::{Instant, Output};
-use mcp_testkit::authorization::{Issuer, Person, SERVER, World};
+use mcp_testkit::authorization::{Issuer, Person, Process, SERVER, World};
 use serde_json::json;
 
 const RESOURCE_DOCUMENT: &str = "https://mcp.example/.well-known/oauth-protected-resource/v1/mcp";
@@ -94,7 +95,7 @@ fn oa_f_03_tokens_are_refreshed_before_they_expire_and_stored_before_they_are_us
     assert_eq!(world.processes[0].token(), Some("access-2"));
     let stored = String::from_utf8(world.stored.clone().unwrap()).unwrap();
     assert!(stored.contains("refresh-2") && !stored.contains("refresh-1"));
-    assert_eq!(world.processes[0].waiting.len(), 1, "nobody was asked again");
+    assert_eq!(world.processes[0].waiting.len(), 1, "no person was asked again");
     world.check();
 }
 
@@ -396,7 +397,7 @@ fn au9_oa_q_03_a_redirect_of_another_sign_in_is_ignored_and_a_pasted_one_is_not(
 }
 
 #[test]
-fn au23_oa_g_05_nobody_is_asked_by_a_program_that_may_not_and_an_absent_person_is_given_up() {
+fn au23_oa_g_05_no_person_is_asked_by_a_program_that_may_not_and_an_absent_person_is_given_up() {
     let mut world = World::new().with(|config| config.may_ask_user = false);
     world.challenge(0, 401, "Bearer");
     assert_eq!(world.processes[0].refused, [SignInError::NotInteractive { command: None }]);
@@ -511,7 +512,7 @@ fn oa_x_01_a_client_with_a_secret_signs_in_without_a_person() {
 }
 
 #[test]
-fn oa_t_02_a_start_uses_stored_tokens_and_asks_nobody() {
+fn oa_t_02_a_start_uses_stored_tokens_and_asks_no_person() {
     let mut world = World::new();
     world.start(0);
     assert!(world.processes[0].has_none && world.requests.is_empty());
@@ -579,7 +580,7 @@ fn oa_m_02_a_configured_client_belongs_to_the_first_issuer_that_the_server_names
 }
 
 #[test]
-fn oa_r_06_a_client_from_whose_sign_in_nobody_came_back_is_registered_again() {
+fn oa_r_06_a_client_from_whose_sign_in_no_person_came_back_is_registered_again() {
     let mut world = World::new();
     world.challenge(0, 401, "Bearer");
     world.issuer().revoke();
@@ -714,5 +715,46 @@ fn a_sign_out_that_comes_while_tokens_are_refreshed_erases_the_new_ones_too() {
     assert_eq!(world.issuer().token_requests.len(), 2, "the refresh was on its way");
     assert_eq!((&world.processes[0].signed_out[..], &world.stored), (&[false][..], &None));
     assert_eq!(world.processes[0].token(), Some("access-1"), "the new token is not used");
+    world.check();
+}
+
+#[test]
+fn a_sign_out_ends_a_flow_that_needs_a_token_and_asks_no_person() {
+    for is_background in [false, true] {
+        let mut steps = 0;
+        loop {
+            let mut world = World::new();
+            world.person = Person::IsAway;
+            world.cause(0, challenged(is_background));
+            if (0..steps).filter(|_| world.turn()).count() < steps {
+                break;
+            }
+            world.cause(0, Cause::SignOut);
+            // A later challenge is refused too.
+            world.cause(0, challenged(is_background));
+            world.run();
+            let Process { signed_out, refused, waiting, .. } = &world.processes[0];
+            assert_eq!((signed_out.len(), &world.stored), (1, &None), "{is_background} {steps}");
+            assert!(!is_background || waiting.is_empty(), "{steps}: {waiting:?}");
+            assert!(matches!(refused[..], [.., SignInError::SignedOut]), "{is_background} {steps}: {refused:?}");
+            world.check();
+            steps += 1;
+        }
+        assert!(steps > 3, "{steps}");
+    }
+}
+
+#[test]
+fn imported_tokens_are_used_instead_of_a_sign_in_that_has_begun() {
+    let mut world = World::new();
+    world.person = Person::IsAway;
+    world.cause(0, challenged(false));
+    world.run();
+    assert_eq!(world.processes[0].waiting.len(), 1);
+    let tokens = br#"{"access_token":"imported","token_type":"Bearer"}"#;
+    let imported = Imported::from_mcp_remote(tokens, br#"{"client_id":"c"}"#).unwrap();
+    world.cause(0, Cause::Imported(Box::new(imported)));
+    world.run();
+    assert_eq!(world.processes[0].token(), Some("imported"));
     world.check();
 }

@@ -661,7 +661,7 @@ fn defect_m3_the_call_of_a_stream_that_is_not_taken_goes_on_or_is_cancelled() {
     let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/logLevel":"debug"},"#;
     let alone = http_server.ask(
         &TestRequest::post(request("2", "tools/call", &format!(r#"{{{meta}"name":"t"}}"#)))
-            .mirrored("tools/call")
+            .repeating_headers("2026-07-28", "tools/call")
             .with("mcp-name", "t"),
     );
     let lone = http_server.ticket();

@@ -1,4 +1,4 @@
-//! What `mcp-testkit` promises to authors of handlers and drivers.
+//! What `mcp-testkit` documents for authors of handlers and drivers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use mcp_proto::client::{Call, Event, Outcome};
 use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::InputRequired;
-use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion, code};
-use mcp_testkit::conversation::{Conversation, Opening};
+use mcp_proto::{ErrorObject, Failed, Json, Method, ProtocolVersion, code};
+use mcp_testkit::conversation::{Conversation, Opening, Step};
 use mcp_testkit::corpus;
 use mcp_testkit::dictionary::{self, DICTIONARY};
 use mcp_testkit::messages::{initialize, request, result};
@@ -75,18 +75,43 @@ fn a_pair_connects_in_every_revision_and_passes_input_on() {
 
 #[test]
 fn a_pair_advances_its_clock_to_what_happens_next() {
-    let mut pair = Pair::new(full_config(), serve);
+    // The client sends a request again after a pause, for which it has a timer.
+    let mut calls = 0;
+    let mut pair = Pair::new(full_config(), |_| {
+        calls += 1;
+        Ok(if calls == 1 { InputRequired::new().state("later").into() } else { json(r#"{"content":[]}"#) })
+    });
     let began = pair.now;
-    let call = Call::new("tools/call").params(json(r#"{"name":"ask"}"#)).timeout(Duration::from_secs(30));
-    // The client's application refuses to answer.
-    let request = pair.begin(call);
+    let request = pair.begin(Call::new("tools/call").params(json(r#"{"name":"x"}"#)));
+    pair.pass(Duration::from_millis(200));
+    assert_eq!(pair.now, began + Duration::from_millis(200));
+    assert_eq!(pair.outcome(request), None);
     pair.pass(Duration::from_secs(31));
-    assert_eq!(pair.now, began + Duration::from_secs(31));
-    assert!(pair.outcome(request).is_some());
-    assert!(pair.outcome(request).is_none(), "an outcome is returned once");
+    assert!(matches!(pair.outcome(request), Some(Outcome::Result(_))));
+    assert_eq!(pair.outcome(request), None, "an outcome is returned once");
+    drop(pair);
+    assert_eq!(calls, 2);
+}
+
+#[test]
+fn the_end_of_a_stream_reaches_the_other_side_of_a_pair() {
+    let connected = || {
+        let mut pair = Pair::new(full_config(), serve);
+        assert!(matches!(pair.request("tools/list", Json::empty_object()), Outcome::Result(_)));
+        pair
+    };
+    let mut pair = connected();
     pair.client.close(pair.now);
     pair.pass(Duration::from_secs(1));
+    assert!(pair.server.is_closed());
     assert!(pair.events().iter().any(|event| matches!(event, Event::Closed(_))));
+
+    let mut pair = connected();
+    pair.server.close(pair.now);
+    let began = pair.now;
+    let outcome = pair.request("tools/list", Json::empty_object());
+    assert!(matches!(outcome, Outcome::Failed(Failed::Closed)), "{outcome:?}");
+    assert!(pair.now < began + Duration::from_secs(5), "the request ends with the stream, not by its timeout");
 }
 
 /// Each row is what a server received, what it sent, and a part of the finding.
@@ -97,7 +122,7 @@ fn answers_that_are_missing_doubled_misdirected_or_malformed_are_findings() {
     let answer = result("1", "{}");
     let other = request("\"1\"", "ping", "{}");
     let cases = [
-        (format!("{ping}\n"), String::new(), "the number of answers to the id 1"),
+        (format!("{ping}\n"), String::new(), "0 answers to the id 1, whose requests"),
         (format!("{ping}\n"), format!("{answer}\n{answer}\n"), "2 answers to the id 1, and at most 1"),
         (format!("{ping}\n"), format!("{}\n", result("\"1\"", "{}")), "1 answers to the id \"1\", and at most 0"),
         (format!("{ping}\n{other}\n"), format!("{answer}\n{answer}\n"), "2 answers to the id 1, and at most 1"),
@@ -111,6 +136,22 @@ fn answers_that_are_missing_doubled_misdirected_or_malformed_are_findings() {
         // An unfinished line is no message.
         (ping.clone(), String::new(), ""),
         (format!("{list}\n"), format!("{}\n", request("9", "elicitation/create", "{}")), ""),
+        (format!("{list}\n"), format!("{}\n", request("9", "ping", "{}")), "0 answers to the id 1"),
+        (
+            format!("{list}\n{other}\n"),
+            format!("{}\n", request("9", "elicitation/create", "{}")),
+            "0 answers to the id 1, whose requests are [\"tools/list\"]",
+        ),
+        (
+            format!("{list}\n{}\n", request("2", "ping", "{}")),
+            format!("{}\n", result("1", r#"{"resultType":"input_required","requestState":"x"}"#)),
+            "0 answers to the id 2",
+        ),
+        (
+            format!("{list}\n"),
+            format!("{}\n", result("1", r#"{"resultType":"input_required","requestState":"x"}"#)),
+            "",
+        ),
     ];
     for (received, sent, finding) in cases {
         let found = panic_of(|| assert_answers(received.as_bytes(), sent.as_bytes()));
@@ -170,8 +211,11 @@ fn a_vocabulary_is_what_a_handler_lists() {
         ("unit", &unit),
     ];
     assert_eq!(kinds, expected);
-    assert_eq!(vocabulary.prompts[0].arguments, [("who".to_owned(), Kind::Text)]);
-    assert_eq!(vocabulary.resources, ["file:///a"]);
+    let written = Vocabulary::new()
+        .tool("add", expected.map(|(name, kind)| (name, kind.clone())))
+        .prompt("greet", ["who"])
+        .resource("file:///a");
+    assert_eq!(vocabulary, written);
     assert_eq!(Vocabulary::of(|request| Err(ErrorObject::method_not_found(request.method()))), Vocabulary::new());
 }
 
@@ -241,6 +285,24 @@ fn the_dictionary_has_all_methods_headers_and_members() {
         assert!(dictionary::tokens().iter().any(|found| found == token), "{token}");
     }
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).join("testkit/mcp.dict").exists());
+
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-proto/src/spec/code.rs");
+    let source = std::fs::read_to_string(source).unwrap();
+    let codes = source.split(": i64 = ").skip(1).filter_map(|rest| rest.split(';').next()?.parse::<i64>().ok());
+    assert!(codes.eq(code::ALL.iter().copied()), "code::ALL has other codes than the module");
+}
+
+#[test]
+fn a_text_that_is_drawn_has_0_to_24_bytes() {
+    let mut lengths = std::collections::BTreeSet::new();
+    for length in 0..=255 {
+        // The opening, a line of any text, and that text: its length and its bytes.
+        let input = [&[0, 3, length][..], &[b'x'; 60]].concat();
+        let conversation = Conversation::draw(&mut Choices::Bytes(&input));
+        let Some(Step::Line(text)) = conversation.steps.first() else { panic!("{conversation:?}") };
+        lengths.insert(text.len());
+    }
+    assert!(lengths.into_iter().eq(0..=24));
 }
 
 proptest! {

@@ -1,5 +1,5 @@
-//! The functions that JavaScript calls. It writes a request as JSON to the buffer, calls `fetch`, and reads the response
-//! from the buffer; `worker.mjs` is the other side.
+//! The functions that JavaScript calls. It writes the head of a request as JSON to the buffer, and after it the body, calls
+//! `fetch`, and reads the response from the buffer; `worker.mjs` is the other side.
 
 #![expect(unsafe_code, reason = "a name that the linker keeps is declared as unsafe")]
 
@@ -19,11 +19,10 @@ thread_local! {
 }
 
 #[derive(Deserialize)]
-struct JsRequest {
+struct JsRequestHead {
     method: String,
     url: String,
     headers: Vec<(String, String)>,
-    body: String,
     /// Random bytes.
     nonce: [u8; 32],
     /// Milliseconds since the start.
@@ -53,18 +52,20 @@ pub(crate) extern "C" fn address() -> *const u8 {
     BUFFER.with_borrow(Vec::as_ptr)
 }
 
-/// Replaces the request in the buffer with its response, and returns the length of that; zero if there is none.
+/// Replaces the request in the buffer, whose head has this length, with its response, and returns the length of that; zero
+/// if there is none.
 #[unsafe(no_mangle)]
-pub(crate) extern "C" fn fetch() -> usize {
+pub(crate) extern "C" fn fetch(head_length: usize) -> usize {
     BUFFER.with_borrow_mut(|buffer| {
-        *buffer = answer(buffer).unwrap_or_default();
+        *buffer = answer(buffer, head_length).unwrap_or_default();
         buffer.len()
     })
 }
 
-fn answer(request: &[u8]) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
-    let JsRequest { method, url, headers, body, nonce, now } = serde_json::from_slice(request)?;
-    let mut request = Request::builder().method(&*method).uri(url).body(Bytes::from(body))?;
+fn answer(request: &[u8], head_length: usize) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
+    let (head, body) = request.split_at_checked(head_length).ok_or("the buffer is shorter than the head")?;
+    let JsRequestHead { method, url, headers, nonce, now } = serde_json::from_slice(head)?;
+    let mut request = Request::builder().method(&*method).uri(url).body(Bytes::copy_from_slice(body))?;
     for (name, value) in headers {
         request.headers_mut().append(name.parse::<HeaderName>()?, value.parse::<HeaderValue>()?);
     }

@@ -37,7 +37,7 @@ pub fn param_headers(data: &[u8]) {
 
     let mut harness =
         HttpServerHarness::with(|_, config| config.capabilities = Json::parse(r#"{"tools":{}}"#).expect("JSON"));
-    harness.ask(&TestRequest::post(modern("1", "tools/list", "")).mirrored("tools/list"));
+    harness.ask(&TestRequest::post(modern("1", "tools/list", "")).repeating_headers("2026-07-28", "tools/list"));
     let ticket = harness.ticket();
     harness.respond(ticket, &tools);
     harness.events();

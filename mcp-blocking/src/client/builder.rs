@@ -16,6 +16,7 @@ use mcp_proto::{Instant, Json, Limits, ProtocolVersion, Stdio, UsageError};
 
 use super::driver::{Commands, Driver, DriverInput, Input, State};
 use super::handlers::Handlers;
+use super::tool_task::TaskInputs;
 use super::typed_handler::{TypedHandler, TypedHandlers};
 use super::{Client, Handler, Shared};
 use crate::backpressure::Backpressure;
@@ -157,9 +158,9 @@ impl<S> Builder<S> {
     }
 
     /// The configuration with the capabilities that the functions need.
-    fn machine_config(&self) -> Config {
+    fn machine_config(&mut self) -> Config {
         let mut config = self.config.clone();
-        config.capabilities = self.typed.declared_in(&config.capabilities);
+        config.capabilities = self.typed.declare_in(&config.capabilities);
         config
     }
 
@@ -195,16 +196,17 @@ impl<S> Builder<S> {
             state.sign_in = Some(authorization.start(options, report).map_err(no_thread)?);
         }
         let server_name = Arc::clone(&server);
+        let handler: Arc<dyn Handler> = Arc::new(TypedHandler { typed: self.typed, rest: self.handler });
+        let input = TaskInputs::new(Arc::downgrade(&handler), machine.capabilities().clone());
         let driver =
             Driver { machine, link, backpressure, connected, http_transport, authorize, server: server_name, state };
-        let handler = TypedHandler { typed: self.typed, rest: self.handler };
-        let handlers = Handlers::start(Arc::new(handler), commands.clone()).map_err(no_thread)?;
+        let handlers = Handlers::start(handler, commands.clone()).map_err(no_thread)?;
         let driver = thread::Builder::new()
             .name("mcp-client".to_owned())
             .spawn(move || driver.run(&inputs, &handlers))
             .map_err(no_thread)?;
         match answer.recv().map_err(|_| UsageError::Closed)? {
-            Ok(connected) => Ok(Client { shared: Arc::new(Shared::new(commands, driver, server, connected)) }),
+            Ok(connected) => Ok(Client { shared: Arc::new(Shared::new(commands, driver, server, connected, input)) }),
             Err(refused) => Err(refused.into_error(&server)),
         }
     }
@@ -372,7 +374,7 @@ impl Builder<ChildServer> {
     /// [`Error::Start`] if the server could not be started, [`Error::Exited`] if it ended before it answered,
     /// [`Error::Server`] if it answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
     /// configuration is invalid, [`Error::SetUp`] if a thread could not be started.
-    pub fn connect(self) -> Result<Client, Error> {
+    pub fn connect(mut self) -> Result<Client, Error> {
         let machine = proto::Client::new(Stdio::new(), self.machine_config())?;
         self.connect_with(
             machine,
@@ -392,7 +394,7 @@ impl Builder<StreamServer> {
     ///
     /// As for [`Builder::<HttpServer>::connect`], and [`Error::Start`] if a thread that reads or writes could not be
     /// started.
-    pub fn connect(self) -> Result<Client, Error> {
+    pub fn connect(mut self) -> Result<Client, Error> {
         let machine = proto::Client::new(Stdio::new(), self.machine_config())?;
         self.connect_with(
             machine,

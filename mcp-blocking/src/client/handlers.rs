@@ -96,7 +96,7 @@ fn notify(handler: &dyn Handler, notices: &bounded::Receiver<Notice>) {
 }
 
 /// Returns what the handler returned; `None` if it panicked. The panic hook has already reported the panic.
-fn catch_panic<R>(call: impl FnOnce() -> R) -> Option<R> {
+pub(super) fn catch_panic<R>(call: impl FnOnce() -> R) -> Option<R> {
     let outcome = catch_unwind(AssertUnwindSafe(call));
     if outcome.is_err() {
         log::error!("the client's handler panicked");

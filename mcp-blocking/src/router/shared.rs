@@ -1,15 +1,19 @@
 //! A router whose functions change while the server runs.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::thread::{self, ThreadId};
 
 use mcp_proto::client::CloseReason;
+use mcp_proto::router::{ChangeableRouter, Changed, SharedRoutes};
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
 
 use super::Router;
+use crate::server::Publishers;
 use crate::{Incoming, ServerPublisher, Service};
 
-/// A [`Router`] that can be changed while the server runs. Its clients are notified of changed lists.
+/// A [`Router`] that can be changed while the server runs. Its clients are notified of changed lists, except for those
+/// without a session and without a subscription ([`HttpConfig::sessions`](mcp_proto::server::HttpConfig::sessions)).
 ///
 /// Clones share the functions. The server declares its capabilities when it is created, by the functions that there are
 /// then: begin with at least one of each kind (tools, prompts, resources) that may change. A kind whose last function is
@@ -27,87 +31,80 @@ use crate::{Incoming, ServerPublisher, Service};
 /// }
 /// ```
 #[derive(Clone)]
-pub struct SharedRouter(Arc<Shared>);
-
-struct Shared {
-    router: Mutex<Arc<Router>>,
-    /// Those of the servers that were created with this router.
-    publishers: Mutex<Vec<ServerPublisher>>,
-}
+pub struct SharedRouter(Arc<SharedRoutes<Router, Publishers, ThreadId>>);
 
 impl SharedRouter {
     /// A router that can be changed, with these functions first.
     #[must_use]
     pub fn new(router: Router) -> Self {
-        Self(Arc::new(Shared { router: Mutex::new(Arc::new(router)), publishers: Mutex::default() }))
+        Self(Arc::new(SharedRoutes::new(router)))
     }
 
     /// Changes the functions, and notifies the clients of the lists that differ then. Requests that are served already
     /// are completed by the earlier functions. Changes that are made at one time are made one after the other.
     ///
+    /// Requests are served while `change` runs, by the earlier functions. It must not wait for another change. A fallback
+    /// that it sets receives the publishers of all servers ([`Service::created`]), but not the subscriptions that the
+    /// earlier fallback has received.
+    ///
     /// # Errors
     ///
-    /// The mistakes of the new functions: then nothing has changed. [`UsageError::NotDeclared`] if the first function of a
-    /// kind was added: it is served, but the clients were not notified.
+    /// The mistakes of the new functions: then nothing has changed. [`UsageError::NestedChange`] if it is called by
+    /// `change`. [`UsageError::NotDeclared`] if the first function of a kind was added (also the first completion) after a
+    /// server was created which does not declare the capability: it is served, but the clients of that server were not
+    /// notified.
     pub fn change(&self, change: impl FnOnce(Router) -> Router) -> Result<(), UsageError> {
-        let notifications = {
-            let mut router = locked(&self.0.router);
-            let later = change(Router::clone(&router));
-            later.routed_capabilities(true)?;
-            let notifications = router.routes.changes(&later.routes);
-            *router = Arc::new(later);
-            notifications
-        };
-        let mut refused = None;
-        let publishers = locked(&self.0.publishers).clone();
-        for publisher in publishers {
-            for notification in &notifications {
-                if let Err(error) = publisher.publish(notification.clone()) {
-                    refused = Some(error);
-                }
-            }
+        let changed = self.0.change(thread::current().id(), change)?;
+        let Changed { earlier, later, publishers, notifications, added, .. } = changed;
+        for publisher in publishers.iter() {
+            later.created_since(&earlier, publisher);
         }
-        refused.map_or(Ok(()), Err)
-    }
-
-    fn router(&self) -> Arc<Router> {
-        Arc::clone(&locked(&self.0.router))
+        let mut outcome = publishers.check_declared(&added);
+        for notification in notifications {
+            outcome = outcome.and(publishers.publish(&notification.into()));
+        }
+        outcome
     }
 }
 
-/// A panic while the lock is held leaves the earlier functions in place.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+impl ChangeableRouter for Router {
+    fn capabilities(&self) -> Result<Json, UsageError> {
+        self.routed_capabilities(true)
+    }
+
+    fn changes(&self, later: &Self) -> Vec<Notification> {
+        self.routes.changes(&later.routes)
+    }
 }
 
 impl Service for SharedRouter {
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
-        self.router().serve(incoming)
+        self.0.current().serve(incoming)
     }
 
     fn capabilities(&self) -> Result<Json, UsageError> {
-        self.router().routed_capabilities(true)
+        self.0.current().routed_capabilities(true)
     }
 
     fn created(&self, publisher: ServerPublisher) {
-        locked(&self.0.publishers).push(publisher.clone());
-        self.router().created(publisher);
+        let router = self.0.add(|publishers| publishers.add(publisher.clone()));
+        router.created(publisher);
     }
 
     fn notified(&self, session: SessionKey, notification: Notification) {
-        self.router().notified(session, notification);
+        self.0.current().notified(session, notification);
     }
 
     fn ended(&self, session: SessionKey, reason: CloseReason) {
-        self.router().ended(session, reason);
+        self.0.current().ended(session, reason);
     }
 
     fn subscribed(&self, uri: Arc<str>, publisher: ServerPublisher) {
-        self.router().subscribed(uri, publisher);
+        self.0.current().subscribed(uri, publisher);
     }
 
     fn unsubscribed(&self, uri: Arc<str>) {
-        self.router().unsubscribed(uri);
+        self.0.current().unsubscribed(uri);
     }
 }
 

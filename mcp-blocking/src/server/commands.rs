@@ -6,7 +6,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{LoggingLevel, Progress};
+use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress};
 use mcp_proto::{ErrorObject, Json, Notification, TicketKey, UsageError};
 
 /// With this many bytes unwritten to a client, handlers that send to it wait.
@@ -36,7 +36,7 @@ pub(super) enum Command {
     /// A handler sends a log message.
     Log { ticket: TicketKey, level: LoggingLevel, logger: Option<Box<str>>, data: Json, accept: Accept },
     /// A change is published to clients.
-    Publish { notification: Notification, accept: Accept },
+    Publish { change: ChangeNotification, accept: Accept },
     /// A handler sends a request to the client.
     Ask { ticket: TicketKey, call: Call, outcome: SyncSender<Result<Outcome, UsageError>> },
     /// The service has handled the subscription changes that it was given.

@@ -228,8 +228,8 @@ where
                 let outcome = self.machine.log(scope, level, logger.as_deref(), &data, now);
                 self.accept(ticket, accept, outcome, now);
             }
-            Command::Publish { notification, accept } => {
-                let _ = accept.send(self.machine.publish(notification, now));
+            Command::Publish { change, accept } => {
+                let _ = accept.send(self.machine.publish(change, now));
             }
             Command::Ask { ticket, call, outcome } => match self.machine.request(Scope::Request(ticket), call, now) {
                 Ok(request) => {

@@ -2,17 +2,16 @@
 
 use std::fmt;
 use std::ops::Deref;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Weak};
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::driver::IncomingRequest;
-use mcp_proto::server::{Config, LoggingLevel, Progress};
+use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress};
 use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use super::commands::{Command, Commands};
-use super::running::Running;
 
 /// A request of a client, with methods to send messages to that client while the request is served. It has all methods
 /// of [`IncomingRequest`].
@@ -94,13 +93,14 @@ impl Incoming {
         self.commands.accepted(|accept| Command::Notify { ticket, notification, accept })
     }
 
-    /// Publishes a change to all clients concerned, as [`ServerPublisher::publish`] does.
+    /// Publishes a change to all clients concerned, as [`ServerPublisher::publish`](super::ServerPublisher::publish) does.
     ///
     /// # Errors
     ///
-    /// As for [`ServerPublisher::publish`].
-    pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        self.commands.accepted(|accept| Command::Publish { notification, accept })
+    /// As for [`ServerPublisher::publish`](super::ServerPublisher::publish).
+    pub fn publish(&self, change: impl Into<ChangeNotification>) -> Result<(), UsageError> {
+        let change = change.into();
+        self.commands.accepted(|accept| Command::Publish { change, accept })
     }
 
     /// Sends a request to the client on behalf of this request, for example for input of its user, and waits for the
@@ -117,60 +117,5 @@ impl Incoming {
 
     pub(super) fn answer(&self, answer: Result<Json, ErrorObject>) {
         let _ = self.commands.send(Command::Answer { ticket: self.ticket(), answer });
-    }
-}
-
-/// Publishes changes to clients, from any thread: see [`Service::subscribed`](super::Service::subscribed).
-#[derive(Debug, Clone)]
-pub struct ServerPublisher(Receiver);
-
-/// What receives the changes.
-#[derive(Debug, Clone)]
-enum Receiver {
-    /// The driver of one stream or HTTP service.
-    One {
-        commands: Commands,
-        /// The configuration of a server that does not run yet.
-        unserved: Weak<Config>,
-    },
-    /// Everything over which a server with this configuration is served.
-    All(Arc<Running>, Arc<Config>),
-}
-
-impl ServerPublisher {
-    /// A publisher for a server that runs.
-    pub(super) const fn new(commands: Commands) -> Self {
-        Self(Receiver::One { commands, unserved: Weak::new() })
-    }
-
-    /// A publisher for a server that runs once this configuration is dropped.
-    pub(super) fn of_unserved(commands: Commands, config: &Arc<Config>) -> Self {
-        Self(Receiver::One { commands, unserved: Arc::downgrade(config) })
-    }
-
-    pub(super) const fn of_all(running: Arc<Running>, config: Arc<Config>) -> Self {
-        Self(Receiver::All(running, config))
-    }
-
-    /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
-    /// `resources/updated`. Before the server runs, no client is concerned: the notification is checked and dropped.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError`] if it is another notification, or if the server's capabilities do not declare it.
-    /// [`UsageError::Closed`] if the stream or the HTTP service to which the publisher belongs has ended; that of
-    /// [`Server::publisher`](super::Server::publisher) belongs to none.
-    pub fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        match &self.0 {
-            Receiver::One { commands, unserved } => match unserved.upgrade() {
-                Some(config) => config.check_change(&notification),
-                None => commands.accepted(|accept| Command::Publish { notification, accept }),
-            },
-            Receiver::All(running, config) => {
-                config.check_change(&notification)?;
-                running.publish(&notification);
-                Ok(())
-            }
-        }
     }
 }

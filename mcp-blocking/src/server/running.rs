@@ -1,43 +1,66 @@
-//! The streams and HTTP services over which a server is served, so that one call reaches all of them.
+//! What a server and its clones share: the configuration, and the streams and HTTP services over which they are served.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use mcp_proto::{Notification, UsageError};
+use mcp_proto::UsageError;
+use mcp_proto::server::{ChangeNotification, Config};
 
 use super::{ServerPublisher, ServerStopper};
 
-/// The streams and HTTP services of one server and of its clones.
-#[derive(Debug, Default)]
-pub(super) struct Running(Mutex<Vec<Handle>>);
+/// What a server and its clones share. It exists as long as one of them or of their streams and HTTP services does.
+#[derive(Debug)]
+pub(super) struct Running {
+    config: Config,
+    handles: Mutex<Vec<Handle>>,
+}
 
 /// What one stream or HTTP service keeps until it ends.
-pub(super) type Registration = Arc<()>;
+#[derive(Debug)]
+pub(super) struct Registration {
+    /// Publishers reach the server as long as it runs.
+    _running: Arc<Running>,
+    is_running: Arc<()>,
+}
 
 #[derive(Debug, Clone)]
 struct Handle {
-    registration: Weak<()>,
+    is_running: Weak<()>,
     publisher: ServerPublisher,
     stopper: ServerStopper,
 }
 
 impl Running {
+    pub(super) const fn new(config: Config) -> Self {
+        Self { config, handles: Mutex::new(Vec::new()) }
+    }
+
+    pub(super) const fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Adds a stream or an HTTP service, which keeps the returned value, and forgets those that have ended.
-    pub(super) fn add(&self, publisher: ServerPublisher, stopper: ServerStopper) -> Registration {
-        let registration = Registration::default();
+    pub(super) fn add(self: &Arc<Self>, publisher: ServerPublisher, stopper: ServerStopper) -> Registration {
+        let registration = Registration { _running: Arc::clone(self), is_running: Arc::default() };
         let mut handles = self.handles();
-        handles.retain(|handle| handle.registration.strong_count() > 0);
-        handles.push(Handle { registration: Arc::downgrade(&registration), publisher, stopper });
+        handles.retain(|handle| handle.is_running.strong_count() > 0);
+        handles.push(Handle { is_running: Arc::downgrade(&registration.is_running), publisher, stopper });
         registration
     }
 
-    /// Publishes a change that was checked.
-    pub(super) fn publish(&self, notification: &Notification) {
+    /// Publishes a change over each of them.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it is not a change, or was not declared.
+    pub(super) fn publish(&self, change: &ChangeNotification) -> Result<(), UsageError> {
+        self.config.check_change(change)?;
         let handles = self.handles().clone();
         for Handle { publisher, .. } in handles {
             // One that has ended has no clients.
-            let _: Result<(), UsageError> = publisher.publish(notification.clone());
+            let _: Result<(), UsageError> = publisher.publish(change.clone());
         }
+        Ok(())
     }
 
     /// Drains all of them at the same time.
@@ -49,6 +72,27 @@ impl Running {
     }
 
     fn handles(&self) -> MutexGuard<'_, Vec<Handle>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.handles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+    use crate::server::commands::{Commands, Input};
+
+    #[test]
+    fn what_has_ended_is_forgotten_although_a_publisher_of_it_is_kept() {
+        let running = Arc::new(Running::new(Config::new("s", "1")));
+        let (inbox, _inputs) = sync_channel::<Input<()>>(1);
+        let publisher = ServerPublisher::new(Commands::to(inbox.clone()));
+        let add = || running.add(publisher.clone(), ServerStopper::new(Commands::to(inbox.clone())));
+        let _kept = add();
+        for _ in 0..10 {
+            drop(add());
+            assert_eq!(running.handles().len(), 2);
+        }
     }
 }

@@ -63,7 +63,7 @@ pub struct StreamService {
 }
 
 impl StreamService {
-    pub(super) fn new(config: Config, service: Arc<dyn Service>, running: &Running) -> Result<Self, UsageError> {
+    pub(super) fn new(config: Config, service: Arc<dyn Service>, running: &Arc<Running>) -> Result<Self, UsageError> {
         let machine = Server::new(Stdio::new(), config.clone())?;
         let (inbox, inputs) = sync_channel(INPUTS);
         let stopper = ServerStopper::new(Commands::to(inbox.clone()));

@@ -8,7 +8,7 @@ use mcp_proto::server::SubscriptionChange;
 
 use super::Service;
 use super::commands::{Command, Commands};
-use super::incoming::ServerPublisher;
+use super::publisher::ServerPublisher;
 
 /// The changes that the service has not handled.
 #[derive(Debug)]

@@ -167,14 +167,14 @@ fn quoting_server() -> LoopbackServer {
     LoopbackServer::start(mcp_server(|asked, connection| {
         let spelled = |text: &str| text.bytes().map(|byte| format!("\\u{byte:04X}")).collect::<Vec<_>>().concat();
         let texts = [
-            "Bearer tok/en-4711".to_owned(),
-            "tok/en-4711".to_owned(),
-            r"tok\/en-4711".to_owned(),
-            spelled("tok/en-4711"),
-            spelled("tok/en-4711").to_lowercase().replace("\\u002f", "/"),
-            r#"{\"token\":\"tok\\/en-4711\"}"#.to_owned(),
-            "header-0815!".to_owned(),
-            r"h\u0065ader-0815".to_owned(),
+            "Bearer tok/en-qxzv".to_owned(),
+            "tok/en-qxzv".to_owned(),
+            r"tok\/en-qxzv".to_owned(),
+            spelled("tok/en-qxzv"),
+            spelled("tok/en-qxzv").to_lowercase().replace("\\u002f", "/"),
+            r#"{\"token\":\"tok\\/en-qxzv\"}"#.to_owned(),
+            "header-wkjy!".to_owned(),
+            r"h\u0065ader-wkjy".to_owned(),
             "the-pass-word".to_owned(),
         ];
         connection.json(result(&asked.id, &format!("{{\"text\":\"{}\"}}", texts.join(" "))))
@@ -191,7 +191,7 @@ fn defect_x3_p5_px9_no_secret_stands_in_a_record_in_any_spelling() {
         ),
         (
             "literal",
-            vec!["-H", "Authorization: Bearer tok/en-4711", "-H", "X-Key: ${KEY}!", "-H", "X-Other: the-pass-word"],
+            vec!["-H", "Authorization: Bearer tok/en-qxzv", "-H", "X-Key: ${KEY}!", "-H", "X-Other: the-pass-word"],
         ),
     ] {
         let server = quoting_server();
@@ -205,18 +205,18 @@ fn defect_x3_p5_px9_no_secret_stands_in_a_record_in_any_spelling() {
             .arg(&log)
             .args(["--log-level", "trace"])
             .arg(server.url());
-        command.env("TOKEN", "tok/en-4711\n").env("KEY", "header-0815");
+        command.env("TOKEN", "tok/en-qxzv\n").env("KEY", "header-wkjy");
         let mut proxy = Proxy::spawn(command);
         proxy.initialize();
         proxy.write(&request("1", "tools/call", r#"{"a":1}"#));
-        assert!(proxy.line().contains(r"tok\/en-4711"), "what crosses is not changed");
+        assert!(proxy.line().contains(r"tok\/en-qxzv"), "what crosses is not changed");
         proxy.end_input();
         assert!(proxy.wait().0.success());
         let (record, log) = (std::fs::read_to_string(record).unwrap(), std::fs::read_to_string(log).unwrap());
         let line = record.lines().find(|line| line.contains(r#""text":"#)).unwrap();
         let placeholders = line.matches("[secret]").count();
         assert_eq!(placeholders, 9, "{line}");
-        for fragment in ["4711", "0815", "pass-word", "0034", "0065", "the-session"] {
+        for fragment in ["qxzv", "wkjy", "pass-word", r"\u00", "the-session"] {
             assert!(!record.contains(fragment) && !log.contains(fragment), "{fragment} in {record}{log}");
         }
         assert!(record.lines().all(is_json), "{record}");

@@ -17,7 +17,7 @@ use md5::{Digest, Md5};
 
 use crate::editor::{Proxy, command};
 
-/// What the authorization server knows.
+/// What the authorization server has issued.
 #[derive(Default)]
 struct Issued {
     /// The authorization requests for which a code was issued.
@@ -316,7 +316,7 @@ fn au23_oa_g_03_proxies_that_start_together_open_one_browser() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn au23_oa_g_05_nobody_is_asked_without_a_request_that_waits_or_where_that_is_forbidden() {
+fn au23_oa_g_05_no_person_is_asked_without_a_request_that_waits_or_where_that_is_forbidden() {
     let (servers, desk) = (Servers::new(), Desk::new("forbidden"));
     let mut command = desk.command(&["--scope", "a b", &servers.resource.url()]);
     command.env("MCP_PROXY_NONINTERACTIVE", "1");
@@ -421,7 +421,7 @@ fn login_fails_with_the_reason() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn check_names_each_step_and_what_is_needed_and_asks_nobody() {
+fn check_names_each_step_and_what_is_needed_and_asks_no_person() {
     let (servers, desk) = (Servers::new(), Desk::new("check"));
     let (url, named) = (servers.resource.url(), format!("http://{}", servers.authorization.authority));
     let metadata = format!("http://{}/.well-known/oauth-protected-resource/mcp", servers.resource.authority);

@@ -150,6 +150,9 @@ pub enum SignInError {
         /// The command by which a person signs in.
         command: Option<String>,
     },
+    /// A person has signed out while a token was needed.
+    #[error("a person signed out meanwhile")]
+    SignedOut,
     /// The tokens that were to be imported belong to another issuer (OA-M-01).
     #[error("the tokens to import were not issued by {issuer}, whose tokens the server demands")]
     ImportedFromOther {

@@ -8,7 +8,7 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::conversation::call::Call;
 use crate::conversation::keys::RequestKey;
-use crate::spec::{Change, Method};
+use crate::spec::{Change, List, Method};
 
 /// Bytes that an entry takes in addition to its text.
 const ENTRY: usize = 512;
@@ -66,7 +66,7 @@ impl Cache {
     /// The key of a request whose result may be cached.
     pub(super) fn key(&self, call: &Call) -> Option<CacheKey> {
         // What another client requests is passed through.
-        if self.limit == 0 || call.is_unchanged {
+        if self.limit == 0 || call.is_unchanged() {
             return None;
         }
         Key::of(&call.method, call.params.as_ref()).map(CacheKey)
@@ -120,6 +120,10 @@ impl Cache {
                 for method in list.requests() {
                     self.remove_all(method);
                 }
+                // The files of skills are resources, and no notification is for their list alone (SK-05).
+                if list == List::Resources {
+                    self.remove_all(&Method::SKILLS_LIST);
+                }
             }
             Some(Change::Resource) => {
                 let uri = params.and_then(|params| params.first_member("uri"));
@@ -138,14 +142,7 @@ impl Cache {
             let inner = uri.strip_prefix(outer);
             inner.is_some_and(|inner| outer.ends_with('/') || inner.starts_with('/'))
         };
-        let is_read = |key: &Key| key.method == Method::RESOURCES_READ;
-        self.sent.retain(|_, key| !(is_read(key) && (key.uri.starts_with(uri) || is_outer(&key.uri))));
-        self.remove_from(uri, |key| is_read(key) && key.uri.starts_with(uri));
-        for (slash, _) in uri.match_indices('/') {
-            for outer in [uri.get(..slash), uri.get(..=slash)].into_iter().flatten() {
-                self.remove_from(outer, |key| is_read(key) && key.uri == outer);
-            }
-        }
+        self.remove_each(&Method::RESOURCES_READ, |read| read.starts_with(uri) || is_outer(read));
     }
 
     /// Removes everything: changes may have been missed (MD-L-11).
@@ -177,18 +174,16 @@ impl Cache {
 
     /// Removes the results of a method.
     fn remove_all(&mut self, method: &Method) {
-        self.sent.retain(|_, key| key.method != *method);
-        let after = self.entries.range((Bound::Included(Key::first(method.clone(), "")), Bound::Unbounded));
-        for key in after.map(|(key, _)| key.clone()).take_while(|key| key.method == *method).collect::<Vec<_>>() {
-            self.remove(&key);
-        }
+        self.remove_each(method, |_| true);
     }
 
-    /// Removes the resources from `uri` on for which `is_concerned` holds without a gap.
-    fn remove_from(&mut self, uri: &str, is_concerned: impl Fn(&Key) -> bool) {
-        let first = Key::first(Method::RESOURCES_READ, uri);
-        let after = self.entries.range((Bound::Included(first), Bound::Unbounded));
-        for key in after.map(|(key, _)| key.clone()).take_while(|key| is_concerned(key)).collect::<Vec<_>>() {
+    /// Removes the results of a method for whose URIs `is_concerned` holds.
+    fn remove_each(&mut self, method: &Method, is_concerned: impl Fn(&str) -> bool) {
+        self.sent.retain(|_, key| key.method != *method || !is_concerned(&key.uri));
+        let after = self.entries.range((Bound::Included(Key::first(method.clone(), "")), Bound::Unbounded));
+        let of_method = after.map(|(key, _)| key).take_while(|key| key.method == *method);
+        let concerned = of_method.filter(|key| is_concerned(&key.uri)).cloned();
+        for key in concerned.collect::<Vec<_>>() {
             self.remove(&key);
         }
     }
@@ -208,7 +203,8 @@ pub(super) struct CacheKey(Key);
 impl Key {
     /// The key of a request; `None` if its result must not be cached.
     fn of(method: &Method, params: Option<&Json>) -> Option<Self> {
-        if !method.facts().is_cacheable {
+        // A client requests the entry of one skill because it needs the current one (SK-07).
+        if !method.facts().is_cacheable || *method == Method::SKILLS_GET {
             return None;
         }
         let Some(params) = params else { return Some(Self::first(method.clone(), "")) };

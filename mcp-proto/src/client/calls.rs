@@ -21,6 +21,7 @@ use super::{Call, Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, RequestId, Response};
+use crate::conversation::call::AddedMeta;
 use crate::conversation::keys::{RequestKey, TicketKey};
 use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::{Attempts, NewRequest, RequiredInput, Sending};
@@ -43,12 +44,12 @@ impl<T: ClientTransport> Client<T> {
     }
 
     pub(super) fn new_request(&self, call: Call, purpose: Purpose) -> NewRequest<Purpose> {
-        let Call { method, params, timeout, progress, is_unchanged } = call;
+        let Call { method, params, timeout, progress, meta } = call;
         NewRequest {
             method,
             params: if progress { self.outgoing.with_progress_token(params) } else { params },
             purpose,
-            is_unchanged,
+            meta,
             timeout: timeout.unwrap_or(self.config.request_timeout),
             max_timeout: self.config.max_timeout,
         }
@@ -105,7 +106,8 @@ impl<T: ClientTransport> Client<T> {
 
     /// A request of the modern era was answered.
     pub(super) fn on_call_answered(&mut self, request: RequestKey, response: Response, now: Instant) {
-        let Some(is_unchanged) = self.outgoing.attempts(request).map(Attempts::is_unchanged) else { return };
+        let Some(meta) = self.outgoing.attempts(request).map(Attempts::meta) else { return };
+        let is_unchanged = meta == AddedMeta::Nothing;
         match response {
             Response::Result { result, .. } if is_unchanged => self.finish(request, Outcome::Result(result), now),
             Response::Error { error, .. } => {
@@ -137,8 +139,8 @@ impl<T: ClientTransport> Client<T> {
                             self.invalid(request, InvalidResponse::InputRequired, now);
                         }
                     }
-                    // Other values come from extensions, and are valid only if the client declared any (JR-15).
-                    (Some(_), Some(_)) if self.connection.identity.declares_extensions() => {
+                    // Other values come from extensions, and are valid only if the request declared any (JR-15).
+                    (Some(_), Some(_)) if self.connection.identity.declares_extensions(meta) => {
                         self.finish_call(request, result, now);
                     }
                     (Some(_), Some(_) | None) => self.invalid(request, InvalidResponse::ResultType, now),

@@ -7,6 +7,7 @@ use super::identity::Identity;
 use super::restore::Settings;
 use crate::codec::json::Json;
 use crate::conversation::backoff::{Backoff, Jitter};
+use crate::conversation::call::AddedMeta;
 use crate::conversation::outgoing::Sending;
 use crate::error::UsageError;
 use crate::spec::{Method, ProtocolVersion};
@@ -120,12 +121,12 @@ pub(super) struct Stateless {
 impl Stateless {
     /// Parameters with what every request states (MD-M-01).
     pub(super) fn stamped(&self, identity: &Identity, params: Option<&Json>) -> Json {
-        identity.stamped(params, self.version)
+        identity.stamped(params, self.version, AddedMeta::Identity)
     }
 
     /// Completes the parameters of a request, unless the application has.
     pub(super) fn prepare(&self, identity: &Identity, sending: &mut Sending) {
-        if sending.is_unchanged {
+        if sending.meta == AddedMeta::Nothing {
             return;
         }
         let mut params = sending.params.take().unwrap_or(Json::empty_object());
@@ -135,7 +136,7 @@ impl Stateless {
         if let Some(state) = sending.state.take() {
             params = params.with_member("requestState", &state);
         }
-        sending.params = Some(self.stamped(identity, Some(&params)));
+        sending.params = Some(identity.stamped(Some(&params), self.version, sending.meta));
     }
 
     /// Whether a result of this method may ask for input.

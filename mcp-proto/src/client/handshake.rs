@@ -10,6 +10,7 @@ use super::{Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Notification};
+use crate::conversation::call::AddedMeta;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::conversation::outgoing::NewRequest;
@@ -128,7 +129,9 @@ impl<T: ClientTransport> Client<T> {
                 };
                 let params = match &self.connection.handshake.opening {
                     Some(Opening::Discover(params)) => params.clone(),
-                    Some(Opening::Initialize(_)) | None => self.connection.identity.stamped(None, version),
+                    Some(Opening::Initialize(_)) | None => {
+                        self.connection.identity.stamped(None, version, AddedMeta::Identity)
+                    }
                 };
                 self.send_opening(Method::SERVER_DISCOVER, params, patience, awaited, now, |request| {
                     Role::Discover(request, version)
@@ -173,7 +176,7 @@ impl<T: ClientTransport> Client<T> {
             method,
             params: Some(params),
             purpose: Purpose::Opening,
-            is_unchanged: true,
+            meta: AddedMeta::Nothing,
             timeout,
             max_timeout: self.config.max_timeout,
         };

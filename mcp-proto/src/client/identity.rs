@@ -1,15 +1,18 @@
 //! The identity that a client states: its name, and what it can be asked for.
 
 use crate::codec::json::Json;
+use crate::conversation::call::AddedMeta;
 use crate::error::UsageError;
 use crate::spec::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION};
-use crate::spec::{Method, ProtocolVersion};
+use crate::spec::{Method, ProtocolVersion, tasks_capability};
 
 /// The identity that a client states in `initialize`, or in every request of the modern era.
 #[derive(Debug)]
 pub(super) struct Identity {
     client_info: Json,
     capabilities: Json,
+    /// The same, with the extension for tasks.
+    with_tasks: Json,
 }
 
 impl Identity {
@@ -22,7 +25,8 @@ impl Identity {
                 return Err(UsageError::NotAnObject { what });
             }
         }
-        Ok(Self { client_info, capabilities })
+        let with_tasks = capabilities.with_missing_members(&tasks_capability());
+        Ok(Self { client_info, capabilities, with_tasks })
     }
 
     pub(super) fn initialize_params(&self, version: ProtocolVersion) -> Json {
@@ -33,10 +37,10 @@ impl Identity {
     }
 
     /// Parameters with the `_meta` members that every request of the modern era carries (MD-M-01).
-    pub(super) fn stamped(&self, params: Option<&Json>, version: ProtocolVersion) -> Json {
+    pub(super) fn stamped(&self, params: Option<&Json>, version: ProtocolVersion, meta: AddedMeta) -> Json {
         let set = [
             (PROTOCOL_VERSION, &Json::from(version.as_str())),
-            (CLIENT_CAPABILITIES, &self.capabilities),
+            (CLIENT_CAPABILITIES, self.declared(meta)),
             (CLIENT_INFO, &self.client_info),
         ];
         meta::stamp(params.unwrap_or(&Json::empty_object()), &set)
@@ -47,8 +51,22 @@ impl Identity {
         method.facts().client_capability.is_none_or(|name| self.capabilities.first_member(name).is_some())
     }
 
-    pub(super) fn declares_extensions(&self) -> bool {
-        let extensions = self.capabilities.first_member("extensions");
+    /// Whether a request declares an extension.
+    pub(super) fn declares_extensions(&self, meta: AddedMeta) -> bool {
+        let extensions = self.declared(meta).first_member("extensions");
         extensions.is_some_and(|extensions| extensions.is_object() && extensions.as_bytes() != b"{}")
+    }
+
+    /// What the server may be told to request, and the extensions: an object.
+    pub(super) const fn capabilities(&self) -> &Json {
+        &self.capabilities
+    }
+
+    /// The capabilities that a request declares.
+    const fn declared(&self, meta: AddedMeta) -> &Json {
+        match meta {
+            AddedMeta::Identity | AddedMeta::Nothing => &self.capabilities,
+            AddedMeta::IdentityWithTasks => &self.with_tasks,
+        }
     }
 }

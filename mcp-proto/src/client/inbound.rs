@@ -237,7 +237,7 @@ impl<T: ClientTransport> Client<T> {
         let Outcome::Result(result) = outcome else { return };
         let is_tool_call = self.outgoing.get(request).is_some_and(|request| request.method == Method::TOOLS_CALL);
         if is_tool_call && !self.reports.quirks.contains(&Quirk::ToolResultWithoutContent) {
-            let is_task = || result.first_member("task").is_some();
+            let is_task = || result.first_members(["task", "taskId"]).iter().any(Option::is_some);
             if result.first_member("content").is_none() && !is_task() {
                 self.report_quirk(Quirk::ToolResultWithoutContent);
             }

@@ -221,6 +221,8 @@ impl<T: ClientTransport> Client<T> {
             let notice = cancellation::notice(request, &Json::empty_object());
             self.with_transport(now, |transport, output| transport.cancel(request, &notice, now, output));
         }
+        // Changes are not reported any more, until the application subscribes again.
+        self.cache.clear();
         self.out.report(Event::ListeningEnded { subscription: key, outcome });
     }
 

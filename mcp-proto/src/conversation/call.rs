@@ -27,14 +27,26 @@ pub struct Call {
     pub(crate) params: Option<Json>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) progress: bool,
-    pub(crate) is_unchanged: bool,
+    pub(crate) meta: AddedMeta,
+}
+
+/// What a client of the modern era adds to the parameters of a request (MD-M-01).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum AddedMeta {
+    /// The revision, and the name and the capabilities of the client.
+    #[default]
+    Identity,
+    /// The same, with the extension for tasks among the capabilities.
+    IdentityWithTasks,
+    /// Nothing, and the answer is reported as it was received.
+    Nothing,
 }
 
 impl Call {
     /// A request without parameters.
     #[must_use]
     pub fn new(method: impl Into<Method>) -> Self {
-        Self { method: method.into(), params: None, timeout: None, progress: false, is_unchanged: false }
+        Self { method: method.into(), params: None, timeout: None, progress: false, meta: AddedMeta::Identity }
     }
 
     /// The method of the request.
@@ -83,6 +95,25 @@ impl Call {
         self
     }
 
+    /// Declares the extension `io.modelcontextprotocol/tasks` for this request, besides the capabilities of the client: a
+    /// server of 2026-07-28 may answer `tools/call` with a task (RULES 8.9), and answers requests about tasks. This has no
+    /// effect in sessions, for which capabilities are declared once.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::Json;
+    /// use mcp_proto::client::Call;
+    ///
+    /// let call = Call::new("tools/call").params(Json::parse(r#"{"name":"index"}"#)?).with_tasks();
+    /// # Ok::<(), mcp_proto::JsonError>(())
+    /// ```
+    #[must_use]
+    pub const fn with_tasks(mut self) -> Self {
+        self.meta = AddedMeta::IdentityWithTasks;
+        self
+    }
+
     /// Passes the request through: a client sends the parameters as they are, and reports the answer as it was
     /// received, except that tools with invalid header annotations are left out of lists over HTTP (MD-P-05). This has
     /// no effect on a request of a server.
@@ -119,7 +150,11 @@ impl Call {
     /// ```
     #[must_use]
     pub const fn unchanged(mut self) -> Self {
-        self.is_unchanged = true;
+        self.meta = AddedMeta::Nothing;
         self
+    }
+
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.meta == AddedMeta::Nothing
     }
 }

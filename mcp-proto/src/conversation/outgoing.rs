@@ -21,6 +21,7 @@ use std::time::Duration;
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, Request, RequestId};
+use crate::conversation::call::AddedMeta;
 use crate::conversation::deadlines::Deadlines;
 use crate::conversation::given_up::GivenUp;
 use crate::conversation::keys::{RequestKey, SessionKey, TicketKey};
@@ -47,8 +48,7 @@ pub(crate) struct NewRequest<P> {
     pub(crate) method: Method,
     pub(crate) params: Option<Json>,
     pub(crate) purpose: P,
-    /// The parameters are sent as they are, and the answer is reported as it was received.
-    pub(crate) is_unchanged: bool,
+    pub(crate) meta: AddedMeta,
     pub(crate) timeout: Duration,
     /// The maximum time for the answer, whatever progress is made.
     pub(crate) max_timeout: Duration,
@@ -87,7 +87,7 @@ enum State {
 #[derive(Debug, Default)]
 struct Payload {
     params: Option<Json>,
-    is_unchanged: bool,
+    meta: AddedMeta,
 }
 
 /// A request that may have to be sent several times.
@@ -120,7 +120,7 @@ pub(crate) struct Sending {
     pub(crate) wire: RequestKey,
     pub(crate) method: Method,
     pub(crate) params: Option<Json>,
-    pub(crate) is_unchanged: bool,
+    pub(crate) meta: AddedMeta,
     /// The answers to input requests by their keys; `None` if there were no such requests.
     pub(crate) input: Option<Vec<(Json, Option<Json>)>>,
     /// The `requestState` of the earlier attempt.
@@ -222,9 +222,9 @@ impl<P> Outgoing<P> {
                 State::Pausing { attempts, state } => (attempts, None, state),
                 state @ (State::Waiting(_) | State::Sent { attempts: None, .. }) => return (state, None),
             };
-            let Payload { params, is_unchanged } = &attempts.payload;
-            let (params, is_unchanged) = (params.clone(), *is_unchanged);
-            let sending = Sending { wire, method: method.clone(), params, is_unchanged, input, state };
+            let Payload { params, meta } = &attempts.payload;
+            let (params, meta) = (params.clone(), *meta);
+            let sending = Sending { wire, method: method.clone(), params, meta, input, state };
             (State::Sent { wire, attempts: Some(attempts) }, Some(sending))
         })?;
         self.next += 1;
@@ -253,12 +253,12 @@ impl<P> Outgoing<P> {
     pub(crate) fn interpret_answers(&mut self) {
         for request in self.requests.values_mut() {
             match &mut request.state {
-                State::Waiting(payload) => payload.is_unchanged = false,
+                State::Waiting(payload) => payload.interpret(),
                 State::Sent { attempts: None, .. } => {}
                 State::Sent { attempts: Some(attempts), .. }
                 | State::AwaitingInput { attempts, .. }
                 | State::Pausing { attempts, .. }
-                | State::FetchingTools { attempts } => attempts.payload.is_unchanged = false,
+                | State::FetchingTools { attempts } => attempts.payload.interpret(),
             }
         }
     }
@@ -515,7 +515,7 @@ impl Sending {
 
 impl<P> NewRequest<P> {
     fn take_payload(&mut self) -> Payload {
-        Payload { params: self.params.take(), is_unchanged: self.is_unchanged }
+        Payload { params: self.params.take(), meta: self.meta }
     }
 }
 
@@ -565,21 +565,26 @@ impl State {
 impl Payload {
     /// What the first attempt is sent with, and what is kept for others.
     fn first(self, wire: RequestKey, method: Method, is_kept: bool) -> (Sending, Option<Attempts>) {
-        let Self { params, is_unchanged } = self;
+        let Self { params, meta } = self;
         let attempts = is_kept.then(|| Attempts {
-            payload: Self { params: params.clone(), is_unchanged },
+            payload: Self { params: params.clone(), meta },
             rounds: 0,
             corrected: BTreeSet::new(),
             has_fetched_tools: false,
         });
-        (Sending { wire, method, params, is_unchanged, input: None, state: None }, attempts)
+        (Sending { wire, method, params, meta, input: None, state: None }, attempts)
+    }
+
+    fn interpret(&mut self) {
+        if self.meta == AddedMeta::Nothing {
+            self.meta = AddedMeta::Identity;
+        }
     }
 }
 
 impl Attempts {
-    /// Whether the answer is reported as it was received.
-    pub(crate) const fn is_unchanged(&self) -> bool {
-        self.payload.is_unchanged
+    pub(crate) const fn meta(&self) -> AddedMeta {
+        self.payload.meta
     }
 }
 
@@ -673,7 +678,7 @@ mod tests {
             method: Method::TOOLS_CALL,
             params: Some(json(params)),
             purpose: "a test",
-            is_unchanged: false,
+            meta: AddedMeta::Identity,
             timeout: TIMEOUT,
             max_timeout: 3 * TIMEOUT,
         }

@@ -23,6 +23,8 @@ pub enum RequestKind {
 }
 
 impl RequestKind {
+    const EACH: [Self; 4] = [Self::ElicitForm, Self::ElicitUrl, Self::Sample, Self::ListRoots];
+
     /// The kind of a request; `None` if it is of another method, or an elicitation in an unknown mode.
     #[must_use]
     pub fn of(method: &Method, params: Option<&Json>) -> Option<Self> {
@@ -53,6 +55,18 @@ impl RequestKind {
             Self::Sample | Self::ListRoots => None,
         }
     }
+
+    /// Whether a client with these capabilities handles requests of this kind. An empty `elicitation` is for forms.
+    fn is_declared(self, capabilities: &Json) -> bool {
+        let declared = self.method().facts().client_capability.and_then(|name| capabilities.first_member(name));
+        declared.filter(Json::is_object).is_some_and(|declared| match self.inside() {
+            Some(inside) => {
+                let is_empty = declared.entries().next().is_none();
+                declared.first_member(inside).is_some() || (self == Self::ElicitForm && is_empty)
+            }
+            None => true,
+        })
+    }
 }
 
 /// The functions of an application for single kinds of requests and notifications of a server. `Q` and `N` are the
@@ -66,19 +80,21 @@ impl RequestKind {
 ///
 /// let mut handlers = ClientHandlers::<fn() -> Json, ()>::new();
 /// handlers.on_request(RequestKind::ListRoots, || Json::parse(r#"{"roots":[]}"#).unwrap());
+/// assert_eq!(handlers.declare_in(&Json::empty_object()).as_bytes(), br#"{"roots":{}}"#);
 /// assert!(handlers.for_request(&Method::ROOTS_LIST, None).unwrap().is_some());
-/// assert_eq!(handlers.declared_in(&Json::empty_object()).as_bytes(), br#"{"roots":{}}"#);
 /// ```
 pub struct ClientHandlers<Q, N> {
     requests: BTreeMap<RequestKind, Q>,
     notifications: BTreeMap<Method, N>,
+    /// The kinds that the application has declared itself.
+    declared: Vec<RequestKind>,
 }
 
 impl<Q, N> ClientHandlers<Q, N> {
     /// No functions.
     #[must_use]
     pub const fn new() -> Self {
-        Self { requests: BTreeMap::new(), notifications: BTreeMap::new() }
+        Self { requests: BTreeMap::new(), notifications: BTreeMap::new(), declared: Vec::new() }
     }
 
     /// Sets the function for requests of this kind.
@@ -91,15 +107,18 @@ impl<Q, N> ClientHandlers<Q, N> {
         self.notifications.insert(method, handler);
     }
 
-    /// The function for this request; `None` if there is none for any request of its method.
+    /// The function for this request; `None` if there is none for any request of its method, or the application has
+    /// declared the kind itself.
     ///
     /// # Errors
     ///
     /// The answer to an elicitation in a mode that the client did not declare, because the application has a function
     /// for another mode only (RULES 1.3).
     pub fn for_request(&self, method: &Method, params: Option<&Json>) -> Result<Option<&Q>, ErrorObject> {
-        let handler = RequestKind::of(method, params).and_then(|kind| self.requests.get(&kind));
-        if handler.is_none() && self.requests.keys().any(|kind| kind.method() == *method) {
+        let kind = RequestKind::of(method, params);
+        let handler = kind.and_then(|kind| self.requests.get(&kind));
+        let is_declared = kind.is_some_and(|kind| self.declared.contains(&kind));
+        if handler.is_none() && !is_declared && self.requests.keys().any(|kind| kind.method() == *method) {
             return Err(ErrorObject::invalid_params("the client has not declared this mode of elicitation"));
         }
         Ok(handler)
@@ -111,20 +130,24 @@ impl<Q, N> ClientHandlers<Q, N> {
         self.notifications.get(method)
     }
 
-    /// Capabilities with those that the functions for requests need. What is declared already is unchanged.
+    /// The capabilities of the application, and those that the functions for requests need. A kind that the application
+    /// has declared, and for which it has no function here, is left to it.
     #[must_use]
-    pub fn declared_in(&self, capabilities: &Json) -> Json {
+    pub fn declare_in(&mut self, capabilities: &Json) -> Json {
+        self.declared = RequestKind::EACH.into_iter().filter(|kind| kind.is_declared(capabilities)).collect();
         let mut declared = capabilities.clone();
         for kind in self.requests.keys() {
             let Some(name) = kind.method().facts().client_capability else { continue };
-            let known = declared.first_member(name).filter(Json::is_object).unwrap_or(Json::empty_object());
-            let needed = match kind.inside() {
-                Some(inside) if known.first_member(inside).is_none() => {
-                    known.with_member(inside, &Json::empty_object())
+            let mut known = declared.first_member(name).filter(Json::is_object).unwrap_or(Json::empty_object());
+            // With a further mode, an empty object would no longer stand for forms.
+            let form = self.declared.iter().find(|declared| **declared == RequestKind::ElicitForm);
+            for inside in [kind, form.unwrap_or(kind)].into_iter().filter(|of| of.method() == kind.method()) {
+                let inside = inside.inside().filter(|inside| known.first_member(inside).is_none());
+                if let Some(inside) = inside {
+                    known = known.with_member(inside, &Json::empty_object());
                 }
-                Some(_) | None => known,
-            };
-            declared = declared.with_member(name, &needed);
+            }
+            declared = declared.with_member(name, &known);
         }
         declared
     }
@@ -142,6 +165,7 @@ impl<Q, N> fmt::Debug for ClientHandlers<Q, N> {
         f.debug_struct("ClientHandlers")
             .field("requests", &requests.collect::<Vec<_>>())
             .field("notifications", &notifications.collect::<Vec<_>>())
+            .field("declared", &self.declared)
             .finish()
     }
 }
@@ -193,6 +217,20 @@ mod tests {
     }
 
     #[test]
+    fn a_mode_that_the_application_has_declared_is_left_to_it() {
+        let (form, url) = (json(r#"{"mode":"form"}"#), json(r#"{"mode":"url"}"#));
+        for (kind, declared, other) in [
+            (ElicitForm, r#"{"elicitation":{"url":{}}}"#, &url),
+            (ElicitUrl, r#"{"elicitation":{"form":{}}}"#, &form),
+            (ElicitUrl, r#"{"elicitation":{}}"#, &form),
+        ] {
+            let mut handlers = handlers(&[kind]);
+            let _ = handlers.declare_in(&json(declared));
+            assert_eq!(handlers.for_request(&Method::ELICITATION_CREATE, Some(other)), Ok(None), "{declared}");
+        }
+    }
+
+    #[test]
     fn the_capabilities_follow_from_the_functions_and_keep_what_is_declared() {
         for (kinds, before, after) in [
             (&[][..], "{}", "{}"),
@@ -202,8 +240,11 @@ mod tests {
             (&[Sample, ListRoots], r#"{"sampling":{"tools":{}}}"#, r#"{"roots":{},"sampling":{"tools":{}}}"#),
             (&[ListRoots], r#"{"roots":{"listChanged":true}}"#, r#"{"roots":{"listChanged":true}}"#),
             (&[ListRoots], "[]", "[]"),
+            // An empty `elicitation` is for forms.
+            (&[ElicitUrl], r#"{"elicitation":{}}"#, r#"{"elicitation":{"form":{},"url":{}}}"#),
+            (&[ElicitForm], r#"{"elicitation":{}}"#, r#"{"elicitation":{"form":{}}}"#),
         ] {
-            assert_eq!(handlers(kinds).declared_in(&json(before)), json(after), "{kinds:?} {before}");
+            assert_eq!(handlers(kinds).declare_in(&json(before)), json(after), "{kinds:?} {before}");
         }
     }
 }

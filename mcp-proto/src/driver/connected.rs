@@ -12,10 +12,8 @@ use crate::client::{DetectedEra, HttpTransport, Unavailable};
 use crate::codec::json::Json;
 use crate::error::Failed;
 #[cfg(feature = "model")]
-use crate::model::{Implementation, Payload, ServerCapabilities};
+use crate::model::{Implementation, Meta, Payload, ServerCapabilities};
 use crate::spec::ProtocolVersion;
-#[cfg(feature = "model")]
-use crate::spec::meta::SERVER_INFO;
 
 /// What is known about a server to which there is, or was, a connection.
 #[derive(Debug)]
@@ -41,8 +39,10 @@ impl Connected {
     /// The server's name and version; `None` if it does not state them, as it need not since 2026-07-28 (MD-V-04).
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
-        let meta = || self.result.first_member("_meta")?.first_member(SERVER_INFO);
-        Implementation::from_json(&self.result.first_member("serverInfo").or_else(meta)?).ok()
+        match self.result.first_member("serverInfo") {
+            Some(info) => Implementation::from_json(&info).ok(),
+            None => Meta::from_json(&self.result.first_member("_meta")?).ok()?.server_info(),
+        }
     }
 
     /// The server's instructions for the language model, if there are any.

@@ -5,7 +5,9 @@ use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::error::{Failed, UsageError};
 #[cfg(feature = "model")]
-use crate::model::ModelError;
+use crate::model::{ModelError, TaskStatus};
+#[cfg(feature = "skills")]
+use crate::skills::SkillMismatch;
 
 /// Why a client could not connect, or a call has no result.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +29,10 @@ pub enum Error {
     #[cfg(feature = "model")]
     #[error("the server's result does not have the form of this method's results: {0}")]
     Result(ModelError),
+    /// A file of a skill is not the one that its entry describes, and must not be used.
+    #[cfg(feature = "skills")]
+    #[error("the file cannot be used: {0}; if the skill has changed, request its entry again")]
+    Skill(#[from] SkillMismatch),
     /// The arguments of a call cannot be written as a JSON object. The text is that of the application's `Serialize`.
     #[error("the arguments cannot be written as a JSON object of the expected form: {0}")]
     Arguments(serde_json::Error),
@@ -43,6 +49,14 @@ pub enum Error {
     ListTooLong {
         /// The pages that were read.
         pages: usize,
+    },
+    /// The task of a call has ended without a result: it was cancelled, or the server states an unknown status or no
+    /// error.
+    #[cfg(feature = "model")]
+    #[error("{}", if *status == TaskStatus::Cancelled { "the task was cancelled" } else { "the server has ended the task without a result" })]
+    TaskEnded {
+        /// Its status.
+        status: TaskStatus,
     },
     /// The call is invalid, or not possible in this state.
     #[error(transparent)]

@@ -30,8 +30,7 @@ pub enum Observation {
     /// The server has lost the session, which is being opened again. Requests that the server may have received have
     /// failed; the others wait.
     SessionLost,
-    /// The session was lost, and has been opened again. The methods of a driver's client return the values of the first
-    /// connection.
+    /// The session was lost, and has been opened again. The methods of a driver's client return these values from now on.
     Reconnected {
         /// The revision in force.
         version: ProtocolVersion,

@@ -11,8 +11,8 @@ pub const MAX_PAGES: usize = 1000;
 
 /// The pages of a list, of which a client reads one after the other. It holds the entries of one page.
 ///
-/// A server can repeat a cursor, so that its list has no end. This ends with an error: after a repeated cursor, at the
-/// latest when the pages up to it were read twice, and after [`MAX_PAGES`] pages.
+/// A server can repeat a cursor, so that its list has no end. This ends with an error: after a repeated cursor, before
+/// three times as many pages were read as there are different ones, and after [`MAX_PAGES`] pages.
 ///
 /// # Example: the loop of a driver
 ///

@@ -1,5 +1,7 @@
 //! What the events of a sign-in mean for the machine that it is for, and for a log.
 
+use std::fmt;
+
 use super::Severity;
 use crate::Instant;
 use crate::auth::{Event, Waiting};
@@ -30,8 +32,7 @@ pub struct SignInReport {
     pub log: Option<(Severity, String)>,
 }
 
-/// What a sign-in has led to.
-#[derive(Debug)]
+/// What a sign-in has led to. Its `Debug` form does not show the URL, which contains `state`.
 #[non_exhaustive]
 pub enum SignInOutcome {
     /// There is a token.
@@ -42,6 +43,17 @@ pub enum SignInOutcome {
     NoToken,
     /// A person signs in at this URL.
     Waiting(String),
+}
+
+impl fmt::Debug for SignInOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Authorized(credentials) => f.debug_tuple("Authorized").field(credentials).finish(),
+            Self::Refused(reason) => f.debug_tuple("Refused").field(reason).finish(),
+            Self::NoToken => f.write_str("NoToken"),
+            Self::Waiting(_) => f.write_str("Waiting(..)"),
+        }
+    }
 }
 
 impl SignInReport {

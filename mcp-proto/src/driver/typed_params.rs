@@ -6,7 +6,7 @@ use super::Error;
 use crate::codec::json::Json;
 use crate::model::{
     CallToolRequestParams, CompleteRequestParams, CompletionArgument, CompletionReference, GetPromptRequestParams,
-    JsonObject, PaginatedRequestParams,
+    JsonObject, PaginatedRequestParams, ReadResourceDirectoryRequestParams,
 };
 
 /// The parameters of `tools/call`. `arguments` is a value whose JSON is an object, or `()` for none.
@@ -65,6 +65,13 @@ pub fn completion(reference: impl Into<CompletionReference>, argument: &str, val
 #[must_use]
 pub fn page(cursor: Option<&str>) -> PaginatedRequestParams {
     let params = PaginatedRequestParams::new();
+    cursor.map_or(params.clone(), |cursor| params.cursor(cursor))
+}
+
+/// The parameters of `resources/directory/read` for the page at `cursor`; `None` is the first page.
+#[must_use]
+pub fn directory(uri: &str, cursor: Option<&str>) -> ReadResourceDirectoryRequestParams {
+    let params = ReadResourceDirectoryRequestParams::new(uri);
     cursor.map_or(params.clone(), |cursor| params.cursor(cursor))
 }
 

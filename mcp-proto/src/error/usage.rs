@@ -136,6 +136,17 @@ pub enum UsageError {
         /// Their name, URI or URI template.
         name: Box<str>,
     },
+    /// A field of the type of a prompt's arguments is no text, as all arguments of prompts are.
+    #[error("the argument '{argument}' of the prompt '{prompt}' must be a text")]
+    PromptArgument {
+        /// The name of the prompt.
+        prompt: Box<str>,
+        /// The name of the field.
+        argument: Box<str>,
+    },
+    /// The function that changes a shared router has called for another change of it, which would wait for the first.
+    #[error("a router cannot be changed inside of the function that changes it; make both changes in that function")]
+    NestedChange,
     /// The schema of the arguments of a tool is not the schema of an object.
     #[error("the arguments of the tool '{tool}' must be an object: use a struct with named fields")]
     ToolSchema {
@@ -158,6 +169,15 @@ pub enum UsageError {
     UriTemplate {
         /// The template.
         template: Box<str>,
+    },
+    /// A skill cannot be served.
+    #[cfg(feature = "skills")]
+    #[error("the skill '{path}' cannot be served: {reason}")]
+    Skill {
+        /// Its path.
+        path: Box<str>,
+        /// What is invalid.
+        reason: crate::skills::InvalidSkill,
     },
     /// The revision does not have this feature.
     #[error("{what} does not exist in revision {version}")]

@@ -4,13 +4,15 @@ use super::{
     CallToolRequestParams, CallToolResult, CancelTaskRequestParams, CancelTaskResult, CancelledNotificationParams,
     CompleteRequestParams, CompleteResult, CreateMessageRequestParams, CreateMessageResult, DiscoverResult,
     ElicitRequestParams, ElicitResult, ElicitationCompleteNotificationParams, EmptyResult, GetPromptRequestParams,
-    GetPromptResult, GetTaskPayloadRequestParams, GetTaskPayloadResult, GetTaskRequestParams, GetTaskResult,
-    InitializeRequestParams, InitializeResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListRootsResult, ListTasksResult, ListToolsResult, LoggingMessageNotificationParams, ModelError,
-    NotificationParams, PaginatedRequestParams, Payload, ProgressNotificationParams, ReadResourceRequestParams,
-    ReadResourceResult, RequestParams, ResourceUpdatedNotificationParams, SetLevelRequestParams,
-    SubscribeRequestParams, SubscriptionsAcknowledgedNotificationParams, SubscriptionsListenRequestParams,
-    SubscriptionsListenResult, TaskStatusNotificationParams, UnsubscribeRequestParams,
+    GetPromptResult, GetSkillRequestParams, GetSkillResult, GetTaskPayloadRequestParams, GetTaskPayloadResult,
+    GetTaskRequestParams, GetTaskResult, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListRootsResult, ListSkillsResult, ListTasksResult,
+    ListToolsResult, LoggingMessageNotificationParams, ModelError, NotificationParams, PaginatedRequestParams, Payload,
+    ProgressNotificationParams, ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult,
+    ReadResourceRequestParams, ReadResourceResult, RequestParams, ResourceUpdatedNotificationParams,
+    SetLevelRequestParams, SubscribeRequestParams, SubscriptionsAcknowledgedNotificationParams,
+    SubscriptionsListenRequestParams, SubscriptionsListenResult, TaskStatusNotificationParams,
+    UnsubscribeRequestParams,
 };
 use crate::codec::json::Json;
 use crate::codec::jsonrpc;
@@ -132,6 +134,9 @@ requests! {
     GetTaskPayloadRequest = TASKS_RESULT(GetTaskPayloadRequestParams) -> GetTaskPayloadResult;
     ListTasksRequest = TASKS_LIST(PaginatedRequestParams) -> ListTasksResult;
     CancelTaskRequest = TASKS_CANCEL(CancelTaskRequestParams) -> CancelTaskResult;
+    ListSkillsRequest = SKILLS_LIST(PaginatedRequestParams) -> ListSkillsResult;
+    GetSkillRequest = SKILLS_GET(GetSkillRequestParams) -> GetSkillResult;
+    ReadResourceDirectoryRequest = RESOURCES_DIRECTORY_READ(ReadResourceDirectoryRequestParams) -> ReadResourceDirectoryResult;
 }
 
 macro_rules! notifications {

@@ -1,8 +1,8 @@
 //! Results that are one page of a list.
 
 use super::{
-    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListTasksResult, ListToolsResult, Payload,
-    Prompt, Resource, ResourceTemplate, Task, Tool,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListTasksResult,
+    ListToolsResult, Payload, Prompt, Resource, ResourceTemplate, Skill, Task, Tool,
 };
 
 /// A result that is one page of a list.
@@ -33,4 +33,5 @@ pages! {
     ListResourcesResult: resources(Resource);
     ListResourceTemplatesResult: resource_templates(ResourceTemplate);
     ListTasksResult: tasks(Task);
+    ListSkillsResult: skills(Skill);
 }

@@ -160,6 +160,12 @@ union! {
 }
 
 impl ResourceContents {
+    /// The text, if this is a text.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        if let Self::Text(contents) = self { Some(&contents.text) } else { None }
+    }
+
     fn choose(json: &Json) -> Result<Self, ModelError> {
         if !json.is_object() {
             Err(ModelError::expected("an object"))

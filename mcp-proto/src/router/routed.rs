@@ -1,6 +1,7 @@
 //! A request whose handler was found: its arguments and its answer.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -23,19 +24,25 @@ pub struct CompletionInput {
 }
 
 /// A request whose handler was found. The driver reads the arguments, calls the handler, and makes the answer of what it
-/// returns.
-#[derive(Debug, Clone)]
+/// returns. Its `Debug` form contains nothing of the request but its size.
+#[derive(Clone)]
 pub struct RoutedCall {
     arguments: Json,
     target: Target,
     version: ProtocolVersion,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 enum Target {
     Tool,
     Resource { uri: String, mime_type: Option<Box<str>> },
     Other,
+}
+
+impl fmt::Debug for RoutedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RoutedCall({} bytes)", self.arguments.len())
+    }
 }
 
 impl RoutedCall {

@@ -87,17 +87,24 @@ pub fn output_schema<T: JsonSchema>() -> JsonObject {
     to_object(&schema_of::<T>(settings().for_serialize()))
 }
 
-/// The arguments of a prompt, as its list shows them: the fields of `A`, which all have the form of text.
-#[must_use]
-pub fn prompt_arguments<A: JsonSchema>() -> Vec<PromptArgument> {
+/// The arguments of a prompt, as its list shows them: the fields of `A`.
+///
+/// # Errors
+///
+/// The name of a field that has not the form of text, as all arguments of prompts have.
+pub fn prompt_arguments<A: JsonSchema>() -> Result<Vec<PromptArgument>, Box<str>> {
     let schema = schema_of::<A>(settings().for_deserialize());
     let required = required_names(&schema);
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     let argument = |(name, field): (&String, &Value)| {
+        // A schema without a type, such as that of an enum, does not exclude texts.
+        if simplified(field).get("type").is_some_and(|kind| kind != "string") {
+            return Err(name.as_str().into());
+        }
         let mut argument = PromptArgument::new(name.as_str());
         argument.description = field.get("description").and_then(Value::as_str).map(str::to_owned);
         argument.required = required.contains(&name.as_str()).then_some(true);
-        argument
+        Ok(argument)
     };
     fields.map(argument).collect()
 }
@@ -207,6 +214,8 @@ fn without_null(members: &mut Map<String, Value>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::UsageError;
+    use crate::router::Router;
 
     #[derive(Deserialize, JsonSchema)]
     #[serde(rename_all = "lowercase")]
@@ -283,7 +292,28 @@ mod tests {
         }
         let mut code = PromptArgument::new("code").description("What is reviewed");
         code.required = Some(true);
-        assert_eq!(prompt_arguments::<Review>(), [code, PromptArgument::new("language")]);
+        assert_eq!(prompt_arguments::<Review>(), Ok(vec![code, PromptArgument::new("language")]));
+    }
+
+    #[test]
+    fn the_arguments_of_a_prompt_are_texts() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        enum Language {
+            English,
+            French,
+        }
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        struct Translate {
+            into: Language,
+            from: Option<Language>,
+            times: Option<u32>,
+        }
+        let mut router = Router::new();
+        router.add_prompt_of::<Translate>("translate", "Translates.", ());
+        let expected = UsageError::PromptArgument { prompt: "translate".into(), argument: "times".into() };
+        assert_eq!(router.capabilities(false), Err(expected));
     }
 
     #[test]

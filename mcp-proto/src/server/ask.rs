@@ -5,7 +5,7 @@ use super::session::{InboundRequest, Phase, Purpose, Session};
 use super::shared::Shared;
 use super::transport::{Kind, ReplyTo, ServerTransport};
 use crate::codec::json::Json;
-use crate::conversation::call::Call;
+use crate::conversation::call::{AddedMeta, Call};
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::Outcome;
@@ -50,7 +50,7 @@ impl Session {
         let max_timeout = shared.config().max_timeout;
         let params = if call.progress { self.outgoing.with_progress_token(call.params) } else { call.params };
         let method = call.method;
-        let request = NewRequest { method, params, purpose, is_unchanged: false, timeout, max_timeout };
+        let request = NewRequest { method, params, purpose, meta: AddedMeta::Identity, timeout, max_timeout };
         let sending = self.outgoing.send(request, false, shared.timers, shared.output.now);
         let request = sending.wire;
         if let Some(ticket) = during {

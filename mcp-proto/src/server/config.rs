@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::codec::json::Json;
 use crate::error::UsageError;
 use crate::limits::Limits;
-use crate::spec::ProtocolVersion;
+use crate::spec::{ProtocolVersion, capability};
 
 /// The configuration of a server. The fields may be set one by one.
 ///
@@ -95,6 +95,19 @@ impl Config {
     /// Adds the capabilities that are not declared yet, such as those of the service.
     pub fn add_capabilities(&mut self, capabilities: &Json) {
         self.capabilities = self.capabilities.with_missing_members(capabilities);
+    }
+
+    /// Checks that a capability is declared, or an extension, by its name.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NotDeclared`] if it is not.
+    pub fn check_declared(&self, capability: &'static str) -> Result<(), UsageError> {
+        if capability::is_declared(&self.capabilities, capability) {
+            Ok(())
+        } else {
+            Err(UsageError::NotDeclared { capability })
+        }
     }
 
     pub(crate) fn check(&self) -> Result<(), UsageError> {

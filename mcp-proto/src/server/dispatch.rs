@@ -252,7 +252,7 @@ fn close<T: ServerTransport>(
         stateless.end_listens(shared);
     }
     session.end_subscriptions(shared);
-    shared.timers.clear(super::Timer::Drain);
+    shared.timers.clear(super::Timer::InputEnded);
     shared.transport.ended(session.key, &mut shared.output);
     shared.report(Event::Closed { session: session.key, reason });
 }

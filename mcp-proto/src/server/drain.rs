@@ -51,7 +51,7 @@ impl<T: ServerTransport> Server<T> {
     /// ```
     pub fn drain(&mut self, timeout: Duration, now: Instant) {
         self.is_draining = true;
-        self.timers.set(Timer::Stop, now + timeout);
+        self.timers.set(Timer::Drain, now + timeout);
         let (_, stateless, shared) = &mut self.split(now);
         stateless.end_listens(shared);
         self.with_transport(now, T::drain);
@@ -76,7 +76,7 @@ impl<T: ServerTransport> Server<T> {
     /// Reports the end of what [`Server::drain`] has begun.
     pub(super) fn end_drain(&mut self) {
         if std::mem::take(&mut self.is_draining) {
-            self.timers.clear(Timer::Stop);
+            self.timers.clear(Timer::Drain);
             self.out.report(Event::Drained { cancelled: self.usage.requests });
         }
     }

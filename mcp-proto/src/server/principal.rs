@@ -93,6 +93,13 @@ impl Principal {
     }
 }
 
+/// The same as [`Principal::new`].
+impl From<&str> for Principal {
+    fn from(name: &str) -> Self {
+        Self::new(name)
+    }
+}
+
 impl PartialEq for Principal {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()

@@ -196,7 +196,7 @@ mod tests {
             ("expired", bound.clone(), 7, 1000),
             ("another key", bound.clone(), 8, 0),
             ("another principal", binding(Some("bob"), "tools/call", asked), 7, 0),
-            ("nobody", binding(None, "tools/call", asked), 7, 0),
+            ("no principal", binding(None, "tools/call", asked), 7, 0),
             ("another method", binding(Some("ann"), "prompts/get", asked), 7, 0),
             ("another tool", binding(Some("ann"), "tools/call", r#"{"name":"sell","arguments":{"n":1}}"#), 7, 0),
             ("other arguments", binding(Some("ann"), "tools/call", r#"{"name":"buy","arguments":{"n":2}}"#), 7, 0),

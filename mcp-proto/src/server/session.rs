@@ -283,7 +283,7 @@ impl Session {
     }
 
     /// The client sends nothing more: its requests are still answered, and the requests to it fail (H4).
-    pub(super) fn drain<T: ServerTransport>(&mut self, shared: &mut Shared<'_, T>) {
+    pub(super) fn end_input<T: ServerTransport>(&mut self, shared: &mut Shared<'_, T>) {
         self.input_ended = true;
         self.fail_pending(shared);
     }

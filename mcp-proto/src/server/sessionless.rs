@@ -7,7 +7,7 @@ use super::transport::{Kind, ReplyTo, ServerTransport};
 use super::{Config, Context, LoggingLevel, Principal};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, Request, Response};
-use crate::spec::{Method, ProtocolVersion, code};
+use crate::spec::{Change, List, Method, ProtocolVersion, code};
 
 impl Stateless {
     /// Handles a request for which its HTTP headers state this revision.
@@ -69,10 +69,22 @@ fn answer(config: &Config, method: &Method, params: Option<&Json>) -> Option<Res
         let asked = params.and_then(|params| params.first_member("protocolVersion"));
         let asked = asked.as_ref().and_then(Json::as_string);
         return Some(match asked {
-            Some(asked) => Ok(config.initialize_result(config.negotiate(&asked))),
+            Some(asked) => {
+                let result = config.initialize_result(config.negotiate(&asked));
+                Ok(result.with_member("capabilities", &capabilities(&config.capabilities)))
+            }
             None => Err(ErrorObject::invalid_params("no protocolVersion")),
         });
     }
-    // A setting would be in effect for no other request.
+    // A setting would be in effect for no other request (ER-43).
     method.facts().changes_setting.map(|_| Err(ErrorObject::method_not_found(method)))
+}
+
+/// The capabilities without those that need a session: to receive changes, and to subscribe to resources (ER-43).
+fn capabilities(declared: &Json) -> Json {
+    let changes = List::EACH.map(Change::List).into_iter().chain([Change::Resource]);
+    changes.map(Change::capability).fold(declared.clone(), |declared, (name, flag)| {
+        let Some(capability) = declared.first_member(name).filter(Json::is_object) else { return declared };
+        declared.with_member(name, &capability.without_members(&[flag]))
+    })
 }

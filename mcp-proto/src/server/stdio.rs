@@ -33,9 +33,7 @@ impl Server<Stdio> {
                 self.on_inbound(Inbound::Ended { session, reason: CloseReason::Garbage }, now);
             }
             // The client may have cancelled the last request.
-            if self.is_draining {
-                self.close_if_drained(now);
-            }
+            self.close_if_drained(now);
         }
     }
 
@@ -60,8 +58,8 @@ impl Server<Stdio> {
             shared.fault(fault);
         }
         shared.report(Event::InputEnded);
-        shared.timers.set(Timer::Drain, now + shared.config().drain_timeout);
-        session.drain(shared);
+        shared.timers.set(Timer::InputEnded, now + shared.config().drain_timeout);
+        session.end_input(shared);
         self.close_if_drained(now);
     }
 

@@ -1,7 +1,9 @@
 //! `subscriptions/listen`: the filters of clients, and the notifications to them (RULES 8.7).
 
+use super::change_notification::ChangeNotification;
 use super::config::Config;
 use super::context::Context;
+use super::principal::Principal;
 use super::session::Session;
 use super::shared::Shared;
 use super::stateless::{Stateless, complete, route};
@@ -19,6 +21,8 @@ use crate::spec::{Change, List, Method, TASKS_EXTENSION, code};
 pub(super) struct Listen {
     reply_to: ReplyTo,
     filter: Filter,
+    /// The principal that has opened it.
+    principal: Option<Principal>,
     is_acknowledged: bool,
 }
 
@@ -123,7 +127,8 @@ impl Config {
     /// # Errors
     ///
     /// As for [`Server::publish`](super::Server::publish).
-    pub fn check_change(&self, notification: &Notification) -> Result<(), UsageError> {
+    pub fn check_change(&self, change: &ChangeNotification) -> Result<(), UsageError> {
+        let notification = change.notification();
         Publication::of(&notification.method, name_of(notification).as_deref())?.check(self)
     }
 }
@@ -160,7 +165,8 @@ impl Stateless {
         let mut filter = filter.honoured(shared.config(), context);
         filter.uris = shared.resources.add_all(&filter.uris);
         let is_held = shared.config().manual_acknowledgement && filter.uris.iter().next().is_some();
-        let ticket = self.listens.insert(id, Listen { reply_to, filter, is_acknowledged: false }, 0);
+        let principal = context.principal.clone();
+        let ticket = self.listens.insert(id, Listen { reply_to, filter, principal, is_acknowledged: false }, 0);
         if reply_to != ReplyTo::Stream {
             self.listening.insert(reply_to, ticket.key());
         }
@@ -215,17 +221,19 @@ impl Stateless {
     /// Sends a change notification to all matching subscriptions.
     pub(super) fn publish<T: ServerTransport>(
         &mut self,
-        notification: &Notification,
+        change: &ChangeNotification,
         publication: &Publication<'_>,
         shared: &mut Shared<'_, T>,
     ) {
+        let notification = change.notification();
+        let is_concerned = |listen: &&Listen| {
+            // The result of a task is for its principal, like the answer to `tasks/get` (SE-10).
+            let is_recipient = change.is_for(listen.principal.as_ref());
+            listen.is_acknowledged && is_recipient && listen.filter.wants(publication)
+        };
         let params = notification.params.clone().unwrap_or(Json::empty_object());
         for key in self.listens.keys() {
-            let Some(listen) =
-                self.listens.get(key).filter(|listen| listen.is_acknowledged && listen.filter.wants(publication))
-            else {
-                continue;
-            };
+            let Some(listen) = self.listens.get(key).filter(is_concerned) else { continue };
             let (reply_to, Some(id)) = (listen.reply_to, self.listens.id(key)) else { continue };
             let params = with_subscription_id(&params, id);
             let stamped = Notification::with_params(notification.method.clone(), params);
@@ -272,7 +280,7 @@ impl Session {
     /// Sends a change notification to the client; changes of a resource only if it has subscribed to it.
     pub(super) fn publish<T: ServerTransport>(
         &self,
-        notification: &Notification,
+        change: &ChangeNotification,
         publication: &Publication<'_>,
         shared: &mut Shared<'_, T>,
     ) {
@@ -281,8 +289,8 @@ impl Session {
             Change::Resource => self.settings.subscribed.contains(publication.name),
             Change::Task => false,
         };
-        if self.is_open() && concerns_session {
-            shared.write_notification(notification.clone(), self.route(ReplyTo::Stream, Kind::Message));
+        if self.is_open() && concerns_session && change.is_for_all() {
+            shared.write_notification(change.notification().clone(), self.route(ReplyTo::Stream, Kind::Message));
         }
     }
 

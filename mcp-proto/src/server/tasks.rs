@@ -15,12 +15,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::change_notification::ChangeNotification;
 use super::context::Context;
 use super::input::InputRequired;
 use super::principal::Principal;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
-use crate::spec::{Method, TASKS_EXTENSION};
+use crate::spec::{Method, tasks_capability};
 use crate::time::Instant;
 use task::{Status, Task};
 
@@ -74,6 +75,9 @@ pub struct TaskLimits {
     /// 1024.
     pub tasks: usize,
     /// The most tasks of one principal, or of all clients without one. Default 256.
+    ///
+    /// Both numbers also limit the functions that work on tasks at one time ([`TaskRuns`](crate::driver::TaskRuns)): in
+    /// `mcp-blocking` these are threads.
     pub tasks_of_principal: usize,
     /// The most bytes of all results, requests for input and answers. Default 16 MiB.
     pub bytes: usize,
@@ -143,8 +147,7 @@ impl Tasks {
     /// The capability that the server declares, and that a client has declared if it is given tasks.
     #[must_use]
     pub fn capabilities() -> Json {
-        let extension = Json::empty_object().with_member(TASKS_EXTENSION, &Json::empty_object());
-        Json::empty_object().with_member("extensions", &extension)
+        tasks_capability()
     }
 
     /// Whether the client of this request supports tasks, so that it can be given one instead of a result.
@@ -177,7 +180,8 @@ impl Tasks {
     ) -> Result<Json, ErrorObject> {
         context.require(&Self::capabilities())?;
         self.handle_timeout(now);
-        let owner: Option<Box<str>> = context.principal.as_ref().map(|principal| principal.as_str().into());
+        // Without the claims of its token.
+        let owner = context.principal.as_ref().map(|principal| Principal::new(principal.as_str()));
         let own = self.open.values().filter(|task| task.owner == owner).count();
         let is_dropped = if own >= self.limits.tasks_of_principal {
             self.drop_ended(|task| task.owner == owner, |_, _| 1)
@@ -221,8 +225,7 @@ impl Tasks {
             params.map(|params| params.first_members(["taskId", "inputResponses"])).unwrap_or_default();
         let id = id.as_ref().and_then(Json::as_string);
         let id = id.ok_or_else(|| ErrorObject::invalid_params("taskId: expected a string"))?;
-        let owner = context.principal.as_ref().map(Principal::as_str);
-        let found = self.open.get_key_value(&*id).filter(|(_, task)| task.owner.as_deref() == owner);
+        let found = self.open.get_key_value(&*id).filter(|(_, task)| task.owner == context.principal);
         let none = || ErrorObject::invalid_params("there is no task of this id, or its time is over");
         let (id, task) = found.map(|(id, task)| (id.clone(), task)).ok_or_else(none)?;
         match request {
@@ -368,11 +371,13 @@ impl Tasks {
         }
     }
 
-    /// `notifications/tasks` with the status of a task; `None` if the task was dropped.
+    /// `notifications/tasks` with the status of a task, for the principal that has created it (SE-10); `None` if the task
+    /// was dropped.
     #[must_use]
-    pub fn notification(&self, id: &TaskId) -> Option<Notification> {
+    pub fn notification(&self, id: &TaskId) -> Option<ChangeNotification> {
         let task = self.open.get(id)?;
-        Some(Notification::with_params(Method::TASKS, task.describe(id, &self.limits)))
+        let notification = Notification::with_params(Method::TASKS, task.describe(id, &self.limits));
+        Some(ChangeNotification::for_principal(notification, task.owner.as_ref()))
     }
 
     /// The next event.

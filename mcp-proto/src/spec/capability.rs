@@ -1,4 +1,4 @@
-//! The capabilities that a client must have declared for requests to it.
+//! Capabilities: those of a client that requests to it need, and those of a server.
 
 use super::Method;
 use crate::codec::json::Json;
@@ -25,4 +25,20 @@ pub(crate) fn needed(method: &Method, params: &Json) -> Option<(&'static str, Op
         None
     };
     Some((capability, inside))
+}
+
+/// The capabilities that the functions of a server need, and the extensions.
+#[cfg(feature = "model")]
+const OF_SERVERS: [&str; 6] = ["completions", "logging", "prompts", "resources", "tools", super::TASKS_EXTENSION];
+
+/// Whether these capabilities contain the one of this name, which may be that of an extension.
+pub(crate) fn is_declared(capabilities: &Json, name: &str) -> bool {
+    let extension = || capabilities.first_member("extensions")?.first_member(name);
+    capabilities.first_member(name).or_else(extension).is_some()
+}
+
+/// The names of the capabilities of a server that only the later ones contain.
+#[cfg(feature = "model")]
+pub(crate) fn added(earlier: &Json, later: &Json) -> Vec<&'static str> {
+    OF_SERVERS.into_iter().filter(|name| is_declared(later, name) && !is_declared(earlier, name)).collect()
 }

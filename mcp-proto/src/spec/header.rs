@@ -9,8 +9,7 @@ pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-pro
 pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// Repeats the tool, prompt, resource or task that the body names (RULES 8.2).
 pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// Prefix of the names of headers that repeat arguments of a tool (RULES 8.3).
-/// The beginning of the names of headers that repeat parameters (RULES 8.2).
+/// The beginning of the names of headers that repeat arguments of a tool (RULES 8.3).
 pub const PARAM_PREFIX: &str = "mcp-param-";
 /// A proof that the client has the key of its token (RFC 9449, section 4).
 #[cfg(feature = "auth")]
@@ -26,7 +25,8 @@ pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event
 /// ```
 /// assert!(mcp_proto::spec::HEADERS.iter().any(|name| name == "mcp-session-id"));
 /// ```
-pub const HEADERS: [HeaderName; 5] = [SESSION_ID, PROTOCOL_VERSION, METHOD, NAME, LAST_EVENT_ID];
+pub static HEADERS: &[HeaderName] = &ALL;
+static ALL: [HeaderName; 5] = [SESSION_ID, PROTOCOL_VERSION, METHOD, NAME, LAST_EVENT_ID];
 
 /// The kind of body of an HTTP response, according to its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -19,8 +19,8 @@ pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// All reserved keys.
-pub const KEYS: [&str; 6] =
-    [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, SUBSCRIPTION_ID];
+pub const KEYS: &[&str] =
+    &[PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, SUBSCRIPTION_ID];
 
 /// The reserved members of a request's `_meta`. A value of the wrong type counts as missing (MD-M-03).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

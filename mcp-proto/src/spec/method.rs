@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::{Era, ProtocolVersion};
+use crate::codec::json::Json;
 
 /// The name of a method, such as `tools/call`.
 ///
@@ -89,6 +90,15 @@ impl Change {
 
 /// The extension whose tasks a client can subscribe to.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// The capability of clients and servers that support the extension for tasks.
+pub(crate) fn tasks_capability() -> Json {
+    let extension = Json::empty_object().with_member(TASKS_EXTENSION, &Json::empty_object());
+    Json::empty_object().with_member("extensions", &extension)
+}
+
+/// The extension with which a server offers skills (SK-01).
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// A list of a server that may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,12 +256,18 @@ methods! {
     /// Reads a resource.
     RESOURCES_READ = "resources/read",
         MethodFacts { takes_input: true, is_cacheable: true, named_by: Some("uri"), ..NONE };
+    /// Lists the direct children of a directory (extension for skills).
+    RESOURCES_DIRECTORY_READ = "resources/directory/read", NONE;
     /// Subscribes to a resource.
     RESOURCES_SUBSCRIBE = "resources/subscribe",
         MethodFacts { changes_setting: Some(SettingChange::Subscribe), ..LEGACY };
     /// Ends the subscription to a resource.
     RESOURCES_UNSUBSCRIBE = "resources/unsubscribe",
         MethodFacts { changes_setting: Some(SettingChange::Unsubscribe), ..LEGACY };
+    /// Lists skills (extension for skills).
+    SKILLS_LIST = "skills/list", LIST;
+    /// Requests the entry of one skill (extension for skills).
+    SKILLS_GET = "skills/get", LIST;
     /// Completes an argument.
     COMPLETION_COMPLETE = "completion/complete", NONE;
     /// Sets the level of log messages.
@@ -392,8 +408,10 @@ mod tests {
             "resources/list",
             "resources/templates/list",
             "resources/read",
+            "skills/list",
+            "skills/get",
         ];
-        assert_eq!(those(|method| method.facts().is_cacheable), cacheable, "MD-K-01");
+        assert_eq!(those(|method| method.facts().is_cacheable), cacheable, "MD-K-01, SK-05");
         for (member, methods) in [
             ("name", &["tools/call", "prompts/get"][..]),
             ("uri", &["resources/read"]),

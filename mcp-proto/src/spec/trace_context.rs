@@ -7,17 +7,19 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use super::meta::stamp;
 use crate::codec::json::Json;
 
-const TRACEPARENT: &str = "traceparent";
-const TRACESTATE: &str = "tracestate";
-const BAGGAGE: &str = "baggage";
+pub(crate) const TRACEPARENT: &str = "traceparent";
+pub(crate) const TRACESTATE: &str = "tracestate";
+pub(crate) const BAGGAGE: &str = "baggage";
 
-/// The maximum length of each value in an HTTP header: the last two are those that every receiver must support.
+/// The maximum length of each value. 512 characters are what receivers should support (W3C Trace Context, section 3.3.1.5),
+/// and 8192 bytes what they must (W3C Baggage).
 const MAX_TRACEPARENT: usize = 128;
 const MAX_TRACESTATE: usize = 512;
 const MAX_BAGGAGE: usize = 8192;
 
-/// The trace to which a request belongs, in the formats of W3C Trace Context and W3C Baggage. The values are neither
-/// checked nor changed.
+/// The trace to which a request belongs, in the formats of W3C Trace Context and W3C Baggage. The values are not changed,
+/// and of their formats only is checked that they are short enough for an HTTP header, and fit in one: others count as
+/// absent.
 ///
 /// A client states it in `_meta` of the parameters; over HTTP, the client repeats it in headers of the same names, which
 /// proxies read. A server finds it at either place ([`IncomingRequest::trace_context`]).
@@ -67,9 +69,7 @@ impl TraceContext {
         let meta = params.and_then(|params| params.first_member("_meta"));
         let Some(meta) = meta else { return Self::default() };
         let members = meta.first_members([TRACEPARENT, TRACESTATE, BAGGAGE]);
-        let [traceparent, tracestate, baggage] =
-            members.map(|value| value.and_then(|value| value.as_string().map(|text| Box::from(&*text))));
-        Self { tracestate: tracestate.filter(|_| traceparent.is_some()), traceparent, baggage }
+        Self::of(members.map(|value| value.and_then(|value| value.as_string().map(|text| Box::from(&*text)))))
     }
 
     /// Reads the context from the headers of an HTTP request. Repeated headers are lists, except `traceparent`.
@@ -80,13 +80,23 @@ impl TraceContext {
             (!values.is_empty()).then(|| values.join(",").into_boxed_str())
         };
         let traceparent = list(TRACEPARENT).filter(|value| !value.contains(','));
-        Self { tracestate: list(TRACESTATE).filter(|_| traceparent.is_some()), traceparent, baggage: list(BAGGAGE) }
+        Self::of([traceparent, list(TRACESTATE), list(BAGGAGE)])
+    }
+
+    fn of([traceparent, tracestate, baggage]: [Option<Box<str>>; 3]) -> Self {
+        let fits = |value: &str, longest| value.len() <= longest && HeaderValue::from_str(value).is_ok();
+        let traceparent = traceparent.filter(|value| fits(value, MAX_TRACEPARENT));
+        Self {
+            tracestate: tracestate.filter(|value| traceparent.is_some() && fits(value, MAX_TRACESTATE)),
+            baggage: baggage.filter(|value| fits(value, MAX_BAGGAGE)),
+            traceparent,
+        }
     }
 
     /// Returns the parameters with this context in their `_meta`; every other byte stays as it is.
     #[must_use]
     pub fn add_to_params(&self, params: &Json) -> Json {
-        let values: Vec<_> = self.values().map(|(name, value, _)| (name, Json::from(value))).collect();
+        let values: Vec<_> = self.values().map(|(name, value)| (name, Json::from(value))).collect();
         if values.is_empty() {
             return params.clone();
         }
@@ -123,7 +133,7 @@ impl TraceContext {
         Self { traceparent: of_trace.0, tracestate: of_trace.1, baggage }
     }
 
-    /// The headers that repeat `_meta` of a message. Values that fit in no header are left out.
+    /// The headers that repeat `_meta` of a message.
     pub(crate) fn headers_of(params: Option<&Json>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let may_have = |name: &str| params.is_some_and(|params| contains(params.as_bytes(), name));
@@ -131,30 +141,25 @@ impl TraceContext {
         if !may_have(TRACEPARENT) && !may_have(BAGGAGE) {
             return headers;
         }
-        for (name, value, longest) in Self::from_params(params).values() {
-            if let Some(value) = HeaderValue::from_str(value).ok().filter(|value| value.len() <= longest) {
+        for (name, value) in Self::from_params(params).values() {
+            if let Ok(value) = HeaderValue::from_str(value) {
                 headers.insert(HeaderName::from_static(name), value);
             }
         }
         headers
     }
 
-    /// The values, each with its name and the maximum length of its header.
-    fn values(&self) -> impl Iterator<Item = (&'static str, &str, usize)> {
-        [
-            (TRACEPARENT, self.traceparent(), MAX_TRACEPARENT),
-            (TRACESTATE, self.tracestate(), MAX_TRACESTATE),
-            (BAGGAGE, self.baggage(), MAX_BAGGAGE),
-        ]
-        .into_iter()
-        .filter_map(|(name, value, longest)| Some((name, value?, longest)))
+    /// The values, each with its name.
+    fn values(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let values = [(TRACEPARENT, self.traceparent()), (TRACESTATE, self.tracestate()), (BAGGAGE, self.baggage())];
+        values.into_iter().filter_map(|(name, value)| Some((name, value?)))
     }
 }
 
 /// Does not show the values, because `baggage` may contain any data.
 impl fmt::Debug for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self.values().map(|(name, ..)| name).collect();
+        let names: Vec<_> = self.values().map(|(name, _)| name).collect();
         write!(f, "TraceContext({})", names.join(", "))
     }
 }
@@ -198,6 +203,7 @@ mod tests {
         for (fields, expected) in [
             (vec![("traceparent", PARENT), ("tracestate", "a=1"), ("tracestate", "b=2"), ("baggage", "c=3")], full),
             (vec![("traceparent", PARENT), ("traceparent", PARENT), ("tracestate", "a=1")], none.clone()),
+            (vec![("baggage", &"x".repeat(MAX_BAGGAGE + 1))], none.clone()),
             (vec![], none),
         ] {
             assert_eq!(TraceContext::from_headers(&headers(&fields)), expected, "{fields:?}");
@@ -225,7 +231,9 @@ mod tests {
         for bad in
             [TraceContext::new("a\nb"), TraceContext::new("é\u{7f}"), TraceContext::default().with_baggage(&long)]
         {
-            assert!(TraceContext::headers_of(Some(&bad.add_to_params(&json("{}")))).is_empty());
+            let params = bad.add_to_params(&json("{}"));
+            assert!(TraceContext::headers_of(Some(&params)).is_empty());
+            assert_eq!(TraceContext::from_params(Some(&params)), TraceContext::default());
         }
         assert!(TraceContext::headers_of(Some(&json(r#"{"baggage":"c=3"}"#))).is_empty(), "it is not in _meta");
         assert_eq!(format!("{trace:?}"), "TraceContext(traceparent, baggage)");

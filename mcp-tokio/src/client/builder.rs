@@ -20,6 +20,7 @@ use tracing::{Instrument, Span};
 
 use super::driver::Driver;
 use super::handler::AnyHandler;
+use super::tool_task::TaskInputs;
 use super::typed_handler::{TypedHandler, TypedHandlers};
 use super::{Client, Handler};
 use crate::authorize::Authorize;
@@ -171,8 +172,8 @@ impl<S> Builder<S> {
 
     /// The configuration with the capabilities that the functions need, and one handler that calls them.
     fn into_parts(self) -> (Config, Arc<dyn AnyHandler>, S) {
-        let Self { mut config, handler: rest, typed, server } = self;
-        config.capabilities = typed.declared_in(&config.capabilities);
+        let Self { mut config, handler: rest, mut typed, server } = self;
+        config.capabilities = typed.declare_in(&config.capabilities);
         (config, Arc::new(TypedHandler { typed, rest }), server)
     }
 
@@ -393,6 +394,7 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
     let (commands, inputs) = mpsc::channel(COMMANDS);
     let (connected, answer) = oneshot::channel();
     let (cancel, cancelled) = mpsc::unbounded_channel();
+    let input = TaskInputs::new(Arc::downgrade(&handler), machine.capabilities().clone());
     let driver = Driver::new(machine, link, handler, Arc::clone(&server), http_transport, connected, cancelled);
     tokio::spawn(driver.run(inputs).instrument(span));
     match answer.await.map_err(|_| UsageError::Closed)? {
@@ -403,6 +405,7 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
             server,
             connected,
             progress: ProgressBytes::default(),
+            input: Arc::new(input),
         }),
         Err(refused) => Err(refused.into_error(&server)),
     }

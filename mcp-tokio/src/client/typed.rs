@@ -1,12 +1,15 @@
 //! Calls with typed parameters and results.
 
-use mcp_proto::driver::{Error, completion, page, prompt, tool_call};
+use mcp_proto::driver::{Error, completion, directory, page, prompt, tool_call};
 use mcp_proto::model::{
     CallToolRequest, CallToolResult, CompleteRequest, CompleteResult, CompletionReference, GetPromptRequest,
-    GetPromptResult, ListPromptsRequest, ListPromptsResult, ListResourceTemplatesRequest, ListResourceTemplatesResult,
-    ListResourcesRequest, ListResourcesResult, ListToolsRequest, ListToolsResult, ReadResourceRequest,
-    ReadResourceRequestParams, ReadResourceResult,
+    GetPromptResult, GetSkillRequest, GetSkillRequestParams, ListPromptsRequest, ListPromptsResult,
+    ListResourceTemplatesRequest, ListResourceTemplatesResult, ListResourcesRequest, ListResourcesResult,
+    ListSkillsRequest, ListSkillsResult, ListToolsRequest, ListToolsResult, ReadResourceDirectoryRequest,
+    ReadResourceDirectoryResult, ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult, Skill,
 };
+#[cfg(feature = "skills")]
+use mcp_proto::skills::ExpectedFile;
 use serde::Serialize;
 
 use super::{Client, ListItems};
@@ -82,6 +85,46 @@ impl Client {
         self.request_as::<ReadResourceRequest>(&ReadResourceRequestParams::new(uri)).await
     }
 
+    /// Lists the direct children of a directory of resources, of the page at `cursor`; `None` is the first page. Servers with
+    /// skills may declare this (`directoryRead` of the extension `io.modelcontextprotocol/skills`).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::request_as`].
+    pub async fn read_directory(&self, uri: &str, cursor: Option<&str>) -> Result<ReadResourceDirectoryResult, Error> {
+        self.request_as::<ReadResourceDirectoryRequest>(&directory(uri, cursor)).await
+    }
+
+    /// Lists the skills of the page at `cursor`; `None` is the first page. An entry has all that a client
+    /// shows to its user; a file is read only when it is needed (SK-11).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::request_as`].
+    pub async fn list_skills(&self, cursor: Option<&str>) -> Result<ListSkillsResult, Error> {
+        self.request_as::<ListSkillsRequest>(&page(cursor)).await
+    }
+
+    /// Requests the entry of the skill whose `SKILL.md` has this URI. The list need not have it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::request_as`].
+    pub async fn get_skill(&self, uri: &str) -> Result<Skill, Error> {
+        Ok(self.request_as::<GetSkillRequest>(&GetSkillRequestParams::new(uri)).await?.skill)
+    }
+
+    /// Reads a file of a skill, and compares it with the entry of the skill. That of `SKILL.md` is `skill.uri`.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Client::request_as`], and [`Error::Skill`] if the entry does not have the file, or describes another one.
+    #[cfg(feature = "skills")]
+    pub async fn read_skill_file(&self, skill: &Skill, uri: &str) -> Result<Vec<u8>, Error> {
+        let expected = ExpectedFile::new(skill, uri)?;
+        Ok(expected.verify(&self.read_resource(uri).await?)?)
+    }
+
     /// Gets a prompt. `arguments` is a value whose JSON is an object of strings, or `()` for none.
     ///
     /// # Errors
@@ -117,6 +160,11 @@ impl Client {
 
     /// Lists all resources, and requests one page after the other.
     pub fn list_all_resources(&self) -> ListItems<ListResourcesRequest> {
+        ListItems::new(self.clone())
+    }
+
+    /// Lists all skills, and requests one page after the other.
+    pub fn list_all_skills(&self) -> ListItems<ListSkillsRequest> {
         ListItems::new(self.clone())
     }
 

@@ -1,20 +1,20 @@
 //! Tools whose results are fetched later, as tasks.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Outcome};
+use http::Extensions;
+use mcp_proto::driver::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskRuns};
 use mcp_proto::model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
-    ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, Payload, RequestMethod, RequestParams,
+    ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
 use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_proto::server::{InputRequired, TaskEvent, TaskId, TaskLimits, Tasks};
+use mcp_proto::server::{Principal, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::sleep;
 use tracing::Instrument;
@@ -22,50 +22,39 @@ use tracing::Instrument;
 use super::Answer;
 use crate::clock::{now, unix_time};
 use crate::panics::caught;
+use crate::server::Publishers;
 use crate::{Incoming, ServerPublisher};
 
-/// The tasks of a router, and the functions that work on them.
+/// The tasks of a router, and the functions that work on them: each in a task of the runtime. One more publishes changes,
+/// and drops the tasks whose time is over; it ends when there is none.
 pub(super) struct TaskRunner {
-    limits: TaskLimits,
     state: Mutex<State>,
+    /// There is a change to publish, or a task was created.
+    changed: Notify,
 }
 
 struct State {
-    tasks: Tasks,
-    running: BTreeMap<TaskId, Running>,
-    publishers: Vec<ServerPublisher>,
-    /// The tasks whose last change is not published yet.
-    changed: BTreeSet<TaskId>,
-    is_publishing: bool,
+    runs: Runs,
+    publishers: Publishers,
+    /// Whether changes are being published and tasks dropped.
+    is_attended: bool,
 }
 
-/// A function that works on a task.
-#[derive(Debug, Default)]
-struct Running {
-    work: Option<AbortHandle>,
-    /// The function waits for input.
-    input: Option<oneshot::Sender<Json>>,
-}
+type Runs = TaskRuns<AbortHandle, oneshot::Sender<Json>>;
 
 impl TaskRunner {
     pub(super) fn new(limits: TaskLimits) -> Self {
-        let state = State {
-            tasks: Tasks::new(limits.clone()),
-            running: BTreeMap::new(),
-            publishers: Vec::new(),
-            changed: BTreeSet::new(),
-            is_publishing: false,
-        };
-        Self { limits, state: Mutex::new(state) }
+        let state = State { runs: TaskRuns::new(limits), publishers: Publishers::default(), is_attended: false };
+        Self { state: Mutex::new(state), changed: Notify::new() }
     }
 
     pub(super) fn created(&self, publisher: ServerPublisher) {
-        self.state().publishers.push(publisher);
+        self.state().publishers.add(publisher);
     }
 
     /// Answers a request about a task; `None` for every other request.
     pub(super) fn answer(self: &Arc<Self>, incoming: &Incoming) -> Option<Result<Json, ErrorObject>> {
-        self.change(|state| state.tasks.answer(incoming.method(), incoming.params(), incoming.context(), now()))
+        self.change(|runs| runs.answer(incoming.method(), incoming.params(), incoming.context(), now()))
     }
 
     /// Answers a call of a tool with a task, if the client can fetch its result, else with the result.
@@ -79,8 +68,10 @@ impl TaskRunner {
         O: IntoAnswer<CallToolRequest>,
         T: Future<Output = Result<O, HandlerError>> + Send + 'static,
     {
+        let (principal, extensions) = (incoming.principal().cloned(), incoming.extensions().clone());
         if !Tasks::are_supported(incoming.context()) {
-            let outcome = function(TaskContext(Caller::Waits(Box::new(incoming))));
+            let caller = Caller::Waits(Box::new(incoming));
+            let outcome = function(TaskContext { caller, principal, extensions });
             return Box::pin(async move { call.answer(outcome.await) });
         }
         let mut random = [0; 16];
@@ -89,86 +80,58 @@ impl TaskRunner {
         }
         let id = TaskId::new(random);
         // Before the task exists: a function that panics here leaves none behind.
-        let work = function(TaskContext(Caller::Fetches { runner: Arc::clone(self), id: id.clone() }));
-        let created = self.change(|state| {
-            let unix = Duration::from_secs(unix_time());
-            let created = state.tasks.create(&id, incoming.context(), unix, now())?;
-            state.running.insert(id.clone(), Running::default());
-            Ok(created)
-        });
-        if created.is_err() {
-            return Box::pin(ready(created));
-        }
+        let caller = Caller::Fetches { runner: Arc::clone(self), id: id.clone() };
+        let work = function(TaskContext { caller, principal, extensions });
         let (runner, worked_on) = (Arc::clone(self), id.clone());
         let work = async move {
             let outcome =
                 caught(work).await.map_or_else(|| Err(ErrorObject::internal()), |outcome| call.answer(outcome));
-            runner.change(|state| {
-                state.running.remove(&worked_on);
-                state.tasks.finish(&worked_on, outcome, now());
-            });
+            runner.change(|runs| runs.finish(&worked_on, outcome, now()));
         };
-        let work = tokio::spawn(work.in_current_span());
-        let (runner, lifetime) = (Arc::downgrade(self), self.limits.lifetime);
-        tokio::spawn(async move {
-            sleep(lifetime).await;
-            if let Some(runner) = runner.upgrade() {
-                runner.change(|state| state.tasks.handle_timeout(now()));
-            }
-        });
-        self.change(|state| {
-            // The function may have ended meanwhile.
-            if let Some(running) = state.running.get_mut(&id) {
-                running.work = Some(work.abort_handle());
-            }
+        let created = self.change(|runs| {
+            let start = || tokio::spawn(work.in_current_span()).abort_handle();
+            runs.create(&id, incoming.context(), Duration::from_secs(unix_time()), now(), start)
         });
         Box::pin(ready(created))
     }
 
     /// Changes the tasks, and carries out what follows from it.
-    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut State) -> T) -> T {
+    fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Runs) -> T) -> T {
         let mut state = self.state();
-        let outcome = change(&mut state);
-        while let Some(event) = state.tasks.poll_event() {
-            match event {
-                TaskEvent::Ended(task) => {
-                    if let Some(work) = state.running.remove(&task).and_then(|running| running.work) {
-                        work.abort();
-                    }
-                }
-                TaskEvent::Answered { task, answers } => {
-                    if let Some(input) = state.running.get_mut(&task).and_then(|running| running.input.take()) {
-                        let _ = input.send(answers);
-                    }
-                }
-                TaskEvent::Changed(task) => {
-                    state.changed.insert(task);
-                }
-                _ => {}
-            }
-        }
-        if !state.changed.is_empty() && !std::mem::replace(&mut state.is_publishing, true) {
+        let outcome = change(&mut state.runs);
+        carry_out(&mut state.runs);
+        let is_needed = state.runs.has_notification() || state.runs.poll_timeout().is_some();
+        if is_needed && !std::mem::replace(&mut state.is_attended, true) {
             let runner = Arc::clone(self);
-            tokio::spawn(async move { runner.publish().await });
+            tokio::spawn(async move { runner.attend().await });
         }
+        drop(state);
+        self.changed.notify_one();
         outcome
     }
 
-    /// Publishes changes until there is none, one after the other, so that the last one of a task arrives last.
-    async fn publish(&self) {
+    /// Publishes changes, one after the other, and drops tasks whose time is over, until there is no task.
+    async fn attend(&self) {
         loop {
-            let (notification, publishers) = {
+            let (notification, publishers, due) = {
                 let mut state = self.state();
-                let Some(task) = state.changed.pop_first() else {
-                    state.is_publishing = false;
-                    return;
-                };
-                let Some(notification) = state.tasks.notification(&task) else { continue };
-                (notification, state.publishers.clone())
+                state.runs.handle_timeout(now());
+                carry_out(&mut state.runs);
+                let notification = state.runs.poll_notification();
+                let due = state.runs.poll_timeout();
+                state.is_attended = notification.is_some() || due.is_some();
+                (notification, state.publishers.clone(), due)
             };
-            for publisher in publishers {
-                // The notification is of the protocol, and the capability was declared.
-                let _ = publisher.publish(notification.clone()).await;
+            if let Some(notification) = notification {
+                // A server that has not declared the extension has no subscribers of tasks.
+                let _ = publishers.publish(&notification).await;
+                continue;
+            }
+            let Some(due) = due else { return };
+            let time = due.saturating_duration_since(now()).min(LONGEST_TIMEOUT);
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = sleep(time) => {}
             }
         }
     }
@@ -178,9 +141,28 @@ impl TaskRunner {
     }
 }
 
+fn carry_out(runs: &mut Runs) {
+    while let Some(effect) = runs.poll_effect() {
+        match effect {
+            TaskEffect::Stop { task, work } => {
+                work.abort();
+                runs.stopped(&task);
+            }
+            TaskEffect::Answer { to, answers } => {
+                let _ = to.send(answers);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The client of a tool that was added with [`Router::task_tool_with_schema`](super::Router::task_tool_with_schema).
 #[derive(Debug)]
-pub struct TaskContext(Caller);
+pub struct TaskContext {
+    caller: Caller,
+    principal: Option<Principal>,
+    extensions: Extensions,
+}
 
 enum Caller {
     /// The client waits for the result.
@@ -199,10 +181,22 @@ impl fmt::Debug for Caller {
 }
 
 impl TaskContext {
+    /// The authenticated sender of the call.
+    #[must_use]
+    pub const fn principal(&self) -> Option<&Principal> {
+        self.principal.as_ref()
+    }
+
+    /// The extensions of the HTTP request that contained the call.
+    #[must_use]
+    pub const fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
     /// Sets the text about what the tool is doing, which clients that fetch the result can show.
     pub fn set_message(&self, message: &str) {
-        if let Caller::Fetches { runner, id } = &self.0 {
-            runner.change(|state| state.tasks.set_message(id, message, now()));
+        if let Caller::Fetches { runner, id } = &self.caller {
+            runner.change(|runs| runs.set_message(id, message, now()));
         }
     }
 
@@ -213,7 +207,7 @@ impl TaskContext {
     ///
     /// The client cannot be asked, or its answer does not have the form that it must have.
     pub async fn elicit(
-        &self,
+        &mut self,
         key: &str,
         params: impl Into<ElicitRequestParams>,
     ) -> Result<ElicitResult, HandlerError> {
@@ -226,7 +220,7 @@ impl TaskContext {
     ///
     /// As for [`TaskContext::elicit`].
     pub async fn sample(
-        &self,
+        &mut self,
         key: &str,
         params: &CreateMessageRequestParams,
     ) -> Result<CreateMessageResult, HandlerError> {
@@ -238,32 +232,23 @@ impl TaskContext {
     /// # Errors
     ///
     /// As for [`TaskContext::elicit`].
-    pub async fn roots(&self, key: &str) -> Result<ListRootsResult, HandlerError> {
+    pub async fn roots(&mut self, key: &str) -> Result<ListRootsResult, HandlerError> {
         self.ask::<ListRootsRequest>(key, &RequestParams::new()).await
     }
 
     async fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
-        let answer = match &self.0 {
+        let input = TaskInput::<R>::new(key, params);
+        match &self.caller {
             Caller::Waits(incoming) => {
                 Tasks::check_question(incoming.context())?;
-                match incoming.ask(Call::new(R::METHOD).params(params.to_json())).await? {
-                    Outcome::Result(answer) => Some(answer),
-                    Outcome::Error(_) | Outcome::Failed(_) => None,
-                }
+                input.from_outcome(incoming.ask(input.call()).await?)
             }
             Caller::Fetches { runner, id } => {
-                let (input, answered) = oneshot::channel();
-                let required = InputRequired::new().ask(key, R::METHOD, params.to_json());
-                let is_asked = runner.change(|state| {
-                    if let Some(running) = state.running.get_mut(id) {
-                        running.input = Some(input);
-                    }
-                    state.tasks.require_input(id, &required, now())
-                });
-                if is_asked { answered.await.ok().and_then(|answers| answers.first_member(key)) } else { None }
+                let (to, answers) = oneshot::channel();
+                runner.change(|runs| runs.ask(id, &input.required(), to, now()));
+                // The sender was dropped if the client is not asked, or the task has ended.
+                input.from_answers(answers.await.ok().as_ref())
             }
-        };
-        let answer = answer.ok_or_else(|| HandlerError::new("the client did not give what the tool needs"))?;
-        Ok(R::Result::from_json(&answer).map_err(ErrorObject::from)?)
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{LoggingLevel, Progress, Scope};
+use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress, Scope};
 use mcp_proto::{ErrorObject, Json, Notification, RequestKey, TicketKey, UsageError};
 use tokio::sync::oneshot;
 
@@ -12,7 +12,6 @@ use tokio::sync::oneshot;
 pub(super) enum Command {
     Progress { ticket: TicketKey, progress: Progress, accept: Accept<()> },
     Notify { scope: Scope, notification: Notification, accept: Accept<()> },
-    Publish { notification: Notification, accept: Accept<()> },
     Log { ticket: TicketKey, level: LoggingLevel, logger: Option<Box<str>>, data: Json, accept: Accept<()> },
     Ask { ticket: TicketKey, call: Call, accept: Accept<RequestKey>, outcome: oneshot::Sender<Outcome> },
 }
@@ -20,13 +19,18 @@ pub(super) enum Command {
 /// Sends the result of a command to the handler.
 pub(super) type Accept<T> = oneshot::Sender<Result<T, UsageError>>;
 
-/// A command that must be sent even from `Drop`, where nothing can be awaited, or while clients do not read. Each request
-/// sends a limited number of these.
+/// A command that is carried out at once, also while clients do not read; `Drop` can send it, where nothing can be
+/// awaited. Each request and each publisher sends a limited number of these.
 #[derive(Debug)]
 pub(super) enum FinalCommand {
     Answer(TicketKey, Result<Json, ErrorObject>),
     Release(TicketKey),
     Withdraw(RequestKey),
+    /// A change for all clients concerned. Its sender waits only for the result, not until clients read.
+    Publish {
+        change: ChangeNotification,
+        accept: Accept<()>,
+    },
     /// The service has handled the changes of subscriptions that it received.
     Reported,
     /// Stop the server once all requests are answered, or after this time. The sender is used when it has stopped, with

@@ -2,17 +2,15 @@
 
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::driver::IncomingRequest;
-use mcp_proto::server::{Config, LoggingLevel, Progress, Scope};
+use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress, Scope};
 use mcp_proto::{Json, Notification, RequestKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
 
 use super::commands::{Command, FinalCommand};
-use super::running::Running;
+use super::running::publish;
 
 /// A request of a client, with methods to send messages to that client while the request is served. It has all methods
 /// of [`IncomingRequest`].
@@ -75,13 +73,13 @@ impl Incoming {
         self.send(Command::Notify { scope, notification, accept }, accepted).await
     }
 
-    /// Publishes a change to all clients concerned, as [`ServerPublisher::publish`] does.
+    /// Publishes a change to all clients concerned, as [`ServerPublisher::publish`](super::ServerPublisher::publish) does.
     ///
     /// # Errors
     ///
-    /// As for [`ServerPublisher::publish`].
-    pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        publish(&self.commands, notification).await
+    /// As for [`ServerPublisher::publish`](super::ServerPublisher::publish).
+    pub async fn publish(&self, change: impl Into<ChangeNotification>) -> Result<(), UsageError> {
+        publish(&self.final_commands, change.into()).await.map_err(|_| UsageError::Closed)?
     }
 
     /// Sends a request to the client on behalf of this request, for example for input of its user, and waits for the
@@ -114,60 +112,6 @@ impl Incoming {
     ) -> Result<T, UsageError> {
         send(&self.commands, command, accepted).await
     }
-}
-
-/// Publishes changes to clients, from any task: see [`Service::subscribed`](super::Service::subscribed).
-#[derive(Debug, Clone)]
-pub struct ServerPublisher(Receiver);
-
-/// What receives the changes.
-#[derive(Debug, Clone)]
-enum Receiver {
-    /// The task of one stream or HTTP service.
-    One(mpsc::Sender<Command>),
-    /// Everything over which a server with this configuration is served.
-    All(Arc<Running>, Arc<Config>),
-}
-
-impl ServerPublisher {
-    pub(super) const fn of(commands: mpsc::Sender<Command>) -> Self {
-        Self(Receiver::One(commands))
-    }
-
-    pub(super) const fn of_all(running: Arc<Running>, config: Arc<Config>) -> Self {
-        Self(Receiver::All(running, config))
-    }
-
-    /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
-    /// `resources/updated`. Waits until there is room for more.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError`] if it is another notification, or if the server's capabilities do not declare it.
-    /// [`UsageError::Closed`] if the stream or the HTTP service to which the publisher belongs has ended; that of
-    /// [`Server::publisher`](super::Server::publisher) belongs to none.
-    pub async fn publish(&self, notification: Notification) -> Result<(), UsageError> {
-        match &self.0 {
-            Receiver::One(commands) => publish(commands, notification).await,
-            Receiver::All(running, config) => {
-                config.check_change(&notification)?;
-                // At the same time: a client that does not read must not delay the others.
-                let mut publishing = JoinSet::new();
-                for commands in running.commands() {
-                    let notification = notification.clone();
-                    publishing.spawn(async move { publish(&commands, notification).await });
-                }
-                // One that has ended meanwhile has no clients.
-                while publishing.join_next().await.is_some() {}
-                Ok(())
-            }
-        }
-    }
-}
-
-async fn publish(to: &mpsc::Sender<Command>, notification: Notification) -> Result<(), UsageError> {
-    let (accept, accepted) = oneshot::channel();
-    send(to, Command::Publish { notification, accept }, accepted).await
 }
 
 async fn send<T>(

@@ -9,7 +9,7 @@ use mcp_proto::{Notification, SessionKey};
 use tokio::sync::mpsc;
 
 use super::commands::FinalCommand;
-use super::incoming::ServerPublisher;
+use super::publisher::ServerPublisher;
 use super::service::AnyService;
 use crate::panics::caught;
 
@@ -30,12 +30,9 @@ enum Notice {
 
 impl Notices {
     /// The task ends when this is dropped and everything was handled.
-    pub(super) fn new(
-        service: &Arc<dyn AnyService>,
-        publisher: ServerPublisher,
-        final_commands: mpsc::UnboundedSender<FinalCommand>,
-    ) -> Self {
+    pub(super) fn new(service: &Arc<dyn AnyService>, final_commands: mpsc::UnboundedSender<FinalCommand>) -> Self {
         let (sender, mut waiting) = mpsc::unbounded_channel();
+        let publisher = ServerPublisher::of(final_commands.clone());
         let load = Arc::default();
         let (service, queued) = (Arc::clone(service), Arc::clone(&load));
         tokio::spawn(async move {

@@ -12,9 +12,11 @@ use tokio::task::AbortHandle;
 use tracing::{Instrument, Span};
 
 use super::commands::{Accept, Command, FinalCommand};
-use super::incoming::{Incoming, ServerPublisher};
+use super::incoming::Incoming;
 use super::notices::Notices;
-use super::running::{Handle, Stage};
+#[cfg(feature = "http-server")]
+use super::publisher::ServerPublisher;
+use super::running::{Handle, Running, Stage};
 use super::service::AnyService;
 use crate::clock::unix_time;
 use crate::spans::record_outcome;
@@ -32,6 +34,8 @@ pub(super) struct Commands {
 /// The requests that handlers are processing, and the requests of handlers to clients.
 pub(super) struct Requests {
     service: Arc<dyn AnyService>,
+    /// Publishers reach the server as long as it runs.
+    _running: Arc<Running>,
     /// The machine limits their number.
     open: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     asked: BTreeMap<RequestKey, oneshot::Sender<Outcome>>,
@@ -44,12 +48,15 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    pub(super) fn new(service: Arc<dyn AnyService>) -> (Self, Commands) {
+    /// Those of a stream or an HTTP service of this server.
+    pub(super) fn new(service: Arc<dyn AnyService>, running: &Arc<Running>) -> (Self, Commands) {
         let (to_commands, commands) = mpsc::channel(COMMANDS);
         let (to_final_commands, final_commands) = mpsc::unbounded_channel();
-        let notices = Notices::new(&service, ServerPublisher::of(to_commands.clone()), to_final_commands.clone());
+        running.add(Handle::new(&to_final_commands));
+        let notices = Notices::new(&service, to_final_commands.clone());
         let requests = Self {
             service,
+            _running: Arc::clone(running),
             open: BTreeMap::new(),
             asked: BTreeMap::new(),
             commands: to_commands,
@@ -78,7 +85,6 @@ impl Requests {
             Command::Notify { scope, notification, accept } => {
                 Accepted::new(accept, machine.notify(scope, notification, now))
             }
-            Command::Publish { notification, accept } => Accepted::new(accept, machine.publish(notification, now)),
             Command::Log { ticket, level, logger, data, accept } => {
                 let scope = Scope::Request(ticket);
                 Accepted::new(accept, machine.log(scope, level, logger.as_deref(), &data, now))
@@ -118,6 +124,9 @@ impl Requests {
                 }
             }
             FinalCommand::Withdraw(request) => machine.cancel(request, None, now),
+            FinalCommand::Publish { change, accept } => {
+                let _ = accept.send(machine.publish(change, now));
+            }
             FinalCommand::Reported => self.notices.on_reported(),
             FinalCommand::Drain { timeout, done } => {
                 self.draining.push(done);
@@ -140,12 +149,13 @@ impl Requests {
     /// Publishes changes outside of requests.
     #[cfg(feature = "http-server")]
     pub(super) fn publisher(&self) -> ServerPublisher {
-        ServerPublisher::of(self.commands.clone())
+        ServerPublisher::of(self.final_commands.clone())
     }
 
     /// Sends commands to the task of these requests.
+    #[cfg(feature = "http-server")]
     pub(super) fn handle(&self) -> Handle {
-        Handle::new(&self.commands, &self.final_commands)
+        Handle::new(&self.final_commands)
     }
 
     /// Reports whether the server is being stopped.

@@ -56,6 +56,8 @@ pub(super) async fn serve(
         }
     };
     requests.report_end(&mut machine);
+    // No command is carried out any more, and publishers must not wait for a client that does not read.
+    drop(commands);
     client.flush(written, sleep(FLUSH_TIMEOUT)).await?;
     Ok(reason)
 }

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `authorization` | the behaviour of `authorized-client`, which signs in |
 //! | `client` | the behaviour of `everything-client` in each scenario |
-//! | `server` | the tools, resources and prompts of `everything-server` |
+//! | `server` | the tools, resources, prompts and skills of `everything-server` |
+//! | `skills` | the behaviour of `skills-client`, which uses skills |
 
 use std::error::Error;
 
@@ -13,6 +14,7 @@ use mcp_proto::ProtocolVersion;
 pub mod authorization;
 pub mod client;
 pub mod server;
+pub mod skills;
 
 /// The revisions that a client offers in a scenario: the one of the environment, and older ones of its era, which some
 /// scenarios answer with.

@@ -1,10 +1,11 @@
-//! The tools, resources and prompts of `everything-server`, on either driver.
+//! The tools, resources, prompts and skills of `everything-server`, on either driver.
 
 mod caller;
 mod input;
 mod prompts;
 mod resources;
 mod samples;
+mod skills;
 mod tasks;
 mod tools;
 
@@ -15,7 +16,7 @@ use mcp_proto::{ErrorObject, Json, code};
 
 use caller::{Caller, run};
 
-/// The object `capabilities` in the results of `initialize` and `server/discover`.
+/// The capabilities besides those of the routers, for the results of `initialize` and `server/discover`.
 #[must_use]
 pub fn capabilities() -> Json {
     let capabilities = ServerCapabilities::new()
@@ -27,31 +28,33 @@ pub fn capabilities() -> Json {
     Json::from(capabilities).with_member("extensions", &tasks::capability())
 }
 
-/// Answers a request of `mcp-blocking`.
-///
-/// # Errors
-///
-/// The error that is sent as the answer.
-pub fn serve_blocking(incoming: &mcp_blocking::Incoming) -> Result<Json, ErrorObject> {
-    run(serve(&Caller::Blocking(incoming)))
+/// The service on `mcp-blocking`.
+#[must_use]
+pub fn blocking() -> mcp_blocking::Router {
+    let router = resources::all().into_iter().fold(mcp_blocking::Router::new(), |router, (resource, contents)| {
+        router.resource(&resource, move |_| Ok(contents.clone()))
+    });
+    let router = router.resource_template(&resources::template(), |id, _| Ok(resources::templated(&id)));
+    let router = skills::all().iter().fold(router, mcp_blocking::Router::skill);
+    router.fallback(|incoming: &mcp_blocking::Incoming| run(serve(&Caller::Blocking(incoming))))
 }
 
-/// Answers a request of `mcp-tokio`.
-///
-/// # Errors
-///
-/// The error that is sent as the answer.
-pub async fn serve_tokio(incoming: mcp_tokio::Incoming) -> Result<Json, ErrorObject> {
-    serve(&Caller::Tokio(&incoming)).await
+/// The service on `mcp-tokio`.
+#[must_use]
+pub fn tokio() -> mcp_tokio::Router {
+    let router = resources::all().into_iter().fold(mcp_tokio::Router::new(), |router, (resource, contents)| {
+        router.resource(&resource, move |_| std::future::ready(Ok(contents.clone())))
+    });
+    let router =
+        router.resource_template(&resources::template(), |id, _| std::future::ready(Ok(resources::templated(&id))));
+    let router = skills::all().iter().fold(router, mcp_tokio::Router::skill);
+    router.fallback(async |incoming: mcp_tokio::Incoming| serve(&Caller::Tokio(&incoming)).await)
 }
 
 async fn serve(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
     match caller.method().as_str() {
         "tools/list" => Ok(tools::list().into()),
         "tools/call" => tools::call(caller).await,
-        "resources/list" => Ok(resources::list().into()),
-        "resources/templates/list" => Ok(resources::templates().into()),
-        "resources/read" => resources::read(caller).map(Json::from),
         "prompts/list" => Ok(prompts::list().into()),
         "prompts/get" => prompts::get(caller),
         "completion/complete" => Ok(CompleteResult::new(Completion::new([]).total(0).has_more(false)).into()),

@@ -35,7 +35,8 @@ assert called["content"][0]["text"] == "The work is done.", called
 failed = run("--method", "tools/call", "--tool-name", "test_error_handling")[1]
 assert "intentionally returns an error" in failed, failed
 resources = ask("--method", "resources/list")["resources"]
-assert len(resources) == 3, resources
+# Three, and the SKILL.md of two skills.
+assert len(resources) == 5, resources
 read = ask("--method", "resources/read", "--uri", "test://static-text")
 assert "static text resource" in read["contents"][0]["text"], read
 prompts = ask("--method", "prompts/list")["prompts"]

@@ -87,7 +87,7 @@ pub(super) struct Answer {
     pub(super) body: String,
     /// The refresh token that it replaces.
     pub(super) replaces: Option<String>,
-    /// The client that the authorization server does not know (any more).
+    /// The client that is not registered (any more).
     pub(super) unknown_client: Option<String>,
 }
 

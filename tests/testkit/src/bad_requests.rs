@@ -54,7 +54,7 @@ pub fn rows(id: &str) -> Vec<Row> {
     let call = || TestRequest::stateless_call("1", "a", "");
     let stated = |meta: &str| {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{{"_meta":{{{meta}}}}}}}"#);
-        TestRequest::post(body).mirrored("tools/list")
+        TestRequest::post(body).repeating_headers("2026-07-28", "tools/list")
     };
     let versioned = |version: &str| stated(&META.replace("2026-07-28", version));
     let rows = vec![
@@ -95,14 +95,39 @@ pub fn rows(id: &str) -> Vec<Row> {
         ),
         ("MD-M-02: no _meta", post().with("mcp-protocol-version", "2026-07-28"), 400, -32602),
         ("HM8: GET in the newer revision", get().with("mcp-protocol-version", "2026-07-28"), 405, -32600),
-        ("HM8: DELETE in the newer revision", TestRequest::new("DELETE", "").mirrored("x"), 405, -32600),
-        ("HM9: a response in the newer revision", TestRequest::post(RESPONSE).mirrored("x"), 400, -32600),
-        ("HM9: a batch in the newer revision", TestRequest::post(format!("[{PING}]")).mirrored("ping"), 400, -32600),
+        (
+            "HM8: DELETE in the newer revision",
+            TestRequest::new("DELETE", "").repeating_headers("2026-07-28", "x"),
+            405,
+            -32600,
+        ),
+        (
+            "HM9: a response in the newer revision",
+            TestRequest::post(RESPONSE).repeating_headers("2026-07-28", "x"),
+            400,
+            -32600,
+        ),
+        (
+            "HM9: a batch in the newer revision",
+            TestRequest::post(format!("[{PING}]")).repeating_headers("2026-07-28", "ping"),
+            400,
+            -32600,
+        ),
         ("JR-38: a batch with such a request", TestRequest::post(format!("[{}]", modern("1", "x", ""))), 400, -32600),
         ("HM7: a newer body with an older header", list().with("mcp-protocol-version", "2025-11-25"), 400, -32020),
         ("HM7: a newer body without the header", list().without("mcp-protocol-version"), 400, -32020),
-        ("HM7: an older body with a newer header", TestRequest::post(PING).mirrored("ping"), 400, -32602),
-        ("ER-44", TestRequest::post(initialize("2025-11-25")).mirrored("initialize"), 400, -32020),
+        (
+            "HM7: an older body with a newer header",
+            TestRequest::post(PING).repeating_headers("2026-07-28", "ping"),
+            400,
+            -32602,
+        ),
+        (
+            "ER-44",
+            TestRequest::post(initialize("2025-11-25")).repeating_headers("2026-07-28", "initialize"),
+            400,
+            -32020,
+        ),
         ("HM1: another method", list().with("mcp-method", "tools/call"), 400, -32020),
         ("HM1: the method in another case", list().with("mcp-method", "Tools/List"), 400, -32020),
         ("HM1: no method", list().without("mcp-method"), 400, -32020),

@@ -15,7 +15,7 @@ const MAX_STEPS: usize = 24;
 const MAX_ITEMS: u64 = 4;
 /// The maximum depth of a value that is drawn.
 const MAX_DEPTH: u32 = 3;
-/// The maximum length of a text that is drawn, in bytes.
+/// The maximum length of a text that is drawn, in bytes, before invalid UTF-8 is replaced.
 const MAX_TEXT: u64 = 24;
 
 /// Texts that often reveal a bug.
@@ -137,12 +137,7 @@ pub enum Arguments {
 impl Conversation {
     /// Draws a conversation: the same choices give the same conversation.
     pub fn draw(choices: &mut Choices<'_>) -> Self {
-        let legacy = [
-            ProtocolVersion::V2024_11_05,
-            ProtocolVersion::V2025_03_26,
-            ProtocolVersion::V2025_06_18,
-            ProtocolVersion::V2025_11_25,
-        ];
+        let legacy: Vec<_> = ProtocolVersion::ALL.iter().filter(|version| !version.is_stateless()).copied().collect();
         let opening = match choices.below(8) {
             0..=3 => Opening::Stateless,
             4 => Opening::Nothing,
@@ -271,18 +266,18 @@ fn object(choices: &mut Choices<'_>, depth: u32) -> Value {
     Value::Object(members)
 }
 
-/// The bytes of the text are in a row in the input of a fuzzer, which can so insert a text that the handler compares with.
+/// The bytes of the text are in a row in the input of a fuzzer, so that it can insert a text that the handler compares with.
 fn text(choices: &mut Choices<'_>) -> String {
     let bytes: Vec<u8> = match choices {
         Choices::Bytes(bytes) => {
             let Some((length, rest)) = bytes.split_first() else { return String::new() };
-            let length = usize::from(*length) % usize::try_from(MAX_TEXT).unwrap_or_default();
+            let length = usize::from(*length) % usize::try_from(MAX_TEXT + 1).unwrap_or(1);
             let (text, rest) = rest.split_at(length.min(rest.len()));
             *bytes = rest;
             text.to_vec()
         }
         Choices::Seed(random) => {
-            (0..random.below(MAX_TEXT)).map(|_| b' ' + u8::try_from(random.below(95)).unwrap_or_default()).collect()
+            (0..random.below(MAX_TEXT + 1)).map(|_| b' ' + u8::try_from(random.below(95)).unwrap_or_default()).collect()
         }
     };
     String::from_utf8_lossy(&bytes).into_owned()
@@ -310,7 +305,10 @@ impl Writer<'_> {
                 let (method, mut params) = self.asked(asked);
                 let mut meta = Map::new();
                 if self.is_stateless {
-                    meta.insert(mcp_proto::spec::meta::PROTOCOL_VERSION.to_owned(), json!("2026-07-28"));
+                    meta.insert(
+                        mcp_proto::spec::meta::PROTOCOL_VERSION.to_owned(),
+                        json!(ProtocolVersion::LATEST.as_str()),
+                    );
                     meta.insert(mcp_proto::spec::meta::CLIENT_CAPABILITIES.to_owned(), json!({"elicitation":{}}));
                 }
                 if *has_progress {

@@ -73,16 +73,14 @@ const PARTS: &[&str] = &[
 pub fn tokens() -> Vec<String> {
     let methods = Method::ALL.iter().map(|method| method.as_str().to_owned());
     let versions = ProtocolVersion::ALL.iter().map(ToString::to_string);
-    let headers = HEADERS.into_iter().map(|name| name.as_str().to_owned()).chain([PARAM_PREFIX.to_owned()]);
+    let headers = HEADERS.iter().map(|name| name.as_str().to_owned()).chain([PARAM_PREFIX.to_owned()]);
     let filters = List::ALL.iter().flat_map(|list| [list.capability(), list.filter_member()]);
-    let codes =
-        [code::PARSE_ERROR, code::INVALID_REQUEST, code::METHOD_NOT_FOUND, code::INVALID_PARAMS, code::INTERNAL_ERROR];
-    let fixed = meta::KEYS.into_iter().chain(filters).chain(MEMBERS.iter().copied()).chain(PARTS.iter().copied());
+    let fixed = meta::KEYS.iter().copied().chain(filters).chain(MEMBERS.iter().copied()).chain(PARTS.iter().copied());
     let all = methods
         .chain(versions)
         .chain(headers)
         .chain(fixed.map(str::to_owned))
-        .chain(codes.map(|code| code.to_string()));
+        .chain(code::ALL.iter().map(ToString::to_string));
     let mut seen = BTreeSet::new();
     all.filter(|token| seen.insert(token.clone())).collect()
 }

@@ -135,7 +135,7 @@ impl TestRequest {
 
     /// A POST of a request of 2026-07-28, with the headers that repeat its revision and method.
     pub fn stateless(id: &str, method: &str, members: &str) -> Self {
-        Self::post(modern(id, method, members)).mirrored(method)
+        Self::post(modern(id, method, members)).repeating_headers("2026-07-28", method)
     }
 
     /// A call of a tool in 2026-07-28.
@@ -143,9 +143,9 @@ impl TestRequest {
         Self::stateless(id, "tools/call", &format!(r#""name":"{tool}",{members}"#)).with("mcp-name", tool)
     }
 
-    /// Adds the headers that repeat the revision 2026-07-28 and this method.
-    pub fn mirrored(self, method: &str) -> Self {
-        self.with("mcp-protocol-version", "2026-07-28").with("mcp-method", method)
+    /// Sets the headers that repeat the revision and the method of a request, as 2026-07-28 demands.
+    pub fn repeating_headers(self, version: &str, method: &str) -> Self {
+        self.with("mcp-protocol-version", version).with("mcp-method", method)
     }
 
     /// A GET that asks for a stream.
@@ -156,12 +156,6 @@ impl TestRequest {
     /// Sets the address of the client.
     pub fn from(mut self, peer: u8) -> Self {
         self.peer = Some(PeerKey::new(&[peer]));
-        self
-    }
-
-    /// Sets the principal that authentication found.
-    pub fn sent_by(mut self, principal: Principal) -> Self {
-        self.authentication = Ok(Some(principal));
         self
     }
 
@@ -178,8 +172,8 @@ impl TestRequest {
     }
 
     /// Sets the authenticated principal.
-    pub fn by(mut self, principal: &str) -> Self {
-        self.authentication = Ok(Some(Principal::new(principal)));
+    pub fn by(mut self, principal: impl Into<Principal>) -> Self {
+        self.authentication = Ok(Some(principal.into()));
         self
     }
 }

@@ -39,10 +39,28 @@ const LATENCY: u64 = 5;
 /// }
 /// assert_eq!(received, vec![b'x'; 100]);
 /// assert!(now < Instant::START + Duration::from_millis(5 * 100));
+///
+/// stream.close(now);
+/// assert_eq!(stream.next_arrival(), Some(now));
+/// assert!(stream.take_end(now));
+/// assert!(!stream.take_end(now), "an end is passed on once");
 /// ```
 #[derive(Debug, Default)]
 pub struct ByteStream {
     pieces: VecDeque<(Instant, Bytes)>,
+    end: End,
+}
+
+/// The end of a stream.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The stream is open.
+    #[default]
+    None,
+    /// It arrives at this time, after all pieces.
+    At(Instant),
+    /// It was taken.
+    Taken,
 }
 
 impl ByteStream {
@@ -52,13 +70,25 @@ impl ByteStream {
     }
 
     /// Writes bytes, which arrive later, in pieces of 1 to 40 bytes.
+    ///
+    /// # Panics
+    ///
+    /// The stream was closed.
     pub fn write(&mut self, bytes: impl Into<Bytes>, now: Instant, random: &mut Random) {
+        assert!(self.end == End::None, "written after the stream was closed");
         let mut bytes = bytes.into();
         while !bytes.is_empty() {
             let length = usize::try_from(random.below(PIECE)).unwrap_or(0) + 1;
             let piece = bytes.split_to(length.min(bytes.len()));
-            let earliest = self.pieces.back().map_or(now, |(at, _)| *at).max(now);
+            let earliest = self.last_arrival(now);
             self.pieces.push_back((earliest + Duration::from_millis(random.below(LATENCY)), piece));
+        }
+    }
+
+    /// Closes the stream: its end arrives with the last piece, and not before now. A second call does nothing.
+    pub fn close(&mut self, now: Instant) {
+        if self.end == End::None {
+            self.end = End::At(self.last_arrival(now));
         }
     }
 
@@ -70,8 +100,25 @@ impl ByteStream {
         self.pieces.pop_front().map(|(_, bytes)| bytes)
     }
 
-    /// When the next piece arrives; `None` if there is none.
+    /// Whether the end of the stream has arrived, and all pieces have been read; `true` once.
+    pub fn take_end(&mut self, now: Instant) -> bool {
+        let has_arrived = self.pieces.is_empty() && matches!(self.end, End::At(at) if at <= now);
+        if has_arrived {
+            self.end = End::Taken;
+        }
+        has_arrived
+    }
+
+    /// When the next piece arrives, or the end that was not taken yet; `None` if there is neither.
     pub fn next_arrival(&self) -> Option<Instant> {
-        self.pieces.front().map(|(at, _)| *at)
+        match (self.pieces.front(), self.end) {
+            (Some(&(at, _)), _) | (None, End::At(at)) => Some(at),
+            (None, End::None | End::Taken) => None,
+        }
+    }
+
+    /// When the last piece arrives; `now` if that is later, or if there is none.
+    fn last_arrival(&self, now: Instant) -> Instant {
+        self.pieces.back().map_or(now, |(at, _)| *at).max(now)
     }
 }

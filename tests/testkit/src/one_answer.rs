@@ -13,7 +13,8 @@ use mcp_proto::model::{
 };
 use mcp_proto::server::{self, Config, ServerTransport};
 use mcp_proto::{
-    ErrorObject, Frame, Instant, Json, Limits, Message, Method, ParseError, Response, Server, Subject, Ticket,
+    ErrorObject, Frame, Instant, Json, Limits, Message, Method, ParseError, ProtocolVersion, Response, Server, Subject,
+    Ticket,
 };
 use serde_json::Value;
 
@@ -71,7 +72,8 @@ pub fn assert_one_answer(handler: impl FnMut(&IncomingRequest) -> Result<Json, E
 /// Over HTTP, each of the first 32 lines is the body of a POST in a session of 2025-11-25, and of one without a session,
 /// whose headers repeat what the body contains, as 2026-07-28 demands. Each POST has one complete response (unless the
 /// handler requires input, or the request is `subscriptions/listen`), whose body has at most one answer to each request
-/// of the line, and to no other, in the form that [`assert_answers`] demands.
+/// of the line, and to no other, in the form that [`assert_answers`] demands. If a complete response has the status 200,
+/// no answer is missing, with the exceptions of [`assert_answers`].
 ///
 /// # Panics
 ///
@@ -82,7 +84,10 @@ pub fn assert_one_answer_of(
     mut handler: impl FnMut(&IncomingRequest) -> Result<Json, ErrorObject>,
     bytes: &[u8],
 ) {
-    for opening in [String::new(), format!("{}\n{INITIALIZED}\n", initialize("\"mcp-testkit\"", "2025-11-25"))] {
+    for opening in [
+        String::new(),
+        format!("{}\n{INITIALIZED}\n", initialize("\"mcp-testkit\"", ProtocolVersion::LATEST_LEGACY.as_str())),
+    ] {
         over_stdio(config, &mut handler, &[opening.as_bytes(), bytes].concat());
     }
     over_http(config, &mut handler, bytes);
@@ -95,7 +100,8 @@ pub fn assert_one_answer_of(
 /// * Each answer has the id of a request that was received, and there are at most as many answers with an id as requests
 ///   with it. Only to lines from which no id can be read, the server may answer without an id, once to each.
 /// * If every line that was received is a valid message, none of them a batch or a cancellation, each request is
-///   answered, unless the server requires input for one that the client has not supplied.
+///   answered. At most as many requests lack an answer as the server has sent requests for input (`elicitation/create`,
+///   `sampling/createMessage`, `roots/list`). A result that requires input is an answer.
 /// * A result is an object. A result of a request whose method is one of `tools/list`, `tools/call`, `prompts/list`,
 ///   `prompts/get`, `resources/list`, `resources/templates/list`, `resources/read` and `completion/complete` has the
 ///   shape that the specification demands.
@@ -119,19 +125,13 @@ pub fn assert_one_answer_of(
 /// ```
 pub fn assert_answers(received: &[u8], sent: &[u8]) {
     let received = Received::read(received);
-    let mut answers = BTreeMap::<Option<String>, usize>::new();
-    let mut asks = false;
+    let mut answers = Answers::default();
     assert!(sent.is_empty() || sent.ends_with(b"\n"), "the server's last line is not complete");
     for line in sent.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-        asks |= received.check(line, &mut answers);
+        received.check(line, &mut answers);
     }
     received.check_counts(&answers);
-    if received.is_plain && !asks {
-        for (id, requests) in &received.requests {
-            let found = answers.get(&Some(id.clone())).copied().unwrap_or_default();
-            assert_eq!(found, requests.len(), "the number of answers to the id {id}, whose requests are {requests:?}");
-        }
-    }
+    received.check_missing(&answers);
 }
 
 fn over_stdio(
@@ -191,8 +191,8 @@ fn respond<T: ServerTransport>(
 
 fn over_http(config: &Config, handler: &mut impl FnMut(&IncomingRequest) -> Result<Json, ErrorObject>, bytes: &[u8]) {
     let mut harness = HttpServerHarness::with(|_, own| own.clone_from(config));
-    let has_legacy = config.versions.contains(&mcp_proto::ProtocolVersion::LATEST_LEGACY);
-    let session = has_legacy.then(|| harness.session("2025-11-25"));
+    let legacy = ProtocolVersion::LATEST_LEGACY;
+    let session = config.versions.contains(&legacy).then(|| harness.session(legacy.as_str()));
     harness.events();
     for line in bytes.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).take(MAX_POSTS) {
         if let Some(session) = &session {
@@ -235,7 +235,7 @@ fn post(
 fn check_response(body: &[u8], response: &TestResponse, may_be_open: bool) {
     assert!(response.is_over || may_be_open, "no complete response to a POST: {}", response.code());
     let received = Received::read_body(body);
-    let mut answers = BTreeMap::new();
+    let mut answers = Answers::default();
     if response.is_stream {
         for data in response.data() {
             received.check(data.as_bytes(), &mut answers);
@@ -244,6 +244,9 @@ fn check_response(body: &[u8], response: &TestResponse, may_be_open: bool) {
         received.check(&response.body, &mut answers);
     }
     received.check_counts(&answers);
+    if response.is_over && response.code() == 200 {
+        received.check_missing(&answers);
+    }
     if response.code() == 202 {
         assert!(received.requests.is_empty(), "a request was accepted without an answer");
     }
@@ -260,7 +263,7 @@ fn with_repeated_headers(line: &[u8]) -> TestRequest {
     let Some(version) = claims else { return request };
     let named_by = Method::from(method.as_str()).facts().named_by;
     let name = named_by.and_then(|member| text(&params, member));
-    let request = request.with("mcp-protocol-version", &encoded(&version)).with("mcp-method", &encoded(&method));
+    let request = request.repeating_headers(&encoded(&version), &encoded(&method));
     match name {
         Some(name) => request.with("mcp-name", &encoded(&name)),
         None => request,
@@ -363,30 +366,27 @@ impl Received {
         *self.answerable.entry(id).or_default() += 1;
     }
 
-    /// Checks a line that the server has sent, and counts its answers. Returns whether it asks the client for input.
-    fn check(&self, line: &[u8], answers: &mut BTreeMap<Option<String>, usize>) -> bool {
+    /// Checks a line that the server has sent, and counts its answers and requests for input.
+    fn check(&self, line: &[u8], answers: &mut Answers) {
         let frame = parse(line).unwrap_or_else(|error| panic!("the server sent what is no message: {error}"));
         let messages = match frame {
             Frame::Single(message) => vec![Ok(message)],
             Frame::Batch(messages) => messages,
         };
-        let mut asks = false;
         for message in messages {
             match message.expect("a batch of messages") {
-                Message::Request(_) => asks = true,
+                Message::Request(request) => {
+                    answers.input_requests += usize::from(request.method.facts().client_capability.is_some());
+                }
                 Message::Notification(_) => {}
                 Message::Response(Response::Result { id, result }) => {
                     let id = id.to_string();
-                    asks |= requires_input(&result);
                     self.check_result(&id, &result);
-                    *answers.entry(Some(id)).or_default() += 1;
+                    answers.add(Some(id));
                 }
-                Message::Response(Response::Error { id, .. }) => {
-                    *answers.entry(id.map(|id| id.to_string())).or_default() += 1;
-                }
+                Message::Response(Response::Error { id, .. }) => answers.add(id.map(|id| id.to_string())),
             }
         }
-        asks
     }
 
     fn check_result(&self, id: &str, result: &Json) {
@@ -401,15 +401,44 @@ impl Received {
         }
     }
 
-    fn check_counts(&self, answers: &BTreeMap<Option<String>, usize>) {
+    fn check_counts(&self, answers: &Answers) {
         let mut unread = self.unread;
-        for (id, count) in answers {
+        for (id, count) in &answers.counts {
             let most = self.answerable.get(id).copied().unwrap_or_default();
             let excess = count.saturating_sub(most);
             let name = id.as_deref().unwrap_or("none");
             assert!(excess <= unread, "{count} answers to the id {name}, and at most {most} were expected");
             unread -= excess;
         }
+    }
+
+    /// Checks that no answer is missing, if what was received states how many there must be.
+    fn check_missing(&self, answers: &Answers) {
+        if !self.is_plain {
+            return;
+        }
+        let mut may_lack = answers.input_requests;
+        for (id, requests) in &self.requests {
+            let count = answers.counts.get(&Some(id.clone())).copied().unwrap_or_default();
+            let lacking = requests.len().saturating_sub(count);
+            assert!(lacking <= may_lack, "{count} answers to the id {id}, whose requests are {requests:?}");
+            may_lack -= lacking;
+        }
+    }
+}
+
+/// What a server has sent.
+#[derive(Debug, Default)]
+struct Answers {
+    /// The number of answers to each id, and without an id.
+    counts: BTreeMap<Option<String>, usize>,
+    /// The number of requests that ask the client for input, each of which may delay an answer.
+    input_requests: usize,
+}
+
+impl Answers {
+    fn add(&mut self, id: Option<String>) {
+        *self.counts.entry(id).or_default() += 1;
     }
 }
 
@@ -430,4 +459,43 @@ fn shape(method: &Method, result: &Json) -> Result<(), ModelError> {
         (Method::COMPLETION_COMPLETE, is::<CompleteResult>),
     ];
     shapes.iter().find(|(name, _)| name == method).map_or(Ok(()), |(_, is)| is(result))
+}
+
+#[cfg(test)]
+mod tests {
+    use http::StatusCode;
+
+    use super::*;
+
+    #[test]
+    fn a_complete_response_with_the_status_200_has_all_answers() {
+        let ping = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let batch = br#"[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#;
+        let answer = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+        let respond = |code: u16, is_stream: bool, body: &str| TestResponse {
+            status: StatusCode::from_u16(code).ok(),
+            body: body.into(),
+            is_over: true,
+            is_stream,
+            ..TestResponse::default()
+        };
+        let is_accepted = |body: &[u8], response: &TestResponse| {
+            std::panic::catch_unwind(|| check_response(body, response, true)).is_ok()
+        };
+        let event = format!("data: {answer}\n\n");
+        let asks = "data: {\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"roots/list\"}\n\n";
+        let cases: [(&[u8], TestResponse, bool); 8] = [
+            (ping, respond(200, false, answer), true),
+            (ping, respond(200, false, ""), false),
+            (ping, respond(200, true, &event), true),
+            (ping, respond(200, true, ""), false),
+            (ping, respond(200, true, asks), true),
+            (ping, TestResponse { is_over: false, ..respond(200, true, "") }, true),
+            (ping, respond(400, false, ""), true),
+            (batch, respond(200, false, ""), true),
+        ];
+        for (body, response, expected) in cases {
+            assert_eq!(is_accepted(body, &response), expected, "{response:?}");
+        }
+    }
 }

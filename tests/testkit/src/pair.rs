@@ -19,7 +19,8 @@ const MAX_STEPS: u32 = 1_000_000;
 type Answer = Box<dyn FnMut(&Method, Option<&Json>) -> Result<Json, ErrorObject>>;
 
 /// A client and a server machine that are connected by a simulated byte stream. The server's requests are handled by a
-/// function of the application. A seed and a virtual clock determine the run, so nothing waits.
+/// function of the application. A seed and a virtual clock determine the run, so nothing waits. When one of them closes
+/// its stream, the end arrives at the other one after everything before.
 ///
 /// # Example: a tool that asks the user
 ///
@@ -155,7 +156,7 @@ impl<H: FnMut(&IncomingRequest) -> Result<Json, ErrorObject>> Pair<H> {
         self.now = until;
     }
 
-    /// Carries out what the machines want, and advances the time, until `find` returns something.
+    /// Carries out the outputs of the machines, and advances the time, until `find` returns something.
     fn run_until<T>(&mut self, mut find: impl FnMut(&mut Self) -> Option<T>) -> T {
         for _ in 0..MAX_STEPS {
             self.settle();
@@ -174,13 +175,19 @@ impl<H: FnMut(&IncomingRequest) -> Result<Json, ErrorObject>> Pair<H> {
         arrivals.into_iter().chain([self.client.poll_timeout(), self.server.poll_timeout()]).flatten().min()
     }
 
-    /// Passes in what has arrived, and fires the timers that are due.
+    /// Passes in what has arrived, with the ends of the streams, and fires the timers that are due.
     fn step(&mut self) {
         while let Some(bytes) = self.to_server.read(self.now) {
             self.server.handle_bytes(&bytes, self.now);
         }
         while let Some(bytes) = self.to_client.read(self.now) {
             self.client.handle_bytes(&bytes, self.now);
+        }
+        if self.to_server.take_end(self.now) {
+            self.server.handle_eof(self.now);
+        }
+        if self.to_client.take_end(self.now) {
+            self.client.handle_eof(self.now);
         }
         self.client.handle_timeout(self.now);
         self.server.handle_timeout(self.now);
@@ -190,18 +197,27 @@ impl<H: FnMut(&IncomingRequest) -> Result<Json, ErrorObject>> Pair<H> {
         loop {
             if let Some(output) = self.client.poll_output() {
                 match output {
-                    Output::Action(action) => {
-                        let written = write(action, &mut self.to_server, self.now, &mut self.random);
-                        self.client.handle_written(written, self.now);
+                    Output::Action(StdioAction::Write(bytes)) => {
+                        self.client.handle_written(bytes.len(), self.now);
+                        self.to_server.write(bytes, self.now, &mut self.random);
                     }
+                    Output::Action(StdioAction::CloseWrite) => self.to_server.close(self.now),
+                    Output::Action(StdioAction::Respawn) => {
+                        // There is no program to start again, so that the stream of the new process ends at once.
+                        self.to_client = ByteStream::new();
+                        self.to_client.close(self.now);
+                    }
+                    Output::Action(action) => panic!("{action:?} is new"),
                     Output::Event(event) => self.on_client_event(event),
                 }
             } else if let Some(output) = self.server.poll_output() {
                 match output {
-                    Output::Action(action) => {
-                        let written = write(action, &mut self.to_client, self.now, &mut self.random);
-                        self.server.handle_written(written, self.now);
+                    Output::Action(StdioAction::Write(bytes)) => {
+                        self.server.handle_written(bytes.len(), self.now);
+                        self.to_client.write(bytes, self.now, &mut self.random);
                     }
+                    Output::Action(StdioAction::CloseWrite) => self.to_client.close(self.now),
+                    Output::Action(action) => panic!("{action:?} of a server"),
                     Output::Event(event) => self.on_server_event(event),
                 }
             } else {
@@ -232,14 +248,6 @@ impl<H: FnMut(&IncomingRequest) -> Result<Json, ErrorObject>> Pair<H> {
             panic!("the handler's answer to {} must not be sent: {error}", request.method());
         }
     }
-}
-
-/// Writes to a stream what a machine wants to write; returns how many bytes that are.
-fn write(action: StdioAction, stream: &mut ByteStream, now: Instant, random: &mut Random) -> usize {
-    let StdioAction::Write(bytes) = action else { return 0 };
-    let written = bytes.len();
-    stream.write(bytes, now, random);
-    written
 }
 
 /// The wall time of simulated requests: 2026-07-28, in seconds since 1970.

@@ -77,6 +77,14 @@ impl Vocabulary {
         self
     }
 
+    /// Adds a prompt. Its arguments are texts.
+    #[must_use]
+    pub fn prompt<'n>(mut self, name: &str, arguments: impl IntoIterator<Item = &'n str>) -> Self {
+        let arguments = arguments.into_iter().map(|name| (name.to_owned(), Kind::Text)).collect();
+        self.prompts.push(Callable { name: name.to_owned(), arguments });
+        self
+    }
+
     /// Adds a resource.
     #[must_use]
     pub fn resource(mut self, uri: &str) -> Self {

@@ -159,7 +159,8 @@ fn config(args: &Args, versions: Vec<ProtocolVersion>, limits: Limits) -> Config
     config
 }
 
-/// The first signal ends the proxy gracefully, within [`END_TIMEOUT`]; the second ends it at once. Returns the count of
+/// The first signal ends the proxy within [`END_TIMEOUT`]: requests without an answer are answered with errors, the session
+/// and the child process are ended. The second ends it at once. Returns the count of
 /// signals.
 fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicUsize>> {
     let stopper = proxy.stopper();

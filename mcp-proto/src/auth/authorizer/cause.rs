@@ -40,9 +40,12 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Whether a person waits for the outcome, and may be asked.
+    /// Whether a person waits for a token, and may be asked.
     const fn has_person(&self) -> bool {
-        !matches!(self, Self::Start | Self::Challenged { is_background: true, .. })
+        match self {
+            Self::Start | Self::Challenged { is_background: true, .. } | Self::SignOut => false,
+            Self::Challenged { is_background: false, .. } | Self::Requested | Self::Imported(_) => true,
+        }
     }
 }
 
@@ -58,12 +61,15 @@ impl Authorizer {
     ///
     /// While a flow runs, no other one is begun: everything that needs a token waits for that flow (OA-T-05). A flow that
     /// would end without a token, because none was needed, gets one then; one that may ask no person may do so if a person
-    /// waits by now.
+    /// waits by now. A sign-out and an import end a flow that runs, and while a person signs out, no other flow begins
+    /// ([`SignInError::SignedOut`]).
     pub fn begin(&mut self, cause: Cause, seed: Seed, unix: u64, now: Instant) {
         let has_person = cause.has_person();
-        if let Some(flow) = self.flow.as_mut().filter(|flow| !matches!(flow.need, Need::Stored)) {
-            flow.has_person |= has_person;
-            return;
+        if let Some(flow) = self.flow.take_if(|flow| !matches!(flow.need, Need::Stored)) {
+            self.flow = self.join(flow, &cause);
+            if self.flow.is_some() {
+                return;
+            }
         }
         self.clock = Clock { unix, at: now };
         self.nonces = Nonces::new(seed);
@@ -98,6 +104,33 @@ impl Authorizer {
             (Some(Need::SignOut), None) => self.lock_record(Flow::new(Need::SignOut), Then::Decide, now),
             (Some(Need::Stored) | None, flow) => self.flow = flow,
         }
+    }
+
+    /// Joins a cause with a flow that runs for a token or for a sign-out. Returns the flow, unless it gives way.
+    fn join(&mut self, mut flow: Flow, cause: &Cause) -> Option<Flow> {
+        let is_signing_out = matches!(flow.need, Need::SignOut);
+        match cause {
+            Cause::SignOut if is_signing_out => {}
+            Cause::Start if is_signing_out => self.outbox.report(Event::NoToken),
+            Cause::Challenged { .. } | Cause::Requested | Cause::Imported(_) if is_signing_out => {
+                self.outbox.report(Event::Refused(SignInError::SignedOut));
+            }
+            Cause::Start | Cause::Challenged { .. } | Cause::Requested => flow.has_person |= cause.has_person(),
+            Cause::Imported(_) => {
+                self.release(flow);
+                return None;
+            }
+            Cause::SignOut => {
+                self.outbox.report(Event::Refused(SignInError::SignedOut));
+                if !flow.step.may_end_with_tokens() {
+                    self.release(flow);
+                    return None;
+                }
+                // The tokens that are on their way are revoked too.
+                flow.need = Need::SignOut;
+            }
+        }
+        Some(flow)
     }
 
     /// What a challenge demands; `None` if it is answered already.

@@ -168,6 +168,25 @@ impl Step {
             | Self::Signing(_) => None,
         }
     }
+
+    /// Whether tokens may be issued or stored without a further step of discovery or of a person.
+    pub(super) const fn may_end_with_tokens(&self) -> bool {
+        match self {
+            Self::Locking(_)
+            | Self::Loading(_)
+            | Self::Obtaining
+            | Self::CreatingKey(_)
+            | Self::Signing(_)
+            | Self::Requesting { .. } => true,
+            Self::Ready
+            | Self::Discovering(_)
+            | Self::LockingSignIn
+            | Self::Listening
+            | Self::Registering { .. }
+            | Self::AwaitingRedirect(_)
+            | Self::AwaitingDevice(_) => false,
+        }
+    }
 }
 
 impl Flow {

@@ -201,6 +201,8 @@ impl Authorizer {
             Need::Stored => self.end_without_token(flow),
             // What could not be revoked is erased nevertheless.
             Need::SignOut if flow.locks.contains(&Lock::Record) => self.on_revoked(flow, false),
+            // New tokens were expected, which there are not.
+            Need::SignOut if !matches!(error, SignInError::StoreTimedOut) => self.lock_record(flow, Then::Decide, now),
             Need::New { .. } | Need::SignOut => {
                 self.history.ended(&error, now);
                 self.release(flow);
@@ -223,7 +225,8 @@ impl Authorizer {
         for timer in [Timer::Step, Timer::Busy, Timer::Poll] {
             self.timers.clear(timer);
         }
-        if flow.is_listening {
+        // The driver may be about to listen.
+        if flow.is_listening || matches!(flow.step, Step::Listening) {
             self.outbox.act(Action::Unlisten);
         }
         // Waiting for a lock is given up by releasing it.

@@ -69,8 +69,8 @@ pub struct HttpConfig {
     /// Whether clients of revisions up to 2025-11-25 get a session. If not, `initialize` is answered without a session
     /// id, and each later request is served by itself, so that several processes behind a load balancer can serve them:
     /// the server cannot send requests to clients, clients cannot cancel, subscribe, set a log level, open a stream by
-    /// GET or resume one, and batches are refused. Handlers do not know the client's capabilities, and belong to no
-    /// session. This does not concern the two-endpoint transport, and revision 2026-07-28 has no sessions. Default
+    /// GET or resume one, and batches are refused. The context of a request has no capabilities of the
+    /// client, and no session. This does not concern the two-endpoint transport, and revision 2026-07-28 has no sessions. Default
     /// `true`.
     pub sessions: bool,
     /// Whether a client may open a stream by GET for messages that relate to no request (SH-S-46). Default `true`.

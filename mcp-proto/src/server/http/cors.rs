@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCEPT, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_HEADERS,
-    ACCESS_CONTROL_REQUEST_METHOD, ORIGIN, VARY,
+    ACCESS_CONTROL_REQUEST_METHOD, AUTHORIZATION, CONTENT_TYPE, ORIGIN, VARY,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -14,11 +14,19 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use super::access::{is_host_allowed, is_origin_allowed};
 use super::refusal::empty;
 use super::{Access, ExchangeKey, Http};
-use crate::spec::header::PARAM_PREFIX;
+use crate::spec::header::{HEADERS, PARAM_PREFIX};
+use crate::spec::trace_context::{BAGGAGE, TRACEPARENT, TRACESTATE};
 
-/// The headers of requests of the transport that a page may set only with permission.
-const REQUEST_HEADERS: &str = "accept, authorization, baggage, content-type, dpop, last-event-id, mcp-method, mcp-name, \
-                               mcp-protocol-version, mcp-session-id, traceparent, tracestate";
+/// The headers of requests of the transport, besides [`HEADERS`], that a page may set only with permission.
+static REQUEST_HEADERS: [HeaderName; 7] = [
+    ACCEPT,
+    AUTHORIZATION,
+    CONTENT_TYPE,
+    HeaderName::from_static("dpop"),
+    HeaderName::from_static(TRACEPARENT),
+    HeaderName::from_static(TRACESTATE),
+    HeaderName::from_static(BAGGAGE),
+];
 /// The headers of responses that a page may read only with permission.
 const RESPONSE_HEADERS: HeaderValue =
     HeaderValue::from_static("dpop-nonce, mcp-protocol-version, mcp-session-id, retry-after, www-authenticate");
@@ -79,15 +87,11 @@ pub(super) fn permission(methods: &'static str, head: &Parts) -> Response<Bytes>
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));
     // Since some names depend on the schemas of tools (MD-P-06), the wanted ones are repeated.
-    let mut allowed = REQUEST_HEADERS.to_owned();
     let wanted = head.headers.get_all(ACCESS_CONTROL_REQUEST_HEADERS).iter().filter_map(|value| value.to_str().ok());
-    for name in wanted.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse::<HeaderName>().ok()) {
-        if name.as_str().starts_with(PARAM_PREFIX) {
-            allowed.push_str(", ");
-            allowed.push_str(name.as_str());
-        }
-    }
-    if let Ok(allowed) = HeaderValue::from_str(&allowed) {
+    let wanted = wanted.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse::<HeaderName>().ok());
+    let wanted: Vec<_> = wanted.filter(|name| name.as_str().starts_with(PARAM_PREFIX)).collect();
+    let allowed: Vec<_> = REQUEST_HEADERS.iter().chain(HEADERS).chain(&wanted).map(HeaderName::as_str).collect();
+    if let Ok(allowed) = HeaderValue::from_str(&allowed.join(", ")) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, allowed);
     }
     headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);

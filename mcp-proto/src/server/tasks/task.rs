@@ -7,12 +7,13 @@ use super::timestamp::timestamp;
 use super::{TaskId, TaskLimits};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
+use crate::server::principal::Principal;
 use crate::time::Instant;
 
 #[derive(Debug)]
 pub(super) struct Task {
-    /// The name of the principal that has created it.
-    pub(super) owner: Option<Box<str>>,
+    /// The principal that has created it.
+    pub(super) owner: Option<Principal>,
     pub(super) created: Instant,
     /// The time of its creation, since 1970.
     pub(super) created_unix: Duration,

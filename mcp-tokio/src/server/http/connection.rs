@@ -134,12 +134,13 @@ pub(super) async fn serve(
     socket.set_write_timeout(Some(WRITE_TIME));
     let service = Tracked { service, activity: Arc::clone(&activity), peer };
     // A service that is being stopped answers one request.
-    let mut known = *service_stage.borrow();
+    let begun = *service_stage.borrow();
+    let mut is_ending = false;
     {
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
-            .keep_alive(known == ServiceStage::Serving)
+            .keep_alive(begun == ServiceStage::Serving)
             .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(Box::pin(socket)), service);
         let mut connection = std::pin::pin!(connection);
@@ -171,8 +172,8 @@ pub(super) async fn serve(
                 },
                 // hyper does not detect the end of the input behind a pipelined request (B14).
                 _ = tick.tick(), if is_answering => if is_read_closed(&stream).await { return },
-                () = super::until_past(&mut service_stage, known), if known != ServiceStage::Closed => {
-                    known = ServiceStage::Closed;
+                () = super::until_past(&mut service_stage, begun), if !is_ending => {
+                    is_ending = true;
                     connection.as_mut().graceful_shutdown();
                 }
             }

@@ -164,6 +164,8 @@ impl Driver {
             Wakeup::Input(input) => self.on_input(input, now),
             Wakeup::FinalCommand(command) => self.requests.on_final_command(command, &mut self.machine, now),
             Wakeup::Command(command) => {
+                // What was written before concerns other handlers.
+                self.behind = None;
                 let accepted = self.requests.on_command(command, &mut self.machine, now);
                 self.settle(now);
                 self.accept(accepted);
@@ -334,6 +336,7 @@ mod tests {
     use std::future::poll_fn;
     use std::pin::Pin;
     use std::sync::Arc;
+    use std::time::Duration;
 
     use http_body::Body;
     use mcp_proto::server::{Config, HttpConfig};
@@ -343,6 +346,7 @@ mod tests {
     use super::super::HttpBody;
     use super::*;
     use crate::server::incoming::Incoming;
+    use crate::server::running::Running;
     use crate::server::service::AnyService;
 
     /// A driver that the test runs step by step, whose tools send a message and then wait until they may answer.
@@ -373,8 +377,10 @@ mod tests {
                     Ok::<_, ErrorObject>(Json::empty_object().with_member("text", &params))
                 }
             };
-            let (requests, commands) = Requests::new(Arc::new(service) as Arc<dyn AnyService>);
-            let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#.to_owned()).unwrap());
+            let config =
+                Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{"listChanged":true}}"#).unwrap());
+            let running = Arc::new(Running::new(config.clone()));
+            let (requests, commands) = Requests::new(Arc::new(service) as Arc<dyn AnyService>, &running);
             let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
             Self { driver: Driver::new(machine, requests), commands, may_answer, handlers }
         }
@@ -399,10 +405,27 @@ mod tests {
             let arrived = Arrived(number);
             let body = Bytes::copy_from_slice(first.as_bytes());
             let input = Input::Request { arrived, head: Box::new(head), from, body, is_whole: false, accept, reply };
+            let before = self.driver.exchanges.len();
             self.driver.turn(Wakeup::Input(input), now());
-            assert_eq!((self.driver.exchanges.len(), self.driver.accepts.len()), (usize::from(is_awaited), 0));
+            assert_eq!(self.driver.exchanges.len(), before + usize::from(is_awaited));
+            assert_eq!(self.driver.accepts.len(), 0);
             let body = Bytes::copy_from_slice(rest.as_bytes());
             self.driver.turn(Wakeup::Input(Input::Body { arrived, body, is_last: true }), now());
+        }
+
+        /// Opens a subscription.
+        fn listen(&mut self, number: u64, filter: &str) -> oneshot::Receiver<Reply> {
+            let (reply, replied) = oneshot::channel();
+            let head = http::Request::post("/mcp").header("host", "localhost");
+            let head = head.header("mcp-method", "subscriptions/listen").header("content-type", "application/json");
+            let head = head.header("accept", "application/json, text/event-stream");
+            let (head, ()) = head.header("mcp-protocol-version", "2026-07-28").body(()).unwrap().into_parts();
+            let body = Bytes::from(::mcp_testkit::http_exchange::modern("1", "subscriptions/listen", filter));
+            let from = From { authentication: Ok(None), peer: Some(PeerKey::new(&[1])), is_routed: false };
+            let (arrived, head, accept) = (Arrived(number), Box::new(head), oneshot::channel().0);
+            let input = Input::Request { arrived, head, from, body, is_whole: true, accept, reply };
+            self.driver.turn(Wakeup::Input(input), now());
+            replied
         }
 
         /// Carries out one command of a handler.
@@ -472,6 +495,30 @@ mod tests {
         stepped.turn().await;
         while take(&mut body).await.is_some() {}
         assert_eq!(stepped.left(), (0, 0, 0));
+        stepped.handlers_end().await;
+    }
+
+    #[tokio::test]
+    async fn fr14_a_handler_does_not_wait_for_a_client_that_has_not_read_what_was_published() {
+        let mut stepped = Stepped::new();
+        let filter = r#""notifications":{"toolsListChanged":true},"#;
+        let mut replied = stepped.listen(1, filter);
+        let Ok(Reply::Stream(_, _unread)) = replied.try_recv() else { panic!("a stream") };
+        while stepped.driver.behind.is_none() {
+            let (accept, mut accepted) = oneshot::channel();
+            let notification = Notification::new("notifications/tools/list_changed");
+            stepped
+                .driver
+                .turn(Wakeup::FinalCommand(FinalCommand::Publish { change: notification.into(), accept }), now());
+            assert_eq!(accepted.try_recv(), Ok(Ok(())));
+        }
+        stepped.may_answer.add_permits(1);
+        let mut replied = stepped.call(2, "say-small");
+        for _ in 0..2 {
+            tokio::time::timeout(Duration::from_secs(10), stepped.turn()).await.expect("a command of the handler");
+        }
+        assert!(matches!(replied.try_recv(), Ok(Reply::Stream(..))));
+        assert_eq!(stepped.left(), (1, 1, 1), "the call was answered");
         stepped.handlers_end().await;
     }
 

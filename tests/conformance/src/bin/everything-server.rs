@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         "blocking" => {
             let listener = std::net::TcpListener::bind(address)?;
             show(listener.local_addr()?.port())?;
-            Ok(mcp_blocking::Server::new(config, server::serve_blocking).http(http)?.serve(listener)?)
+            Ok(mcp_blocking::Server::new(config, server::blocking()).http(http)?.serve(listener)?)
         }
         "tokio" => serve(&address, config, http),
         "stdio" => serve_stdio(config),
@@ -37,12 +37,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 async fn serve(address: &str, config: Config, http: HttpConfig) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(address).await?;
     show(listener.local_addr()?.port())?;
-    Ok(mcp_tokio::Server::new(config, server::serve_tokio).http(http)?.serve(listener).await?)
+    Ok(mcp_tokio::Server::new(config, server::tokio()).http(http)?.serve(listener).await?)
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn serve_stdio(config: Config) -> Result<(), Box<dyn Error>> {
-    mcp_tokio::Server::new(config, server::serve_tokio).serve_stdio().await?;
+    mcp_tokio::Server::new(config, server::tokio()).serve_stdio().await?;
     Ok(())
 }
 

@@ -262,7 +262,7 @@ impl Changes {
             Some(ServerNotification::ToolListChangedNotification(_)) => Ok(Told::ListChanged("tools")),
             Some(ServerNotification::ResourceListChangedNotification(_)) => Ok(Told::ListChanged("resources")),
             Some(ServerNotification::ResourceUpdatedNotification(update)) => Ok(Told::Updated(update.params.uri)),
-            Some(_) => Err("a notification that nobody asked for".into()),
+            Some(_) => Err("a notification that was not requested".into()),
             None => Err(format!("the subscription ended: {:?}", subscription.end()).into()),
         }
     }

@@ -207,7 +207,7 @@ impl ServerHandler for Interop {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let receiver = lock(&self.receivers).pop();
-        let mut changes = receiver.ok_or_else(|| internal("nobody was acknowledged"))?;
+        let mut changes = receiver.ok_or_else(|| internal("no subscription was acknowledged"))?;
         loop {
             let change = tokio::select! {
                 change = changes.recv() => change.map_err(internal)?,

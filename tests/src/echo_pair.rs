@@ -25,7 +25,7 @@ struct Job {
 
 /// A client and a server that are connected.
 #[derive(Debug)]
-pub struct Pair {
+pub struct EchoPair {
     /// The client machine.
     pub client: Client<Stdio>,
     /// The server machine.
@@ -55,7 +55,7 @@ pub struct Pair {
     pub trace: Vec<String>,
 }
 
-impl Pair {
+impl EchoPair {
     /// A client and a server that are about to connect. With an even seed, they negotiate 2026-07-28.
     pub fn new(seed: u64) -> Self {
         let client: &[ProtocolVersion] =

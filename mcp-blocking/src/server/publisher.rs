@@ -1,0 +1,160 @@
+//! Publishes changes to clients, from any thread.
+
+use std::sync::{Arc, Weak};
+
+use mcp_proto::UsageError;
+use mcp_proto::server::ChangeNotification;
+use mcp_proto::server::Config;
+
+use super::commands::{Command, Commands};
+use super::running::Running;
+
+/// Publishes changes to clients, from any thread: see [`Service::subscribed`](super::Service::subscribed).
+#[derive(Debug, Clone)]
+pub struct ServerPublisher(Receiver);
+
+/// What receives the changes.
+#[derive(Debug, Clone)]
+enum Receiver {
+    /// The driver of one stream or HTTP service.
+    One {
+        commands: Commands,
+        /// The configuration of a server that does not run yet.
+        unserved: Weak<Config>,
+    },
+    /// Everything over which a server is served.
+    All(Weak<Running>),
+}
+
+impl ServerPublisher {
+    /// A publisher for a server that runs.
+    pub(super) const fn new(commands: Commands) -> Self {
+        Self(Receiver::One { commands, unserved: Weak::new() })
+    }
+
+    /// A publisher for a server that runs once this configuration is dropped.
+    pub(super) fn of_unserved(commands: Commands, config: &Arc<Config>) -> Self {
+        Self(Receiver::One { commands, unserved: Arc::downgrade(config) })
+    }
+
+    pub(super) fn of_all(running: &Arc<Running>) -> Self {
+        Self(Receiver::All(Arc::downgrade(running)))
+    }
+
+    /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
+    /// `resources/updated`. Clients without a session and without a subscription are not concerned
+    /// ([`HttpConfig::sessions`](mcp_proto::server::HttpConfig::sessions)). Before the server runs, no client is: the
+    /// notification is checked and dropped.
+    ///
+    /// It does not wait until clients read. For one that does not, at most
+    /// [`Limits::unwritten`](mcp_proto::Limits::unwritten) bytes are queued: then further changes are dropped, and over
+    /// HTTP its stream is broken off.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it is another notification, or if the server's capabilities do not declare it.
+    /// [`UsageError::Closed`] if the stream or the HTTP service to which the publisher belongs has ended; that of
+    /// [`Server::publisher`](super::Server::publisher) belongs to the server, all of its clones, streams and HTTP
+    /// services.
+    pub fn publish(&self, change: impl Into<ChangeNotification>) -> Result<(), UsageError> {
+        let change = change.into();
+        match &self.0 {
+            Receiver::One { commands, unserved } => match unserved.upgrade() {
+                Some(config) => config.check_change(&change),
+                None => commands.accepted(|accept| Command::Publish { change, accept }),
+            },
+            Receiver::All(running) => running.upgrade().ok_or(UsageError::Closed)?.publish(&change),
+        }
+    }
+
+    /// Whether no server is left to which changes could be published.
+    fn is_closed(&self) -> bool {
+        match &self.0 {
+            Receiver::One { .. } => false,
+            Receiver::All(running) => running.strong_count() == 0,
+        }
+    }
+
+    /// Checks that the server has declared a capability.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NotDeclared`] if it has not.
+    fn check_declared(&self, capability: &'static str) -> Result<(), UsageError> {
+        match &self.0 {
+            Receiver::One { .. } => Ok(()),
+            Receiver::All(running) => {
+                running.upgrade().map_or(Ok(()), |running| running.config().check_declared(capability))
+            }
+        }
+    }
+}
+
+/// The publishers of several servers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Publishers(Vec<ServerPublisher>);
+
+impl Publishers {
+    /// Adds the publisher of a server, and forgets those of servers that have ended.
+    pub(crate) fn add(&mut self, publisher: ServerPublisher) {
+        self.0.retain(|publisher| !publisher.is_closed());
+        self.0.push(publisher);
+    }
+
+    /// Publishes a change to the clients of all servers.
+    ///
+    /// # Errors
+    ///
+    /// The first error, but it is published to the clients of the other servers. A server that has ended is none.
+    pub(crate) fn publish(&self, change: &ChangeNotification) -> Result<(), UsageError> {
+        let mut outcome = Ok(());
+        for publisher in &self.0 {
+            match publisher.publish(change.clone()) {
+                Ok(()) | Err(UsageError::Closed) => {}
+                Err(error) => outcome = outcome.and(Err(error)),
+            }
+        }
+        outcome
+    }
+
+    /// Checks that each server has declared these capabilities.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NotDeclared`] if one has not.
+    pub(crate) fn check_declared(&self, capabilities: &[&'static str]) -> Result<(), UsageError> {
+        let checked = |publisher: &ServerPublisher| capabilities.iter().try_for_each(|it| publisher.check_declared(it));
+        self.0.iter().try_for_each(checked)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ServerPublisher> {
+        self.0.iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::Json;
+
+    use super::*;
+    use crate::{Incoming, Server};
+
+    fn server() -> Server {
+        Server::new(Config::new("s", "1"), |_: &Incoming| Ok(Json::empty_object()))
+    }
+
+    #[test]
+    fn the_publishers_of_servers_that_have_ended_are_forgotten() {
+        let mut publishers = Publishers::default();
+        let kept = server();
+        publishers.add(kept.publisher());
+        for _ in 0..10 {
+            publishers.add(server().publisher());
+            assert_eq!(publishers.0.len(), 2);
+        }
+        let clone = kept.clone();
+        drop(kept);
+        publishers.add(clone.publisher());
+        assert_eq!(publishers.0.len(), 2, "a clone is the same server");
+    }
+}

@@ -1,0 +1,155 @@
+//! Tools that may take long, and what a client receives about their tasks from every driver.
+
+use std::thread;
+use std::time::Duration;
+
+use mcp_proto::driver::Error;
+use mcp_proto::model::{CallToolResult, ElicitRequestFormParams, ElicitResult, JsonObject, RequestedSchema};
+use mcp_proto::router::HandlerError;
+use mcp_proto::{ErrorObject, Json};
+
+use crate::routed;
+
+/// The capabilities of a client that fetches results later, and whose user can be asked.
+pub const CAPABILITIES: &str = r#"{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+
+/// What the tool `book` asks its user.
+pub fn form() -> ElicitRequestFormParams {
+    ElicitRequestFormParams::new("Who are you?", RequestedSchema::form())
+}
+
+/// The result of the tool `book`: what its user has entered.
+///
+/// # Errors
+///
+/// Nothing was entered.
+pub fn booked(answer: ElicitResult) -> Result<String, HandlerError> {
+    let entered = answer.content.ok_or("nothing was entered")?;
+    Ok(entered.as_json().to_text().into_owned())
+}
+
+/// The tool `panic`.
+///
+/// # Panics
+///
+/// Always.
+pub fn panics() -> &'static str {
+    panic!("a panic of a function")
+}
+
+/// The answer of the user who books.
+pub fn entered() -> ElicitResult {
+    ElicitResult::accept(JsonObject::new().with("name", "Ada"))
+}
+
+/// Tools, and the outcomes of their calls for a client whose user answers as [`entered`], with and without a task.
+pub const CALLS: [(&str, &str); 3] = [
+    ("book", r#"{"name":"Ada"}"#),
+    ("fail", "no room"),
+    ("panic", "the server answered with error -32603: internal error"),
+];
+
+/// The text of an outcome.
+pub fn text(outcome: Result<CallToolResult, Error>) -> String {
+    let text = |result: CallToolResult| result.content[0].as_text().expect("a text").to_owned();
+    outcome.map_or_else(|error| error.to_string(), text)
+}
+
+/// A call of a tool, and the requests about its task.
+#[derive(Debug)]
+pub struct Case {
+    /// The parameters of `tools/call`.
+    call: &'static str,
+    steps: &'static [Step],
+}
+
+#[derive(Debug)]
+struct Step {
+    method: &'static str,
+    /// Members of the parameters besides the id.
+    more: &'static str,
+    /// The status until which the request is made again and again.
+    until: Option<&'static str>,
+    /// The expected member of the result, or the result.
+    member: Option<&'static str>,
+    expected: &'static str,
+}
+
+const fn get(until: &'static str, member: &'static str, expected: &'static str) -> Step {
+    Step { method: "tasks/get", more: "", until: Some(until), member: Some(member), expected }
+}
+
+const fn step(method: &'static str, more: &'static str, expected: &'static str) -> Step {
+    Step { method, more, until: None, member: None, expected }
+}
+
+/// Calls of the tools `book`, which asks its user; `fail`, which fails with the text `no room`; `panic`, which panics; and
+/// `wait`, which ends only when it is cancelled.
+pub const CASES: [Case; 4] = [
+    Case {
+        call: r#"{"name":"book"}"#,
+        steps: &[
+            get("input_required", "statusMessage", r#""asking""#),
+            get(
+                "input_required",
+                "inputRequests",
+                r#"{"name":{"method":"elicitation/create","params":{"message":"Who are you?","requestedSchema":{"type":"object","properties":{}}}}}"#,
+            ),
+            step("tasks/update", r#","inputResponses":{"other":1}"#, "{}"),
+            get("input_required", "status", r#""input_required""#),
+            step("tasks/update", r#","inputResponses":{"name":{"action":"accept","content":{"name":"Ada"}}}"#, "{}"),
+            get("completed", "result", r#"{"content":[{"type":"text","text":"{\"name\":\"Ada\"}"}]}"#),
+            step("tasks/cancel", "", "{}"),
+            get("completed", "status", r#""completed""#),
+        ],
+    },
+    Case {
+        call: r#"{"name":"fail"}"#,
+        steps: &[get("completed", "result", r#"{"content":[{"type":"text","text":"no room"}],"isError":true}"#)],
+    },
+    Case {
+        call: r#"{"name":"panic"}"#,
+        steps: &[get("failed", "error", r#"{"code":-32603,"message":"internal error"}"#)],
+    },
+    Case {
+        call: r#"{"name":"wait"}"#,
+        steps: &[
+            get("working", "status", r#""working""#),
+            step("tasks/update", "", "-32602 invalid params: inputResponses: expected an object"),
+            step("tasks/cancel", "", "{}"),
+            get("cancelled", "status", r#""cancelled""#),
+        ],
+    },
+];
+
+impl Case {
+    /// Makes the requests with this function, and checks the answers.
+    ///
+    /// # Panics
+    ///
+    /// An answer is not as expected.
+    pub fn check(&self, mut request: impl FnMut(&str, Json) -> Result<Json, ErrorObject>) {
+        let json = |text: String| Json::parse(text).expect("JSON");
+        let created = request("tools/call", json(self.call.to_owned())).expect("a task");
+        assert_eq!(created.first_member("resultType"), Some(Json::from("task")), "{self:?}");
+        let task = created.first_member("taskId").expect("an id").to_text().into_owned();
+        for step in self.steps {
+            let mut attempts = 0;
+            let answer = loop {
+                let answer = request(step.method, json(format!(r#"{{"taskId":{task}{}}}"#, step.more)));
+                let status = answer.as_ref().ok().and_then(|answer| answer.first_member("status"));
+                if step.until.is_none_or(|until| status == Some(Json::from(until))) {
+                    break answer;
+                }
+                attempts += 1;
+                assert!(attempts < 2000, "{step:?}: {answer:?}");
+                thread::sleep(Duration::from_millis(2));
+            };
+            let answer = match step.member {
+                Some(member) => answer.map(|answer| answer.first_member(member).expect("the member")),
+                None => answer,
+            };
+            routed::check(&format!("{} {step:?}", self.call), answer, step.expected);
+        }
+    }
+}
