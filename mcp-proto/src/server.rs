@@ -332,18 +332,19 @@ impl<T: ServerTransport> Server<T> {
     /// assert!(server.poll_output().is_some());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[expect(clippy::needless_pass_by_value, reason = "a notification is given away, here as elsewhere")]
     pub fn publish_to(
         &mut self,
         session: SessionKey,
-        notification: Notification,
+        change: impl Into<ChangeNotification>,
         now: Instant,
     ) -> Result<(), UsageError> {
-        let name = subscriptions::name_of(&notification);
+        let change = change.into();
+        let notification = change.notification();
+        let name = subscriptions::name_of(notification);
         let publication = Publication::of(&notification.method, name.as_deref())?;
         publication.check(self.config_of(session))?;
         let (session, _, shared) = &mut self.split_at(session, now);
-        session.as_ref().ok_or(UsageError::Closed)?.publish(&notification, &publication, shared);
+        session.as_ref().ok_or(UsageError::Closed)?.publish(&change, &publication, shared);
         Ok(())
     }
 

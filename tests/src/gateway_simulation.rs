@@ -250,7 +250,10 @@ impl Simulation {
         let meta = format!(r#"{{{meta},"progressToken":{id}}}"#);
         let params = format!(r#"{{"name":"a","of":{of},"mark":{mark},"_meta":{meta}}}"#);
         let asked = TestRequest::post(request(&id.to_string(), "tools/call", &params));
-        let asked = by(asked.mirrored("tools/call").with("mcp-name", "a"), *self.random.pick(&[None, Some("ada")]));
+        let asked = by(
+            asked.repeating_headers("2026-07-28", "tools/call").with("mcp-name", "a"),
+            *self.random.pick(&[None, Some("ada")]),
+        );
         let exchange = self.gateway.ask(&asked);
         self.exchanges.insert(exchange, Open::new(of, Some((mark, id))));
     }

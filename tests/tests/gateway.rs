@@ -68,7 +68,11 @@ fn a_request_that_is_refused_starts_no_process() {
         ("no requested revision", TestRequest::post(request("1", "initialize", "{}")), 400),
         ("headers of another method", TestRequest::stateless("1", "tools/list", "").with("mcp-method", "ping"), 400),
         ("a removed method", TestRequest::stateless("1", "ping", ""), 404),
-        ("an unknown revision of the modern era", TestRequest::post(unknown_revision).mirrored("tools/list"), 400),
+        (
+            "an unknown revision of the modern era",
+            TestRequest::post(unknown_revision).repeating_headers("2026-07-28", "tools/list"),
+            400,
+        ),
         ("a stream without a session", TestRequest::get(), 400),
         ("the end of an unknown session", TestRequest::new("DELETE", "").in_session("unknown"), 404),
     ] {

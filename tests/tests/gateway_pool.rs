@@ -15,7 +15,7 @@ fn asking(id: &str, method: &str, capabilities: &str, members: &str, meta: &str)
     let version = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#;
     let meta = format!(r#"{version},"io.modelcontextprotocol/clientCapabilities":{capabilities}{meta}"#);
     let params = format!(r#"{{{members}"_meta":{{{meta}}}}}"#);
-    TestRequest::post(request(id, method, &params)).mirrored(method)
+    TestRequest::post(request(id, method, &params)).repeating_headers("2026-07-28", method)
 }
 
 /// A call of a client that can be asked.

@@ -13,7 +13,9 @@ const DISCOVERED: &str = r#"{"resultType":"complete","supportedVersions":["2026-
 /// A call with these further members of `_meta`.
 fn call(id: &str, tool: &str, meta: &str) -> TestRequest {
     let params = format!(r#"{{"name":"{tool}", "n":1.0,"_meta":{{{META}{meta}}}}}"#);
-    TestRequest::post(request(id, "tools/call", &params)).mirrored("tools/call").with("mcp-name", tool)
+    TestRequest::post(request(id, "tools/call", &params))
+        .repeating_headers("2026-07-28", "tools/call")
+        .with("mcp-name", tool)
 }
 
 fn listen(id: &str) -> TestRequest {

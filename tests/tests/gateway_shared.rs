@@ -371,7 +371,7 @@ fn a_principal_for_whom_there_is_no_room_is_answered_at_once() {
         config.sharing = Sharing::PerPrincipal;
         config.relay.limits.backends = 1;
     });
-    let first = gateway.ask(&opening("2025-11-25", "{}").sent_by(Principal::new("ada")));
+    let first = gateway.ask(&opening("2025-11-25", "{}").by(Principal::new("ada")));
     let process = gateway.last_started();
     initialized(&mut gateway, process);
     assert_eq!(gateway.responses.take(first).code(), 200);
