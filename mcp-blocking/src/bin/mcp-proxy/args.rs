@@ -1,4 +1,10 @@
 //! The command line.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `serve` | the command line of `mcp-proxy serve` |
+
+mod serve;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -17,6 +23,8 @@ use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 use crate::secrets::Secrets;
 use crate::sign_in::{self, SignInOptions};
 
+pub(crate) use serve::{Listen, ServeArgs, Share, check_name};
+
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";
 
@@ -30,7 +38,7 @@ const HTTP: &str = "HTTP options";
 #[command(
     name = "mcp-proxy",
     version,
-    override_usage = "mcp-proxy [OPTIONS] <URL>\n       mcp-proxy [OPTIONS] -- <COMMAND>...\n       mcp-proxy login|logout|whoami [OPTIONS] <URL>\n       mcp-proxy demo",
+    override_usage = "mcp-proxy [OPTIONS] <URL>\n       mcp-proxy [OPTIONS] -- <COMMAND>...\n       mcp-proxy serve [OPTIONS] -- <COMMAND>...\n       mcp-proxy login|logout|whoami [OPTIONS] <URL>\n       mcp-proxy demo",
     max_term_width = 100,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
@@ -114,6 +122,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Serves clients over HTTP by processes of servers over stdio, or by remote servers
+    Serve(Box<ServeArgs>),
     /// Shows a whole dialogue between an editor, this proxy and a small server
     Demo,
     /// Signs in to a server, and stores its tokens for all proxies
@@ -150,7 +160,7 @@ pub(crate) struct Account {
 
 /// How servers are connected to.
 #[derive(Debug, clap::Args)]
-struct Network {
+pub(crate) struct Network {
     /// How long connecting to the server may take
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10", help_heading = HTTP)]
     connect_timeout: Duration,
@@ -221,7 +231,7 @@ impl From<LogLevel> for log::LevelFilter {
 
 /// Protocol revisions that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Versions(Vec<ProtocolVersion>);
+pub(crate) struct Versions(pub(crate) Vec<ProtocolVersion>);
 
 fn versions(text: &str) -> Result<Versions, String> {
     let of_era = |era| ProtocolVersion::ALL.iter().copied().filter(|version| version.rules().era == era).collect();
@@ -313,11 +323,7 @@ impl Args {
             };
             Server::Http { http: Box::new(http), options, authorization }
         };
-        let limit = usize::try_from(self.max_message.as_u64()).unwrap_or(usize::MAX);
-        let mut limits = Limits::default();
-        limits.message = limit;
-        limits.event = limit;
-        limits.queue_bytes = limits.queue_bytes.max(limit);
+        let mut limits = limits_of_messages(self.max_message);
         limits.exchanges = Limits::exchanges_for(self.max_requests.into());
         limits.check().map_err(|error| format!("--max-message: {error}"))?;
         Ok(Settings { server, versions: self.protocol.0.clone(), limits, secrets: Arc::new(secrets) })
@@ -377,6 +383,7 @@ impl Args {
     pub(crate) const fn log(&self) -> &LogOptions {
         match &self.command {
             Some(Command::Login { account, .. } | Command::Logout(account) | Command::Whoami(account)) => &account.log,
+            Some(Command::Serve(serve)) => &serve.log,
             Some(Command::Demo) | None => &self.log,
         }
     }
@@ -418,6 +425,16 @@ pub(crate) struct AccountSettings {
     pub(crate) secrets: Arc<Secrets>,
 }
 
+/// The limits with which messages of this size are passed on.
+pub(crate) fn limits_of_messages(largest: ByteSize) -> Limits {
+    let largest = usize::try_from(largest.as_u64()).unwrap_or(usize::MAX);
+    let mut limits = Limits::default();
+    limits.message = largest;
+    limits.event = largest;
+    limits.queue_bytes = limits.queue_bytes.max(largest);
+    limits
+}
+
 /// Whether a header is `Authorization`.
 fn is_authorization(header: &str) -> bool {
     header.split_once(':').is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"))
@@ -430,7 +447,7 @@ pub(crate) fn shown_url(url: &str) -> String {
 }
 
 impl Network {
-    fn options(&self, http: &HttpConfig, secrets: &mut Secrets) -> Result<HttpOptions, String> {
+    pub(crate) fn options(&self, http: &HttpConfig, secrets: &mut Secrets) -> Result<HttpOptions, String> {
         let mut options = HttpOptions::new();
         options.connect_timeout = self.connect_timeout;
         options.user_agent = String::from(concat!("mcp-proxy/", env!("CARGO_PKG_VERSION")));
@@ -470,7 +487,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Replaces `${NAME}` by the value of the environment variable, which is treated as a secret.
-fn expand(text: &str, secrets: &mut Secrets) -> Result<String, String> {
+pub(crate) fn expand(text: &str, secrets: &mut Secrets) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {
