@@ -140,6 +140,7 @@ mod response_slot;
 mod router;
 mod server;
 pub mod sign_in;
+mod socket;
 mod stdio;
 #[cfg(test)]
 mod stdio_tests;

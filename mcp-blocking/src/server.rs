@@ -8,7 +8,6 @@
 //! | `commands` | commands of handlers and of the application to the driver |
 //! | `authenticate` | the application's check of credentials |
 //! | `listener` | accepts connections |
-//! | `socket` | an accepted connection, of TCP or of a Unix socket |
 //! | `connections` | how many connections are served at one time, each on a thread |
 //! | `http1` | parses and writes HTTP/1.1 |
 //! | `connection` | requests and responses of one connection |
@@ -39,7 +38,6 @@ mod replay;
 mod response_channel;
 mod running;
 mod service;
-mod socket;
 mod stream;
 mod subscriptions;
 

@@ -19,8 +19,8 @@ use super::authenticate::Authenticate;
 use super::http_exchanges::Arrived;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
 use super::response_channel::{CHUNK, Reply, Responses, replies};
-use super::socket::Socket;
 use crate::inbox::Inbox;
+use crate::socket::Socket;
 
 /// How long a write may block because the client does not read.
 const WRITE_TIME: Duration = Duration::from_secs(30);

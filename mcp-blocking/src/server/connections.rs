@@ -13,8 +13,8 @@ use mcp_proto::server::PeerKey;
 use super::authenticate::Authenticate;
 use super::connection::{Connection, Destination, Shared, close, refuse_at_once};
 use super::listener::Accepting;
-use super::socket::Socket;
 use crate::clock;
+use crate::socket::Socket;
 
 /// How long the last responses may take to be written when a server is stopped.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);

@@ -307,8 +307,8 @@ mod tests {
 
     use super::super::http_exchanges::{Arrived, HttpExchanges};
     use super::super::response_channel::{Replies, Reply, Responses};
-    use super::super::socket::Socket;
     use super::*;
+    use crate::socket::Socket;
 
     /// A driver without handler threads, so that all calls stay queued, and a connection.
     fn without_threads(service: &Arc<dyn Service>) -> (Driver<Http, HttpExchanges>, Arc<Socket>) {

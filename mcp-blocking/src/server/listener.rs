@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use mcp_proto::driver::may_accept_later;
 use mcp_proto::server::PeerKey;
 
-use super::socket::Socket;
+use crate::socket::Socket;
 
 /// How long the thread that accepts connections is woken after the driver has ended.
 const WAKE_TIME: Duration = Duration::from_secs(5);

@@ -12,8 +12,8 @@ use http::Response;
 
 use super::commands::ROOM;
 use super::http_exchanges::Arrived;
-use super::socket::Socket;
 use crate::inbox::Inbox;
+use crate::socket::Socket;
 
 /// Bytes that are read or written at a time.
 pub(super) const CHUNK: usize = 16 * 1024;

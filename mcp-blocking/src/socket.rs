@@ -1,7 +1,9 @@
-//! The connection of a client: a socket of TCP, or on Unix of the local machine.
+//! A connected socket: one of TCP, or on Unix of the local machine.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+#[cfg(unix)]
+use std::os::fd::{AsFd, BorrowedFd};
 #[cfg(unix)]
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -37,12 +39,27 @@ impl Socket {
         })
     }
 
+    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        each!(self, stream => stream.set_read_timeout(timeout))
+    }
+
+    pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        each!(self, stream => stream.set_write_timeout(timeout))
+    }
+
     pub(crate) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
         each!(self, stream => stream.set_nonblocking(nonblocking))
     }
 
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         each!(self, stream => stream.shutdown(how))
+    }
+}
+
+#[cfg(unix)]
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        each!(self, stream => stream.as_fd())
     }
 }
 
