@@ -805,7 +805,7 @@ mod tests {
         let another = || {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            served.connections.admit(&PeerKey::new(&[2]), Arc::new(stream))
+            served.connections.admit(&PeerKey::new(&[2]), Arc::new(stream.into()))
         };
         served.write("GET /a HTTP/1.1\r\n\r\n");
         let (_, _, _, replies, _) = served.request();

@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn a_mistake_is_named_with_its_place_and_without_values() {
         for (text, expected) in [
-            ("{\n  \"mcpServers\": [,", "line 2 column 19"),
+            ("{\n  \"mcpServers\": [,", "line 2 column 18"),
             ("{}", "there is no object mcpServers"),
             (r#"{"servers":[]}"#, "servers must be an object"),
             (r#"{"mcpServers":{}}"#, "mcpServers has no server"),
