@@ -16,12 +16,13 @@ mod status;
 mod stopper;
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -48,6 +49,8 @@ pub use stopper::GatewayStopper;
 
 /// The capacity of the channel to a driver. A thread that finds it full waits.
 const INPUTS: usize = 256;
+/// How often a gateway that ends when it is not used counts its connections.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Receives what a gateway reports about one of its servers, on the thread that serves it: for a log or a record.
 pub trait GatewayObserver: Send {
@@ -129,6 +132,8 @@ pub struct Gateway {
     pub head_timeout: Duration,
     /// How long a connection may be idle before it is closed. Default 60 s.
     pub idle_timeout: Duration,
+    /// Ends the gateway once there was no connection for this time. Default never.
+    pub leave_after: Option<Duration>,
     status: GatewayStatus,
     stopper: GatewayStopper,
 }
@@ -153,6 +158,7 @@ impl Gateway {
             max_connections: 512,
             head_timeout: timeouts.head,
             idle_timeout: timeouts.idle,
+            leave_after: None,
             status: GatewayStatus::default(),
             stopper: GatewayStopper::default(),
         }
@@ -264,7 +270,14 @@ impl Gateway {
             let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
             let connections =
                 HttpConnections::new(max_connections, timeouts, authenticate, route, stopper.is_stopping());
-            outcome = connections.serve(listener);
+            // Its end ends the thread.
+            let (_serving, ended) = sync_channel(0);
+            let watching = self.leave_after.map(|time| {
+                let (are_none, stopper) = (connections.are_none(), stopper.clone());
+                let watch = move || stop_when_unused(&are_none, time, &stopper, &ended);
+                thread::Builder::new().name("mcp-leave".to_owned()).spawn(watch)
+            });
+            outcome = watching.transpose().and_then(|_| connections.serve(listener));
             // After an error of the listener, the drivers still run.
             if outcome.is_err() {
                 stopper.stop();
@@ -276,6 +289,25 @@ impl Gateway {
             outcome = join(drivers).and(outcome);
         }
         outcome
+    }
+}
+
+/// Stops a gateway once it had no connection for this time.
+fn stop_when_unused(
+    are_none: &dyn Fn() -> bool,
+    time: Duration,
+    stopper: &GatewayStopper,
+    ended: &Receiver<Infallible>,
+) {
+    let mut unused_since = None;
+    while ended.recv_timeout(CHECK_INTERVAL.min(time)) == Err(RecvTimeoutError::Timeout) {
+        let now = Instant::now();
+        if !are_none() {
+            unused_since = None;
+        } else if now.saturating_duration_since(*unused_since.get_or_insert(now)) >= time {
+            log::info!("no client was connected for {:.0} s; the gateway ends", time.as_secs_f64());
+            return stopper.stop();
+        }
     }
 }
 

@@ -34,14 +34,29 @@ const FULL_QUEUE: Duration = Duration::from_millis(10);
 
 /// The connector: uses these connections, through an HTTP proxy and with TLS if configured; all through this Unix socket if
 /// there is one.
-pub(super) fn connector(unix_socket: Option<PathBuf>) -> impl Connector {
+pub(super) fn connector(unix_socket: Option<UnixSocket>) -> impl Connector {
     let sockets = SocketConnector { unix_socket };
     ().chain(ConnectProxyConnector::default()).chain(sockets).chain(RustlsConnector::default())
 }
 
 #[derive(Debug)]
 struct SocketConnector {
-    unix_socket: Option<PathBuf>,
+    unix_socket: Option<UnixSocket>,
+}
+
+/// A Unix socket at which a server listens.
+#[derive(Clone)]
+pub(super) struct UnixSocket {
+    pub(super) path: PathBuf,
+    /// Starts the server.
+    pub(super) start: Option<Arc<dyn Fn() -> io::Result<()> + Send + Sync>>,
+}
+
+/// Shows only the path.
+impl fmt::Debug for UnixSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnixSocket").field("path", &self.path).finish_non_exhaustive()
+    }
 }
 
 impl<In: Transport> Connector<In> for SocketConnector {
@@ -53,7 +68,7 @@ impl<In: Transport> Connector<In> for SocketConnector {
             return Ok(Some(Either::A(connection)));
         }
         let socket = match &self.unix_socket {
-            Some(path) => connect_to_file(path, details.timeout)?,
+            Some(unix_socket) => unix_socket.connect(details.timeout)?,
             None => connect(&details.addrs, details.timeout)?.into(),
         };
         let config = details.config;
@@ -63,6 +78,24 @@ impl<In: Transport> Connector<In> for SocketConnector {
         (details.register_shutdown)(shutdown)?;
         Ok(Some(Either::B(connection)))
     }
+}
+
+impl UnixSocket {
+    fn connect(&self, timeout: NextTimeout) -> Result<Socket, Error> {
+        let outcome = connect_to_file(&self.path, timeout);
+        match (&self.start, outcome) {
+            (Some(start), Err(Error::Io(error))) if is_unused(&error) => {
+                start().map_err(|error| FileNotReached { path: self.path.clone(), error })?;
+                connect_to_file(&self.path, timeout)
+            }
+            (_, outcome) => outcome,
+        }
+    }
+}
+
+/// Whether no program accepts connections at the path of a Unix socket.
+fn is_unused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 /// Connects to the Unix socket at this path. While the queue of the server is full, it is tried again.

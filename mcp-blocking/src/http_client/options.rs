@@ -13,7 +13,7 @@ use ureq::unversioned::resolver::Resolver;
 use ureq::{Agent, Proxy, ProxyProtocol};
 
 use super::address_cache::{AddressCache, NoLookup};
-use super::connection::connector;
+use super::connection::{UnixSocket, connector};
 
 /// The maximum number of bytes in the head of a response (HT12).
 const HEADER_ROOM: usize = 32 * 1024;
@@ -65,7 +65,7 @@ enum Route {
     FromEnv,
     Direct,
     Proxy(Proxy),
-    UnixSocket(PathBuf),
+    UnixSocket(UnixSocket),
 }
 
 impl HttpOptions {
@@ -135,11 +135,36 @@ impl HttpOptions {
     ///
     /// let mut options = HttpOptions::new();
     /// options.unix_socket("/run/user/1000/mcp.sock");
-    /// let client = Client::builder().http_options(options).http("http://localhost/mcp")?.connect()?;
+    /// let client = Client::builder().http("http://localhost/mcp")?.http_options(options).connect()?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn unix_socket(&mut self, path: impl Into<PathBuf>) {
-        self.route = Route::UnixSocket(path.into());
+        self.route = Route::UnixSocket(UnixSocket { path: path.into(), start: None });
+    }
+
+    /// As [`HttpOptions::unix_socket`], for a server that is started on demand. When nothing accepts connections at the
+    /// path, `start` is called, on the thread of the request that needs the connection, and then it is connected to once
+    /// more. Several threads may call it at the same time. It must return within the time that a connection may take, since
+    /// it is not interrupted.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_blocking::{Client, HttpOptions};
+    ///
+    /// let mut options = HttpOptions::new();
+    /// options.unix_socket_of("/no/such/folder/mcp.sock", || Err(std::io::Error::other("the server is not installed")));
+    /// let client = Client::builder().http("http://localhost/mcp")?.http_options(options).connect();
+    /// # #[cfg(unix)]
+    /// assert!(client.unwrap_err().to_string().contains("the server is not installed"));
+    /// # Ok::<(), mcp_blocking::Error>(())
+    /// ```
+    pub fn unix_socket_of(
+        &mut self,
+        path: impl Into<PathBuf>,
+        start: impl Fn() -> std::io::Result<()> + Send + Sync + 'static,
+    ) {
+        self.route = Route::UnixSocket(UnixSocket { path: path.into(), start: Some(Arc::new(start)) });
     }
 
     /// The same options for a server that is not reached over the Unix socket, if one is set.
@@ -180,12 +205,12 @@ impl HttpOptions {
 
     pub(super) fn agent(&self, cache: &AddressCache) -> Agent {
         match &self.route {
-            Route::UnixSocket(path) => self.agent_with(NoLookup, Some(path.clone())),
+            Route::UnixSocket(socket) => self.agent_with(NoLookup, Some(socket.clone())),
             Route::FromEnv | Route::Direct | Route::Proxy(_) => self.agent_with(cache.clone(), None),
         }
     }
 
-    pub(super) fn agent_with(&self, resolver: impl Resolver, unix_socket: Option<PathBuf>) -> Agent {
+    pub(super) fn agent_with(&self, resolver: impl Resolver, unix_socket: Option<UnixSocket>) -> Agent {
         let tls =
             TlsConfig::builder().root_certs(self.roots.clone()).client_cert(self.client_certificate.clone()).build();
         // `ureq` adds these to the time, and panics if the sum is too large.

@@ -49,6 +49,12 @@ impl HttpConnections {
         listener.accept_all(|socket, peer| self.admit(Arc::new(socket), peer))
     }
 
+    /// Returns a closure that finds out whether no connection is open.
+    pub(crate) fn are_none(&self) -> impl Fn() -> bool + Send + 'static {
+        let connections = self.connections.clone();
+        move || connections.is_empty()
+    }
+
     /// Waits until the last responses are written, since the process may end afterwards.
     pub(crate) fn flush(&self) {
         let until = Instant::now() + FLUSH_TIMEOUT;

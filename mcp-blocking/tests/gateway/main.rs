@@ -9,6 +9,7 @@ mod failures;
 mod kinds;
 mod serving;
 mod sessions;
+mod shared;
 
 #[path = "../proxy/editor.rs"]
 #[allow(dead_code, reason = "these tests play no editor")]

@@ -9,7 +9,7 @@
 //! | `pages` | the pages of `--health` and `--metrics` |
 
 mod config_file;
-mod listen;
+pub(crate) mod listen;
 mod pages;
 mod servers;
 mod tokens;
@@ -59,6 +59,7 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
 
     let mut gateway = Gateway::new();
     gateway.max_connections = args.max_connections.into();
+    gateway.leave_after = args.leave_after;
     for server in &servers {
         let config = config(args, server, &listening);
         let observer = Observer {

@@ -5,6 +5,7 @@ mod args;
 mod check;
 mod demo;
 mod gateway;
+mod hub;
 mod logging;
 mod private_file;
 mod record;

@@ -72,6 +72,10 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "1800")]
     pub(crate) session_idle: Duration,
 
+    /// Ends once no client was connected for this time
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) leave_after: Option<Duration>,
+
     /// How many connections there are at most; each open stream of a client needs one
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000), default_value = "512")]
     pub(crate) max_connections: u16,

@@ -10,7 +10,9 @@ use mcp_proto::server::Access;
 use crate::args::{Listen, ServeArgs};
 
 #[cfg(unix)]
-use unix::SocketFile;
+pub(crate) use unix::SocketFile;
+#[cfg(unix)]
+pub(crate) use unix::bind;
 
 /// The hosts that name this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
@@ -48,7 +50,7 @@ impl Listening {
             }
             #[cfg(unix)]
             Listen::Unix(path) => {
-                let (listener, file) = unix::bind(path).map_err(|error| not_bound(&path.to_string_lossy(), &error))?;
+                let (listener, file) = bind(path).map_err(|error| not_bound(&path.to_string_lossy(), &error))?;
                 let place = Place::Unix(path.to_string_lossy().into_owned());
                 Self { listener: listener.into(), file: Some(file), access: access(args, None), place }
             }
@@ -145,6 +147,13 @@ mod unix {
         identity: (u64, u64),
     }
 
+    impl SocketFile {
+        /// Leaves the file to another process.
+        pub(crate) fn keep(self) {
+            std::mem::forget(self);
+        }
+    }
+
     impl Drop for SocketFile {
         fn drop(&mut self) {
             if identity(&self.path).is_ok_and(|found| found == self.identity) {
@@ -158,7 +167,7 @@ mod unix {
     }
 
     /// Listens on a Unix socket whose file only this user can use. A file of a program that has ended is replaced.
-    pub(super) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+    pub(crate) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
         match fs::symlink_metadata(path) {
             Ok(found) if !found.file_type().is_socket() => {
                 return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file that is no socket"));
