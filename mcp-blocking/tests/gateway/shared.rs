@@ -201,7 +201,7 @@ fn a_folder_that_others_can_enter_is_refused() {
 }
 
 #[test]
-fn an_editor_is_told_that_a_command_cannot_be_started() {
+fn a_command_that_cannot_be_started_is_an_error_for_the_editor() {
     let place = Place::new("dead");
     let mut command = command(&["--shared", "--shared-grace", "1", "--", "/no/such/server"]);
     command.env("XDG_RUNTIME_DIR", &place.runtime);
