@@ -40,6 +40,11 @@
 //! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
 //! use different protocol revisions. The binary `mcp-proxy` adds a command line to it.
 //!
+//! # A gateway
+//!
+//! [`Gateway`] serves clients over HTTP by processes of servers that speak on their stdin and stdout: one for each session,
+//! or a shared one. The binary `mcp-proxy serve` adds a command line to it.
+//!
 //! # A server
 //!
 //! A [`Service`] handles requests; a function is enough. [`Incoming`] is a request as its handler receives it; the
@@ -103,6 +108,7 @@
 //! |---|---|
 //! | `client`, `response_slot` | the client: commands to the driver, outcomes to the callers |
 //! | `proxy` | the proxy: connects its two sides |
+//! | `gateway` | the gateway: clients over HTTP, served by processes or by remote servers |
 //! | `link` | the interface to a server that clients and proxies share |
 //! | `http_client` | servers over HTTP: exchanges on worker threads |
 //! | `child` | servers in child processes: starting them, writing to them and ending them |
@@ -123,6 +129,7 @@ mod bounded;
 mod child;
 mod client;
 mod clock;
+mod gateway;
 mod http_client;
 mod inbox;
 mod link;
@@ -133,6 +140,7 @@ mod response_slot;
 mod router;
 mod server;
 pub mod sign_in;
+mod socket;
 mod stdio;
 #[cfg(test)]
 mod stdio_tests;
@@ -141,12 +149,13 @@ pub use client::{
     Builder, ChildServer, Client, Handler, HttpServer, InFlight, InMemoryServer, ListItems, ServerProcess,
     StreamServer, Subscription, ToolTask,
 };
+pub use gateway::{Backend, Gateway, GatewayObserver, GatewayStatus, GatewayStopper, ServerStatus};
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use proxy::{Proxy, Stopper};
 pub use router::{Router, SharedRouter, TaskContext};
-pub use server::{HttpService, Incoming, Server, ServerPublisher, ServerStopper, Service, StreamService};
+pub use server::{HttpService, Incoming, Listener, Server, ServerPublisher, ServerStopper, Service, StreamService};
 
 /// The examples of the crate's README.
 #[cfg(doctest)]

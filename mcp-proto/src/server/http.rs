@@ -321,7 +321,7 @@ impl Http {
                 }
             }
             Plan::Metadata => {
-                if let Some(resource) = self.metadata_at(head.uri.path()) {
+                if let Some(resource) = self.config.metadata_at(head.uri.path()) {
                     let response = metadata::document(resource);
                     self.act_response(key, response, output);
                 }

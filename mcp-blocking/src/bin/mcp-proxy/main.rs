@@ -1,8 +1,11 @@
-//! Connects an MCP client over stdio to an MCP server over HTTP or stdio.
+//! Connects an MCP client over stdio to an MCP server over HTTP or stdio, and serves MCP servers over stdio to clients over
+//! HTTP.
 
 mod args;
 mod check;
 mod demo;
+mod gateway;
+mod hub;
 mod logging;
 mod private_file;
 mod record;
@@ -24,7 +27,7 @@ use mcp_blocking::{Observer, Proxy, ServerProcess};
 use mcp_proto::client::{CloseReason, Unavailable};
 use mcp_proto::relay::{Config, Event, KnownServer, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
-use record::Recorder;
+use record::{Record, Recorder, Source};
 use sign_in::KnownServerFile;
 
 /// Exit code of a process that a signal ended at once: the second one, or the first during `--check`.
@@ -40,7 +43,7 @@ fn main() -> ExitCode {
     let LogOptions { log_level, log_file } = args.log();
     let log = logging::init((*log_level).into(), log_file.as_deref())
         .unwrap_or_else(|error| Args::exit_with_usage(&format!("{}: {error}", log_option(&args))));
-    let outcome = run(&args, &log);
+    let outcome = run(args, &log);
     if let Err(error) = &outcome {
         log::error!("{error}");
     }
@@ -54,34 +57,35 @@ fn log_option(args: &Args) -> String {
 }
 
 /// Returns whether the command succeeded.
-fn run(args: &Args, log: &Log) -> io::Result<bool> {
-    if let Some(command) = &args.command {
+fn run(mut args: Args, log: &Log) -> io::Result<bool> {
+    if let Some(command) = args.command.take() {
         return run_command(command, log);
     }
     let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
     log.leave_out(Arc::clone(&settings.secrets));
     if args.check {
-        return check(args, settings);
+        return check(&args, settings);
     }
-    serve(args, settings)
+    serve(&args, settings)
 }
 
-fn run_command(command: &Command, log: &Log) -> io::Result<bool> {
+fn run_command(command: Command, log: &Log) -> io::Result<bool> {
     let leave_out = |account: &Account| log.leave_out(account.settings_or_exit().secrets);
     let out = &mut io::stdout();
     match command {
+        Command::Serve(serve) => gateway::run(&Arc::from(serve), log),
         Command::Demo => demo::run(&mut out.lock()).map(|()| true),
         Command::Login { import, account } => {
-            leave_out(account);
-            if *import { sign_in::import(account, out) } else { sign_in::login(account, out) }
+            leave_out(&account);
+            if import { sign_in::import(&account, out) } else { sign_in::login(&account, out) }
         }
         Command::Logout(account) => {
-            leave_out(account);
-            sign_in::logout(account, out)
+            leave_out(&account);
+            sign_in::logout(&account, out)
         }
         Command::Whoami(account) => {
-            leave_out(account);
-            sign_in::whoami(account, out)
+            leave_out(&account);
+            sign_in::whoami(&account, out)
         }
     }
 }
@@ -117,8 +121,8 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     let Settings { server, versions, limits, secrets } = settings;
     let recorder = match &args.record {
         None => None,
-        Some(path) => match Recorder::new(path, limits.message, secrets) {
-            Ok(recorder) => Some(recorder),
+        Some(path) => match Record::new(path, secrets) {
+            Ok(record) => Some(record.recorder(limits.message, Source::default())),
             Err(error) => Args::exit_with_usage(&format!("--record {}: {error}", path.display())),
         },
     };
