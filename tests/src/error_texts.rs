@@ -57,6 +57,7 @@ pub fn all() -> Vec<Texts> {
             "mcp-proto/src/error/usage.rs",
             vec![
                 UsageError::Limit { field: "message", largest: 1 << 30 },
+                UsageError::InvalidPattern { limit: 1024 },
                 UsageError::Endpoint(InvalidUrl::Port),
                 UsageError::AuthorizationServer(InvalidUrl::NotHttp),
                 UsageError::NoAuthorizationServer,
