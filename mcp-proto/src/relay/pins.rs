@@ -73,7 +73,7 @@ pub enum InvalidPins {
     /// It has no version, or another one.
     #[error("it is not an object with the member \"version\": 1")]
     Version,
-    /// It has no tools.
+    /// It lacks a member, or has it with a value of another type.
     #[error("its member \"{member}\" is missing, of the wrong type, or there twice")]
     Member {
         /// The name of the member.
@@ -199,9 +199,10 @@ impl Pins {
             for (at, (field, value)) in definition.values.iter().enumerate() {
                 let separator = if at > 0 { "," } else { "" };
                 let digest = hexadecimal(&value.digest);
-                let (member, value) = match value.is_whole {
-                    true => ("value", value.start.to_string()),
-                    false => ("start", Json::from(&*value.start).to_text().into_owned()),
+                let (member, value) = if value.is_whole {
+                    ("value", value.start.to_string())
+                } else {
+                    ("start", Json::from(&*value.start).to_text().into_owned())
                 };
                 let _ =
                     write!(text, "{separator}\n    \"{field}\": {{\"sha256\": \"{digest}\", \"{member}\": {value}}}");

@@ -68,6 +68,9 @@ impl Policy {
         server: &Server<S>,
         upstream: &mut Upstream<T>,
     ) -> Option<client::Event> {
+        if !self.restricts_any() {
+            return Some(event);
+        }
         match event {
             client::Event::Responded { request, outcome: Outcome::Result(result) } => {
                 let outcome = self.check_result(request, result, server, upstream);
@@ -122,10 +125,9 @@ impl Policy {
         version: ProtocolVersion,
     ) -> Result<Option<Json>, ErrorObject> {
         let object = params.clone().unwrap_or(Json::empty_object());
-        let check = |primitive, name: Option<Json>| self.check_name(primitive, name, principal, version);
-        let check_member = |primitive, member| match self.restricts(primitive) {
-            true => check(primitive, only_member(&object, member)?),
-            false => Ok(()),
+        let check = |primitive, name: Option<&Json>| self.check_name(primitive, name, principal, version);
+        let check_member = |primitive, member| {
+            if self.restricts(primitive) { check(primitive, only_member(&object, member)?.as_ref()) } else { Ok(()) }
         };
         match method.facts().refers_to {
             Some(Reference::Tool) => check_member(Primitive::Tool, "name")?,
@@ -137,7 +139,7 @@ impl Policy {
                 for (primitive, member) in [(Primitive::Prompt, "name"), (Primitive::Resource, "uri")] {
                     let named = target.as_ref().map(|target| only_member(target, member)).transpose()?.flatten();
                     if named.is_some() && self.restricts(primitive) {
-                        check(primitive, named)?;
+                        check(primitive, named.as_ref())?;
                     }
                 }
             }
@@ -159,12 +161,11 @@ impl Policy {
     fn check_name(
         &self,
         primitive: Primitive,
-        name: Option<Json>,
+        name: Option<&Json>,
         principal: Option<&Principal>,
         version: ProtocolVersion,
     ) -> Result<(), ErrorObject> {
-        let name = name.as_ref().and_then(Json::as_string);
-        let Some(name) = name else {
+        let Some(name) = name.and_then(Json::as_string) else {
             return Err(ErrorObject::invalid_params("the name or URI must be a string"));
         };
         if !self.filter.allows(primitive, &name, principal) {
@@ -209,13 +210,14 @@ impl Policy {
             return Outcome::Result(result);
         };
         let principal = principal_of(request, server, upstream);
-        match self.without_denied(listing, &result, principal.as_ref(), &mut |event| upstream.report(event)) {
-            Some(result) => Outcome::Result(result),
-            None => {
+        let allowed = self.without_denied(listing, &result, principal.as_ref(), &mut |event| upstream.report(event));
+        allowed.map_or_else(
+            || {
                 let text = "the list of the server cannot be read, so that what is not available cannot be left out";
                 Outcome::Error(ErrorObject::new(code::INTERNAL_ERROR, text))
-            }
-        }
+            },
+            Outcome::Result,
+        )
     }
 
     /// `None` if it is not certain what the list is.
@@ -292,7 +294,7 @@ fn not_available(primitive: Primitive, name: &str, version: ProtocolVersion) -> 
             ErrorObject::with_data(error.code(), "resource not found: it is not available here", &data)
         }
         Primitive::Tool => ErrorObject::new(code::INVALID_PARAMS, "unknown tool: it is not available here"),
-        _ => ErrorObject::new(code::INVALID_PARAMS, "unknown prompt: it is not available here"),
+        Primitive::Prompt => ErrorObject::new(code::INVALID_PARAMS, "unknown prompt: it is not available here"),
     }
 }
 

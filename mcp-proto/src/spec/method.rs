@@ -48,7 +48,6 @@ pub struct MethodFacts {
 
 /// What a server offers to clients, each by a name or URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum Primitive {
     /// Tools, by their names.
     Tool,
@@ -60,7 +59,6 @@ pub enum Primitive {
 
 /// How a request refers to tools, prompts or resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Reference {
     /// The member `name` of the parameters is the name of a tool.
     Tool,
@@ -223,8 +221,8 @@ const LEGACY: MethodFacts = MethodFacts { until: Some(ProtocolVersion::LATEST_LE
 const LIST: MethodFacts = MethodFacts { is_cacheable: true, ..NONE };
 const TASK: MethodFacts = MethodFacts { named_by: Some("taskId"), ..NONE };
 
-const fn list_of(member: &'static str, primitive: Primitive, id: &'static str) -> Option<Listing> {
-    Some(Listing { member, primitive, id })
+const fn list_of(member: &'static str, primitive: Primitive, id: &'static str) -> Listing {
+    Listing { member, primitive, id }
 }
 
 const fn changed(list: List) -> MethodFacts {
@@ -293,21 +291,21 @@ methods! {
     /// The list of roots has changed.
     ROOTS_LIST_CHANGED = "notifications/roots/list_changed", NONE;
     /// Lists tools.
-    TOOLS_LIST = "tools/list", MethodFacts { lists: list_of("tools", Primitive::Tool, "name"), ..LIST };
+    TOOLS_LIST = "tools/list", MethodFacts { lists: Some(list_of("tools", Primitive::Tool, "name")), ..LIST };
     /// Calls a tool.
     TOOLS_CALL = "tools/call",
         MethodFacts { takes_input: true, named_by: Some("name"), refers_to: Some(Reference::Tool), ..NONE };
     /// Lists prompts.
-    PROMPTS_LIST = "prompts/list", MethodFacts { lists: list_of("prompts", Primitive::Prompt, "name"), ..LIST };
+    PROMPTS_LIST = "prompts/list", MethodFacts { lists: Some(list_of("prompts", Primitive::Prompt, "name")), ..LIST };
     /// Reads a prompt.
     PROMPTS_GET = "prompts/get",
         MethodFacts { takes_input: true, named_by: Some("name"), refers_to: Some(Reference::Prompt), ..NONE };
     /// Lists resources.
     RESOURCES_LIST = "resources/list",
-        MethodFacts { lists: list_of("resources", Primitive::Resource, "uri"), ..LIST };
+        MethodFacts { lists: Some(list_of("resources", Primitive::Resource, "uri")), ..LIST };
     /// Lists resource templates.
     RESOURCES_TEMPLATES_LIST = "resources/templates/list",
-        MethodFacts { lists: list_of("resourceTemplates", Primitive::Resource, "uriTemplate"), ..LIST };
+        MethodFacts { lists: Some(list_of("resourceTemplates", Primitive::Resource, "uriTemplate")), ..LIST };
     /// Reads a resource.
     RESOURCES_READ = "resources/read",
         MethodFacts {
@@ -321,7 +319,7 @@ methods! {
     RESOURCES_DIRECTORY_READ = "resources/directory/read",
         MethodFacts {
             refers_to: Some(Reference::Resource),
-            lists: list_of("resources", Primitive::Resource, "uri"),
+            lists: Some(list_of("resources", Primitive::Resource, "uri")),
             ..NONE
         };
     /// Subscribes to a resource.
@@ -339,7 +337,7 @@ methods! {
             ..LEGACY
         };
     /// Lists skills (extension for skills).
-    SKILLS_LIST = "skills/list", MethodFacts { lists: list_of("skills", Primitive::Resource, "uri"), ..LIST };
+    SKILLS_LIST = "skills/list", MethodFacts { lists: Some(list_of("skills", Primitive::Resource, "uri")), ..LIST };
     /// Requests the entry of one skill (extension for skills).
     SKILLS_GET = "skills/get", MethodFacts { refers_to: Some(Reference::Resource), ..LIST };
     /// Completes an argument.
