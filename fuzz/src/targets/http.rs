@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Event, ExchangeKey, Failure, Http, Outcome, SubscriptionKey};
+use mcp_proto::relay::Rule;
+use mcp_proto::spec::Primitive;
 use mcp_proto::{
     Client, ErrorObject, Failed, Frame, Instant, Json, Limits, Message, Notification, Relay, Request, RequestKey,
     Response, Ticket, relay,
@@ -437,13 +439,22 @@ pub fn server(data: &[u8]) {
 
 /// The relay: whatever the server, the network and the clock do, the client receives exactly one answer to each of its
 /// requests: the server's answer to this request as soon as that has arrived, or an error of the relay. Every body that
-/// is sent to the server is one message.
+/// is sent to the server is one message. With a filter, none names what that denies.
 pub fn relay(data: &[u8]) {
     let mut script = Script(data);
-    let mut harness = HttpClientHarness::relay();
+    let is_filtered = data.first().is_some_and(|byte| byte & 0x40 != 0);
+    let mut harness = HttpClientHarness::relay_with(|config, _| {
+        if is_filtered {
+            config.filter.add(Rule::deny(Primitive::Tool, "x").expect("a pattern"));
+            config.filter.add(Rule::allow(Primitive::Resource, "b:*").expect("a pattern"));
+        }
+    });
     let mut server = Server::default();
     let mut editor = Editor::default();
     while relay_step(&mut harness, &mut server, &mut script, &mut editor).is_some() {
+        let denied = [r#""name":"x""#, r#""a:b""#];
+        let is_denied = |text: &str| is_filtered && denied.iter().any(|denied| text.contains(denied));
+        assert!(!server.open.values().any(|opened| is_denied(opened.body())), "a denied name reached the server");
         editor.read(&mut harness, &mut server.log);
     }
     editor.read(&mut harness, &mut server.log);

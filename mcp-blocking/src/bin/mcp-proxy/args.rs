@@ -22,6 +22,7 @@ use mcp_proto::client::{HttpConfig, HttpTransport};
 use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 
 use crate::hub::{self, Hub, SharedOptions};
+use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
 use crate::sign_in::{self, SignInOptions};
 
@@ -46,7 +47,9 @@ const HTTP: &str = "HTTP options";
     subcommand_negates_reqs = true,
     // The same options of the subcommands conflict with nothing.
     mut_group("Network", |group| group.conflicts_with("server")),
-    mut_group("SignInOptions", |group| group.conflicts_with("server"))
+    mut_group("SignInOptions", |group| group.conflicts_with("server")),
+    // `--check` shows what the server itself offers.
+    mut_group("Restrictions", |group| group.conflicts_with("check"))
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -112,6 +115,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     sign_in: SignInOptions,
+
+    #[command(flatten)]
+    pub(crate) restrictions: Restrictions,
 
     #[command(flatten)]
     log: LogOptions,

@@ -7,8 +7,10 @@ mod demo;
 mod gateway;
 mod hub;
 mod logging;
+mod pin_file;
 mod private_file;
 mod record;
+mod restrictions;
 mod secrets;
 mod sign_in;
 
@@ -27,6 +29,7 @@ use mcp_blocking::{Observer, Proxy, ServerProcess};
 use mcp_proto::client::{CloseReason, Unavailable};
 use mcp_proto::relay::{Config, Event, KnownServer, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
+use pin_file::PinFile;
 use record::{Record, Recorder, Source};
 use sign_in::KnownServerFile;
 
@@ -127,7 +130,8 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
         },
     };
     let mut config = config(args, versions, limits);
-    let mut watcher = Watcher { server: server.in_words(), recorder, known: None };
+    let pins = args.restrictions.apply(&mut config).unwrap_or_else(|message| Args::exit_with_usage(&message));
+    let mut watcher = Watcher { server: server.in_words(), recorder, known: None, pins };
     let proxy = match server {
         Server::Http { http, options, authorization: None } => Proxy::http(*http, options, config),
         Server::Http { http, options, authorization: Some(authorization) } => {
@@ -205,6 +209,8 @@ struct Watcher {
     recorder: Option<Recorder>,
     /// Where it is stored what the server states about itself.
     known: Option<KnownServerFile>,
+    /// Where the pinned definitions of tools are stored.
+    pins: Option<PinFile>,
 }
 
 /// Returns the level and text of the log line for an event; `server` is the server as it appears in log messages.
@@ -254,6 +260,8 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
         Event::AnsweredEarly => {
             (Level::Info, format!("the client's initialize was answered in the place of {server}: a person signs in"))
         }
+        Event::ToolDeviates(deviation) => (Level::Warn, format!("of {server}: {deviation}")),
+        Event::PinsChanged(pins) => (Level::Info, format!("{} tools of {server} are pinned", pins.len())),
         Event::Failed(reason) => (Level::Warn, format!("a request failed: {}", reason.describe(server))),
         Event::NotPassed { method, error } => (Level::Info, format!("{method} was not passed on: {error}")),
         Event::Faulted { side, fault } => {
@@ -275,6 +283,9 @@ impl Observer for Watcher {
     fn event(&mut self, event: &Event) {
         if let (Event::Connected { version, result, .. }, Some(known)) = (event, &mut self.known) {
             known.write(&KnownServer::new(*version, result.clone()));
+        }
+        if let (Event::PinsChanged(pins), Some(file)) = (event, &self.pins) {
+            file.store(pins);
         }
         if let Some((level, text)) = log_line(event, &self.server) {
             log::log!(level, "{text}");
@@ -299,6 +310,7 @@ mod tests {
     use std::path::PathBuf;
 
     use mcp_proto::client::NotRestored;
+    use mcp_proto::relay::Pins;
     use mcp_proto::{Era, ErrorObject, Fault, Json, Method, Quirk, UsageError};
 
     use super::*;
@@ -345,6 +357,7 @@ mod tests {
                 Level::Warn,
                 "logging/setLevel is not in effect at SERVER, although the request for it was answered with a result: only 7 bytes",
             ),
+            (Event::PinsChanged(Pins::new()), Level::Info, "0 tools of SERVER are pinned"),
             (Event::Failed(Failed::Closed), Level::Warn, "a request failed: the connection to SERVER was closed"),
             (
                 Event::NotPassed { method: Method::PROGRESS, error: UsageError::Closed },
