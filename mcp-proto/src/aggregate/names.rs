@@ -104,7 +104,9 @@ impl Names {
         prefixes: &Prefixes,
     ) -> Option<String> {
         // A name that looks like one with a prefix would hide that of another server.
-        if naming == Naming::Unprefixed && prefixes.split(name).is_none() && self.store(name, server, name) {
+        let may_be_unprefixed =
+            naming == Naming::Unprefixed && name.len() <= LONGEST && prefixes.split(name).is_none();
+        if may_be_unprefixed && self.store(name, server, name) {
             return Some(name.to_owned());
         }
         let full = format!("{}{SEPARATOR}{name}", prefixes.get(server));
@@ -140,7 +142,10 @@ impl Names {
             return Named::Known(*server, String::from(&**name));
         }
         match prefixes.split(name) {
-            Some((server, _)) if is_shortened(name) && !were_listed => Named::Unlisted(Some(server)),
+            // Without prefixes, which server keeps a name depends on the order in which they are listed.
+            Some((server, _)) if is_shortened(name) && !were_listed => {
+                Named::Unlisted(Some(server).filter(|_| naming == Naming::Prefixed))
+            }
             Some((server, rest)) => Named::Known(server, rest.to_owned()),
             None if naming == Naming::Unprefixed && !were_listed => Named::Unlisted(None),
             None => Named::Unknown,
@@ -197,7 +202,7 @@ mod tests {
             {
                 let server = ServerKey::new(server);
                 let public = names.publish(server, name, naming, &prefixes).expect("room");
-                assert!(public.len() <= LONGEST.max(name.len()), "{public}");
+                assert!(public.len() <= LONGEST, "{public}");
                 let found = names.resolve(&public, naming, &prefixes, false);
                 assert_eq!(found, Named::Known(server, name.to_owned()), "{public}");
                 assert_eq!(names.publish(server, name, naming, &prefixes), Some(public), "it stays the same");

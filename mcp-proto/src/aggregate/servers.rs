@@ -305,7 +305,8 @@ impl Aggregate {
         }
         if is_retried {
             member.is_settled = false;
-            self.timers.set(Timer::Start(server), now);
+            // If the process has not ended, it is started when it has.
+            self.start(server, now);
         } else {
             let pause = member.restart.on_failure(now).or_else(|| member.restart.pause(now));
             let retry_in = pause.unwrap_or_default();
