@@ -226,8 +226,11 @@ impl AggregateHarness {
         self.servers[server].process = None;
         self.servers[server].is_stopping = false;
         let key = self.server_key(server);
+        // Its end is reported once.
+        let stops_at_once = std::mem::replace(&mut self.stops_at_once, false);
         self.aggregate.handle_server_eof(key, self.now);
         self.settle_outputs();
+        (self.stops_at_once, self.servers[server].is_stopping) = (stops_at_once, false);
         self.aggregate.handle_stopped(key, self.now);
         self.settle();
     }

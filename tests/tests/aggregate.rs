@@ -77,10 +77,9 @@ fn prompts_resources_and_completions_reach_the_server_that_has_them() {
         let error = harness.ask("resources/read", r#"{"uri":"z:1"}"#).expect_err("no server has it");
         assert!(error.starts_with("-32602") || error.starts_with("-32002"), "{error}");
 
-        for (reference, owner) in [
-            (r#"{"type":"ref/prompt","name":"b__p"}"#, "b"),
-            (r#"{"type":"ref/resource","uri":"y:{id}"}"#, "c"),
-        ] {
+        for (reference, owner) in
+            [(r#"{"type":"ref/prompt","name":"b__p"}"#, "b"), (r#"{"type":"ref/resource","uri":"y:{id}"}"#, "c")]
+        {
             let params = format!(r#"{{"ref":{reference},"argument":{{"name":"n","value":"v"}}}}"#);
             let completed = harness.ask("completion/complete", &params).expect("a completion");
             assert!(completed.contains(&format!(r#""values":["{owner}"]"#)), "{completed}");
@@ -351,7 +350,10 @@ fn a_slow_server_is_left_out_and_announced_when_it_has_answered() {
         assert!(opened.contains("logging"), "the slow one may have all capabilities: {opened}");
         let list = harness.request("tools/list", "{}");
         harness.pass(Duration::from_secs(10));
-        assert_eq!(harness.outcome(list).map(|list| names(&list.expect("a list"), "tools", "name")), Some(vec!["a__x".into()]));
+        assert_eq!(
+            harness.outcome(list).map(|list| names(&list.expect("a list"), "tools", "name")),
+            Some(vec!["a__x".into()])
+        );
         harness.notified.clear();
         harness.speak(1);
         if client == LEGACY {
@@ -438,11 +440,14 @@ fn a_call_that_waits_for_input_can_be_continued_only_with_its_own_state() {
         let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
         [(901, "a"), (902, "b")].map(|(id, server)| {
             harness.received.clear();
-            let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{server}__ask",{meta}}}}}"#);
+            let line = format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{server}__ask",{meta}}}}}"#
+            );
             harness.aggregate.handle_bytes(format!("{line}\n").as_bytes(), harness.now);
             harness.settle();
             let answer = String::from_utf8(harness.received.clone()).expect("UTF-8");
-            let state = answer.split_once("relay-").unwrap_or_else(|| panic!("{answer}")).1.split('"').next().expect("a state");
+            let state =
+                answer.split_once("relay-").unwrap_or_else(|| panic!("{answer}")).1.split('"').next().expect("a state");
             state.to_owned()
         })
     };

@@ -19,8 +19,8 @@ use mcp_proto::Load;
 use mcp_proto::Method;
 use mcp_proto::Notification;
 use mcp_proto::client::Outcome;
-use mcp_proto::spec::{List, code};
 use mcp_proto::spec::meta::without_keys;
+use mcp_proto::spec::{List, code};
 use mcp_proto::{RequestKey, Ticket, TicketKey};
 
 /// The maximum number of pages of one server in one list.

@@ -104,8 +104,7 @@ impl Names {
         prefixes: &Prefixes,
     ) -> Option<String> {
         // A name that looks like one with a prefix would hide that of another server.
-        let may_be_unprefixed =
-            naming == Naming::Unprefixed && name.len() <= LONGEST && prefixes.split(name).is_none();
+        let may_be_unprefixed = naming == Naming::Unprefixed && name.len() <= LONGEST && prefixes.split(name).is_none();
         if may_be_unprefixed && self.store(name, server, name) {
             return Some(name.to_owned());
         }
@@ -214,9 +213,7 @@ mod tests {
     fn a_name_does_not_change_when_another_server_has_it_too() {
         let prefixes = prefixes(&["a", "b"]).expect("different prefixes");
         let [a, b] = [0, 1].map(ServerKey::new);
-        for (naming, of_first, of_second) in
-            [(Naming::Prefixed, "a__x", "b__x"), (Naming::Unprefixed, "x", "b__x")]
-        {
+        for (naming, of_first, of_second) in [(Naming::Prefixed, "a__x", "b__x"), (Naming::Unprefixed, "x", "b__x")] {
             let mut names = Names::default();
             assert_eq!(names.publish(a, "x", naming, &prefixes).as_deref(), Some(of_first));
             assert_eq!(names.publish(b, "x", naming, &prefixes).as_deref(), Some(of_second));

@@ -14,8 +14,8 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Method;
 use mcp_proto::ProtocolVersion;
-use mcp_proto::escape_text;
 use mcp_proto::client::{Call, NotRestored, Outcome};
+use mcp_proto::escape_text;
 use mcp_proto::relay;
 use mcp_proto::spec::{Change, SettingChange, code};
 use mcp_proto::{RequestKey, Ticket, TicketKey};
@@ -134,12 +134,7 @@ impl Aggregate {
     /// # Errors
     ///
     /// The answer to the request.
-    fn route(
-        &self,
-        method: &Method,
-        params: Option<&Json>,
-        were_listed: bool,
-    ) -> Result<Route, ErrorObject> {
+    fn route(&self, method: &Method, params: Option<&Json>, were_listed: bool) -> Result<Route, ErrorObject> {
         let member = |name: &'static str| {
             let member = params.and_then(|params| params.first_member(name));
             let text = member.as_ref().and_then(Json::as_string).map(String::from);
@@ -192,7 +187,10 @@ impl Aggregate {
             }
             Named::Unlisted(server) => Ok(Route::Lookup(server, listing)),
             Named::Unknown => {
-                let text = format!("no server has {} of this name", if listing == Listing::TOOLS { "a tool" } else { "a prompt" });
+                let text = format!(
+                    "no server has {} of this name",
+                    if listing == Listing::TOOLS { "a tool" } else { "a prompt" }
+                );
                 Err(ErrorObject::invalid_params(&text))
             }
         }

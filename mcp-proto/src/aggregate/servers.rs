@@ -13,11 +13,11 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Method;
 use mcp_proto::Notification;
-use mcp_proto::{RequestKey, Ticket};
 use mcp_proto::client::{self, Call, Outcome};
 use mcp_proto::server;
 use mcp_proto::spec::meta::{SUBSCRIPTION_ID, without_keys};
 use mcp_proto::spec::{Change, List, code};
+use mcp_proto::{RequestKey, Ticket};
 
 /// How long a server must have been usable so that its exit counts as the first failure.
 const STABLE: Duration = Duration::from_secs(60);
@@ -254,13 +254,7 @@ impl Aggregate {
         self.answer_server(question.server, question.ticket, answer, now);
     }
 
-    fn answer_server(
-        &mut self,
-        server: ServerKey,
-        ticket: Ticket,
-        answer: Result<Json, ErrorObject>,
-        now: Instant,
-    ) {
+    fn answer_server(&mut self, server: ServerKey, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
         if let Some(connection) = self.connection(server) {
             connection.client.answer(ticket, answer, now);
         }

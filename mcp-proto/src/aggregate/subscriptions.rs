@@ -126,7 +126,8 @@ impl Aggregate {
         for list in List::ALL {
             let (capability, flag) = Change::List(*list).capability();
             let declared = member.capabilities.as_ref().and_then(|all| all.first_member(capability));
-            if declared.and_then(|declared| declared.first_member(flag)).is_some_and(|flag| flag.as_bytes() == b"true") {
+            if declared.and_then(|declared| declared.first_member(flag)).is_some_and(|flag| flag.as_bytes() == b"true")
+            {
                 filter = filter.with_member(list.filter_member(), &Json::from(true));
             }
         }

@@ -20,7 +20,8 @@ pub enum UsageError {
     /// The names of two servers lead to the same prefix for the names of tools.
     #[error(
         "the names '{}' and '{}' of two servers both lead to the prefix '{prefix}'; rename one",
-        escape_text(other, 80), escape_text(name, 80)
+        escape_text(other, 80),
+        escape_text(name, 80)
     )]
     SameServerName {
         /// The name of one server.
