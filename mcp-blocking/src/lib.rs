@@ -40,6 +40,8 @@
 //! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
 //! use different protocol revisions. The binary `mcp-proxy` adds a command line to it.
 //!
+//! [`AggregateProxy`] connects such a client to several servers, as one server with the tools, prompts and resources of all.
+//!
 //! # A server
 //!
 //! A [`Service`] handles requests; a function is enough. [`Incoming`] is a request as its handler receives it; the
@@ -103,6 +105,7 @@
 //! |---|---|
 //! | `client`, `response_slot` | the client: commands to the driver, outcomes to the callers |
 //! | `proxy` | the proxy: connects its two sides |
+//! | `aggregate` | several servers as one: its loop, and how the servers are started |
 //! | `link` | the interface to a server that clients and proxies share |
 //! | `http_client` | servers over HTTP: exchanges on worker threads |
 //! | `child` | servers in child processes: starting them, writing to them and ending them |
@@ -118,6 +121,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod aggregate;
 mod backpressure;
 mod bounded;
 mod child;
@@ -137,6 +141,7 @@ mod stdio;
 #[cfg(test)]
 mod stdio_tests;
 
+pub use aggregate::{AggregateProxy, AggregateServer, AggregateStopper};
 pub use client::{
     Builder, ChildServer, Client, Handler, HttpServer, InFlight, InMemoryServer, ListItems, ServerProcess,
     StreamServer, Subscription, ToolTask,

@@ -165,7 +165,11 @@ impl AggregateHarness {
         request
     }
 
-    /// Makes a request of the client; returns the result, or the text of the error.
+    /// Makes a request of the client; returns the result.
+    ///
+    /// # Errors
+    ///
+    /// The text of the error.
     pub fn ask(&mut self, method: &str, params: &str) -> Result<String, String> {
         let request = self.request(method, params);
         self.outcome(request).unwrap_or_else(|| panic!("{method} {params} was not answered"))
@@ -186,7 +190,11 @@ impl AggregateHarness {
         names(&list, "tools", "name")
     }
 
-    /// Calls a tool; returns the text of its result, or of the error.
+    /// Calls a tool; returns the text of its result.
+    ///
+    /// # Errors
+    ///
+    /// The text of the error.
     pub fn call(&mut self, tool: &str, arguments: &str) -> Result<String, String> {
         let result = self.ask("tools/call", &format!(r#"{{"name":"{tool}","arguments":{arguments}}}"#))?;
         let content = Json::parse(result).expect("JSON").first_member("content").expect("content");

@@ -155,7 +155,7 @@ impl Aggregate {
         };
         let params = params.map(|params| params.without_members(&["cursor"]));
         let servers = self.servers_with(listing, first.index());
-        let cursor = cursor.map(|cursor| (first, cursor));
+        let cursor = cursor.as_ref().map(|cursor| (first, cursor));
         self.begin_list(Then::Answer(ticket), listing, servers, cursor, params, now);
     }
 
@@ -181,7 +181,7 @@ impl Aggregate {
         then: Then,
         listing: Listing,
         servers: Vec<ServerKey>,
-        cursor: Option<(ServerKey, Json)>,
+        cursor: Option<(ServerKey, &Json)>,
         params: Option<Json>,
         now: Instant,
     ) {
@@ -194,7 +194,7 @@ impl Aggregate {
         self.lists.by_ticket.insert(then.ticket().key(), key);
         self.lists.open.insert(key, Composed { then, listing, params, parts, has_cursor, bytes: 0 });
         for server in servers {
-            let cursor = cursor.as_ref().filter(|(first, _)| *first == server).map(|(_, cursor)| cursor.clone());
+            let cursor = cursor.filter(|(first, _)| *first == server).map(|(_, cursor)| cursor.clone());
             self.ask_for_page(key, server, cursor, now);
         }
         self.timers.set(Timer::List(key), now + self.config.server_timeout);

@@ -39,11 +39,9 @@ impl Stage {
     }
 
     pub(super) fn load(&self) -> Load {
+        let waiting = if let Self::Opening { held, .. } = self { held.len() } else { 0 };
         let mut load = Load::default();
-        load.held = self.opener().map_or(0, Opener::len);
-        if let Self::Opening { held, .. } = self {
-            load.waiting = held.len();
-        }
+        (load.held, load.waiting) = (self.opener().map_or(0, Opener::len), waiting);
         load
     }
 }

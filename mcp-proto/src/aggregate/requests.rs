@@ -48,7 +48,7 @@ pub(super) struct Forwarded {
     /// The resource that the request is about.
     uri: Option<Box<str>>,
     /// The parameters, if no server is known to have the resource: further servers are asked.
-    to_others: Option<Option<Json>>,
+    to_others: Option<Json>,
 }
 
 /// The destination of a request.
@@ -120,7 +120,7 @@ impl Aggregate {
                 self.forward(server, forwarded, params, now);
             }
             Ok(Route::InTurn(uri)) => {
-                let forwarded = Forwarded { ticket, method, uri: Some(uri), to_others: Some(params) };
+                let forwarded = Forwarded { ticket, method, uri: Some(uri), to_others: params };
                 let answer = Err(self.resource_not_found(&forwarded));
                 self.ask_next(None, forwarded, answer, now);
             }
@@ -280,7 +280,7 @@ impl Aggregate {
         let (Some(next), Some(params)) = (next, forwarded.to_others.clone()) else {
             return self.respond(forwarded.ticket, answer, now);
         };
-        match self.request(next, &forwarded.method, params.clone(), now) {
+        match self.request(next, &forwarded.method, Some(params.clone()), now) {
             Ok(request) => {
                 forwarded.to_others = Some(params);
                 self.pending.insert(next, request, Purpose::Forwarded(forwarded));

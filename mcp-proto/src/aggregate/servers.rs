@@ -183,26 +183,22 @@ impl Aggregate {
     ) {
         let prefix = self.prefixes.get(server);
         let params = params.map(|params| add_origin(&params, "taskId", prefix));
-        match method.facts().change {
-            Some(change) => {
-                if change == Change::List(List::Resources) {
-                    self.resources.forget(server);
-                }
-                let params = params.map(|params| without_keys(&params, &[SUBSCRIPTION_ID]));
-                self.publish(Notification { method, params }, now);
+        if let Some(change) = method.facts().change {
+            if change == Change::List(List::Resources) {
+                self.resources.forget(server);
             }
-            None => {
-                let about = match scope {
-                    client::Scope::Request(request) => self.pending.ticket(server, request),
-                    client::Scope::Connection | client::Scope::Subscription(_) => None,
-                };
-                let is_stateless = self.stage.opener().is_some_and(Opener::is_stateless);
-                let scope = about.map(server::Scope::Request);
-                let scope = scope.or_else(|| (!is_stateless).then(|| self.server.session().into()));
-                if let Some(scope) = scope {
-                    self.notify_client(scope, method, params, now);
-                }
-            }
+            let params = params.map(|params| without_keys(&params, &[SUBSCRIPTION_ID]));
+            return self.publish(Notification { method, params }, now);
+        }
+        let about = match scope {
+            client::Scope::Request(request) => self.pending.ticket(server, request),
+            client::Scope::Connection | client::Scope::Subscription(_) => None,
+        };
+        let is_stateless = self.stage.opener().is_some_and(Opener::is_stateless);
+        let scope = about.map(server::Scope::Request);
+        let scope = scope.or_else(|| (!is_stateless).then(|| self.server.session().into()));
+        if let Some(scope) = scope {
+            self.notify_client(scope, method, params, now);
         }
     }
 
