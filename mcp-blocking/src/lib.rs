@@ -40,6 +40,8 @@
 //! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
 //! use different protocol revisions. The binary `mcp-proxy` adds a command line to it.
 //!
+//! [`AggregateProxy`] connects such a client to several servers, as one server with the tools, prompts and resources of all.
+//!
 //! # A gateway
 //!
 //! [`Gateway`] serves clients over HTTP by processes of servers that speak on their stdin and stdout: one for each session,
@@ -109,6 +111,7 @@
 //! | `client`, `response_slot` | the client: commands to the driver, outcomes to the callers |
 //! | `proxy` | the proxy: connects its two sides |
 //! | `gateway` | the gateway: clients over HTTP, served by processes or by remote servers |
+//! | `aggregate` | several servers as one: its loop, and how the servers are started |
 //! | `link` | the interface to a server that clients and proxies share |
 //! | `http_client` | servers over HTTP: exchanges on worker threads |
 //! | `child` | servers in child processes: starting them, writing to them and ending them |
@@ -124,6 +127,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod aggregate;
 mod backpressure;
 mod bounded;
 mod child;
@@ -145,6 +149,7 @@ mod stdio;
 #[cfg(test)]
 mod stdio_tests;
 
+pub use aggregate::{AggregateProxy, AggregateServer, AggregateStopper};
 pub use client::{
     Builder, ChildServer, Client, Handler, HttpServer, InFlight, InMemoryServer, ListItems, ServerProcess,
     StreamServer, Subscription, ToolTask,

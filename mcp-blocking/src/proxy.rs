@@ -24,6 +24,8 @@ use crate::sign_in::Authorization;
 use crate::stdio::{MayBlock, Output};
 use proxy_loop::{Authorizing, Input, ProxyLoop};
 
+pub(crate) use stdout::open as open_stdout;
+
 /// A proxy between a client on a pair of byte streams and a server over HTTP or in a child process. The two sides may
 /// use different protocol revisions.
 ///

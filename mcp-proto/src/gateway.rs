@@ -39,7 +39,7 @@ mod config;
 mod event;
 mod pool;
 mod requests;
-mod restart;
+pub(crate) mod restart;
 mod shared;
 mod shared_settings;
 

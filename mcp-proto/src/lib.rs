@@ -88,6 +88,7 @@
 //! | get tokens for a server over HTTP that demands OAuth, or demand tokens | [`auth`]; its machine is the feature `auth` |
 //! | connect a stdio client to a server over HTTP or stdio, with any revisions on the two sides | [`Relay`] |
 //! | serve clients over HTTP by processes that speak on their stdin and stdout | [`Gateway`] |
+//! | serve the tools, prompts and resources of several servers as one server | [`Aggregate`] |
 //! | write a proxy or a gateway of your own | [`Server::pass_through`], [`client::Call::unchanged`], [`machine`]; the example `filtering_proxy` |
 //! | read or write single messages, with your own state around them | [`Frame`], [`Message`] |
 //! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
@@ -140,7 +141,7 @@
 //! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 //! | conversation | `conversation` | the request that a response, progress or a cancellation belongs to |
 //! | roles | `client`, `server` | an event for the application |
-//! | composition | `relay`, `gateway` | a message to the other side |
+//! | composition | `relay`, `gateway`, `aggregate` | a message to the other side |
 //! | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
 //! | payloads | `model` | a typed value; optional |
 //! | handlers | `router` | a call of the function that is registered for it |
@@ -156,6 +157,7 @@
 // The relay and the gateway name everything by its public path: another crate could contain them.
 extern crate self as mcp_proto;
 
+pub mod aggregate;
 pub mod auth;
 pub mod client;
 mod codec;
@@ -177,6 +179,7 @@ pub mod spec;
 mod time;
 mod transport;
 
+pub use aggregate::Aggregate;
 pub use client::Client;
 pub use codec::buffer::CowBytes;
 pub use codec::json::{DuplicateKey, Json, JsonError};

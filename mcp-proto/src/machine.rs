@@ -4,7 +4,7 @@
 //! | trait | a machine that | implemented by |
 //! |---|---|---|
 //! | [`Machine`] | has outputs and deadlines | all machines |
-//! | [`HandleBytes`] | reads and writes a byte stream | `Client<Stdio>`, `Server<Stdio>`, [`Relay`], [`Gateway`] |
+//! | [`HandleBytes`] | reads and writes a byte stream | `Client<Stdio>`, `Server<Stdio>`, [`Relay`], [`Gateway`], [`Aggregate`] |
 //! | [`HandleResponses`] | makes HTTP requests | `Client<Http>`, `Relay<Http>` |
 //! | [`HandleAuthorization`] | makes HTTP requests that may need authorization | `Client<Http>`, `Relay<Http>` |
 //! | [`HandleRequests`] | answers HTTP requests | `Server<Http>`, [`Gateway`] |
@@ -17,6 +17,7 @@ mod received;
 use http::{request, response};
 
 use crate::Instant;
+use crate::aggregate::{self, Aggregate, ServerKey};
 use crate::client::{self, Client, ClientTransport};
 use crate::conversation::outbox::Output;
 use crate::gateway::{self, BackendKey, Gateway};
@@ -235,6 +236,7 @@ impl_machine!([] Server<Stdio>, <Stdio as Transport>::Action, server::Event);
 impl_machine!([] Server<server::Http>, <server::Http as Transport>::Action, server::Event);
 impl_machine!([T: ClientTransport] Relay<T>, relay::Action<T::Action>, relay::Event);
 impl_machine!([] Gateway, gateway::Action, gateway::Event);
+impl_machine!([] Aggregate, aggregate::Action, aggregate::Event);
 
 /// Implements [`HandleBytes`] by these methods.
 macro_rules! impl_handle_bytes {
@@ -267,6 +269,8 @@ impl_handle_bytes!(
 impl_handle_bytes!(
     [] Relay<Stdio>, ServerStream: handle_server_bytes, handle_server_written, handle_server_eof, wants_body
 );
+
+impl_handle_bytes!([] Aggregate, ClientStream: handle_bytes, handle_written, handle_eof, wants_bytes);
 
 /// Implements [`HandleResponses`] by the methods of the same names.
 macro_rules! impl_handle_responses {
@@ -367,6 +371,25 @@ macro_rules! impl_handle_requests {
 
 impl_handle_requests!(Server<server::Http>, wants_input);
 impl_handle_requests!(Gateway, wants_request);
+
+/// The byte streams of an aggregate are those of its servers and that of its client.
+impl HandleBytes<ServerKey> for Aggregate {
+    fn handle_bytes(&mut self, server: ServerKey, bytes: &[u8], now: Instant) {
+        self.handle_server_bytes(server, bytes, now);
+    }
+
+    fn handle_written(&mut self, server: ServerKey, bytes: usize, now: Instant) {
+        self.handle_server_written(server, bytes, now);
+    }
+
+    fn handle_eof(&mut self, server: ServerKey, now: Instant) {
+        self.handle_server_eof(server, now);
+    }
+
+    fn wants_bytes(&self, server: ServerKey) -> bool {
+        self.wants_server_bytes(server)
+    }
+}
 
 /// The byte streams of a gateway are those of its backends.
 impl HandleBytes<BackendKey> for Gateway {

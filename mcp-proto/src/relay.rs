@@ -265,6 +265,12 @@ impl<T: ClientTransport> Relay<T> {
         self.server.requests_in_flight()
     }
 
+    /// Sets a number that is not known to clients, if the client passes requests of several clients on: calls that are
+    /// parked from now on can be retried only by a client that was sent it.
+    pub(crate) const fn set_secret(&mut self, secret: u128) {
+        self.link.set_secret(secret);
+    }
+
     /// Feeds the outputs of each machine into the other until both have none left.
     fn settle(&mut self, now: Instant) {
         self.exchange_outputs(now);

@@ -59,6 +59,13 @@ pub fn all() -> Vec<Texts> {
             vec![
                 UsageError::Limit { field: "message", largest: 1 << 30 },
                 UsageError::InvalidPattern { limit: 1024 },
+                UsageError::ServerName { name: "...".into() },
+                UsageError::SameServerName {
+                    name: "my files".into(),
+                    other: "my-files".into(),
+                    prefix: "my-files".into(),
+                },
+                UsageError::TooManyServers { limit: 100 },
                 UsageError::Endpoint(InvalidUrl::Port),
                 UsageError::AuthorizationServer(InvalidUrl::NotHttp),
                 UsageError::NoAuthorizationServer,

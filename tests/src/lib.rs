@@ -12,6 +12,7 @@
 //! | [`relay_pair`] | a relay between a client and a server of any two eras, over HTTP or on byte streams |
 //! | [`gateway`] | a gateway with clients over HTTP, and processes whose lines a test reads and writes |
 //! | [`gateway_simulation`] | clients of a gateway and processes that act in random order; the invariants are checked after each step |
+//! | [`aggregate`] | an aggregate between a client machine and server machines with applications |
 //! | [`unread_pipes`] | servers that do not read their input |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
 //! | [`protected`] | servers that demand tokens |
@@ -29,6 +30,7 @@
 //! | [`examples`] | runs the examples of the drivers |
 //! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
 
+pub mod aggregate;
 pub mod catalogue;
 pub mod defects;
 pub mod echo_pair;

@@ -6,7 +6,7 @@ use crate::stdio::{Output, Pipe};
 
 /// Standard output without the line buffering of the standard library, which searches large messages for line ends.
 #[cfg(unix)]
-pub(super) fn open() -> io::Result<impl Output + 'static> {
+pub(crate) fn open() -> io::Result<impl Output + 'static> {
     use std::fs::File;
     use std::os::fd::AsFd;
 
@@ -16,7 +16,7 @@ pub(super) fn open() -> io::Result<impl Output + 'static> {
 }
 
 #[cfg(not(unix))]
-pub(super) fn open() -> io::Result<impl Output + 'static> {
+pub(crate) fn open() -> io::Result<impl Output + 'static> {
     Ok(Pipe::new(io::stdout()))
 }
 

@@ -3,6 +3,7 @@
 use std::io::{Error, ErrorKind};
 
 use crate::client::InvalidUrl;
+use crate::codec::text::escape_text;
 use crate::spec::param_headers::InvalidAnnotation;
 use crate::spec::{Method, ProtocolVersion};
 
@@ -10,6 +11,32 @@ use crate::spec::{Method, ProtocolVersion};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsageError {
+    /// No prefix for the names of tools can be made of the name of a server.
+    #[error("the name '{}' of a server must contain an ASCII letter or digit", escape_text(name, 80))]
+    ServerName {
+        /// The name.
+        name: Box<str>,
+    },
+    /// The names of two servers lead to the same prefix for the names of tools.
+    #[error(
+        "the names '{}' and '{}' of two servers both lead to the prefix '{prefix}'; rename one",
+        escape_text(other, 80),
+        escape_text(name, 80)
+    )]
+    SameServerName {
+        /// The name of one server.
+        name: Box<str>,
+        /// The name of the other one.
+        other: Box<str>,
+        /// The prefix of both.
+        prefix: Box<str>,
+    },
+    /// An aggregate has too many servers.
+    #[error("there can be at most {limit} servers; the limit is Limits::backends")]
+    TooManyServers {
+        /// `Limits::backends`.
+        limit: usize,
+    },
     /// A limit or a duration of the configuration is zero or larger than this crate supports (CL5).
     #[error("the limit '{field}' must be at least 1 and at most {largest}")]
     Limit {

@@ -1,4 +1,4 @@
-//! The pauses between starts of a server that exits before it can be used.
+//! The pauses between starts of a server that exits, for gateways and aggregates.
 
 use std::time::Duration;
 
@@ -11,30 +11,30 @@ const LONGEST: Duration = Duration::from_secs(30);
 
 /// Whether backends may be started: not for a while after one has failed. The pause doubles with each further failure.
 #[derive(Debug)]
-pub(super) struct Restart {
+pub(crate) struct Restart {
     pause: Duration,
     /// Until when none is started.
     until: Option<Instant>,
 }
 
 impl Restart {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { pause: FIRST, until: None }
     }
 
     /// The rest of the pause; `None` if a backend may be started.
-    pub(super) fn pause(&self, now: Instant) -> Option<Duration> {
+    pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
         self.until.filter(|until| *until > now).map(|until| until.saturating_duration_since(now))
     }
 
     /// A backend has become usable.
-    pub(super) const fn on_success(&mut self) {
+    pub(crate) const fn on_success(&mut self) {
         *self = Self::new();
     }
 
     /// A backend has failed before it became usable. Returns the pause; `None` if another backend has failed in the same
     /// attempt, whose pause is not over.
-    pub(super) fn on_failure(&mut self, now: Instant) -> Option<Duration> {
+    pub(crate) fn on_failure(&mut self, now: Instant) -> Option<Duration> {
         if self.pause(now).is_some() {
             return None;
         }

@@ -1,0 +1,97 @@
+//! The configuration of an aggregate.
+
+use std::time::Duration;
+
+use mcp_proto::Json;
+use mcp_proto::UsageError;
+use mcp_proto::relay;
+
+/// The configuration of an aggregate. Each field may be set separately.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::aggregate::{Config, Naming};
+/// use mcp_proto::relay;
+///
+/// let mut config = Config::new("my-tools", "1.0.0")
+///     .with_server("files", relay::Config::default())
+///     .with_server("mail", relay::Config::default());
+/// config.naming = Naming::Unprefixed;
+/// assert_eq!(config.servers.len(), 2);
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// The servers, in the order of their items in lists. There are at most
+    /// [`Limits::backends`](mcp_proto::Limits::backends).
+    pub servers: Vec<ServerConfig>,
+    /// The names of tools and prompts. Default [`Naming::Prefixed`].
+    pub naming: Naming,
+    /// `serverInfo` of the aggregate: an object.
+    pub server_info: Json,
+    /// The limits and times that apply to the client, and the limits on what the aggregate holds itself.
+    pub relay: relay::Config,
+    /// How long the client waits for one server, when all are opened and when lists are composed. Items of a server that
+    /// has not answered are left out, and the client is notified when there are some. Default 10 s.
+    pub server_timeout: Duration,
+    /// A random number that clients do not know. It is necessary if the client is a gateway that passes requests of
+    /// several clients on: only the client that was asked for input can then continue the call. Default 0: there is one
+    /// client.
+    pub secret: u128,
+}
+
+/// One server of an aggregate.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// The name, from which the names of its tools and prompts follow, and which errors contain.
+    pub name: Box<str>,
+    /// The limits and times that apply to the server, the revisions that may be used with it, and what else a relay to
+    /// this server alone would have. `respawn` has no effect: the aggregate starts servers itself.
+    pub relay: relay::Config,
+}
+
+/// The names of tools and prompts of the servers of an aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Naming {
+    /// `SERVER__NAME`. The name of a tool does not depend on other servers.
+    #[default]
+    Prefixed,
+    /// `NAME`, if it is not the name of a tool of another server that was listed before; else `SERVER__NAME`. The first
+    /// server that lists a name keeps it.
+    Unprefixed,
+}
+
+impl Config {
+    /// An aggregate with this name and version, without servers.
+    #[must_use]
+    pub fn new(name: &str, version: &str) -> Self {
+        let server_info = Json::empty_object().with_members(&[("name", &name.into()), ("version", &version.into())]);
+        Self {
+            servers: Vec::new(),
+            naming: Naming::Prefixed,
+            server_info,
+            relay: relay::Config::default(),
+            server_timeout: Duration::from_secs(10),
+            secret: 0,
+        }
+    }
+
+    /// Adds a server.
+    #[must_use]
+    pub fn with_server(mut self, name: &str, relay: relay::Config) -> Self {
+        self.servers.push(ServerConfig { name: name.into(), relay });
+        self
+    }
+
+    /// Checks what only an aggregate requires.
+    pub(super) fn check(&self) -> Result<(), UsageError> {
+        let limit = self.relay.limits.backends;
+        if self.servers.len() > limit {
+            return Err(UsageError::TooManyServers { limit });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,486 @@
+//! An aggregate between a client and servers of any revisions.
+
+use std::time::Duration;
+
+use mcp_proto::aggregate::{Event, Naming};
+use mcp_proto::server::LoggingLevel;
+use mcp_proto::{Method, ProtocolVersion};
+use tests::aggregate::{AggregateHarness, Offer, names};
+
+const OLD: &[ProtocolVersion] = &[ProtocolVersion::V2025_06_18];
+const LEGACY: &[ProtocolVersion] = &[ProtocolVersion::V2025_11_25];
+const MODERN: &[ProtocolVersion] = &[ProtocolVersion::V2026_07_28];
+
+/// The revisions of a client and of three servers.
+const ERAS: &[(&[ProtocolVersion], [&[ProtocolVersion]; 3])] = &[
+    (LEGACY, [LEGACY, LEGACY, OLD]),
+    (LEGACY, [MODERN, LEGACY, MODERN]),
+    (OLD, [MODERN, LEGACY, OLD]),
+    (MODERN, [MODERN, MODERN, MODERN]),
+    (MODERN, [LEGACY, MODERN, OLD]),
+    (MODERN, [LEGACY, LEGACY, LEGACY]),
+];
+
+/// A client, and three servers `a`, `b` and `c` with these tools.
+fn three(eras: &(&[ProtocolVersion], [&[ProtocolVersion]; 3]), tools: &[&str]) -> AggregateHarness {
+    let (client, servers) = eras;
+    let [a, b, c] = servers.map(|versions| Offer::new(versions, tools));
+    AggregateHarness::new(client, &[("a", a), ("b", b), ("c", c)])
+}
+
+#[test]
+fn a_call_reaches_the_server_in_whose_list_the_tool_is() {
+    for eras in ERAS {
+        let mut harness = three(eras, &["x", "y"]);
+        assert_eq!(harness.tools(), ["a__x", "a__y", "b__x", "b__y", "c__x", "c__y"], "{eras:?}");
+        for (server, name) in ["a", "b", "c"].into_iter().enumerate() {
+            let arguments = r#"{"n":1.0,"u":"\u00e9"}"#;
+            let answer = harness.call(&format!("{name}__y"), arguments);
+            assert_eq!(answer, Ok(format!("{name} y {arguments}")), "{eras:?}");
+            let calls = harness.servers.iter().map(|server| server.called().len()).collect::<Vec<_>>();
+            assert!(calls.iter().enumerate().all(|(at, calls)| *calls == usize::from(at <= server)), "{calls:?}");
+        }
+        for unknown in ["x", "d__x", "__x", ""] {
+            let error = harness.call(unknown, "{}").expect_err("no server has it");
+            assert!(error.starts_with("-32602 invalid params: no server has a tool"), "{error}");
+        }
+        assert_eq!(harness.servers[0].called().len(), 1, "no server was asked");
+    }
+}
+
+#[test]
+fn prompts_resources_and_completions_reach_the_server_that_has_them() {
+    for eras in ERAS {
+        let (client, servers) = eras;
+        let mut offers = servers.map(|versions| Offer::new(versions, &[]));
+        offers[0].resources = vec!["x:1".into(), "x:2".into()];
+        offers[1].resources = vec!["x:2".into(), "x:3".into()];
+        offers[2].templates = vec!["y:{id}".into()];
+        let [a, b, c] = offers;
+        let mut harness = AggregateHarness::new(client, &[("a", a), ("b", b), ("c", c)]);
+        let list = harness.ask("prompts/list", "{}").expect("a list");
+        assert_eq!(names(&list, "prompts", "name"), ["a__p", "b__p", "c__p"]);
+        let prompt = harness.ask("prompts/get", r#"{"name":"b__p"}"#).expect("a prompt");
+        assert!(prompt.contains(r#""text":"b p""#), "{prompt}");
+
+        let list = harness.ask("resources/list", "{}").expect("a list");
+        assert_eq!(names(&list, "resources", "uri"), ["x:1", "x:2", "x:3"], "the first server has x:2");
+        let list = harness.ask("resources/templates/list", "{}").expect("a list");
+        assert_eq!(names(&list, "resourceTemplates", "uriTemplate"), ["y:{id}"]);
+        for (uri, owner) in [("x:1", "a"), ("x:2", "a"), ("x:3", "b"), ("y:7", "c")] {
+            let before = harness.servers.iter().map(|server| server.requests.len()).sum::<usize>();
+            let read = harness.ask("resources/read", &format!(r#"{{"uri":"{uri}"}}"#)).expect("a resource");
+            assert!(read.contains(&format!(r#""text":"{owner}""#)), "{uri}: {read}");
+            let after = harness.servers.iter().map(|server| server.requests.len()).sum::<usize>();
+            assert_eq!(after, before + 1, "one server is asked for {uri}");
+        }
+        let error = harness.ask("resources/read", r#"{"uri":"z:1"}"#).expect_err("no server has it");
+        assert!(error.starts_with("-32602") || error.starts_with("-32002"), "{error}");
+
+        for (reference, owner) in
+            [(r#"{"type":"ref/prompt","name":"b__p"}"#, "b"), (r#"{"type":"ref/resource","uri":"y:{id}"}"#, "c")]
+        {
+            let params = format!(r#"{{"ref":{reference},"argument":{{"name":"n","value":"v"}}}}"#);
+            let completed = harness.ask("completion/complete", &params).expect("a completion");
+            assert!(completed.contains(&format!(r#""values":["{owner}"]"#)), "{completed}");
+        }
+    }
+}
+
+#[test]
+fn a_resource_that_no_server_has_listed_is_requested_from_one_after_the_other() {
+    for eras in ERAS {
+        let (client, servers) = eras;
+        let mut offers = servers.map(|versions| Offer::new(versions, &[]));
+        offers[1].resources = vec!["x:1".into()];
+        let [a, b, c] = offers;
+        let mut harness = AggregateHarness::new(client, &[("a", a), ("b", b), ("c", c)]);
+        for reads in [[1, 1, 0], [1, 2, 0]] {
+            let read = harness.ask("resources/read", r#"{"uri":"x:1"}"#).expect("a resource");
+            assert!(read.contains(r#""text":"b""#), "{read}");
+            assert_eq!([0, 1, 2].map(|at: usize| harness.servers[at].requests.len()), reads, "then it is known");
+        }
+    }
+}
+
+#[test]
+fn requests_of_a_server_during_a_call_reach_the_client_and_their_answers_the_server() {
+    for eras in ERAS {
+        let mut harness = three(eras, &["ask"]);
+        let idle = harness.aggregate.load();
+        for name in ["b", "a", "c"] {
+            assert_eq!(harness.call(&format!("{name}__ask"), "{}"), Ok(format!("{name} true")), "{eras:?}");
+        }
+        assert_eq!(harness.asked.len(), 3, "{eras:?}");
+        assert_eq!(harness.aggregate.load(), idle, "{eras:?}");
+    }
+}
+
+#[test]
+fn progress_and_log_messages_of_a_call_reach_the_client() {
+    for eras in ERAS {
+        let mut harness = three(eras, &["progress", "log"]);
+        assert_eq!(harness.call("c__progress", "{}"), Ok("c progress".into()));
+        assert!(matches!(&harness.progress[..], [one] if one.contains("0.5")), "{:?} {eras:?}", harness.progress);
+        if eras.0 != MODERN {
+            assert_eq!(harness.call("b__log", "{}"), Ok("b log".into()));
+            assert_eq!(harness.take_notified(&Method::MESSAGE), 1, "{eras:?}");
+        }
+    }
+}
+
+#[test]
+fn a_cancelled_call_is_cancelled_at_its_server() {
+    for eras in ERAS {
+        let mut harness = three(eras, &["slow"]);
+        let idle = harness.aggregate.load();
+        let call = harness.request("tools/call", r#"{"name":"b__slow"}"#);
+        harness.client.cancel(call, None, harness.now);
+        harness.settle();
+        assert_eq!([0, 1, 2].map(|at: usize| harness.servers[at].cancelled), [0, 1, 0], "{eras:?}");
+        assert_eq!(harness.aggregate.load(), idle, "{eras:?}");
+    }
+}
+
+#[test]
+fn changes_of_any_server_reach_the_client() {
+    for eras in ERAS {
+        let (client, servers) = eras;
+        let mut offers = servers.map(|versions| Offer::new(versions, &["x"]));
+        offers[1].resources = vec!["x:1".into()];
+        let [a, b, c] = offers;
+        let mut harness = AggregateHarness::new(client, &[("a", a), ("b", b), ("c", c)]);
+        harness.ask("resources/list", "{}").expect("a list");
+        if *client == MODERN {
+            let filter = r#"{"toolsListChanged":true,"resourceSubscriptions":["x:1"]}"#;
+            let filter = mcp_proto::Json::parse(filter).expect("JSON");
+            harness.client.listen(filter, harness.now).expect("a subscription");
+            harness.settle();
+        } else {
+            harness.ask("resources/subscribe", r#"{"uri":"x:1"}"#).expect("a subscription");
+        }
+        harness.notified.clear();
+        harness.publish(2, &Method::TOOLS_LIST_CHANGED, "{}");
+        assert_eq!(harness.take_notified(&Method::TOOLS_LIST_CHANGED), 1, "{eras:?}");
+        harness.publish(1, &Method::RESOURCES_UPDATED, r#"{"uri":"x:1"}"#);
+        assert_eq!(harness.take_notified(&Method::RESOURCES_UPDATED), 1, "{eras:?}");
+        harness.publish(0, &Method::RESOURCES_UPDATED, r#"{"uri":"x:1"}"#);
+        assert_eq!(harness.take_notified(&Method::RESOURCES_UPDATED), 0, "{eras:?}");
+
+        // The subscription is made again at the server that was started again.
+        harness.exit(1);
+        harness.pass(Duration::from_secs(2));
+        assert!(harness.take_notified(&Method::TOOLS_LIST_CHANGED) >= 1, "{eras:?}");
+        harness.publish(1, &Method::RESOURCES_UPDATED, r#"{"uri":"x:1"}"#);
+        assert_eq!(harness.take_notified(&Method::RESOURCES_UPDATED), 1, "{eras:?}");
+    }
+}
+
+#[test]
+fn settings_and_roots_of_a_session_reach_all_servers() {
+    let mut harness = three(&ERAS[0], &["x"]);
+    harness.ask("logging/setLevel", r#"{"level":"error"}"#).expect("a level");
+    for server in 0..3 {
+        harness.log(server, LoggingLevel::Info, "quiet");
+        harness.log(server, LoggingLevel::Critical, "loud");
+    }
+    assert_eq!(harness.take_notified(&Method::MESSAGE), 3, "the servers have the level");
+    harness.exit(0);
+    harness.pass(Duration::from_secs(2));
+    harness.log(0, LoggingLevel::Info, "quiet");
+    assert_eq!(harness.take_notified(&Method::MESSAGE), 0, "it was set again");
+
+    let changed = mcp_proto::Notification::new(Method::ROOTS_LIST_CHANGED);
+    harness.client.notify(changed, harness.now).expect("a notification");
+    harness.settle();
+    for server in &harness.servers {
+        assert_eq!(server.notifications, ["notifications/roots/list_changed"]);
+    }
+    for server in [2, 1] {
+        harness.ask_client(server, "roots/list", "{}");
+    }
+    assert_eq!([0, 1, 2].map(|at: usize| harness.servers[at].answers.len()), [0, 1, 1]);
+}
+
+#[test]
+fn the_aggregate_states_the_capabilities_and_instructions_of_all_servers() {
+    for eras in ERAS {
+        let (client, servers) = eras;
+        let mut offers = servers.map(|versions| Offer::new(versions, &[]));
+        offers[0].capabilities = r#"{"tools":{}}"#;
+        offers[1].capabilities = r#"{"prompts":{}}"#;
+        offers[2].capabilities = r#"{"resources":{"subscribe":true},"experimental":{"x":{}}}"#;
+        let [a, b, c] = offers;
+        let harness = AggregateHarness::new(client, &[("a", a), ("b", b), ("c", c)]);
+        let opened = harness.opened.expect("it is open").to_text().into_owned();
+        for expected in [
+            r##""instructions":"# a\n\nUse a.\n\n# b\n\nUse b.\n\n# c\n\nUse c.""##,
+            r#""tools":{"listChanged":true}"#,
+            r#""prompts":{"listChanged":true}"#,
+            r#""subscribe":true"#,
+            r#"{"version":"1.0.0","name":"all"}"#,
+        ] {
+            let expected_too = r#"{"name":"all","version":"1.0.0"}"#;
+            let is_there = opened.contains(expected) || (expected.contains("all") && opened.contains(expected_too));
+            assert!(is_there, "{expected} in {opened}");
+        }
+        for unexpected in ["completions", "logging", "experimental"] {
+            assert!(!opened.contains(unexpected), "{unexpected} in {opened}");
+        }
+    }
+}
+
+#[test]
+fn lists_have_the_pages_of_all_servers_and_what_is_too_much_follows_under_a_cursor() {
+    for eras in ERAS {
+        let (client, servers) = eras;
+        let tools: Vec<_> = (0..7).map(|number| format!("t{number:040}")).collect();
+        let tools: Vec<_> = tools.iter().map(String::as_str).collect();
+        let mut offers = servers.map(|versions| Offer::new(versions, &tools));
+        for offer in &mut offers {
+            offer.page = 3;
+        }
+        let expected: Vec<_> =
+            ["a", "b", "c"].iter().flat_map(|name| tools.iter().map(move |tool| format!("{name}__{tool}"))).collect();
+        let [a, b, c] = offers;
+        let servers = [("a", a), ("b", b), ("c", c)];
+        let mut harness = AggregateHarness::new(client, &servers);
+        assert_eq!(harness.tools(), expected, "{eras:?}");
+
+        // With a small limit, each answer has at least a page of one server.
+        let mut harness = AggregateHarness::with(client, &servers, |config| config.relay.limits.message = 4096);
+        let (mut found, mut cursor, mut rounds) = (Vec::new(), String::new(), 0);
+        loop {
+            rounds += 1;
+            let params = if cursor.is_empty() { "{}".to_owned() } else { format!(r#"{{"cursor":"{cursor}"}}"#) };
+            let list = harness.ask("tools/list", &params).expect("a list");
+            found.extend(names(&list, "tools", "name"));
+            cursor = tests::aggregate::member(&list, "nextCursor");
+            if cursor.is_empty() {
+                break;
+            }
+            for altered in [format!("{cursor}0"), cursor.replace(".a.", ".b.") + "x", "x".to_owned()] {
+                let error = harness.ask("tools/list", &format!(r#"{{"cursor":"{altered}"}}"#)).expect_err("altered");
+                assert!(error.starts_with("-32602"), "{error}");
+            }
+            let error = harness.ask("prompts/list", &format!(r#"{{"cursor":"{cursor}"}}"#));
+            assert!(error.is_err_and(|error| error.starts_with("-32602")), "a cursor of another list");
+        }
+        assert_eq!(found, expected, "{eras:?}");
+        assert!(rounds > 2, "{rounds}");
+        assert_eq!(harness.aggregate.load().waiting, 0);
+    }
+}
+
+#[test]
+fn a_server_that_exits_fails_its_calls_once_and_is_started_again() {
+    for eras in ERAS {
+        let mut harness = three(eras, &["slow", "exit", "x"]);
+        let of_a = harness.request("tools/call", r#"{"name":"a__slow"}"#);
+        let of_b = harness.request("tools/call", r#"{"name":"b__slow"}"#);
+        let error = harness.call("b__exit", "{}").expect_err("it has exited");
+        assert!(error.starts_with("-32603 the server 'b'"), "{error}");
+        let error = harness.outcome(of_b).expect("an outcome").expect_err("it has exited");
+        assert!(error.starts_with("-32603 the server 'b'"), "{error}");
+        assert_eq!(harness.outcome(of_a), None, "another server continues");
+        let error = harness.call("b__x", "{}").expect_err("it is not running");
+        assert_eq!(error, "-32603 the server 'b' is not running; it is started again in 2 s");
+        assert_eq!(harness.tools().len(), 6, "its tools are left out");
+
+        harness.notified.clear();
+        harness.pass(Duration::from_secs(2));
+        assert_eq!(harness.servers[1].starts, 2);
+        if eras.0 != MODERN {
+            assert_eq!(harness.take_notified(&Method::TOOLS_LIST_CHANGED), 1, "{eras:?}");
+        }
+        assert_eq!(harness.call("b__x", "{}"), Ok("b x {}".into()));
+        harness.answer_slow(0);
+        assert_eq!(harness.outcome(of_a).map(|answer| answer.is_ok()), Some(true));
+        harness.close();
+        assert!(harness.is_closed());
+        assert_eq!(harness.aggregate.load().requests_in, 0);
+    }
+}
+
+#[test]
+fn a_server_that_cannot_be_started_is_tried_again_with_growing_pauses() {
+    for (client, versions) in [(LEGACY, LEGACY), (MODERN, LEGACY), (MODERN, MODERN)] {
+        let mut broken = Offer::new(versions, &["x"]);
+        broken.is_broken = true;
+        let mut harness = AggregateHarness::new(client, &[("a", Offer::new(versions, &["x"])), ("b", broken)]);
+        assert_eq!(harness.tools(), ["a__x"], "the client does not wait for the broken one");
+        let error = harness.call("b__x", "{}").expect_err("it is broken");
+        assert!(error.starts_with("-32603 the server 'b' is not running; it is started again in"), "{error}");
+        harness.pass(Duration::from_secs(64));
+        let pauses = harness.events.iter().filter_map(|event| match event {
+            Event::ServerFailed { retry_in, .. } => Some(retry_in.as_secs()),
+            _ => None,
+        });
+        let pauses: Vec<_> = pauses.collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 30, 30], "{client:?} {versions:?}");
+        harness.servers[1].offer.is_broken = false;
+        harness.notified.clear();
+        harness.pass(Duration::from_secs(30));
+        if client == LEGACY {
+            assert_eq!(harness.take_notified(&Method::TOOLS_LIST_CHANGED), 1);
+        }
+        assert_eq!(harness.tools(), ["a__x", "b__x"]);
+    }
+}
+
+#[test]
+fn a_server_that_exits_when_it_is_asked_for_its_revisions_is_started_again_at_once() {
+    let mut offer = Offer::new(LEGACY, &["x"]);
+    offer.exits_on_discover = true;
+    let mut harness = AggregateHarness::new(MODERN, &[("a", offer), ("b", Offer::new(MODERN, &["x"]))]);
+    harness.pass(Duration::ZERO);
+    assert_eq!(harness.tools(), ["a__x", "b__x"]);
+    assert_eq!(harness.servers[0].starts, 2);
+}
+
+#[test]
+fn a_slow_server_is_left_out_and_announced_when_it_has_answered() {
+    for (client, versions) in [(LEGACY, LEGACY), (LEGACY, MODERN), (MODERN, MODERN)] {
+        let mut silent = Offer::new(versions, &["x"]);
+        silent.is_silent = true;
+        let mut harness = AggregateHarness::new(client, &[("a", Offer::new(versions, &["x"])), ("b", silent)]);
+        assert!(harness.opened.is_none(), "the client waits for the slow one");
+        harness.pass(Duration::from_secs(10));
+        let opened = harness.opened.clone().expect("it waits no longer").to_text().into_owned();
+        assert!(opened.contains("logging"), "the slow one may have all capabilities: {opened}");
+        let list = harness.request("tools/list", "{}");
+        harness.pass(Duration::from_secs(10));
+        assert_eq!(
+            harness.outcome(list).map(|list| names(&list.expect("a list"), "tools", "name")),
+            Some(vec!["a__x".into()])
+        );
+        harness.notified.clear();
+        harness.speak(1);
+        if client == LEGACY {
+            assert!(harness.take_notified(&Method::TOOLS_LIST_CHANGED) >= 1, "{versions:?}");
+        }
+        assert_eq!(harness.tools(), ["a__x", "b__x"], "{client:?} {versions:?}");
+
+        // A list that is late is announced once, so that a server that is always late causes no endless lists.
+        for expected in [1, 0] {
+            harness.servers[1].offer.is_silent = true;
+            let list = harness.request("tools/list", "{}");
+            harness.pass(Duration::from_secs(10));
+            assert!(harness.outcome(list).is_some());
+            harness.notified.clear();
+            harness.speak(1);
+            if client == LEGACY {
+                assert_eq!(harness.take_notified(&Method::TOOLS_LIST_CHANGED), expected, "{versions:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn long_names_and_names_without_prefix_are_looked_up() {
+    let long = "n".repeat(80);
+    for eras in ERAS {
+        let (client, servers) = eras;
+        let [a, b, c] = servers.map(|versions| Offer::new(versions, &["x", &long]));
+        let servers = [("a", a), ("b", b), ("c", c)];
+        for (naming, first) in [(Naming::Prefixed, "a__x"), (Naming::Unprefixed, "x")] {
+            let mut harness = AggregateHarness::with(client, &servers, |config| config.naming = naming);
+            let tools = harness.tools();
+            assert_eq!((&*tools[0], &*tools[2]), (first, "b__x"));
+            assert!(naming == Naming::Unprefixed || tools.iter().all(|tool| tool.len() <= 64), "{tools:?}");
+            let owners = ["a", "a", "b", "b", "c", "c"];
+            // Another aggregate, whose client has not listed the tools.
+            let mut harness = AggregateHarness::with(client, &servers, |config| config.naming = naming);
+            for (at, (tool, owner)) in tools.iter().zip(owners).enumerate().rev() {
+                let name = if at % 2 == 0 { "x" } else { &long };
+                assert_eq!(harness.call(tool, "{}"), Ok(format!("{owner} {name} {{}}")), "{tool}");
+            }
+            assert!(harness.call("nothing", "{}").is_err());
+        }
+    }
+}
+
+#[test]
+fn the_state_of_a_server_is_returned_to_no_other() {
+    let mut harness = three(&ERAS[3], &["ask"]);
+    let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
+    let call = |harness: &mut AggregateHarness, id: u32, tool: &str, more: &str| {
+        harness.received.clear();
+        let params = format!(r#"{{"name":"{tool}",{meta}{more}}}"#);
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#);
+        harness.aggregate.handle_bytes(format!("{line}\n").as_bytes(), harness.now);
+        harness.settle();
+        String::from_utf8(harness.received.clone()).expect("UTF-8")
+    };
+    let answer = call(&mut harness, 901, "b__ask", "");
+    let state = answer.split_once(r#""requestState":""#).expect("a state").1.split('"').next().expect("a state");
+    let state = state.to_owned();
+    assert!(state.ends_with(".b.of b"), "{state}");
+    let input = r#","inputResponses":{"q":{"action":"accept","content":{"name":"Ann"}}}"#;
+    let retry = |state: &str| format!(r#"{input},"requestState":"{state}""#);
+    for (id, tool, state) in
+        [(902, "a__ask", state.clone()), (903, "b__ask", format!("{state}0")), (904, "b__ask", "of b".into())]
+    {
+        let refused = call(&mut harness, id, tool, &retry(&state));
+        assert!(refused.contains("-32602"), "{refused}");
+    }
+    assert_eq!([0, 1, 2].map(|at: usize| harness.servers[at].called().len()), [0, 1, 0]);
+    let answer = call(&mut harness, 905, "b__ask", &retry(&state));
+    assert!(answer.contains("b true"), "{answer}");
+}
+
+#[test]
+fn a_call_that_waits_for_input_can_be_continued_only_with_its_own_state() {
+    let states = |secret: u128| {
+        let (client, servers) = ERAS[5];
+        let [a, b, c] = servers.map(|versions| Offer::new(versions, &["ask"]));
+        let servers = [("a", a), ("b", b), ("c", c)];
+        let mut harness = AggregateHarness::with(client, &servers, |config| config.secret = secret);
+        harness.tools();
+        let meta = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}"#;
+        [(901, "a"), (902, "b")].map(|(id, server)| {
+            harness.received.clear();
+            let line = format!(
+                r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"{server}__ask",{meta}}}}}"#
+            );
+            harness.aggregate.handle_bytes(format!("{line}\n").as_bytes(), harness.now);
+            harness.settle();
+            let answer = String::from_utf8(harness.received.clone()).expect("UTF-8");
+            let state =
+                answer.split_once("relay-").unwrap_or_else(|| panic!("{answer}")).1.split('"').next().expect("a state");
+            state.to_owned()
+        })
+    };
+    assert_eq!(states(0), ["1", "1"]);
+    let [one, two] = states(7).map(|state| state.split_once('-').expect("a secret").1.to_owned());
+    assert!(one != two && one.len() == 32, "{one} {two}");
+    assert_ne!(states(8)[0].split_once('-').expect("a secret").1, one);
+}
+
+#[test]
+fn a_process_that_does_not_end_is_not_started_twice() {
+    let mut harness = three(&ERAS[0], &["x"]);
+    harness.stops_at_once = false;
+    // The server closes its output, but its process continues.
+    harness.servers[1].offer.is_silent = true;
+    let key = harness.server_key(1);
+    harness.aggregate.handle_server_eof(key, harness.now);
+    harness.settle();
+    harness.pass(Duration::from_secs(5));
+    assert_eq!(harness.servers[1].starts, 1);
+    let error = harness.call("b__x", "{}").expect_err("it is not running");
+    assert_eq!(error, "-32603 the server 'b' is not running; it is started again when it has ended");
+    harness.servers[1].offer.is_silent = false;
+    harness.end_stopping();
+    assert_eq!((harness.servers[1].starts, harness.call("b__x", "{}")), (2, Ok("b x {}".into())));
+    harness.close();
+    assert!(harness.is_closed());
+}
+
+#[test]
+fn debug_forms_contain_no_payload() {
+    let mut harness = three(&ERAS[0], &["slow"]);
+    harness.request("tools/call", r#"{"name":"a__slow","arguments":{"key":"secret-7"}}"#);
+    let shown = format!("{:?}", harness.aggregate);
+    assert!(!shown.contains("secret-7") && shown.contains("running: 3"), "{shown}");
+}
