@@ -14,6 +14,7 @@
 //! | `http` | the server as a service of HTTP requests |
 //! | `http/authenticate` | the application's check of credentials |
 //! | `http/driver` | the task that owns the machine of an HTTP server |
+//! | `http/inbox` | the way of a request to this task, and of the response back |
 //! | `http/request_body` | reads the bodies of requests |
 //! | `http/body` | bodies of responses |
 //! | `http/pieces` | the pieces of such a body, which the connection takes as its client reads them |
