@@ -12,6 +12,8 @@
 //! | `stream` | the task of a server on a byte stream |
 //! | `replay` | a server whose input is known in full |
 //! | `http` | the server as a service of HTTP requests |
+//! | `http/application` | what is behind the machine of an HTTP server |
+//! | `http/handlers` | the handlers of a server, as what is behind its machine |
 //! | `http/authenticate` | the application's check of credentials |
 //! | `http/driver` | the task that owns the machine of an HTTP server |
 //! | `http/inbox` | the way of a request to this task, and of the response back |
@@ -161,7 +163,8 @@ impl Server {
     pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
         let machine = self.machine(mcp_proto::server::Http::new(http))?;
         let (requests, commands) = Requests::new(Arc::clone(&self.service), &self.running);
-        Ok(HttpService::start(machine, requests, commands))
+        let (stage, publisher) = (requests.stage(), requests.publisher());
+        Ok(HttpService::start(http::Handlers::new(machine, requests, commands), stage, publisher))
     }
 
     /// Returns a handle that publishes changes to all clients of this server and of its clones, over all transports.

@@ -1,9 +1,11 @@
 //! A server as a service of HTTP requests.
 
+mod application;
 mod authenticate;
 mod body;
 mod connection;
 mod driver;
+mod handlers;
 mod inbox;
 mod listener;
 mod pieces;
@@ -22,22 +24,23 @@ use http::{Request, Response};
 use http_body::Body;
 use mcp_proto::auth::Challenge;
 use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
-use mcp_proto::server::{Http, Server};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ServerPublisher;
-use super::requests::{Commands, Requests};
-use super::running::{Handle, Stage};
-use driver::{Driver, Input};
+use super::running::Stage;
+use driver::{Driver, Input, Urgent};
 use inbox::Inbox;
 
+pub(crate) use application::Application;
 pub use body::HttpBody;
+pub(super) use handlers::Handlers;
 
 /// The capacity of the channel from connections to the driver. A connection that finds it full waits.
 const INPUTS: usize = 256;
 
-/// A server that answers HTTP requests: a [`tower_service::Service`] whose clones share the same sessions.
+/// A server that answers HTTP requests: a [`tower_service::Service`] whose clones share the same sessions. `H` is what else
+/// can be done with it: a server publishes changes ([`ServerPublisher`]).
 ///
 /// It requires a runtime with timers enabled. [`HttpService::authenticate`] decides who sent a request. A layer in front
 /// of it may put a [`PeerKey`](mcp_proto::server::PeerKey) into the extensions of a request: clients without a principal share the limits of one
@@ -69,11 +72,10 @@ const INPUTS: usize = 256;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct HttpService {
+pub struct HttpService<H = ServerPublisher> {
     inbox: Inbox,
     stage: Arc<watch::Sender<Stage>>,
-    handle: Handle,
-    publisher: ServerPublisher,
+    handle: H,
     /// The maximum number of connections of [`HttpService::serve`] at one time. For one more, an idle connection is
     /// closed: of the address with the most connections, the one that has been idle for longest. If none is idle, the
     /// new connection is answered with 503. Streams that clients opened by GET take at most half of the connections,
@@ -88,17 +90,23 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    pub(super) fn start(machine: Server<Http>, requests: Requests, commands: Commands) -> Self {
-        let (inbox, inputs) = mpsc::channel(INPUTS);
-        let (disconnects, disconnected) = mpsc::unbounded_channel();
-        let (publisher, timeouts) = (requests.publisher(), ConnectionTimeouts::default());
-        let (stage, handle) = (requests.stage(), requests.handle());
-        tokio::spawn(Driver::new(machine, requests).run(commands, inputs, disconnected));
+    /// Returns a handle that publishes changes to clients while the service runs.
+    #[must_use]
+    pub fn publisher(&self) -> ServerPublisher {
+        self.handle.clone()
+    }
+}
+
+impl<H> HttpService<H> {
+    pub(crate) fn start(application: impl Application, stage: Arc<watch::Sender<Stage>>, handle: H) -> Self {
+        let (inputs, received) = mpsc::channel(INPUTS);
+        let (urgent, received_urgently) = mpsc::unbounded_channel();
+        let timeouts = ConnectionTimeouts::default();
+        tokio::spawn(Driver::new(application).run(received, received_urgently));
         Self {
-            inbox: Inbox::new(inbox, disconnects),
+            inbox: Inbox::new(inputs, urgent),
             stage,
             handle,
-            publisher,
             max_connections: 1024,
             head_timeout: timeouts.head,
             idle_timeout: timeouts.idle,
@@ -188,12 +196,6 @@ impl HttpService {
         listener::serve(&self.inbox, listener, self.max_connections, timeouts, self.stage.subscribe()).await
     }
 
-    /// Returns a handle that publishes changes to clients while the service runs.
-    #[must_use]
-    pub fn publisher(&self) -> ServerPublisher {
-        self.publisher.clone()
-    }
-
     /// Ends all sessions: pending requests are answered with an error, later ones with 503; then [`HttpService::serve`]
     /// returns.
     pub async fn close(&self) {
@@ -210,11 +212,14 @@ impl HttpService {
     /// Meanwhile, connections are still accepted, because clients may have to answer or cancel something. New requests
     /// are refused with 503 ([`mcp_proto::Server::drain`]). Connections are closed once they are idle.
     pub async fn shutdown(&self, timeout: Duration) -> usize {
-        self.handle.drain(timeout).await
+        let (done, drained) = oneshot::channel();
+        let _ = self.inbox.urgent().send(Urgent::Drain { timeout, done });
+        // An error means that the driver has ended, so that nothing is left to cancel.
+        drained.await.unwrap_or(0)
     }
 }
 
-impl<B> tower_service::Service<Request<B>> for HttpService
+impl<B, H> tower_service::Service<Request<B>> for HttpService<H>
 where
     B: Body<Data: Buf + Send> + Send + 'static,
 {

@@ -15,21 +15,21 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::authenticate::Authenticate;
 use super::body::HttpBody;
-use super::driver::{Arrived, From, Input, Presence, Reply};
+use super::driver::{Arrived, From, Input, Presence, Reply, Urgent};
 use super::request_body::{Part, next_accepted, ready};
 
 /// Passes requests to the driver.
 #[derive(Debug, Clone)]
 pub(super) struct Inbox {
     inputs: mpsc::Sender<Input>,
-    disconnects: mpsc::UnboundedSender<Arrived>,
+    urgent: mpsc::UnboundedSender<Urgent>,
     next: Arc<AtomicU64>,
     authenticate: Authenticate,
 }
 
 impl Inbox {
-    pub(super) fn new(inputs: mpsc::Sender<Input>, disconnects: mpsc::UnboundedSender<Arrived>) -> Self {
-        Self { inputs, disconnects, next: Arc::default(), authenticate: Authenticate::default() }
+    pub(super) fn new(inputs: mpsc::Sender<Input>, urgent: mpsc::UnboundedSender<Urgent>) -> Self {
+        Self { inputs, urgent, next: Arc::default(), authenticate: Authenticate::default() }
     }
 
     /// Sets the function that decides who sent a request.
@@ -43,6 +43,10 @@ impl Inbox {
 
     pub(super) const fn inputs(&self) -> &mpsc::Sender<Input> {
         &self.inputs
+    }
+
+    pub(super) const fn urgent(&self) -> &mpsc::UnboundedSender<Urgent> {
+        &self.urgent
     }
 
     /// Answers a request. A router `is_routed` if it has already selected the path.
@@ -59,7 +63,7 @@ impl Inbox {
         });
         let peer = head.extensions.remove::<PeerKey>();
         let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
-        let mut presence = Presence::new(arrived, self.disconnects);
+        let mut presence = Presence::new(arrived, self.urgent);
         // Most bodies arrive together with their head. A client that expects `100 Continue` gets it only after the head
         // was accepted.
         let waits = expects_continue(&head);
