@@ -179,6 +179,8 @@ mod byte_stream;
 mod child;
 mod client;
 mod clock;
+#[cfg(feature = "http-server")]
+mod gateway;
 #[cfg(feature = "http-client")]
 mod http_client;
 mod lines;
@@ -197,6 +199,8 @@ pub use client::HttpServer;
 pub use client::{
     Builder, ChildServer, Client, Handler, InFlight, InMemoryServer, ListItems, StreamServer, Subscription, ToolTask,
 };
+#[cfg(feature = "http-server")]
+pub use gateway::{Backend, Gateway, GatewayMonitor, GatewayStatus};
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
 pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};

@@ -53,10 +53,16 @@ use running::Running;
 use service::AnyService;
 
 #[cfg(feature = "http-server")]
+pub(crate) use http::Application;
+#[cfg(feature = "http-server")]
 pub use http::{HttpBody, HttpService};
 pub use incoming::Incoming;
 pub(crate) use publisher::Publishers;
 pub use publisher::ServerPublisher;
+#[cfg(feature = "http-server")]
+pub(crate) use requests::Accepted;
+#[cfg(feature = "http-server")]
+pub(crate) use running::Stage;
 pub use service::Service;
 
 /// A server: a [`Service`] with its configuration, for any number of clients over any transport.

@@ -29,6 +29,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ServerPublisher;
 use super::running::Stage;
+use crate::gateway::GatewayMonitor;
 use driver::{Driver, Input, Urgent};
 use inbox::Inbox;
 
@@ -39,8 +40,9 @@ pub(super) use handlers::Handlers;
 /// The capacity of the channel from connections to the driver. A connection that finds it full waits.
 const INPUTS: usize = 256;
 
-/// A server that answers HTTP requests: a [`tower_service::Service`] whose clones share the same sessions. `H` is what else
-/// can be done with it: a server publishes changes ([`ServerPublisher`]).
+/// A server or a gateway that answers HTTP requests: a [`tower_service::Service`] whose clones share the same sessions.
+/// `H` is what else can be done with it: a server publishes changes ([`ServerPublisher`]), a gateway reports what it
+/// holds ([`GatewayMonitor`]).
 ///
 /// It requires a runtime with timers enabled. [`HttpService::authenticate`] decides who sent a request. A layer in front
 /// of it may put a [`PeerKey`](mcp_proto::server::PeerKey) into the extensions of a request: clients without a principal share the limits of one
@@ -93,6 +95,14 @@ impl HttpService {
     /// Returns a handle that publishes changes to clients while the service runs.
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
+        self.handle.clone()
+    }
+}
+
+impl HttpService<GatewayMonitor> {
+    /// Returns a handle that reports what the gateway holds while the service runs.
+    #[must_use]
+    pub fn monitor(&self) -> GatewayMonitor {
         self.handle.clone()
     }
 }
