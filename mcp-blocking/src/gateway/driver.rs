@@ -320,7 +320,11 @@ impl Driver {
                 add(&self.counters.bytes_sent, response.body().len());
             }
             HttpAction::Write { chunk, .. } => add(&self.counters.bytes_sent, chunk.len()),
-            _ => {}
+            HttpAction::Continue { .. }
+            | HttpAction::Stream { .. }
+            | HttpAction::Finish { .. }
+            | HttpAction::Abort { .. }
+            | _ => {}
         }
     }
 }

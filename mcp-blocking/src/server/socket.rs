@@ -48,13 +48,13 @@ impl Socket {
 
 impl Read for &Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        each!(*self, stream => { &*stream }.read(buffer))
+        each!(*self, stream => Read::read(&mut { stream }, buffer))
     }
 }
 
 impl Write for &Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        each!(*self, stream => { &*stream }.write(bytes))
+        each!(*self, stream => Write::write(&mut { stream }, bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -21,7 +21,7 @@ fn oa_z_02_with_tokens_no_other_request_is_served_and_no_process_is_started_for_
         assert_eq!(challenge.contains("error"), token.is_some(), "{challenge}");
     }
     assert_eq!(serving.load(), (0, 0), "the page needs no token");
-    let session = serving.open(Asks::with("the-token-4711")).unwrap_or_else(|refused| panic!("{}", refused.text()));
+    let session = serving.open(Asks::with("the-token-4711")).unwrap();
     assert!(session.pid() > 0);
     let (_, errors) = serving.end("TERM");
     assert!(!errors.contains("4711"), "{errors}");

@@ -143,13 +143,13 @@ impl Serving {
 
     /// Opens a session at `/mcp`.
     pub(crate) fn session(&self) -> Session<'_> {
-        self.open(Asks::at("/mcp")).unwrap_or_else(|refused| panic!("{}", refused.text()))
+        self.open(Asks::at("/mcp")).unwrap()
     }
 
-    /// Opens a session, or returns the response that refuses it.
-    pub(crate) fn open<'s>(&'s self, asks: Asks<'s>) -> Result<Session<'s>, TestResponse> {
+    /// Opens a session, or returns the body of the response that refuses it.
+    pub(crate) fn open<'s>(&'s self, asks: Asks<'s>) -> Result<Session<'s>, String> {
         let opened = self.raw.answer(&asks.request(TestRequest::post(initialize("2025-11-25"))));
-        let Some(id) = opened.headers.get("mcp-session-id") else { return Err(opened) };
+        let Some(id) = opened.headers.get("mcp-session-id") else { return Err(opened.text()) };
         let session = Session { raw: &self.raw, asks, id: id.to_str().unwrap().to_owned() };
         assert_eq!(session.send(INITIALIZED).code(), 202);
         Ok(session)

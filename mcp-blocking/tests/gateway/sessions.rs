@@ -35,7 +35,7 @@ fn sessions_of_one_user_share_a_process_that_is_told_who_it_is() {
     let mut command = before(&[&["--health"], &options[..]].concat(), crate::serving::SERVER);
     command.envs([("TOKEN_A", "token-of-ada"), ("TOKEN_B", "token-of-bob"), ("MCP_USER", "inherited")]);
     let serving = Serving::spawn(command);
-    let open = |token| serving.open(Asks::with(token)).unwrap_or_else(|refused| panic!("{}", refused.text()));
+    let open = |token| serving.open(Asks::with(token)).unwrap();
     let sessions = ["token-of-ada", "token-of-ada", "token-of-bob"].map(open);
     let [first, second, third] = sessions.each_ref().map(|session| session.call("pid"));
     assert_eq!(first, second);

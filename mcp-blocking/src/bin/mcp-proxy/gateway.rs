@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
             max_message: config.relay.limits.message,
             recorders: BTreeMap::new(),
         };
-        gateway = gateway.server(config, server.backend(args)?.observer(observer)).map_err(in_words)?;
+        gateway = gateway.server(config, server.backend(args)?.observer(observer)).map_err(|error| in_words(&error))?;
     }
     if !tokens.is_empty() {
         gateway = gateway.authenticate(move |head| tokens.authenticate(head));
@@ -129,7 +129,7 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
 }
 
 /// The only configuration that a person can make invalid is the size of messages.
-fn in_words(error: UsageError) -> io::Error {
+fn in_words(error: &UsageError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("--max-message: {error}"))
 }
 

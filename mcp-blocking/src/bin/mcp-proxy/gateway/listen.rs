@@ -12,6 +12,10 @@ use crate::args::{Listen, ServeArgs};
 #[cfg(unix)]
 use unix::SocketFile;
 
+/// Other systems have no such files.
+#[cfg(not(unix))]
+pub(crate) enum SocketFile {}
+
 /// The hosts that name this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -19,10 +23,7 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub(super) struct Listening {
     pub(super) listener: Listener,
     /// The file of a Unix socket that this program has made, which is removed when this is dropped.
-    #[cfg(unix)]
     pub(super) file: Option<SocketFile>,
-    #[cfg(not(unix))]
-    pub(super) file: (),
     /// Which hosts and origins requests may have.
     pub(super) access: Access,
     place: Place,
@@ -83,7 +84,7 @@ impl Listening {
         }
         Ok(Self {
             listener: listener.into(),
-            file: Default::default(),
+            file: None,
             access: access(args, Some(address.ip())),
             place: Place::Tcp(address),
         })
@@ -116,12 +117,12 @@ fn access(args: &ServeArgs, address: Option<IpAddr>) -> Access {
 }
 
 fn not_bound(place: &str, error: &io::Error) -> io::Error {
-    let hint = match error.kind() {
-        ErrorKind::AddrInUse => "; is another program listening there?",
-        ErrorKind::PermissionDenied => "; may you use this port or folder?",
-        ErrorKind::AddrNotAvailable => "; does this machine have this address?",
-        _ => "",
-    };
+    let hints = [
+        (ErrorKind::AddrInUse, "; is another program listening there?"),
+        (ErrorKind::PermissionDenied, "; may you use this port or folder?"),
+        (ErrorKind::AddrNotAvailable, "; does this machine have this address?"),
+    ];
+    let hint = hints.iter().find(|(kind, _)| *kind == error.kind()).map_or("", |(_, hint)| hint);
     io::Error::new(error.kind(), format!("cannot listen on {}: {error}{hint}", escape_text(place, 200)))
 }
 
