@@ -19,6 +19,7 @@ use crate::editor::{Proxy, command};
 /// | `exit` | exits |
 /// | `fork` | starts a process that ignores SIGTERM |
 /// | `flood` | answers with a megabyte |
+/// | `sleep` | reads nothing more |
 pub(crate) const SERVER: &str = r#"
 while read -r line; do
     case "$line" in *'"id":'*) ;; *) continue ;; esac
@@ -27,6 +28,7 @@ while read -r line; do
         *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}' ;;
         *'"wait"'*) echo waits >&2; continue ;;
         *'"exit"'*) exit 3 ;;
+        *'"sleep"'*) echo sleeps >&2; sleep 1000 ;;
         *'"fork"'*) (trap '' TERM; exec sleep 1000 <&- >&-) & result="{\"pid\":$!}" ;;
         *'"flood"'*) result="{\"text\":\"$(head -c 1048576 /dev/zero | tr '\0' x)\"}" ;;
         *) result="{\"pid\":$$,\"user\":\"$MCP_USER\",\"folder\":\"$PWD\",\"setting\":\"$SETTING\"}" ;;

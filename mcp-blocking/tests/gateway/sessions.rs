@@ -126,6 +126,28 @@ fn a_client_that_does_not_read_holds_up_no_other() {
     }
 }
 
+#[test]
+fn a_server_that_does_not_read_holds_up_no_other_and_is_written_only_what_it_may_hold() {
+    let serving = Serving::start(&[]);
+    let (a, b) = (serving.session(), serving.session());
+    let sleeping = serving.raw.open(&a.post(&request("8", "sleep", "{}")));
+    serving.wait_for_error("sleeps");
+    let large = request("9", "pid", &format!(r#"{{"text":"{}"}}"#, "x".repeat(4 << 20)));
+    let mut calls: Vec<_> = (0..48).map(|_| serving.raw.open(&a.post(&large))).collect();
+    let pid = b.pid();
+    // Of 192 MiB, the gateway holds a part, and refuses the others.
+    let refused = calls.iter_mut().filter_map(|call| (!call.is_silent()).then(|| call.until(|sent| sent.is_over)));
+    for answer in refused {
+        assert!(answer.text().contains(r#""error":"#), "{}", answer.text());
+    }
+    assert_eq!(b.pid(), pid);
+    #[cfg(target_os = "linux")]
+    assert!(serving.proxy.peak_memory() < 100 << 10, "{} KiB", serving.proxy.peak_memory());
+    let (code, errors) = serving.end("TERM");
+    assert_eq!(code, Some(0), "{errors}");
+    drop((sleeping, calls));
+}
+
 /// Connections without a request, as a machine leaves behind that was cut off from the network.
 #[test]
 fn connections_without_requests_make_room_and_one_too_many_is_refused_with_503() {

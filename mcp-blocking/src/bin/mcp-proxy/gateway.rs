@@ -76,6 +76,8 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let pages = Pages::new(args, gateway.status(), &servers);
     gateway = gateway.pages(move |head| pages.answer(head));
     let signals = stop_on_signals(gateway.stopper(), args.drain_timeout)?;
+    // So that warnings are printed before.
+    log.flush();
     announce(&listening, &servers, args)?;
     let Listening { listener, file, .. } = listening;
     let outcome = gateway.serve(listener);
