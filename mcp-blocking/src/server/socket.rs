@@ -28,8 +28,10 @@ macro_rules! each {
 impl Socket {
     /// Sets how long reads and writes may block. Small packets are sent at once.
     pub(crate) fn prepare(&self, read: Duration, write: Duration) -> io::Result<()> {
-        if let Self::Tcp(stream) = self {
-            stream.set_nodelay(true)?;
+        match self {
+            Self::Tcp(stream) => stream.set_nodelay(true)?,
+            #[cfg(unix)]
+            Self::Unix(_) => {}
         }
         each!(self, stream => {
             stream.set_read_timeout(Some(read))?;

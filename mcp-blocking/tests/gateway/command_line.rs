@@ -41,7 +41,12 @@ fn wrong_options_are_refused_with_what_is_wrong() {
         (&["--listen", "8080", "--", "x"], "must be an address with a port"),
         (&["--share", "some", "--", "x"], "possible values: session, principal, all"),
         (&["--share", "principal", "--", "x"], "--share principal needs --token-env"),
-        (&["--user-env", "A", "--", "x"], "--token-env"),
+        (&["--user-env", "A", "--", "x"], "--user-env needs --token-env"),
+        (&["--token-issuer", "https://auth.example", "--", "x"], "--token-keys"),
+        (
+            &["--token-issuer", "https://auth.example", "--token-keys", &valid, "--public-url", "https://x", "--", "x"],
+            "valid.json: missing field `keys`",
+        ),
         (
             &["--user-env", "A", "--token-env", "TOKEN", "--share", "all", "--", "x"],
             "--user-env has no effect with --share all",

@@ -66,7 +66,7 @@ impl Listening {
                     ErrorKind::InvalidInput,
                     format!(
                         "--listen {address}: other machines reach this address, and anyone who does could use the \
-                         servers; demand tokens with --token-env, or allow that with --allow-unauthenticated"
+                         servers; demand tokens with --token-env or --token-issuer, or allow that with --allow-unauthenticated"
                     ),
                 ));
             }
@@ -76,7 +76,7 @@ impl Listening {
 
     fn tcp(args: &ServeArgs, listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        if address.ip().is_unspecified() && args.allow_host.is_empty() {
+        if address.ip().is_unspecified() && args.allow_host.is_empty() && args.public_url.is_none() {
             log::warn!(
                 "only requests for localhost are served; name the host that clients use with --allow-host, since \
                  {address} is all addresses of this machine"
@@ -104,14 +104,15 @@ impl Listening {
 /// connect to it is decided by the permissions of its file; clients send `Host: localhost`.
 fn access(args: &ServeArgs, address: Option<IpAddr>) -> Access {
     let is_local = address.is_none_or(|address| address.is_loopback());
-    if is_local && args.allow_host.is_empty() && args.allow_origin.is_empty() {
+    let public = args.public_url.as_ref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
+    if is_local && args.allow_host.is_empty() && args.allow_origin.is_empty() && public.is_none() {
         return Access::Loopback;
     }
     let own = address.filter(|address| !address.is_unspecified()).map(|address| match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
     });
-    let hosts = LOOPBACK.into_iter().map(str::to_owned).chain(own).chain(args.allow_host.iter().cloned());
+    let hosts = LOOPBACK.into_iter().map(str::to_owned).chain(own).chain(public).chain(args.allow_host.iter().cloned());
     let origins = args.allow_origin.iter().map(|origin| origin.as_str().into()).collect();
     Access::Listed { hosts: hosts.map(String::into_boxed_str).collect(), origins }
 }
