@@ -47,7 +47,7 @@ pub use status::{GatewayStatus, ServerStatus};
 pub use stopper::GatewayStopper;
 
 /// The capacity of the channel to a driver. A thread that finds it full waits.
-const INPUTS: usize = 256;
+const INPUTS: usize = 64;
 
 /// Receives what a gateway reports about one of its servers, on the thread that serves it: for a log or a record.
 pub trait GatewayObserver: Send {

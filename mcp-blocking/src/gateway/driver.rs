@@ -102,7 +102,8 @@ pub(super) struct Driver {
     exchanges: HttpExchanges,
     backend: Backend,
     processes: BTreeMap<BackendKey, Process>,
-    /// The processes to which something was written that they may not have read, or that closed their stdin.
+    /// The processes to which something was written that they may not have read, that have closed their stdin, or of which
+    /// nothing is read for now.
     unsettled: BTreeSet<BackendKey>,
     inbox: SyncSender<Input>,
     stopper: GatewayStopper,

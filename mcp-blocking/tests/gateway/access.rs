@@ -6,6 +6,7 @@ use mcp_testkit::http_exchange::{TestRequest, initialize};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
+use crate::editor::Proxy;
 use crate::serving::{Asks, SERVER, Serving, before, command_with_address, folder, gateway, member, script};
 
 fn opening() -> TestRequest {
@@ -187,9 +188,10 @@ fn an_address_of_the_network_needs_tokens_or_the_consent_of_a_person() {
             assert!(warned.contains("name the host that clients use with --allow-host"), "{warned}");
             assert_eq!(serving.end("TERM").0, Some(0));
         } else {
-            let output = command.stdin(std::process::Stdio::null()).output().unwrap();
-            let message = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(1), "{message}");
+            let mut proxy = Proxy::spawn(command);
+            let (status, _) = proxy.wait();
+            let message = proxy.errors().join("\n");
+            assert_eq!(status.code(), Some(1), "{message}");
             assert!(message.contains("--token-env") && message.contains("--allow-unauthenticated"), "{message}");
         }
     }

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::{RawClient, text};
+use mcp_testkit::waiting::LONG;
 
 use crate::editor::{Proxy, command};
 use crate::running::Running;
@@ -106,6 +107,7 @@ fn a_remote_server_that_is_not_there_is_an_error_for_its_clients_only() {
 /// Sends a request on a Unix socket.
 fn answer(path: &std::path::Path, asked: &TestRequest) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(&text(asked)).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -158,8 +160,9 @@ fn a_listening_socket_can_be_passed_as_stdin() {
         let mut child = gateway.stdin(socket).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Only the gateway has the socket from now on. A connection waits until it accepts.
         drop(gateway);
-        assert!(is_served());
+        let is_served = is_served();
         Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        assert!(is_served);
         assert!(child.wait().unwrap().success());
     }
     assert!(path.exists(), "it belongs to the service manager");
