@@ -48,7 +48,7 @@ pub use status::{GatewayStatus, ServerStatus};
 pub use stopper::GatewayStopper;
 
 /// The capacity of the channel to a driver. A thread that finds it full waits.
-const INPUTS: usize = 256;
+const INPUTS: usize = 64;
 /// How often a gateway that ends when it is not used counts its connections.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 

@@ -30,8 +30,10 @@ macro_rules! each {
 impl Socket {
     /// Sets how long reads and writes may block. Small packets are sent at once.
     pub(crate) fn prepare(&self, read: Duration, write: Duration) -> io::Result<()> {
-        if let Self::Tcp(stream) = self {
-            stream.set_nodelay(true)?;
+        match self {
+            Self::Tcp(stream) => stream.set_nodelay(true)?,
+            #[cfg(unix)]
+            Self::Unix(_) => {}
         }
         each!(self, stream => {
             stream.set_read_timeout(Some(read))?;
@@ -65,13 +67,13 @@ impl AsFd for Socket {
 
 impl Read for &Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        each!(*self, stream => { &*stream }.read(buffer))
+        each!(*self, stream => Read::read(&mut { stream }, buffer))
     }
 }
 
 impl Write for &Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        each!(*self, stream => { &*stream }.write(bytes))
+        each!(*self, stream => Write::write(&mut { stream }, bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -108,6 +108,8 @@ impl fmt::Debug for Backend {
 pub(super) struct Started {
     child: Child<FromChild>,
     backpressure: Arc<Backpressure>,
+    /// Whether the backpressure is open.
+    is_read: bool,
     proxy: Option<RunningProxy>,
     _registered: Registered,
 }
@@ -145,7 +147,7 @@ impl Start {
                 (child, Some(RunningProxy { stopper, thread }))
             }
         };
-        Ok(Started { child, backpressure, proxy, _registered: registered })
+        Ok(Started { child, backpressure, is_read: false, proxy, _registered: registered })
     }
 }
 
@@ -168,14 +170,15 @@ impl Started {
     /// Reports to the machine what was written meanwhile, and whether it wants more.
     pub(super) fn catch_up(&mut self, machine: &mut impl HandleBytes<ServerStream>, now: mcp_proto::Instant) {
         self.child.catch_up(machine, now);
-        self.backpressure.set(machine.wants_bytes(ServerStream));
+        self.is_read = machine.wants_bytes(ServerStream);
+        self.backpressure.set(self.is_read);
     }
 
     /// How long the driver may wait before it calls [`Started::catch_up`]; `None` if that is necessary only after another
     /// action or input. Until then, the driver is woken when more is written.
     pub(super) fn max_wait(&self, now: mcp_proto::Instant) -> Option<Duration> {
         let wait = self.child.max_wait(true, now);
-        (self.child.waiting() > 0 || wait != Duration::MAX).then_some(wait)
+        (self.child.waiting() > 0 || wait != Duration::MAX || !self.is_read).then_some(wait)
     }
 
     /// Stops the process, and all processes that it has started (ST-17, ST-18). This takes up to some seconds.

@@ -102,7 +102,8 @@ pub(super) struct Driver {
     exchanges: HttpExchanges,
     backend: Backend,
     processes: BTreeMap<BackendKey, Process>,
-    /// The processes to which something was written that they may not have read, or that closed their stdin.
+    /// The processes to which something was written that they may not have read, that have closed their stdin, or of which
+    /// nothing is read for now.
     unsettled: BTreeSet<BackendKey>,
     inbox: SyncSender<Input>,
     stopper: GatewayStopper,
@@ -320,7 +321,11 @@ impl Driver {
                 add(&self.counters.bytes_sent, response.body().len());
             }
             HttpAction::Write { chunk, .. } => add(&self.counters.bytes_sent, chunk.len()),
-            _ => {}
+            HttpAction::Continue { .. }
+            | HttpAction::Stream { .. }
+            | HttpAction::Finish { .. }
+            | HttpAction::Abort { .. }
+            | _ => {}
         }
     }
 }

@@ -523,8 +523,7 @@ mod tests {
         }
 
         fn input(&self) -> Arrived {
-            let arrived = self.inputs.recv_timeout(LONG).unwrap();
-            arrived
+            self.inputs.recv_timeout(LONG).unwrap()
         }
 
         /// The next request, as the driver receives it.

@@ -25,14 +25,14 @@ fn wrong_options_are_refused_with_what_is_wrong() {
     let broken = file("broken.json", "{\"mcpServers\": {\n  \"a\": }");
     let wrong = file("wrong.json", r#"{"mcpServers":{"a":{"command":"x","args":[1]}}}"#);
     let bad_url = file("url.json", r#"{"mcpServers":{"a":{"url":"ftp://a.example/x?key=secret"}}}"#);
-    let fine = file("fine.json", r#"{"mcpServers":{"a":{"command":"x"}}}"#);
+    let valid = file("valid.json", r#"{"mcpServers":{"a":{"command":"x"}}}"#);
     for (args, expected) in [
         (&[][..], "required"),
         (&["--name", "a"], "must be NAME=COMMAND"),
         (&["--name", "a/b=x"], "the name 'a/b' of a server"),
         (&["--name", "a='x"], "' is not closed"),
         (&["--name", "a=x", "--name", "a=y"], "two servers have the name a"),
-        (&["--name", "a=x", "--config", &fine], "two servers have the name a"),
+        (&["--name", "a=x", "--config", &valid], "two servers have the name a"),
         (&["--name", "a=x", "--", "y"], "cannot be used with"),
         (&["--config", "/no/such/file"], "--config /no/such/file: No such file or directory"),
         (&["--config", &broken], "broken.json: expected value at line 2 column 8"),
@@ -41,7 +41,12 @@ fn wrong_options_are_refused_with_what_is_wrong() {
         (&["--listen", "8080", "--", "x"], "must be an address with a port"),
         (&["--share", "some", "--", "x"], "possible values: session, principal, all"),
         (&["--share", "principal", "--", "x"], "--share principal needs --token-env"),
-        (&["--user-env", "A", "--", "x"], "--token-env"),
+        (&["--user-env", "A", "--", "x"], "--user-env needs --token-env"),
+        (&["--token-issuer", "https://auth.example", "--", "x"], "--token-keys"),
+        (
+            &["--token-issuer", "https://auth.example", "--token-keys", &valid, "--public-url", "https://x", "--", "x"],
+            "valid.json: missing field `keys`",
+        ),
         (
             &["--user-env", "A", "--token-env", "TOKEN", "--share", "all", "--", "x"],
             "--user-env has no effect with --share all",

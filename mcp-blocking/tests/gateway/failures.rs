@@ -113,7 +113,8 @@ fn a_request_in_progress_is_answered_after_the_first_signal() {
 
 #[test]
 fn a_second_signal_ends_the_gateway_at_once_and_leaves_no_process() {
-    let serving = Serving::before(&["--drain-timeout", "100"], &format!("trap '' TERM; {SERVER}"));
+    let script = format!("trap '' TERM; {SERVER}\nwhile :; do sleep 0.1; done");
+    let serving = Serving::before(&["--drain-timeout", "100"], &script);
     let session = serving.session();
     let call = serving.raw.open(&session.post(&request("8", "wait", "{}")));
     serving.wait_for_error("waits");

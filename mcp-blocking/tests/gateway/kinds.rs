@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::{RawClient, text};
+use mcp_testkit::waiting::LONG;
 
 use crate::editor::{Proxy, command};
 use crate::running::Running;
@@ -22,8 +23,7 @@ fn several_servers_have_a_path_each() {
     let two = format!("two=sh \"{script}\"");
     let serving = Serving::spawn(gateway(&["--health", "--metrics", "--sse", "--name", &one, "--name", &two]));
     assert!(serving.announced.contains("/one/mcp serves the server one (`sh`)"), "{}", serving.announced);
-    let sessions = ["/one/mcp", "/two/mcp"]
-        .map(|path| serving.open(Asks::at(path)).unwrap_or_else(|refused| panic!("{path}: {}", refused.text())));
+    let sessions = ["/one/mcp", "/two/mcp"].map(|path| serving.open(Asks::at(path)).unwrap());
     assert_ne!(sessions[0].pid(), sessions[1].pid());
     // A session is that of one server.
     let other = TestRequest::post(request("1", "pid", "{}")).at("/two/mcp").in_session(&sessions[0].id);
@@ -65,7 +65,7 @@ fn a_file_of_an_editor_is_served_commands_and_remote_servers_alike() {
     let mut command = gateway(&["--health", "--config", path, "--record", recorded, "--env", "SETTING=less"]);
     command.env("WHAT", "from the environment");
     let serving = Serving::spawn_after_warnings(command);
-    let open = |path| serving.open(Asks::at(path)).unwrap_or_else(|refused| panic!("{path}: {}", refused.text()));
+    let open = |path| serving.open(Asks::at(path)).unwrap();
     let (files, far) = (open("/files/mcp"), open("/remote/mcp"));
     let answer = files.call("pid");
     assert_eq!(["folder", "setting"].map(|name| member(&answer, name)), ["/", "from the environment"]);
@@ -98,8 +98,8 @@ fn a_remote_server_that_is_not_there_is_an_error_for_its_clients_only() {
     std::fs::write(&path, text).unwrap();
     let serving = Serving::spawn(gateway(&["--health", "--config", path.to_str().unwrap()]));
     let refused = serving.open(Asks::at("/far/mcp")).err().unwrap();
-    assert!(refused.text().contains(r#""error":"#), "{}", refused.text());
-    let session = serving.open(Asks::at("/near/mcp")).unwrap_or_else(|refused| panic!("{}", refused.text()));
+    assert!(refused.contains(r#""error":"#), "{refused}");
+    let session = serving.open(Asks::at("/near/mcp")).unwrap();
     assert!(session.pid() > 0);
     assert_eq!(serving.end("TERM").0, Some(0));
 }
@@ -107,6 +107,7 @@ fn a_remote_server_that_is_not_there_is_an_error_for_its_clients_only() {
 /// Sends a request on a Unix socket.
 fn answer(path: &std::path::Path, asked: &TestRequest) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
     stream.write_all(&text(asked)).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -159,8 +160,9 @@ fn a_listening_socket_can_be_passed_as_stdin() {
         let mut child = gateway.stdin(socket).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         // Only the gateway has the socket from now on. A connection waits until it accepts.
         drop(gateway);
-        assert!(is_served());
+        let is_served = is_served();
         Command::new("kill").arg(child.id().to_string()).status().unwrap();
+        assert!(is_served);
         assert!(child.wait().unwrap().success());
     }
     assert!(path.exists(), "it belongs to the service manager");

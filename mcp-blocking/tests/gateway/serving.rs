@@ -19,6 +19,7 @@ use crate::editor::{Proxy, command};
 /// | `exit` | exits |
 /// | `fork` | starts a process that ignores SIGTERM |
 /// | `flood` | answers with a megabyte |
+/// | `sleep` | reads nothing more |
 pub(crate) const SERVER: &str = r#"
 while read -r line; do
     case "$line" in *'"id":'*) ;; *) continue ;; esac
@@ -27,6 +28,7 @@ while read -r line; do
         *'"initialize"'*) result='{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}' ;;
         *'"wait"'*) echo waits >&2; continue ;;
         *'"exit"'*) exit 3 ;;
+        *'"sleep"'*) echo sleeps >&2; sleep 1000 ;;
         *'"fork"'*) (trap '' TERM; exec sleep 1000 <&- >&-) & result="{\"pid\":$!}" ;;
         *'"flood"'*) result="{\"text\":\"$(head -c 1048576 /dev/zero | tr '\0' x)\"}" ;;
         *) result="{\"pid\":$$,\"user\":\"$MCP_USER\",\"folder\":\"$PWD\",\"setting\":\"$SETTING\"}" ;;
@@ -143,13 +145,13 @@ impl Serving {
 
     /// Opens a session at `/mcp`.
     pub(crate) fn session(&self) -> Session<'_> {
-        self.open(Asks::at("/mcp")).unwrap_or_else(|refused| panic!("{}", refused.text()))
+        self.open(Asks::at("/mcp")).unwrap()
     }
 
-    /// Opens a session, or returns the response that refuses it.
-    pub(crate) fn open<'s>(&'s self, asks: Asks<'s>) -> Result<Session<'s>, TestResponse> {
+    /// Opens a session, or returns the body of the response that refuses it.
+    pub(crate) fn open<'s>(&'s self, asks: Asks<'s>) -> Result<Session<'s>, String> {
         let opened = self.raw.answer(&asks.request(TestRequest::post(initialize("2025-11-25"))));
-        let Some(id) = opened.headers.get("mcp-session-id") else { return Err(opened) };
+        let Some(id) = opened.headers.get("mcp-session-id") else { return Err(opened.text()) };
         let session = Session { raw: &self.raw, asks, id: id.to_str().unwrap().to_owned() };
         assert_eq!(session.send(INITIALIZED).code(), 202);
         Ok(session)

@@ -35,7 +35,7 @@ fn sessions_of_one_user_share_a_process_that_is_told_who_it_is() {
     let mut command = before(&[&["--health"], &options[..]].concat(), crate::serving::SERVER);
     command.envs([("TOKEN_A", "token-of-ada"), ("TOKEN_B", "token-of-bob"), ("MCP_USER", "inherited")]);
     let serving = Serving::spawn(command);
-    let open = |token| serving.open(Asks::with(token)).unwrap_or_else(|refused| panic!("{}", refused.text()));
+    let open = |token| serving.open(Asks::with(token)).unwrap();
     let sessions = ["token-of-ada", "token-of-ada", "token-of-bob"].map(open);
     let [first, second, third] = sessions.each_ref().map(|session| session.call("pid"));
     assert_eq!(first, second);
@@ -124,6 +124,28 @@ fn a_client_that_does_not_read_holds_up_no_other() {
         let answer = conversation.until(|sent| sent.is_over);
         assert!(answer.code() == 200 && answer.body.len() > 1 << 20);
     }
+}
+
+#[test]
+fn a_server_that_does_not_read_holds_up_no_other_and_is_written_only_what_it_may_hold() {
+    let serving = Serving::start(&[]);
+    let (a, b) = (serving.session(), serving.session());
+    let sleeping = serving.raw.open(&a.post(&request("8", "sleep", "{}")));
+    serving.wait_for_error("sleeps");
+    let large = request("9", "pid", &format!(r#"{{"text":"{}"}}"#, "x".repeat(4 << 20)));
+    let mut calls: Vec<_> = (0..48).map(|_| serving.raw.open(&a.post(&large))).collect();
+    let pid = b.pid();
+    // Of 192 MiB, the gateway holds a part, and refuses the others.
+    let refused = calls.iter_mut().filter_map(|call| (!call.is_silent()).then(|| call.until(|sent| sent.is_over)));
+    for answer in refused {
+        assert!(answer.text().contains(r#""error":"#), "{}", answer.text());
+    }
+    assert_eq!(b.pid(), pid);
+    #[cfg(target_os = "linux")]
+    assert!(serving.proxy.peak_memory() < 100 << 10, "{} KiB", serving.proxy.peak_memory());
+    let (code, errors) = serving.end("TERM");
+    assert_eq!(code, Some(0), "{errors}");
+    drop((sleeping, calls));
 }
 
 /// Connections without a request, as a machine leaves behind that was cut off from the network.

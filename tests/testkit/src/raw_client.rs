@@ -242,6 +242,7 @@ impl RawConnection {
                 self.read.extend_from_slice(&buffer[..length]);
                 true
             }
+            Err(error) if error.kind() == ErrorKind::Interrupted => true,
             Err(error) => is_reset(&error),
         }
     }

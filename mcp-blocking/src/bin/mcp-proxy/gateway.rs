@@ -6,9 +6,11 @@
 //! | `config_file` | the servers of a file in the form that editors have |
 //! | `listen` | the listening socket, and who may connect to it |
 //! | `tokens` | the tokens of users |
+//! | `jwt` | the tokens of an authorization server |
 //! | `pages` | the pages of `--health` and `--metrics` |
 
 mod config_file;
+mod jwt;
 pub(crate) mod listen;
 mod pages;
 mod servers;
@@ -33,6 +35,7 @@ use crate::logging::Log;
 use crate::record::{Record, Recorder, Source};
 use crate::secrets::Secrets;
 use crate::{END_TIMEOUT, INTERRUPTED, OVERDUE, seed};
+use jwt::Jwts;
 use listen::Listening;
 use pages::Pages;
 use servers::Described;
@@ -48,20 +51,23 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let or_exit = |message: String| -> ! { Args::exit_with_usage(&message) };
     let servers = servers::all(args, &mut secrets).unwrap_or_else(|message| or_exit(message));
     let tokens = Tokens::new(&args.token_env, &mut secrets).unwrap_or_else(|message| or_exit(message));
-    check(args, &servers, &tokens).unwrap_or_else(|message| or_exit(message));
+    let jwts = Jwts::new(args, &servers).unwrap_or_else(|message| or_exit(message));
+    let has_users = !tokens.is_empty() || jwts.is_some();
+    check(args, &servers, has_users).unwrap_or_else(|message| or_exit(message));
     let secrets = Arc::new(secrets);
     log.leave_out(Arc::clone(&secrets));
     let record = args.record.as_ref().map(|path| {
         Record::new(path, secrets)
             .unwrap_or_else(|error| Args::exit_with_usage(&format!("--record {}: {error}", path.display())))
     });
-    let listening = Listening::open(args, !tokens.is_empty())?;
+    let listening = Listening::open(args, has_users)?;
 
     let mut gateway = Gateway::new();
     gateway.max_connections = args.max_connections.into();
     gateway.leave_after = args.leave_after;
     for server in &servers {
-        let config = config(args, server, &listening);
+        let mut config = config(args, server, &listening);
+        config.http.protected_resource = jwt::resource(args, server).map_err(io::Error::other)?;
         let observer = Observer {
             name: server.name.clone(),
             shown: server.in_words(),
@@ -69,14 +75,18 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
             max_message: config.relay.limits.message,
             recorders: BTreeMap::new(),
         };
-        gateway = gateway.server(config, server.backend(args)?.observer(observer)).map_err(in_words)?;
+        gateway = gateway.server(config, server.backend(args)?.observer(observer)).map_err(|error| in_words(&error))?;
     }
-    if !tokens.is_empty() {
+    if let Some(jwts) = jwts {
+        gateway = gateway.authenticate(move |head| jwts.authenticate(head));
+    } else if !tokens.is_empty() {
         gateway = gateway.authenticate(move |head| tokens.authenticate(head));
     }
     let pages = Pages::new(args, gateway.status(), &servers);
     gateway = gateway.pages(move |head| pages.answer(head));
     let signals = stop_on_signals(gateway.stopper(), args.drain_timeout)?;
+    // So that warnings are printed before.
+    log.flush();
     announce(&listening, &servers, args)?;
     let Listening { listener, file, .. } = listening;
     let outcome = gateway.serve(listener);
@@ -89,12 +99,15 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
 }
 
 /// Checks options against each other that are about different things.
-fn check(args: &ServeArgs, servers: &[Described], tokens: &Tokens) -> Result<(), String> {
+fn check(args: &ServeArgs, servers: &[Described], has_users: bool) -> Result<(), String> {
+    if args.user_env.is_some() && !has_users {
+        return Err("--user-env needs --token-env or --token-issuer, which distinguish users".to_owned());
+    }
     if args.user_env.is_some() && args.share == Share::All {
         return Err("--user-env has no effect with --share all, since one process serves all users".to_owned());
     }
-    if args.share == Share::Principal && tokens.is_empty() {
-        return Err("--share principal needs --token-env, which distinguishes users".to_owned());
+    if args.share == Share::Principal && !has_users {
+        return Err("--share principal needs --token-env or --token-issuer, which distinguish users".to_owned());
     }
     let pages = [&args.health, &args.metrics];
     for path in pages.into_iter().flatten() {
@@ -130,7 +143,7 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
 }
 
 /// The only configuration that a person can make invalid is the size of messages.
-fn in_words(error: UsageError) -> io::Error {
+fn in_words(error: &UsageError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, format!("--max-message: {error}"))
 }
 

@@ -101,12 +101,28 @@ pub(crate) struct ServeArgs {
     pub(crate) env: Vec<(String, String)>,
 
     /// Sets this environment variable of commands to the user whose token was used; not with `--share all`
-    #[arg(long, value_name = "VAR", requires = "token_env", help_heading = PROCESSES)]
+    #[arg(long, value_name = "VAR", help_heading = PROCESSES)]
     pub(crate) user_env: Option<String>,
 
     /// Serves only requests with the bearer token in this environment variable, sent by this user (repeatable)
     #[arg(long, value_name = "[USER=]VAR", help_heading = ACCESS)]
     pub(crate) token_env: Vec<String>,
+
+    /// Serves only requests with a token (JWT) of this authorization server, which clients find by `--public-url`
+    #[arg(long, value_name = "URL", requires = "token_keys", requires = "public_url", conflicts_with = "token_env", help_heading = ACCESS)]
+    pub(crate) token_issuer: Option<String>,
+
+    /// The public keys of the authorization server, as it publishes them at its `jwks_uri`; read again for new keys
+    #[arg(long, value_name = "FILE", requires = "token_issuer", help_heading = ACCESS)]
+    pub(crate) token_keys: Option<PathBuf>,
+
+    /// The scopes that a token needs, separated by spaces
+    #[arg(long, value_name = "SCOPES", requires = "token_issuer", help_heading = ACCESS)]
+    pub(crate) token_scope: Option<String>,
+
+    /// The URL at which clients reach the gateway, without the path of a server; tokens are issued for it with that path
+    #[arg(long, value_name = "URL", requires = "token_issuer", help_heading = ACCESS)]
+    pub(crate) public_url: Option<String>,
 
     /// Listens on an address that other machines reach, although no token is demanded
     #[arg(long, help_heading = ACCESS)]

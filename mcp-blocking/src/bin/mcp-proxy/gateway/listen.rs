@@ -14,6 +14,10 @@ pub(crate) use unix::SocketFile;
 #[cfg(unix)]
 pub(crate) use unix::bind;
 
+/// Other systems have no such files.
+#[cfg(not(unix))]
+pub(crate) enum SocketFile {}
+
 /// The hosts that name this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -21,10 +25,7 @@ const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 pub(super) struct Listening {
     pub(super) listener: Listener,
     /// The file of a Unix socket that this program has made, which is removed when this is dropped.
-    #[cfg(unix)]
     pub(super) file: Option<SocketFile>,
-    #[cfg(not(unix))]
-    pub(super) file: (),
     /// Which hosts and origins requests may have.
     pub(super) access: Access,
     place: Place,
@@ -67,7 +68,7 @@ impl Listening {
                     ErrorKind::InvalidInput,
                     format!(
                         "--listen {address}: other machines reach this address, and anyone who does could use the \
-                         servers; demand tokens with --token-env, or allow that with --allow-unauthenticated"
+                         servers; demand tokens with --token-env or --token-issuer, or allow that with --allow-unauthenticated"
                     ),
                 ));
             }
@@ -77,7 +78,7 @@ impl Listening {
 
     fn tcp(args: &ServeArgs, listener: TcpListener) -> io::Result<Self> {
         let address = listener.local_addr()?;
-        if address.ip().is_unspecified() && args.allow_host.is_empty() {
+        if address.ip().is_unspecified() && args.allow_host.is_empty() && args.public_url.is_none() {
             log::warn!(
                 "only requests for localhost are served; name the host that clients use with --allow-host, since \
                  {address} is all addresses of this machine"
@@ -85,7 +86,7 @@ impl Listening {
         }
         Ok(Self {
             listener: listener.into(),
-            file: Default::default(),
+            file: None,
             access: access(args, Some(address.ip())),
             place: Place::Tcp(address),
         })
@@ -105,25 +106,26 @@ impl Listening {
 /// connect to it is decided by the permissions of its file; clients send `Host: localhost`.
 fn access(args: &ServeArgs, address: Option<IpAddr>) -> Access {
     let is_local = address.is_none_or(|address| address.is_loopback());
-    if is_local && args.allow_host.is_empty() && args.allow_origin.is_empty() {
+    let public = args.public_url.as_ref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
+    if is_local && args.allow_host.is_empty() && args.allow_origin.is_empty() && public.is_none() {
         return Access::Loopback;
     }
     let own = address.filter(|address| !address.is_unspecified()).map(|address| match address {
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
     });
-    let hosts = LOOPBACK.into_iter().map(str::to_owned).chain(own).chain(args.allow_host.iter().cloned());
+    let hosts = LOOPBACK.into_iter().map(str::to_owned).chain(own).chain(public).chain(args.allow_host.iter().cloned());
     let origins = args.allow_origin.iter().map(|origin| origin.as_str().into()).collect();
     Access::Listed { hosts: hosts.map(String::into_boxed_str).collect(), origins }
 }
 
 fn not_bound(place: &str, error: &io::Error) -> io::Error {
-    let hint = match error.kind() {
-        ErrorKind::AddrInUse => "; is another program listening there?",
-        ErrorKind::PermissionDenied => "; may you use this port or folder?",
-        ErrorKind::AddrNotAvailable => "; does this machine have this address?",
-        _ => "",
-    };
+    let hints = [
+        (ErrorKind::AddrInUse, "; is another program listening there?"),
+        (ErrorKind::PermissionDenied, "; may you use this port or folder?"),
+        (ErrorKind::AddrNotAvailable, "; does this machine have this address?"),
+    ];
+    let hint = hints.iter().find(|(kind, _)| *kind == error.kind()).map_or("", |(_, hint)| hint);
     io::Error::new(error.kind(), format!("cannot listen on {}: {error}{hint}", escape_text(place, 200)))
 }
 

@@ -117,7 +117,7 @@ impl Described {
                     }
                     if let Some(user_env) = &user_env {
                         match principal {
-                            Some(principal) => command.env(user_env, principal.as_str()),
+                            Some(principal) => command.env(user_env, principal.subject().unwrap_or(principal.as_str())),
                             // A value that this process has inherited is not that of the user.
                             None => command.env_remove(user_env),
                         };

@@ -52,12 +52,7 @@ impl Tokens {
 
     /// The user who sent a request (OA-Z-02).
     pub(super) fn authenticate(&self, head: &Parts) -> Result<Principal, Challenge> {
-        let mut fields = head.headers.get_all(AUTHORIZATION).iter();
-        let Some(field) = fields.next() else { return Err(Challenge::bearer()) };
-        let token = field.to_str().ok().and_then(|field| field.split_once(' '));
-        let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer") && fields.next().is_none());
-        let user = token.and_then(|(_, token)| self.user(token.trim()));
-        user.cloned().ok_or_else(|| Challenge::bearer().with("error", "invalid_token"))
+        self.user(bearer(head)?).cloned().ok_or_else(invalid_token)
     }
 
     /// The user of a token. All are compared, so that the time does not show which one it is.
@@ -65,6 +60,23 @@ impl Tokens {
         let is_of = |tag: &hmac::Tag| hmac::verify(&self.key, token.as_bytes(), tag.as_ref()).is_ok();
         self.tags.iter().fold(None, |found, (tag, user)| if is_of(tag) { Some(user) } else { found })
     }
+}
+
+/// The bearer token of a request (RFC 6750, section 2.1).
+///
+/// # Errors
+///
+/// The challenge with which a request without one is refused; it has no `error` if the request has no credentials.
+pub(super) fn bearer(head: &Parts) -> Result<&str, Challenge> {
+    let mut fields = head.headers.get_all(AUTHORIZATION).iter();
+    let Some(field) = fields.next() else { return Err(Challenge::bearer()) };
+    let token = field.to_str().ok().and_then(|field| field.split_once(' '));
+    let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer") && fields.next().is_none());
+    token.map(|(_, token)| token.trim()).ok_or_else(invalid_token)
+}
+
+pub(super) fn invalid_token() -> Challenge {
+    Challenge::bearer().with("error", "invalid_token")
 }
 
 #[cfg(test)]
