@@ -117,16 +117,16 @@ fn tp1_every_field_that_a_model_or_a_person_is_shown_is_pinned() {
         (r#"{"a":1,"b":2}"#, r#"{ "b":2, "\u0061":1 }"#, None),
         (r#""d""#, r#""\u0064","icons":[],"_meta":{}"#, None),
     ] {
-        let changed = base.replace(from, to);
-        assert_ne!(base, changed);
+        let later = base.replace(from, to);
+        assert_ne!(base, later);
         for mut pair in pairs(&Pinning::new(pins.clone())) {
-            let (names, deviations, _) = listed(&mut pair, &[("t", &changed)]);
+            let (names, deviations, _) = listed(&mut pair, &[("t", &later)]);
             let mut fields = Vec::new();
             for deviation in &deviations {
                 let DeviationKind::Changed(changes) = &deviation.kind else { panic!("{deviation:?}") };
                 fields.extend(changes.iter().map(|change| change.field.as_str()));
             }
-            assert_eq!((names.is_empty(), fields), (field.is_some(), field.into_iter().collect()), "{changed}");
+            assert_eq!((names.is_empty(), fields), (field.is_some(), field.into_iter().collect()), "{later}");
         }
     }
 }
