@@ -91,7 +91,7 @@ impl Lives {
 struct Serving {
     service: HttpService<GatewayMonitor>,
     url: String,
-    serving: JoinHandle<io::Result<()>>,
+    listening: JoinHandle<io::Result<()>>,
 }
 
 impl Serving {
@@ -105,13 +105,13 @@ impl Serving {
             async move { Ok::<_, Challenge>(principal) }
         });
         let served = service.clone();
-        Self { service, url, serving: tokio::spawn(async move { served.serve(listener).await }) }
+        Self { service, url, listening: tokio::spawn(async move { served.serve(listener).await }) }
     }
 
     async fn connect(&self, version: ProtocolVersion, token: Option<&str>) -> Result<Client, Error> {
         let builder = Client::builder().versions([version]).http(&self.url).unwrap();
         let builder = if let Some(token) = token { builder.bearer(token).unwrap() } else { builder };
-        in_time("connecting", builder.connect()).await
+        in_time("connecting", Box::pin(builder.connect())).await
     }
 
     /// A client that sends requests of any form.
@@ -136,7 +136,7 @@ impl Serving {
     /// Stops the gateway; returns the number of cancelled requests.
     async fn shut_down(self, given: Duration) -> usize {
         let cancelled = in_time("the shutdown", self.service.shutdown(given)).await;
-        in_time("serving", self.serving).await.unwrap().unwrap();
+        in_time("serving", self.listening).await.unwrap().unwrap();
         cancelled
     }
 }
