@@ -91,7 +91,7 @@ impl Lives {
 struct Serving {
     service: HttpService<GatewayMonitor>,
     url: String,
-    serving: JoinHandle<io::Result<()>>,
+    listening: JoinHandle<io::Result<()>>,
 }
 
 impl Serving {
@@ -105,13 +105,18 @@ impl Serving {
             async move { Ok::<_, Challenge>(principal) }
         });
         let served = service.clone();
-        Self { service, url, serving: tokio::spawn(async move { served.serve(listener).await }) }
+        Self { service, url, listening: tokio::spawn(async move { served.serve(listener).await }) }
     }
 
     async fn connect(&self, version: ProtocolVersion, token: Option<&str>) -> Result<Client, Error> {
         let builder = Client::builder().versions([version]).http(&self.url).unwrap();
         let builder = if let Some(token) = token { builder.bearer(token).unwrap() } else { builder };
-        in_time("connecting", builder.connect()).await
+        in_time("connecting", Box::pin(builder.connect())).await
+    }
+
+    /// A client that sends requests of any form.
+    fn raw(&self) -> RawClient {
+        RawClient::new(self.url.trim_start_matches("http://").trim_end_matches("/mcp"))
     }
 
     async fn status(&self) -> GatewayStatus {
@@ -131,7 +136,7 @@ impl Serving {
     /// Stops the gateway; returns the number of cancelled requests.
     async fn shut_down(self, given: Duration) -> usize {
         let cancelled = in_time("the shutdown", self.service.shutdown(given)).await;
-        in_time("serving", self.serving).await.unwrap().unwrap();
+        in_time("serving", self.listening).await.unwrap().unwrap();
         cancelled
     }
 }
@@ -287,10 +292,10 @@ async fn k1_a_process_that_does_not_read_delays_no_other() {
     for reading in Reading::OF_CHILDREN {
         let client = serving.connect(ProtocolVersion::LATEST_LEGACY, None).await.unwrap();
         stuck.push(tokio::spawn(async move {
-            for bytes in [MORE_THAN_A_PIPE, 10] {
-                let outcome = client.request("tools/call", Some(params(bytes))).await;
-                assert!(outcome.is_err(), "{reading:?}: {outcome:?}");
-            }
+            let outcome = client.request("tools/call", Some(params(MORE_THAN_A_PIPE))).await;
+            assert!(outcome.is_err(), "{reading:?}: {outcome:?}");
+            // If the process has ended, another one answers.
+            let _ = client.request("tools/call", Some(params(10))).await;
             client
         }));
     }
@@ -328,10 +333,10 @@ async fn a_shutdown_answers_the_calls_in_progress_and_leaves_no_process() {
         while serving.status().await.load.requests_in == 0 {
             sleep(Duration::from_millis(1)).await;
         }
-        let monitor = serving.service.monitor();
+        let service = serving.service.clone();
         assert_eq!(serving.shut_down(BOUND).await, 0);
         assert_eq!(calling.await.unwrap(), "x");
-        assert!(monitor.status().await.is_none_or(|status| status.backends == 0));
+        assert_eq!(service.monitor().status().await.unwrap().backends, 0);
         drop(idle);
         lives.end().await;
     }
@@ -501,7 +506,7 @@ impl Played {
 async fn a_client_that_disconnects_during_a_call_leaves_no_call_behind() {
     let (gateway, mut started) = Played::gateway(Config::default());
     let serving = Serving::start(gateway).await;
-    let raw = RawClient::new(serving.url.trim_start_matches("http://").trim_end_matches("/mcp"));
+    let raw = serving.raw();
     let (legacy, modern) = (raw.clone(), raw);
     let opening = spawn_blocking(move || (legacy.session("2025-11-25"), legacy));
     let mut first = started.recv().await.unwrap();
@@ -545,7 +550,7 @@ async fn m3_a_client_that_does_not_read_delays_nobody() {
     config.relay.limits.message = 64 * 1024;
     let (gateway, mut started) = Played::gateway(config);
     let serving = Serving::start(gateway).await;
-    let raw = RawClient::new(serving.url.trim_start_matches("http://").trim_end_matches("/mcp"));
+    let raw = serving.raw();
     let opening = spawn_blocking(move || (raw.session("2025-11-25"), raw));
     let mut process = started.recv().await.unwrap();
     process.open().await;
@@ -569,22 +574,74 @@ async fn m3_a_client_that_does_not_read_delays_nobody() {
     serving.shut_down(BOUND).await;
 }
 
-/// A remote server behind the gateway: each session has one there, which ends with it.
+/// A backend that sends requests without reading the answers is not read, until it reads them (H5).
+#[tokio::test]
+async fn h5_a_backend_that_reads_no_answers_is_read_again_once_it_reads_them() {
+    const PINGS: usize = 100_000;
+    const QUEUE: usize = 64 * 1024;
+    let mut config = Config::default();
+    config.relay.limits.queue_bytes = QUEUE;
+    config.relay.limits.requests_in = 1;
+    let (gateway, mut started) = Played::gateway(config);
+    let serving = Serving::start(gateway).await;
+    let raw = serving.raw();
+    let opening = spawn_blocking(move || raw.session("2025-11-25"));
+    let mut process = started.recv().await.unwrap();
+    process.open().await;
+    opening.await.unwrap();
+    let Played { mut lines, mut write } = process;
+    let writing = tokio::spawn(async move {
+        for id in 0..PINGS {
+            let ping = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
+            write.write_all(ping.as_bytes()).await.unwrap();
+        }
+        write
+    });
+    let mut unwritten = 0;
+    while unwritten < QUEUE {
+        unwritten = serving.status().await.load.unwritten;
+    }
+    // A chunk of 64 KiB more was read before.
+    for _ in 0..1000 {
+        unwritten = serving.status().await.load.unwritten;
+        assert!(unwritten <= 3 * QUEUE, "{unwritten}");
+    }
+    assert!(!writing.is_finished());
+    // The first one waits for the client. Further ones exceed the limit, and are answered with errors.
+    for id in 1..PINGS {
+        let line = in_time("an answer", lines.next_line()).await.unwrap().unwrap();
+        assert!(line.contains(&format!(r#""id":{id},"#)), "{id}: {line}");
+    }
+    let write = writing.await.unwrap();
+    serving.shut_down(BOUND).await;
+    drop((lines, write));
+}
+
+/// Together, the messages exceed the limit on what waits to be written.
+#[tokio::test]
+async fn what_a_backend_has_read_does_not_count_as_unwritten() {
+    let mut config = Config::default();
+    config.relay.limits.unwritten = 64 * 1024;
+    config.relay.limits.message = 64 * 1024;
+    let gateway = Gateway::new(config, |_| async { Ok(in_memory(&Arc::default())) });
+    let serving = Serving::start(gateway).await;
+    for version in [ProtocolVersion::LATEST_LEGACY, ProtocolVersion::LATEST] {
+        let client = serving.connect(version, None).await.unwrap();
+        for _ in 0..20 {
+            let outcome = in_time("a call", client.request("tools/call", Some(params(32 * 1024)))).await;
+            assert!(outcome.is_ok(), "{version}: {outcome:?}");
+        }
+        client.close().await;
+    }
+    serving.shut_down(BOUND).await;
+}
+
+/// A remote server behind the gateway, which is another gateway: each session has one there, which ends with it.
 #[tokio::test]
 async fn a_remote_server_is_reached_by_a_proxy_in_this_process() {
-    let serve = async |incoming: Incoming| match incoming.method().as_str() {
-        "tools/call" => Ok(Json::parse(r#"{"content":[],"by":"remote"}"#).unwrap()),
-        _ => Err(ErrorObject::method_not_found(incoming.method())),
-    };
-    let capabilities = Json::parse(r#"{"tools":{}}"#).unwrap();
-    let config = server::Config::new("remote", "1").with_capabilities(capabilities);
-    let remote = Server::new(config, serve).http(server::HttpConfig::new()).unwrap();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-    let served = remote.clone();
-    tokio::spawn(async move { served.serve(listener).await });
+    let remote = Serving::start(Gateway::new(Config::default(), |_| async { Ok(in_memory(&Arc::default())) })).await;
     for version in [ProtocolVersion::LATEST_LEGACY, ProtocolVersion::LATEST] {
-        let url = url.clone();
+        let url = remote.url.clone();
         let gateway = Gateway::new(Config::default(), move |_| {
             let http = HttpConfig::new(&url).unwrap();
             let proxy = Proxy::http(http, HttpOptions::new(), relay::Config::default()).unwrap();
@@ -592,9 +649,10 @@ async fn a_remote_server_is_reached_by_a_proxy_in_this_process() {
         });
         let serving = Serving::start(gateway).await;
         let client = serving.connect(version, None).await.unwrap();
-        assert_eq!((client.version(), called(&client).await.as_str()), (version, "remote"));
-        client.close().await;
-        serving.shut_down(BOUND).await;
+        assert_eq!((client.version(), called(&client).await.as_str()), (version, "memory"));
+        assert_eq!(remote.status().await.sessions, usize::from(!version.is_stateless()));
+        in_time("the shutdown", serving.service.shutdown(BOUND)).await;
+        assert_eq!(remote.status().await.sessions, 0, "{version}");
     }
-    remote.close().await;
+    remote.shut_down(BOUND).await;
 }
