@@ -6,8 +6,9 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use mcp_blocking::sign_in::Authorization;
-use mcp_blocking::{Client, HttpOptions, Incoming, Proxy, Server, StateKeys};
+use mcp_blocking::{AggregateProxy, AggregateServer, Client, HttpOptions, Incoming, Proxy, Server, StateKeys};
 use mcp_proto::Json;
+use mcp_proto::aggregate;
 use mcp_proto::auth::ClientIdentity;
 use mcp_proto::client;
 use mcp_proto::relay;
@@ -60,6 +61,9 @@ fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
     options.proxy(&format!("http://user:{SECRET}@127.0.0.1:1")).unwrap();
     let to_http = Proxy::http(http, options.clone(), relay::Config::default()).unwrap();
     let to_child = Proxy::child(command(), relay::Config::default()).unwrap();
+    let to_several = AggregateProxy::new(aggregate::Config::new("all", "1"));
+    let to_several = to_several.server(SECRET, relay::Config::default(), AggregateServer::command(command));
+    let server = AggregateServer::command(command);
     let builder = Client::builder().http(&url).unwrap().bearer(SECRET).unwrap().http_options(options.clone());
     let authorization =
         Authorization::new(&url, "n").unwrap().obtain_token(|| Ok(SECRET.to_owned())).configure(|config| {
@@ -75,6 +79,8 @@ fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
         ("Proxy", format!("{to_http:?} {to_http:#?}")),
         ("Proxy", format!("{to_child:?} {to_child:#?}")),
         ("Stopper", format!("{:?} {:?}", to_http.stopper(), to_child.stopper())),
+        ("AggregateProxy", format!("{to_several:?} {:?}", to_several.stopper())),
+        ("AggregateServer", format!("{server:?}")),
         ("HttpOptions", format!("{options:?}")),
         ("Builder", format!("{builder:?}")),
         ("Builder", format!("{:?}", Client::builder().child(command()))),
