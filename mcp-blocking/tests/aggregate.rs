@@ -29,7 +29,7 @@ impl Client {
         }
         let events = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&events);
-        let proxy = proxy.on_event(move |event| seen.lock().unwrap().push(event.clone()));
+        let proxy = proxy.on_event(move |event| seen.lock().expect("no panic").push(event.clone()));
         proxy.check().expect("a configuration");
         let stopper = proxy.stopper();
         let ((from_client, to_proxy), (from_proxy, to_client)) = (pipe(), pipe());

@@ -6,8 +6,11 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use mcp_blocking::sign_in::Authorization;
-use mcp_blocking::{Backend, Client, Gateway, HttpOptions, Incoming, Proxy, Server, StateKeys};
+use mcp_blocking::{
+    AggregateProxy, AggregateServer, Backend, Client, Gateway, HttpOptions, Incoming, Proxy, Server, StateKeys,
+};
 use mcp_proto::Json;
+use mcp_proto::aggregate;
 use mcp_proto::auth::ClientIdentity;
 use mcp_proto::client;
 use mcp_proto::gateway;
@@ -68,6 +71,9 @@ fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
     });
     let gateway = Gateway::new().authenticate(|_| Ok(Principal::new(SECRET)));
     let gateway = gateway.server(gateway::Config::default(), to_proxies).unwrap();
+    let to_several = AggregateProxy::new(aggregate::Config::new("all", "1"));
+    let to_several = to_several.server(SECRET, relay::Config::default(), AggregateServer::command(command));
+    let server = AggregateServer::command(command);
     let builder = Client::builder().http(&url).unwrap().bearer(SECRET).unwrap().http_options(options.clone());
     let authorization =
         Authorization::new(&url, "n").unwrap().obtain_token(|| Ok(SECRET.to_owned())).configure(|config| {
@@ -85,6 +91,8 @@ fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
         ("Stopper", format!("{:?} {:?}", to_http.stopper(), to_child.stopper())),
         ("Backend", format!("{to_processes:?}")),
         ("Gateway", format!("{gateway:?} {:?} {:?}", gateway.stopper(), gateway.status())),
+        ("AggregateProxy", format!("{to_several:?} {:?}", to_several.stopper())),
+        ("AggregateServer", format!("{server:?}")),
         ("HttpOptions", format!("{options:?}")),
         ("Builder", format!("{builder:?}")),
         ("Builder", format!("{:?}", Client::builder().child(command()))),

@@ -23,7 +23,7 @@
 //! | `requestState`, ids of tasks | with the server that has sent them |
 //!
 //! The first message of the client starts the servers. It is answered when each server can be used, has failed, or is not
-//! ready in time. A server that exits is started again after a pause, and the client is notified that lists have changed
+//! ready in time. It also determines the era of all requests: those of the other era are refused. A server that exits is started again after a pause, and the client is notified that lists have changed
 //! when it can be used. Until then, requests to it are answered with an error that names it.
 //!
 //! | file | what it does |
@@ -58,7 +58,6 @@ mod subscriptions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use mcp_proto::Instant;
 use mcp_proto::Limits;
@@ -127,8 +126,6 @@ pub struct Aggregate {
     is_client_ready: bool,
     /// The log level that was sent to the servers.
     level: Option<LoggingLevel>,
-    /// The number of the client's requests, so that each call can be continued only with a number of its own.
-    requests: u64,
     /// The servers whose machines may have outputs.
     active: BTreeSet<ServerKey>,
     timers: Deadlines<Timer>,
@@ -185,7 +182,6 @@ impl Aggregate {
             questions: Questions::default(),
             is_client_ready: false,
             level: None,
-            requests: 0,
             active: BTreeSet::new(),
             timers: Deadlines::new(),
             out: Outbox::new(),
@@ -370,16 +366,13 @@ impl Aggregate {
     fn on_client_event(&mut self, event: server::Event, now: Instant) {
         use server::Event as E;
         match event {
-            E::Requested { ticket, method, params } => {
-                self.requests += 1;
-                match &mut self.stage {
-                    Stage::Awaiting => self.on_first_request(ticket, method, params, now),
-                    Stage::Opening { held, .. } => held.push((ticket, method, params)),
-                    Stage::Open { .. } => self.on_request(ticket, method, params, false, now),
-                    // The machine that faces the client answers requests itself after its end.
-                    Stage::Closed { .. } => drop(ticket),
-                }
-            }
+            E::Requested { ticket, method, params } => match &mut self.stage {
+                Stage::Awaiting => self.on_first_request(ticket, method, params, now),
+                Stage::Opening { held, .. } => held.push((ticket, method, params)),
+                Stage::Open { .. } => self.on_request(ticket, method, params, false, now),
+                // The machine that faces the client answers requests itself after its end.
+                Stage::Closed { .. } => drop(ticket),
+            },
             E::Cancelled { ticket, params } => {
                 if let Stage::Opening { held, .. } = &mut self.stage {
                     held.retain(|(held, ..)| held.key() != ticket);
@@ -438,8 +431,9 @@ impl Aggregate {
 
     /// A server that is running; it may have outputs after what the caller does with it.
     fn connection(&mut self, server: ServerKey) -> Option<&mut Connection> {
-        let secret = self.secret_of_call();
-        match &mut self.members.get_mut(&server)?.state {
+        let member = self.members.get_mut(&server)?;
+        let secret = member.secret_of(self.config.secret, server);
+        match &mut member.state {
             State::Running(connection) => {
                 connection.set_secret(secret);
                 self.active.insert(server);
@@ -447,18 +441,5 @@ impl Aggregate {
             }
             State::Stopped | State::Stopping => None,
         }
-    }
-
-    /// A number that another client than that of the latest request cannot compute.
-    fn secret_of_call(&self) -> u128 {
-        if self.config.secret == 0 {
-            return 0;
-        }
-        let half = |half: u8| {
-            let mut hasher = DefaultHasher::new();
-            (self.config.secret, self.requests, half).hash(&mut hasher);
-            u128::from(hasher.finish())
-        };
-        half(0) << 64 | half(1)
     }
 }

@@ -33,6 +33,8 @@ const MOST_KEPT: usize = 16;
 /// relay               that of its server over stdio, that of its client, and one more queue
 ///                     + 2 held + 3 small + subscriptions * 160 KiB + session_settings + 1 MiB + message
 ///
+/// aggregate           that of a server over stdio, held, 8 MiB; and for each server that of a relay and that of a client
+///
 /// requests            requests_in * (1 KiB + id) + own
 /// own                 requests_out * (1 KiB + id) + tombstones * 128 bytes
 /// queue               2 queue_bytes + queue * 2 KiB + 16 chunk
@@ -141,7 +143,7 @@ pub struct Limits {
     /// them when a lost session was reopened; each counts 256 bytes more than its length. Default 256 KiB.
     pub session_settings: usize,
     /// Processes that a gateway starts, or connections that it opens, at one time; one that is being stopped counts until
-    /// it has ended. Default 100.
+    /// it has ended. Also the servers of an aggregate. Default 100.
     pub backends: usize,
     /// Ended requests that are still stored, so that a late response is reported as such (RP13). Default 1024.
     pub tombstones: usize,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
@@ -272,11 +272,7 @@ impl AggregateLoop {
         let of_machine = self.aggregate.poll_timeout().map(|due| due.saturating_duration_since(now));
         let of_children = self.running.values().map(|running| running.child.max_wait(true, now));
         let time = of_children.chain(of_machine).min().unwrap_or(Duration::MAX);
-        match self.inputs.recv_timeout(time) {
-            Ok(input) => Some(input),
-            // `inbox` keeps the channel open.
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
-        }
+        self.inputs.recv_timeout(time).ok()
     }
 
     /// Waits until the client has read everything, but not for ever.

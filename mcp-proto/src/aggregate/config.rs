@@ -1,5 +1,6 @@
 //! The configuration of an aggregate.
 
+use std::fmt;
 use std::time::Duration;
 
 use mcp_proto::Json;
@@ -20,7 +21,7 @@ use mcp_proto::relay;
 /// config.naming = Naming::Unprefixed;
 /// assert_eq!(config.servers.len(), 2);
 /// ```
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Config {
     /// The servers, in the order of their items in lists. There are at most
@@ -62,6 +63,19 @@ pub enum Naming {
     /// `NAME`, if it is not the name of a tool of another server that was listed before; else `SERVER__NAME`. The first
     /// server that lists a name keeps it.
     Unprefixed,
+}
+
+/// Omits the secret.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("servers", &self.servers)
+            .field("naming", &self.naming)
+            .field("server_info", &self.server_info)
+            .field("relay", &self.relay)
+            .field("server_timeout", &self.server_timeout)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Config {

@@ -25,6 +25,8 @@ pub(super) struct Member {
     /// Its process has exited when it was asked for its revisions (ER-06).
     pub(super) begins_with_initialize: bool,
     pub(super) watch: Watch,
+    /// How often it was started.
+    starts: u64,
     /// The lists that it did not return in time, and of which the client was notified then.
     pub(super) late: Vec<List>,
 }
@@ -55,6 +57,7 @@ impl Member {
             is_settled: false,
             begins_with_initialize: false,
             watch: Watch::default(),
+            starts: 0,
             late: Vec::new(),
         })
     }
@@ -65,12 +68,19 @@ impl Member {
     ///
     /// [`UsageError`] if the configuration is invalid.
     pub(super) fn connect(&mut self, opener: &Opener, now: Instant) -> Result<(), UsageError> {
+        self.starts += 1;
         let mut config = self.config.clone();
         if self.begins_with_initialize {
             config.versions.retain(|version| !version.is_stateless());
         }
         self.state = State::Running(Box::new(Connection::new(config, opener, now)?));
         Ok(())
+    }
+
+    /// The number that relates calls of this process, and of no other, to their clients; zero if there is no secret.
+    pub(super) fn secret_of(&self, secret: u128, server: super::ServerKey) -> u128 {
+        let index = u128::try_from(server.index()).unwrap_or_default();
+        if secret == 0 { 0 } else { secret.wrapping_add(index << 64 | u128::from(self.starts)) }
     }
 
     /// Whether it may begin with `initialize`.

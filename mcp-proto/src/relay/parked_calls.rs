@@ -1,6 +1,7 @@
 //! Calls of a modern client whose server waits for input: they are answered for the client, and still open at the server.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::Event;
@@ -75,7 +76,8 @@ impl ParkedCalls {
         Self { by_key, by_request, next: ParkKey(1), secret: 0, timers: Deadlines::new(), timeout }
     }
 
-    /// Calls that are parked from now on can be retried only with this number.
+    /// Calls that are parked from now on can be retried only with a number that follows from this one. That of one call does
+    /// not show those of others.
     pub(super) const fn set_secret(&mut self, secret: u128) {
         self.secret = secret;
     }
@@ -119,7 +121,7 @@ impl ParkedCalls {
 
     pub(super) fn park(&mut self, parked: Parked) -> ParkKey {
         let key = self.next;
-        let parked = Parked { secret: self.secret, ..parked };
+        let parked = Parked { secret: secret_of(self.secret, key), ..parked };
         self.next = ParkKey(key.0 + 1);
         if let Continuation::Open(request) = parked.continuation {
             self.by_request.insert(request, key);
@@ -222,6 +224,16 @@ impl ParkKey {
     }
 }
 
+/// The number that a call can be retried with; zero if there is no secret.
+fn secret_of(secret: u128, key: ParkKey) -> u128 {
+    let half = |half: u8| {
+        let mut hasher = DefaultHasher::new();
+        (secret, key.0, half).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    if secret == 0 { 0 } else { half(0) << 64 | half(1) }
+}
+
 impl Parked {
     pub(super) const fn new(method: Method, name: Option<Json>, continuation: Continuation, bytes: usize) -> Self {
         Self { method, name, continuation, bytes, questions: BTreeMap::new(), asked: 0, secret: 0 }
@@ -296,7 +308,9 @@ mod tests {
             calls.set_secret(secret);
             keys.push(calls.park(parked(Continuation::Again(None))));
         }
-        let secret = "000000000000000000000000000000ab";
+        let secret = format!("{:032x}", calls.by_key[&keys[1]].secret);
+        let another = calls.park(parked(Continuation::Again(None)));
+        assert!(calls.by_key[&another].secret != calls.by_key[&keys[1]].secret && !secret.ends_with("ab"));
         for (state, key) in [
             ("relay-1".to_owned(), Some(keys[0])),
             (format!("relay-2-{secret}"), Some(keys[1])),
