@@ -10,15 +10,23 @@ use std::{fs, iter};
 use clap::{CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use clap_mangen::Man;
-use proxy::{args, secrets, sign_in};
+#[cfg(unix)]
+use proxy::socket_file;
+use proxy::{args, hub, pin_file, private_file, restrictions, secrets, sign_in};
 
 /// The command line of the binary, from its own source.
 #[path = "../../mcp-blocking/src/bin/mcp-proxy"]
-#[expect(dead_code, reason = "only the description of the command line is used")]
+#[expect(dead_code, unused_imports, reason = "only the description of the command line is used")]
 mod proxy {
     pub(crate) mod args;
+    pub(crate) mod hub;
+    pub(crate) mod pin_file;
+    pub(crate) mod private_file;
+    pub(crate) mod restrictions;
     pub(crate) mod secrets;
     pub(crate) mod sign_in;
+    #[cfg(unix)]
+    pub(crate) mod socket_file;
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

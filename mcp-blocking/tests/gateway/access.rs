@@ -3,11 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::messages::request;
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 
 use crate::editor::Proxy;
-use crate::serving::{Asks, SERVER, Serving, before, command_with_address, folder, gateway, member, script};
+use crate::serving::{Asks, SERVER, Serving, Session, before, command_with_address, folder, gateway, member, script};
 
 fn opening() -> TestRequest {
     TestRequest::post(initialize("2025-11-25"))
@@ -194,5 +195,28 @@ fn an_address_of_the_network_needs_tokens_or_the_consent_of_a_person() {
             assert_eq!(status.code(), Some(1), "{message}");
             assert!(message.contains("--token-env") && message.contains("--allow-unauthenticated"), "{message}");
         }
+    }
+}
+
+#[test]
+fn a_denied_tool_does_not_reach_the_server_and_a_changed_one_is_hidden() {
+    let call = |session: &Session<'_>, name: &str| {
+        session.send(&request("3", "tools/call", &format!(r#"{{"name":"{name}"}}"#))).text()
+    };
+    let tools = r#"*'"tools/list"'*) result='{"tools":[{"name":"a","description":"'"$SETTING"'","inputSchema":{}}]}' ;;
+        *'"wait"'*)"#;
+    let script = SERVER.replace(r#"*'"wait"'*)"#, tools);
+    let file = folder("pins").join("pins.json");
+    for (setting, is_hidden) in [("one", false), ("one", false), ("two", true)] {
+        let setting = format!("SETTING={setting}");
+        let options = ["--deny-tool", "danger*", "--pin", file.to_str().unwrap(), "--env", &setting];
+        let serving = Serving::before(&options, &script);
+        let session = serving.session();
+        assert!(call(&session, "danger-1").contains("-32602"));
+        assert!(call(&session, "safe").contains("pid"));
+        let listed = session.call("tools/list");
+        assert_eq!(listed.contains(r#""name":"a""#), !is_hidden, "{setting}: {listed}");
+        assert_eq!(call(&session, "a").contains("error"), is_hidden, "{setting}");
+        serving.end("INT");
     }
 }

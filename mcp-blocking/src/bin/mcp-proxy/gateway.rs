@@ -11,7 +11,7 @@
 
 mod config_file;
 mod jwt;
-pub(crate) mod listen;
+mod listen;
 mod pages;
 mod servers;
 mod tokens;
@@ -32,6 +32,7 @@ use mcp_proto::{UsageError, gateway};
 
 use crate::args::{Args, ServeArgs, Share, limits_of_messages};
 use crate::logging::Log;
+use crate::pin_file::PinFile;
 use crate::record::{Record, Recorder, Source};
 use crate::secrets::Secrets;
 use crate::{END_TIMEOUT, INTERRUPTED, OVERDUE, seed};
@@ -68,8 +69,11 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     for server in &servers {
         let mut config = config(args, server, &listening);
         config.http.protected_resource = jwt::resource(args, server).map_err(io::Error::other)?;
+        let restrictions = args.restrictions.of_server(server.name.as_deref());
+        let pins = restrictions.apply(&mut config.relay).unwrap_or_else(|message| or_exit(message));
         let observer = Observer {
             name: server.name.clone(),
+            pins,
             shown: server.in_words(),
             record: record.clone(),
             max_message: config.relay.limits.message,
@@ -198,6 +202,8 @@ struct Observer {
     /// The server, as it appears in log messages.
     shown: String,
     record: Option<Record>,
+    /// Where the pinned definitions of tools are stored.
+    pins: Option<PinFile>,
     max_message: usize,
     recorders: BTreeMap<BackendKey, Recorder>,
 }
@@ -241,6 +247,9 @@ impl GatewayObserver for Observer {
     fn event(&mut self, event: &Event) {
         if let Some((level, text)) = log_line(event, &self.shown) {
             log::log!(level, "{text}");
+        }
+        if let (Event::Backend { event: relay::Event::PinsChanged(pins), .. }, Some(file)) = (event, &self.pins) {
+            file.store(pins);
         }
         if let Event::Backend { backend, event: relay::Event::Closed(_) } = event {
             self.recorders.remove(backend);

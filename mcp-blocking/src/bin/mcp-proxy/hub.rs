@@ -108,8 +108,8 @@ impl Hub {
         use std::process::{Command, Stdio};
         use std::thread;
 
-        use crate::gateway::listen::bind;
         use crate::private_file::{self, Existing};
+        use crate::socket_file::bind;
 
         let _lock = lock(&self.lock)?;
         let (listener, file) = match bind(&self.socket) {

@@ -13,6 +13,8 @@ mod record;
 mod restrictions;
 mod secrets;
 mod sign_in;
+#[cfg(unix)]
+mod socket_file;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;

@@ -42,7 +42,8 @@ pub(crate) struct Restrictions {
     #[arg(long, value_name = "PATTERN", help_heading = HEADING)]
     deny_resource: Vec<String>,
 
-    /// Stores the definitions of the tools in this file when they are listed first, and compares later ones with them
+    /// Stores the definitions of the tools in this file when they are listed first, and compares later ones with them; of
+    /// several servers, each has a file with its name appended
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pin: Option<PathBuf>,
 
@@ -74,6 +75,17 @@ enum New {
 }
 
 impl Restrictions {
+    /// The same for one of several servers, whose pins are in a file of its own: its name follows that of the file.
+    pub(crate) fn of_server(&self, name: Option<&str>) -> Self {
+        let pin = self.pin.clone().map(|mut path| {
+            if let Some(name) = name {
+                path.as_mut_os_string().push(format!(".{name}"));
+            }
+            path
+        });
+        Self { pin, ..self.clone() }
+    }
+
     /// Sets the filter and the pins of a relay or a gateway. Returns the file of the pins, if there is one.
     ///
     /// # Errors
@@ -134,6 +146,9 @@ mod tests {
                 assert_eq!(["ab", "b"].map(|name| config.filter.allows(other, name, None)), expected);
             }
         }
+        let of_one = Restrictions { pin: Some("pins.json".into()), ..Restrictions::default() };
+        assert_eq!(of_one.of_server(None).pin, Some("pins.json".into()));
+        assert_eq!(of_one.of_server(Some("files")).pin, Some("pins.json.files".into()));
         let empty = Restrictions { deny_prompt: vec![String::new()], ..Restrictions::default() };
         let error = empty.apply(&mut Config::default()).unwrap_err();
         assert!(error.starts_with("--deny-prompt: a pattern of names must have"), "{error}");

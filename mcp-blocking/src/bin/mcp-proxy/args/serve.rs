@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use mcp_proto::gateway::Sharing;
 
 use super::{LogOptions, Network, Versions, seconds, versions};
+use crate::restrictions::Restrictions;
 use crate::sign_in::{self, SignInOptions};
 
 /// The heading in the help for who may connect.
@@ -145,6 +146,9 @@ pub(crate) struct ServeArgs {
 
     #[command(flatten)]
     pub(crate) sign_in: SignInOptions,
+
+    #[command(flatten)]
+    pub(crate) restrictions: Restrictions,
 
     #[command(flatten)]
     pub(crate) log: LogOptions,
