@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `serve` | the command line of `mcp-proxy serve` |
 
-mod serve;
+pub(crate) mod serve;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 use crate::secrets::Secrets;
 use crate::sign_in::{self, SignInOptions};
 
-pub(crate) use serve::{Listen, ServeArgs, Share, check_name};
+use serve::ServeArgs;
 
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";

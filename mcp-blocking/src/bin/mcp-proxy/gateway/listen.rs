@@ -7,7 +7,7 @@ use mcp_blocking::Listener;
 use mcp_proto::escape_text;
 use mcp_proto::server::Access;
 
-use crate::args::{Listen, ServeArgs};
+use crate::args::serve::{Listen, ServeArgs};
 
 #[cfg(unix)]
 use unix::SocketFile;
@@ -138,7 +138,7 @@ mod unix {
     use std::path::{Path, PathBuf};
 
     use super::{Listening, Place, access};
-    use crate::args::ServeArgs;
+    use crate::args::serve::ServeArgs;
 
     /// The file of a Unix socket, which is removed when this is dropped.
     pub(crate) struct SocketFile {
