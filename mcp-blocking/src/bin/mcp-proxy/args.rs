@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `serve` | the command line of `mcp-proxy serve` |
 
-mod serve;
+pub(crate) mod serve;
 
 use std::ffi::OsString;
 use std::io;
@@ -26,7 +26,7 @@ use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
 use crate::sign_in::{self, SignInOptions};
 
-pub(crate) use serve::{Listen, ServeArgs, Share, check_name};
+use serve::ServeArgs;
 
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";

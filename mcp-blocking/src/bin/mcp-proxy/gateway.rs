@@ -30,7 +30,8 @@ use mcp_proto::relay;
 use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{UsageError, gateway};
 
-use crate::args::{Args, ServeArgs, Share, limits_of_messages};
+use crate::args::serve::{ServeArgs, Share};
+use crate::args::{Args, limits_of_messages};
 use crate::logging::Log;
 use crate::pin_file::PinFile;
 use crate::record::{Record, Recorder, Source};

@@ -7,7 +7,8 @@ use mcp_proto::escape_text;
 use serde_json::{Map, Value};
 
 use super::servers::{Described, Kind};
-use crate::args::{check_name, expand};
+use crate::args::expand;
+use crate::args::serve::check_name;
 use crate::secrets::Secrets;
 
 /// The names of the object, of which a file has one.

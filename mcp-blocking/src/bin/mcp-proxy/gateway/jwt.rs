@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::servers::Described;
 use super::tokens::{bearer, invalid_token};
-use crate::args::ServeArgs;
+use crate::args::serve::ServeArgs;
 
 /// How far the clock of the authorization server may be off.
 const LEEWAY: u64 = 30;

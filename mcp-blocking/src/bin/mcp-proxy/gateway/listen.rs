@@ -7,7 +7,7 @@ use mcp_blocking::Listener;
 use mcp_proto::escape_text;
 use mcp_proto::server::Access;
 
-use crate::args::{Listen, ServeArgs};
+use crate::args::serve::{Listen, ServeArgs};
 #[cfg(unix)]
 use crate::socket_file::{SocketFile, bind};
 
@@ -134,7 +134,7 @@ mod unix {
     use std::os::unix::net::UnixListener;
 
     use super::{Listening, Place, access};
-    use crate::args::ServeArgs;
+    use crate::args::serve::ServeArgs;
 
     /// The listening socket that was passed as stdin, of TCP or of Unix.
     pub(super) fn inherited(args: &ServeArgs) -> io::Result<Listening> {

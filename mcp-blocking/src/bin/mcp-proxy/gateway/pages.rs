@@ -10,7 +10,7 @@ use mcp_blocking::{GatewayStatus, ServerStatus};
 use serde::Serialize;
 
 use super::servers::Described;
-use crate::args::ServeArgs;
+use crate::args::serve::ServeArgs;
 
 /// The pages, by their paths.
 pub(super) struct Pages {

@@ -13,7 +13,8 @@ use mcp_proto::escape_text;
 use mcp_proto::relay;
 
 use super::config_file;
-use crate::args::{ServeArgs, expand, limits_of_messages, shown_url};
+use crate::args::serve::ServeArgs;
+use crate::args::{expand, limits_of_messages, shown_url};
 use crate::secrets::Secrets;
 use crate::seed;
 
