@@ -54,3 +54,8 @@ fn au9_au10_au11_au12_au13_a_code_is_sent_only_with_the_right_state_and_issuer_a
 fn au14_au22_no_mixture_of_token_responses_breaks_the_rules() {
     run_mixed("token_response", fuzz::token_response);
 }
+
+#[test]
+fn no_mixture_of_frontmatters_gives_what_is_not_json_or_changes_when_it_is_read_again() {
+    run_mixed("frontmatter", fuzz::frontmatter);
+}

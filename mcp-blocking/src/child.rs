@@ -41,6 +41,13 @@ pub(crate) struct FromChild {
     happened: Happened,
 }
 
+impl FromChild {
+    /// The bytes that were read, if any were.
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+        if let Happened::Read(bytes) = &self.happened { Some(bytes) } else { None }
+    }
+}
+
 /// The process, and the threads that read from it and write to it.
 #[derive(Debug)]
 pub(crate) struct Child<I> {
@@ -117,6 +124,11 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         let hand_in = move |happened| I::from(FromChild { incarnation, happened });
         self.writer = Some(Writer::spawn(write, Arc::clone(&self.inbox), hand_in)?);
         spawn_reader(read, Arc::clone(&self.inbox), Arc::clone(&self.backpressure), hand_in)
+    }
+
+    /// The number of bytes that the server has not accepted yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.writer.as_ref().map_or(0, Writer::waiting)
     }
 
     fn close_write(&mut self) {

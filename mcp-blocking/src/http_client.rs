@@ -9,15 +9,15 @@
 //! | `options` | certificates, proxies, timeouts: the configuration of an agent |
 //! | `chunk` | the buffers for bodies |
 //! | `address_cache` | a cache of server addresses |
-//! | `socket` | connections |
+//! | `connection` | connections |
 //! | `worker` | a thread that performs one exchange at a time |
 
 mod address_cache;
 mod chunk;
+mod connection;
 pub(crate) mod fetch;
 
 mod options;
-mod socket;
 #[cfg(test)]
 mod tests;
 mod worker;

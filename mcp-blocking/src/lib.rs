@@ -42,6 +42,11 @@
 //!
 //! [`AggregateProxy`] connects such a client to several servers, as one server with the tools, prompts and resources of all.
 //!
+//! # A gateway
+//!
+//! [`Gateway`] serves clients over HTTP by processes of servers that speak on their stdin and stdout: one for each session,
+//! or a shared one. The binary `mcp-proxy serve` adds a command line to it.
+//!
 //! # A server
 //!
 //! A [`Service`] handles requests; a function is enough. [`Incoming`] is a request as its handler receives it; the
@@ -105,6 +110,7 @@
 //! |---|---|
 //! | `client`, `response_slot` | the client: commands to the driver, outcomes to the callers |
 //! | `proxy` | the proxy: connects its two sides |
+//! | `gateway` | the gateway: clients over HTTP, served by processes or by remote servers |
 //! | `aggregate` | several servers as one: its loop, and how the servers are started |
 //! | `link` | the interface to a server that clients and proxies share |
 //! | `http_client` | servers over HTTP: exchanges on worker threads |
@@ -127,6 +133,7 @@ mod bounded;
 mod child;
 mod client;
 mod clock;
+mod gateway;
 mod http_client;
 mod inbox;
 mod link;
@@ -137,6 +144,7 @@ mod response_slot;
 mod router;
 mod server;
 pub mod sign_in;
+mod socket;
 mod stdio;
 #[cfg(test)]
 mod stdio_tests;
@@ -146,12 +154,13 @@ pub use client::{
     Builder, ChildServer, Client, Handler, HttpServer, InFlight, InMemoryServer, ListItems, ServerProcess,
     StreamServer, Subscription, ToolTask,
 };
+pub use gateway::{Backend, Gateway, GatewayObserver, GatewayStatus, GatewayStopper, ServerStatus};
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use proxy::{Proxy, Stopper};
 pub use router::{Router, SharedRouter, TaskContext};
-pub use server::{HttpService, Incoming, Server, ServerPublisher, ServerStopper, Service, StreamService};
+pub use server::{HttpService, Incoming, Listener, Server, ServerPublisher, ServerStopper, Service, StreamService};
 
 /// The examples of the crate's README.
 #[cfg(doctest)]

@@ -8,6 +8,7 @@
 //! | `commands` | commands of handlers and of the application to the driver |
 //! | `authenticate` | the application's check of credentials |
 //! | `listener` | accepts connections |
+//! | `connections` | how many connections are served at one time, each on a thread |
 //! | `http1` | parses and writes HTTP/1.1 |
 //! | `connection` | requests and responses of one connection |
 //! | `response_channel` | passes one response from the driver to a connection |
@@ -22,15 +23,16 @@
 //! | `service` | the application's service, which handles requests |
 //! | `incoming` | a request as its handler receives it |
 
-mod authenticate;
+pub(crate) mod authenticate;
 mod commands;
-mod connection;
+pub(crate) mod connection;
+pub(crate) mod connections;
 mod driver;
 mod handlers;
 pub(crate) mod http1;
-mod http_exchanges;
+pub(crate) mod http_exchanges;
 mod incoming;
-mod listener;
+pub(crate) mod listener;
 mod publisher;
 mod replay;
 mod response_channel;
@@ -41,41 +43,38 @@ mod subscriptions;
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::request::Parts;
 use mcp_proto::UsageError;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::{Admitted, Authenticated, ConnectionTimeouts, SharedConnections};
-use mcp_proto::server::{Config, Http, HttpConfig, PeerKey};
+use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
+use mcp_proto::server::{Config, Http, HttpConfig};
 
 use authenticate::Authenticate;
 use commands::{Command, Commands, Input};
-use connection::{Connection, Shared, close, refuse_at_once};
+use connection::Destination;
+use connections::HttpConnections;
 use driver::Driver;
 use handlers::Handlers;
 use http_exchanges::{Arrived, HttpExchanges};
-use listener::Listener;
+use listener::Accepting;
 use running::{Registration, Running};
 
-use crate::clock;
+use crate::inbox::Inbox;
 
 pub use incoming::Incoming;
+pub use listener::Listener;
 pub(crate) use publisher::Publishers;
 pub use publisher::ServerPublisher;
 pub use service::Service;
 pub use stream::StreamService;
 
-/// How long the last responses may take to be written when a server is stopped.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections beyond the limit that get a thread which answers them with 503.
-const MAX_REFUSED: usize = 32;
 /// The capacity of the channel to the driver. A thread that finds it full waits.
 const INPUTS: usize = 256;
 /// The default of the maximum number of threads on which requests are handled.
@@ -319,7 +318,8 @@ impl HttpService {
         ServerPublisher::of_unserved(Commands::to(self.inbox.clone()), &self.config)
     }
 
-    /// Serves the connections of this socket until [`ServerStopper::stop`] stops the server. The endpoint is
+    /// Serves the connections of this socket, a [`TcpListener`](std::net::TcpListener) or on Unix a `UnixListener`, until
+    /// [`ServerStopper::stop`] stops the server. The endpoint is
     /// [`HttpConfig::path`], by default `/mcp`.
     ///
     /// # Errors
@@ -327,7 +327,7 @@ impl HttpService {
     /// [`io::ErrorKind::InvalidInput`] if [`HttpService::max_handlers`] is 0. If a thread could not be started, if no
     /// connections can be accepted any more, or if the thread that owns the machine has panicked, for example in the
     /// logger of the application.
-    pub fn serve(self, listener: TcpListener) -> io::Result<()> {
+    pub fn serve(self, listener: impl Into<Listener>) -> io::Result<()> {
         let Self { config, http, service, authenticate, max_connections, max_handlers, inbox, inputs, .. } = self;
         let (stopper, _registration) = (self.stopper, self.registration);
         let config = Arc::unwrap_or_clone(config);
@@ -341,32 +341,22 @@ impl HttpService {
             Handlers::new(max_handlers)?,
             service,
         );
-        let (listener, closer) = Listener::new(listener)?;
+        let (listener, closer) = Accepting::new(listener.into())?;
         let driver = thread::Builder::new().name("mcp-server".to_owned()).spawn(move || {
             // Dropped last: then no connection waits for the driver any more.
             let _closer = closer();
             let inputs = inputs;
             driver.run(&inputs);
         })?;
-        let connections = SharedConnections::new(max_connections, MAX_REFUSED, clock::now);
-        let answering = Arc::new(AtomicUsize::new(0));
-        let shared = Shared {
-            timeouts,
-            authenticate,
-            driver: inbox.clone(),
-            answering: Arc::clone(&answering),
-            is_stopping: stopper.is_stopping,
-        };
-        let outcome = listener.accept_all(|stream, peer| serve(Arc::new(stream), peer, &connections, &shared));
+        let arrivals: Arc<dyn Inbox<Arrived>> = Arc::new(inbox.clone());
+        let route = move |_: &Parts| Destination::Machine(Arc::clone(&arrivals));
+        let connections = HttpConnections::new(max_connections, timeouts, authenticate, route, stopper.is_stopping);
+        let outcome = connections.serve(listener);
         // After an error of the listener, the driver still runs.
         let _ = inbox.send(Input::Command(Command::Stop));
         let panicked = || Err(io::Error::other("the thread that owns the machine of the server has panicked"));
         let outcome = driver.join().map_or_else(|_| panicked(), |()| outcome);
-        // The connections may still be writing the last responses, and the process may end when this returns.
-        let until = Instant::now() + FLUSH_TIMEOUT;
-        while answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
-            thread::sleep(Duration::from_millis(2));
-        }
+        connections.flush();
         outcome
     }
 }
@@ -433,42 +423,14 @@ impl ServerStopper {
     }
 }
 
-fn serve(stream: Arc<TcpStream>, peer: IpAddr, connections: &SharedConnections<Arc<TcpStream>>, shared: &Shared) {
-    let peer = PeerKey::from(peer);
-    let (slot, is_served) = match connections.admit(&peer, Arc::clone(&stream)) {
-        Admitted::Served { slot, evicted } => {
-            if let Some(evicted) = evicted {
-                close(&evicted);
-            }
-            (slot, true)
-        }
-        Admitted::Refused(slot) => (slot, false),
-        Admitted::RefusedAtOnce => {
-            log::warn!("there are too many connections; another one was refused");
-            let _ = stream.set_nonblocking(true).and_then(|()| refuse_at_once(&stream));
-            return;
-        }
-    };
-    if !is_served {
-        log::warn!("all connections are in use; another one was refused");
-    }
-    let (stack, shared) = (shared.authenticate.stack(), shared.clone());
-    let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(stack).spawn(move || {
-        let connection = Connection::new(stream, slot, peer, shared);
-        let run = if is_served { Connection::run } else { Connection::refuse_all };
-        if let Err(error) = connection.and_then(run) {
-            log::debug!("a connection ended: {error}");
-        }
-    });
-    if let Err(error) = spawned {
-        log::warn!("cannot start another thread: {error}");
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::{TcpListener, TcpStream};
+    use std::time::Instant;
+
     use mcp_proto::Json;
 
+    use super::connections::FLUSH_TIMEOUT;
     use super::*;
 
     /// A server that is stopped waits only for responses that are being written.
@@ -510,7 +472,7 @@ mod tests {
         let (publisher, stopper) = (service.publisher(), service.stopper());
         // This socket does not listen.
         let socket = TcpStream::connect(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()).unwrap();
-        let error = service.serve(std::os::fd::OwnedFd::from(socket).into()).unwrap_err();
+        let error = service.serve(TcpListener::from(std::os::fd::OwnedFd::from(socket))).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{error}");
         let change = mcp_proto::Notification::new("notifications/tools/list_changed");
         assert_eq!(publisher.publish(change), Err(UsageError::Closed), "the driver has ended too");

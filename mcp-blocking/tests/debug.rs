@@ -6,13 +6,16 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use mcp_blocking::sign_in::Authorization;
-use mcp_blocking::{AggregateProxy, AggregateServer, Client, HttpOptions, Incoming, Proxy, Server, StateKeys};
+use mcp_blocking::{
+    AggregateProxy, AggregateServer, Backend, Client, Gateway, HttpOptions, Incoming, Proxy, Server, StateKeys,
+};
 use mcp_proto::Json;
 use mcp_proto::aggregate;
 use mcp_proto::auth::ClientIdentity;
 use mcp_proto::client;
+use mcp_proto::gateway;
 use mcp_proto::relay;
-use mcp_proto::server::{Config, HttpConfig};
+use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::raw_client::RawClient;
 
@@ -59,11 +62,18 @@ fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
     http.header("Authorization", SECRET).unwrap();
     let mut options = HttpOptions::new();
     options.proxy(&format!("http://user:{SECRET}@127.0.0.1:1")).unwrap();
-    let to_http = Proxy::http(http, options.clone(), relay::Config::default()).unwrap();
+    let to_http = Proxy::http(http.clone(), options.clone(), relay::Config::default()).unwrap();
     let to_child = Proxy::child(command(), relay::Config::default()).unwrap();
     let to_several = AggregateProxy::new(aggregate::Config::new("all", "1"));
     let to_several = to_several.server(SECRET, relay::Config::default(), AggregateServer::command(command));
     let server = AggregateServer::command(command);
+    let to_processes = Backend::command(move |_| command());
+    let to_proxies = Backend::proxy({
+        let (http, options) = (http.clone(), options.clone());
+        move |_| Ok(Proxy::http(http.clone(), options.clone(), relay::Config::default())?)
+    });
+    let gateway = Gateway::new().authenticate(|_| Ok(Principal::new(SECRET)));
+    let gateway = gateway.server(gateway::Config::default(), to_proxies).unwrap();
     let builder = Client::builder().http(&url).unwrap().bearer(SECRET).unwrap().http_options(options.clone());
     let authorization =
         Authorization::new(&url, "n").unwrap().obtain_token(|| Ok(SECRET.to_owned())).configure(|config| {
@@ -81,6 +91,8 @@ fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
         ("Stopper", format!("{:?} {:?}", to_http.stopper(), to_child.stopper())),
         ("AggregateProxy", format!("{to_several:?} {:?}", to_several.stopper())),
         ("AggregateServer", format!("{server:?}")),
+        ("Backend", format!("{to_processes:?}")),
+        ("Gateway", format!("{gateway:?} {:?} {:?}", gateway.stopper(), gateway.status())),
         ("HttpOptions", format!("{options:?}")),
         ("Builder", format!("{builder:?}")),
         ("Builder", format!("{:?}", Client::builder().child(command()))),

@@ -49,7 +49,7 @@ use std::time::Duration;
 
 use http::request::Parts;
 
-use crate::relay::{self, Upstream};
+use crate::relay::{self, Policy, Upstream};
 use backend::Running;
 use mcp_proto::Failed;
 use mcp_proto::Instant;
@@ -112,6 +112,8 @@ pub struct Gateway {
     sharing: Sharing,
     unused_timeout: Duration,
     config: relay::Config,
+    /// What clients may use, whichever backend serves them.
+    policy: Policy,
     /// The configuration of the machine that faces a backend.
     client: client::Config,
     /// The backends that exist, until they are reported as stopped.
@@ -180,6 +182,7 @@ impl Gateway {
             server: Server::pass_through(Http::new(http), server)?,
             sharing,
             unused_timeout,
+            policy: Policy::new(&relay),
             config: relay,
             client,
             backends: BTreeMap::new(),
@@ -384,7 +387,11 @@ impl Gateway {
                     Output::Action(action) => self.out.act(Action::Backend { backend, action }),
                     Output::Event(event) => {
                         running.set_secret(self.secret);
-                        running.on_client_event(event, &mut self.server, now);
+                        let session = running.only_session();
+                        let event = self.policy.check_server(event, session, &self.server, &mut running.upstream);
+                        if let Some(event) = event {
+                            running.on_client_event(event, &mut self.server, now);
+                        }
                     }
                 }
             } else {
@@ -414,6 +421,7 @@ impl Gateway {
             Output::Action(action) => return self.out.act(Action::Client(action)),
             Output::Event(event) => event,
         };
+        let Some(event) = self.policy.check_client(event, &mut self.server, now) else { return };
         let session = match &event {
             E::Requested { ticket, .. } => ticket.key().session(),
             E::Cancelled { ticket, .. } => ticket.session(),

@@ -29,6 +29,12 @@
 //! | `pace` | whether the server accepts data fast enough |
 //! | `link` | how one client is joined to the server, also for the gateway |
 //! | `upstream` | the machine that faces the server, and the requests in flight over it |
+//! | `policy` | applies the filter and the pins to requests, lists and notifications |
+//! | `filter` | which tools, prompts and resources clients may use |
+//! | `glob` | patterns with wildcards |
+//! | `pinning` | compares listed tools with their pinned definitions (feature `pins`) |
+//! | `pins` | the pinned definitions, and their text form |
+//! | `definition` | what is pinned of a tool, and how two definitions differ |
 //! | `sides` | the two machines, and the functions for all combinations of eras |
 //! | `in_flight` | requests in flight in both directions |
 //! | `routing` | passes the events of each machine on, according to the eras |
@@ -43,7 +49,11 @@
 mod cold_start;
 mod config;
 mod convert;
+#[cfg(feature = "pins")]
+mod definition;
 mod event;
+mod filter;
+mod glob;
 mod in_flight;
 mod legacy_client;
 mod link;
@@ -52,6 +62,11 @@ mod opening;
 mod pace;
 mod parked_calls;
 mod pass_through;
+#[cfg(feature = "pins")]
+mod pinning;
+#[cfg(feature = "pins")]
+mod pins;
+mod policy;
 mod routing;
 mod session_settings;
 mod sides;
@@ -76,10 +91,18 @@ use pace::Pace;
 
 pub use cold_start::KnownServer;
 pub use config::Config;
+#[cfg(feature = "pins")]
+pub use definition::{FieldChange, ToolField};
 pub use event::{Action, Event, Side};
+pub use filter::{Filter, Rule};
+#[cfg(feature = "pins")]
+pub use pinning::{DeviationKind, NewTools, PinMode, Pinning, ToolDeviation};
+#[cfg(feature = "pins")]
+pub use pins::{InvalidPins, Pins};
 
 // For the gateway.
 pub(crate) use link::{Joined, Link};
+pub(crate) use policy::Policy;
 pub(crate) use upstream::Upstream;
 pub(crate) use watched::Watched;
 
@@ -110,6 +133,7 @@ pub struct Relay<T: ClientTransport = Http> {
     server: Server<Stdio>,
     upstream: Upstream<T>,
     link: Link,
+    policy: Policy,
     pace: Pace,
     out: Outbox<Action<T::Action>, Event>,
 }
@@ -132,12 +156,13 @@ impl<T: ClientTransport> Relay<T> {
     /// [`UsageError`] if the configuration is invalid.
     pub fn new(transport: T, config: Config) -> Result<Self, UsageError> {
         let pace = Pace::new(config.request_timeout, &config.limits);
-        let (link, redelivery) = (Link::new(&config), config.redelivery);
+        let (link, policy, redelivery) = (Link::new(&config), Policy::new(&config), config.redelivery);
         let (server, client) = config.split();
         Ok(Self {
             server: Server::pass_through(Stdio::new(), server)?,
             upstream: Upstream::new(transport, redelivery, client)?,
             link,
+            policy,
             pace,
             out: Outbox::new(),
         })
@@ -263,15 +288,29 @@ impl<T: ClientTransport> Relay<T> {
             if let Some(output) = self.server.poll_output() {
                 match output {
                     Output::Action(action) => self.out.act(Action::Client(action)),
-                    Output::Event(event) => self.joined().on_server_event(event, now),
+                    Output::Event(event) => {
+                        if let Some(event) = self.policy.check_client(event, &mut self.server, now) {
+                            self.joined().on_server_event(event, now);
+                        }
+                    }
                 }
             } else if let Some(output) = self.upstream.client.poll_output() {
                 match output {
                     Output::Action(action) => self.out.act(Action::Server(action)),
-                    Output::Event(event) => self.joined().on_client_event(event, now),
+                    Output::Event(event) => {
+                        let session = self.server.session();
+                        let event = self.policy.check_server(event, Some(session), &self.server, &mut self.upstream);
+                        if let Some(event) = event {
+                            self.joined().on_client_event(event, now);
+                        }
+                    }
                 }
-            } else if !self.joined().take_subscription(now) {
-                return;
+            } else {
+                let session = self.server.session();
+                let mut joined = self.link.join(&mut self.server, session, &mut self.upstream);
+                if !joined.take_subscription(&self.policy, now) {
+                    return;
+                }
             }
         }
     }

@@ -17,7 +17,9 @@ pub(crate) mod trace_context;
 
 pub use header::{HEADERS, PARAM_PREFIX};
 pub(crate) use method::tasks_capability;
-pub use method::{Change, List, Method, MethodFacts, SKILLS_EXTENSION, SettingChange, TASKS_EXTENSION};
+pub use method::{
+    Change, List, Listing, Method, MethodFacts, Primitive, Reference, SKILLS_EXTENSION, SettingChange, TASKS_EXTENSION,
+};
 pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId, names_stateless};
 pub use revision::{Era, ProtocolVersion, Rules};
 pub(crate) use supported::SupportedVersions;

@@ -83,7 +83,12 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
         mut start: impl FnMut() -> io::Result<(Child, W, R)> + Send + 'static,
     ) -> io::Result<Self> {
         let (child, write, read) = start()?;
-        Ok(Self { child: Some(child), start: Some(Start(Box::new(start))), ..Self::new(stream, read, write) })
+        Ok(Self { start: Some(Start(Box::new(start))), ..Self::new(stream, read, write).of_child(child) })
+    }
+
+    /// The streams are those of this process, which ends with them.
+    pub(crate) fn of_child(self, child: Child) -> Self {
+        Self { child: Some(child), ..self }
     }
 
     /// Reads also while the machine accepts no input, up to a limit, so that the end of the stream is detected then.

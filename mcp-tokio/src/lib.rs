@@ -1,4 +1,5 @@
-//! A driver of [`mcp_proto`] for the tokio runtime: a client, a server, and a proxy to any kind of server.
+//! A driver of [`mcp_proto`] for the tokio runtime: a client, a server, a proxy to any kind of server, and a gateway to servers
+//! for stdio.
 //!
 //! `mcp_proto` implements the Model Context Protocol and does no I/O. This crate does the I/O, in tasks, and makes no
 //! protocol decisions: the machine determines what is answered, retried, resumed or refused.
@@ -90,6 +91,11 @@
 //! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
 //! use different protocol revisions.
 //!
+//! # A gateway
+//!
+//! [`Gateway`] serves any number of clients over HTTP by servers that speak on a byte stream: child processes, which are
+//! started when clients open sessions, sockets, or remote servers through a proxy ([`Backend`]).
+//!
 //! # Tasks and memory
 //!
 //! ```text
@@ -98,6 +104,9 @@
 //!
 //!   stream, or connections ──────▶ driver  ──▶ lines, or bodies of responses
 //!   handlers ── bounded channel ─▶        ──▶ handler, handler …     (Limits::requests_in)
+//!
+//!   connections ─────────────────▶ driver  ──▶ bodies of responses   (a gateway)
+//!   backends ── a chunk of each ─▶        ──▶ backend, backend …     (Limits::backends)
 //! ```
 //!
 //! One task runs each machine, so there is no lock around it. The task does not read while the machine has no room;
@@ -121,6 +130,8 @@
 //! | `traceparent` | `mcp_server_request` | the trace that the client states, if any (`IncomingRequest::trace_context`) |
 //! | `outcome` | both | `result` or `error`; of a server also `cancelled` or `panicked`; of a client the name of a [`Failed`] |
 //! | `duration_ms` | both | the time until the outcome, in milliseconds |
+//!
+//! A gateway has a span `mcp_gateway_backend` (level info) for each backend, whose field `backend` is the number of it.
 //!
 //! Session ids, payloads, other header values and queries of URLs are never logged, with one exception: if a line on a
 //! server's stdout does not begin a JSON object or array, at most 80 characters of it are logged.
@@ -166,6 +177,7 @@
 //! | `server/stream` | the task of a server on a byte stream |
 //! | `server/replay` | a server whose input is known in full |
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
+//! | `gateway` | the gateway: the kinds of backends, the task of each, and the machine between them and the clients |
 //! | `proxy` | the proxy: connects a client on a byte stream to a server over HTTP or in a child process |
 //! | `stdio` | stdin and stdout of this process |
 //! | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts the entries that were dropped |
@@ -179,6 +191,8 @@ mod byte_stream;
 mod child;
 mod client;
 mod clock;
+#[cfg(feature = "http-server")]
+mod gateway;
 #[cfg(feature = "http-client")]
 mod http_client;
 mod lines;
@@ -197,6 +211,8 @@ pub use client::HttpServer;
 pub use client::{
     Builder, ChildServer, Client, Handler, InFlight, InMemoryServer, ListItems, StreamServer, Subscription, ToolTask,
 };
+#[cfg(feature = "http-server")]
+pub use gateway::{Backend, Gateway, GatewayMonitor, GatewayStatus};
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
 pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};

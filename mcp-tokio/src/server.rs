@@ -12,8 +12,11 @@
 //! | `stream` | the task of a server on a byte stream |
 //! | `replay` | a server whose input is known in full |
 //! | `http` | the server as a service of HTTP requests |
+//! | `http/application` | what is behind the machine of an HTTP server |
+//! | `http/handlers` | the handlers of a server, as what is behind its machine |
 //! | `http/authenticate` | the application's check of credentials |
 //! | `http/driver` | the task that owns the machine of an HTTP server |
+//! | `http/inbox` | the way of a request to this task, and of the response back |
 //! | `http/request_body` | reads the bodies of requests |
 //! | `http/body` | bodies of responses |
 //! | `http/pieces` | the pieces of such a body, which the connection takes as its client reads them |
@@ -50,10 +53,16 @@ use running::Running;
 use service::AnyService;
 
 #[cfg(feature = "http-server")]
+pub(crate) use http::Application;
+#[cfg(feature = "http-server")]
 pub use http::{HttpBody, HttpService};
 pub use incoming::Incoming;
 pub(crate) use publisher::Publishers;
 pub use publisher::ServerPublisher;
+#[cfg(feature = "http-server")]
+pub(crate) use requests::Accepted;
+#[cfg(feature = "http-server")]
+pub(crate) use running::Stage;
 pub use service::Service;
 
 /// A server: a [`Service`] with its configuration, for any number of clients over any transport.
@@ -160,7 +169,8 @@ impl Server {
     pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
         let machine = self.machine(mcp_proto::server::Http::new(http))?;
         let (requests, commands) = Requests::new(Arc::clone(&self.service), &self.running);
-        Ok(HttpService::start(machine, requests, commands))
+        let (stage, publisher) = (requests.stage(), requests.publisher());
+        Ok(HttpService::start(http::Handlers::new(machine, requests, commands), stage, publisher))
     }
 
     /// Returns a handle that publishes changes to all clients of this server and of its clones, over all transports.

@@ -18,7 +18,8 @@ use mcp_testkit::loopback_server::{LoopbackServer, mcp_server, modern_server};
 use mcp_testkit::messages::{INITIALIZED, initialize, request, result};
 use mcp_tokio::sign_in::{Authorization, PrivateKey};
 use mcp_tokio::{
-    Builder, Change, Client, Error, HttpOptions, Incoming, Proxy, Router, Server, SharedRouter, StateKeys, reqwest,
+    Backend, Builder, Change, Client, Error, Gateway, HttpOptions, Incoming, Proxy, Router, Server, SharedRouter,
+    StateKeys, reqwest,
 };
 use tower_service::Service as _;
 
@@ -114,6 +115,7 @@ async fn server_forms(forms: &mut Forms) {
         .unwrap()
         .authenticate(|_| async { Ok::<_, Challenge>(Principal::new(SECRET).with_scopes(SECRET)) });
     forms.add("HttpService", &service);
+    gateway_forms(forms).await;
     forms.add("ServerPublisher", &service.publisher());
 
     let mut session = None;
@@ -140,6 +142,29 @@ async fn server_forms(forms: &mut Forms) {
     let form = format!("{incoming:?}");
     assert!(!form.contains(session.to_str().unwrap()), "a session id in {form}");
     forms.add("Incoming", incoming);
+}
+
+/// A gateway, and what can be behind it.
+async fn gateway_forms(forms: &mut Forms) {
+    let command = || {
+        let mut command = tokio::process::Command::new("server");
+        command.arg(SECRET).env("KEY", SECRET);
+        command
+    };
+    let http = mcp_proto::client::HttpConfig::new(&format!("http://127.0.0.1:1/mcp?key={SECRET}")).unwrap();
+    let proxy = Proxy::http(http, HttpOptions::new(), mcp_proto::relay::Config::default()).unwrap();
+    forms.add("Backend", &Backend::child(command()));
+    forms.add("Backend", &Backend::stream(SECRET.as_bytes(), tokio::io::sink()));
+    forms.add("Backend", &Backend::proxy(proxy));
+    let gateway = Gateway::new(mcp_proto::gateway::Config::default(), move |_| {
+        let backend = Backend::child(command());
+        async { Ok(backend) }
+    });
+    forms.add("Gateway", &gateway);
+    let service = gateway.http().unwrap();
+    forms.add("HttpService", &service);
+    forms.add("GatewayMonitor", &service.monitor());
+    forms.add("GatewayStatus", &service.monitor().status().await.unwrap());
 }
 
 fn sign_in_forms(forms: &mut Forms) {

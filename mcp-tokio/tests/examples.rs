@@ -6,6 +6,7 @@ use mcp_proto::model::{
     TextResourceContents,
 };
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
+use mcp_testkit::http_exchange::TestRequest;
 use mcp_tokio::{Client, Handler};
 use tests::examples::{Serving, check_non_blocking_streams, check_tool_client, example};
 
@@ -15,6 +16,27 @@ fn the_client_calls_the_tool_of_either_server() {
         let output = Serving::start(server).called_by("tokio_client");
         assert_eq!(output, "revision 2026-07-28\nhello: Says hello.\nHello!\n", "{server}");
     }
+}
+
+/// Two clients have a process of the counter each, which ends with their session.
+#[tokio::test]
+async fn the_gateway_serves_each_client_by_a_process_of_its_own() {
+    let counter = example("counter").get_program().to_owned();
+    let serving = Serving::start_with("gateway", &[counter.to_str().unwrap()]);
+    let url = format!("http://{}/mcp", serving.remote().address());
+    let sessions = || serving.remote().answer(&TestRequest::new("GET", "").at("/sessions")).text();
+    let connect = || Client::builder().versions([ProtocolVersion::LATEST_LEGACY]).http(&url).unwrap().connect();
+    let clients = [connect().await.unwrap(), connect().await.unwrap()];
+    assert_eq!(sessions(), "2");
+    for (client, calls) in clients.iter().zip([1, 3]) {
+        for count in 1..=calls {
+            assert_eq!(call(client, "increment", "{}").await, count.to_string());
+        }
+    }
+    for client in clients {
+        client.close().await;
+    }
+    assert_eq!(sessions(), "0");
 }
 
 /// Calls a tool of an example, and returns the text of its result.

@@ -7,6 +7,8 @@ from pathlib import Path
 from peers import HttpServer, Tools
 from program import BARE, Program, expect, main
 
+FILES = {"mcp-proxy", "LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES.txt"}
+
 
 def output(*command: str) -> str:
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
@@ -30,8 +32,8 @@ def check(builder: str, image: str, *options: str) -> None:
     container = output("buildah", *options, "from", "--pull-never", image)
     try:
         root = output("buildah", *options, "mount", container)
-        files = [path.relative_to(root) for path in Path(root).rglob("*") if path.is_file()]
-        expect(files == [Path("mcp-proxy")], f"the image contains {files}")
+        files = {str(path.relative_to(root)) for path in Path(root).rglob("*") if path.is_file()}
+        expect(files == FILES, f"the image contains {sorted(files)}")
         check_program(Program("chroot", f"--userspec={config['User']}", root, *config["Entrypoint"], env=BARE))
         expect(config["User"] == "65534:65534", f"the user is {config['User']}")
         print(f"{image}: built by buildah, its files run in a root of their own as {config['User']}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import shlex
 import shutil
 import signal
 import sys
@@ -19,6 +20,7 @@ from authorization.browser import Browser
 from authorization.cells import CELLS
 from authorization.world import World
 from checks import ANSWERS, CONVERSATION, Conversation, dead_server, doctor, unknown_authority
+from grid import gateway_rows, rows
 from matrix import Matrix
 from processes import kill_all
 from proxy import Failure, Proxy
@@ -31,6 +33,10 @@ T = TypeVar("T")
 AT_A_TIME = 3
 #: What asks for the matrix, or with `:EDITOR:SERVER` for a part of it.
 MATRIX = "matrix"
+#: What asks for the same with the servers over stdio behind a gateway.
+GATEWAY = "gateway"
+#: What of it is made without names: a client and a server of each era, and of both.
+GATEWAY_SAMPLE = f"{GATEWAY}:py2-*:python-2-*"
 #: What asks for the cells of authorization, or with `:CELL` for some of them.
 AUTHORIZATION = "authorization"
 
@@ -192,19 +198,27 @@ def main() -> int:
     parser.add_argument("--binary", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--install", required=True, type=Path, help=argparse.SUPPRESS)
     parser.add_argument(
+        "--gateway",
+        required=True,
+        type=shlex.split,
+        metavar="COMMAND",
+        help="starts a gateway at {address}, followed by the command of its server; that of mcp-tokio without it",
+    )
+    parser.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"of {', '.join(servers)}, matrix[:EDITOR[:SERVER]], authorization[:CELL]; all without any",
+        help=f"of {', '.join(servers)}, matrix[:EDITOR[:SERVER]], gateway[:EDITOR[:SERVER]], authorization[:CELL]; all without any, but a sample for the gateway",
     )
     parser.add_argument("--markdown", action="store_true", help="prints the matrix as docs/interop.md shows it, too")
     args = parser.parse_args()
-    names = args.names or [*servers, MATRIX, AUTHORIZATION]
-    patterns = [name for name in names if name.split(":")[0] == MATRIX]
+    names = args.names or [*servers, MATRIX, GATEWAY_SAMPLE, AUTHORIZATION]
+    of_matrices = {MATRIX: rows(), GATEWAY: gateway_rows(args.gateway)}
+    patterns = [name for name in names if name.split(":")[0] in of_matrices]
     wanted_cells = [name for name in names if name.split(":")[0] == AUTHORIZATION]
     unknown = [name for name in names if name not in (*servers, *patterns, *wanted_cells)]
     if unknown:
-        others = f"{', '.join(servers)}, {MATRIX} and {AUTHORIZATION}"
+        others = f"{', '.join(servers)}, {MATRIX}, {GATEWAY} and {AUTHORIZATION}"
         parser.error(f"no server is called {' or '.join(unknown)}; there are {others}")
     cells = [cell for cell in CELLS if any(is_cell(cell, wanted) for wanted in wanted_cells)]
     if wanted_cells and not cells:
@@ -213,7 +227,8 @@ def main() -> int:
         signal.signal(number, stop)
     report = Report()
     driver = Driver(args.binary, args.install, report)
-    matrices = [Matrix(args.binary, args.install, report, pattern) for pattern in patterns]
+    kinds = [(pattern, of_matrices[pattern.split(":")[0]]) for pattern in patterns]
+    matrices = [Matrix(args.binary, args.install, report, pattern, kind) for pattern, kind in kinds]
     if any(not matrix.rows or not matrix.editors for matrix in matrices):
         parser.error("no cell of the matrix is called so")
     started = time.monotonic()
@@ -227,7 +242,7 @@ def main() -> int:
         for matrix in matrices:
             drive_all(matrix.drive, matrix.servers())
             print("", *matrix.table(), *(matrix.markdown() if args.markdown else ()), "", sep="\n", flush=True)
-            if matrix.is_whole():
+            if matrix.name == MATRIX and matrix.is_whole():
                 report.check("docs/interop.md", "-", "matrix", matrix.check_document)
     except KeyboardInterrupt:
         print("interrupted", flush=True)

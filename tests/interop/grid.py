@@ -87,6 +87,8 @@ class Row:
     """Whether the proxy starts the server, and speaks with it over stdio."""
     forced: str = ""
     """The era that the options leave."""
+    like: str = ""
+    """The server behind the gateway, whose features the row has."""
 
     def era(self, editor: Editor) -> str:
         """The one that the proxy speaks with the server: the editor's own, if the server has it."""
@@ -106,7 +108,7 @@ class Row:
 
 def rows() -> list[Row]:
     known = {server.name: server for server in all_servers()}
-    own, every = OwnTools(), EverythingTools()
+    own = OwnTools()
     python_2 = known["python-2-http"]
     fastmcp_4 = Server("fastmcp-4", "/mcp", own, python("fastmcp-4", "http"), newest=MODERN)
     ts2 = Server("typescript-2", "/mcp", own, typescript_2("http"), highest="", newest=MODERN)
@@ -126,14 +128,37 @@ def rows() -> list[Row]:
         to_modern("rmcp-modern", "rmcp 3.9", rust),
         to_legacy("rmcp-legacy", "rmcp 3.9", rust),
     ]
-    over_stdio = [
-        ("every-stdio", "server-everything", Server("every-stdio", "", every, node(EVERYTHING, "stdio"))),
-        ("python-1-stdio", "Python 1.30", Server("python-1-stdio", "", own, python("python-1", "stdio"))),
-        ("python-2-stdio", "Python 2.3", Server("python-2-stdio", "", own, python("python-2", "stdio"), newest=MODERN)),
-        ("ts2-stdio", "TypeScript 2.4, modern only", replace(ts2, name="ts2-stdio", command=typescript_2("stdio"))),
-        ("rmcp-stdio", "rmcp 3.9", replace(rust, name="rmcp-stdio", command=rmcp("stdio"))),
+    over_stdio = [Row(server.name, f"{title}, stdio", server, is_stdio=True) for title, server in stdio_servers()]
+    return [*over_http, *over_stdio]
+
+
+def stdio_servers() -> list[tuple[str, Server]]:
+    """The servers over stdio, with their titles."""
+    own, every = OwnTools(), EverythingTools()
+    return [
+        ("server-everything", Server("every-stdio", "", every, node(EVERYTHING, "stdio"))),
+        ("Python 1.30", Server("python-1-stdio", "", own, python("python-1", "stdio"))),
+        ("Python 2.3", Server("python-2-stdio", "", own, python("python-2", "stdio"), newest=MODERN)),
+        ("TypeScript 2.4, modern only", Server("ts2-stdio", "", own, typescript_2("stdio"), highest="", newest=MODERN)),
+        ("rmcp 3.9", Server("rmcp-stdio", "", own, rmcp("stdio"), newest=MODERN)),
     ]
-    return [*over_http, *(Row(name, f"{title}, stdio", server, is_stdio=True) for name, title, server in over_stdio)]
+
+
+def gateway_rows(gateway: list[str]) -> list[Row]:
+    """The servers over stdio, each behind a gateway, which is started by this command."""
+    return [behind(gateway, title, server) for title, server in stdio_servers()]
+
+
+def behind(gateway: list[str], title: str, server: Server) -> Row:
+    """Any server behind a gateway has sessions in every revision that begins with `initialize`."""
+
+    def command(install: Path, folder: Path, port: int) -> list[str]:
+        words = [word.replace("{address}", f"127.0.0.1:{port}") for word in gateway]
+        return [*words, *server.command(install, folder, port)]
+
+    name = server.name.replace("-stdio", "-gateway")
+    served = replace(server, name=name, path="/mcp", command=command, highest=server.highest or REVISIONS[-1])
+    return Row(name, f"{title}, gateway", served, like=server.name)
 
 
 def to_modern(name: str, title: str, server: Server) -> Row:
@@ -166,5 +191,5 @@ LACKS: dict[tuple[str, str], tuple[tuple[str, ...], str]] = {
 
 
 def lacking(row: Row, editor: Editor, feature: str) -> str | None:
-    eras, reason = LACKS.get((row.server.name, feature), ((), ""))
+    eras, reason = LACKS.get((row.like or row.server.name, feature), ((), ""))
     return reason if row.era(editor) in eras else None

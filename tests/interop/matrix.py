@@ -14,7 +14,7 @@ from pathlib import Path
 
 import processes
 from checks import ANSWERS, expect_said
-from grid import EDITORS, FEATURES, Editor, Row, lacking, rows
+from grid import EDITORS, FEATURES, Editor, Row, lacking
 from proxy import Failure, Params, expect, shorten
 from report import Report
 from servers import HERE, Call, Server
@@ -113,11 +113,12 @@ def judge(feature: str, outcome: Params, row: Row, editor: Editor) -> None:
 
 
 class Matrix:
-    def __init__(self, binary: str, install: Path, report: Report, pattern: str) -> None:
+    def __init__(self, binary: str, install: Path, report: Report, pattern: str, rows: list[Row]) -> None:
         self._binary, self._install, self._report = binary, install.resolve(), report
-        self._folder = self._install / "run" / "matrix"
-        _, self._editors, self._rows = (*pattern.split(":"), "*", "*")[:3]
-        self.rows = [row for row in rows() if fnmatch.fnmatch(row.name, self._rows)]
+        self.name, self._editors, self._rows = (*pattern.split(":"), "*", "*")[:3]
+        self._folder = self._install / "run" / self.name
+        self._count = len(rows)
+        self.rows = [row for row in rows if fnmatch.fnmatch(row.name, self._rows)]
         self.editors = [editor for editor in EDITORS if fnmatch.fnmatch(editor.name, self._editors)]
         self.cells: dict[tuple[str, str], Cell] = {}
 
@@ -232,7 +233,7 @@ class Matrix:
 
     def is_whole(self) -> bool:
         """Whether nothing was left out."""
-        return len(self.editors) == len(EDITORS) and len(self.rows) == len(rows())
+        return len(self.editors) == len(EDITORS) and len(self.rows) == self._count
 
     def check_document(self) -> None:
         """docs/interop.md shows what was found."""

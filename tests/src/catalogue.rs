@@ -138,6 +138,8 @@ pub const ROWS: &[(&str, &str)] = &[
     ("PX7", "a slow client and a fast server"),
     ("PX8", "controls in what is logged, arguments from the wire"),
     ("PX9", "secrets in logs"),
+    ("TP1", "a tool whose definition changes after a person has permitted it"),
+    ("TP2", "a request for what is denied, in every spelling"),
     ("AU1", "challenges that are malformed, repeated, or without end"),
     ("AU2", "metadata that is HTML, an array, or has a member twice or of another type"),
     ("AU3", "metadata of another resource"),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 use mcp_proto::client::InvalidUrl;
+use mcp_proto::relay::{InvalidPins, ToolField};
 use mcp_proto::skills::{InvalidFrontmatter, InvalidSkill, SkillMismatch};
 use mcp_proto::{
     BodyKind, Excerpt, Failed, Fault, InvalidAnnotation, InvalidResponse, JsonError, Method, NoInput, ParseError,
@@ -57,6 +58,7 @@ pub fn all() -> Vec<Texts> {
             "mcp-proto/src/error/usage.rs",
             vec![
                 UsageError::Limit { field: "message", largest: 1 << 30 },
+                UsageError::InvalidPattern { limit: 1024 },
                 UsageError::ServerName { name: "...".into() },
                 UsageError::SameServerName {
                     name: "my files".into(),
@@ -97,6 +99,19 @@ pub fn all() -> Vec<Texts> {
                 UsageError::NothingRequired,
                 UsageError::NoChange { method: method.clone() },
                 UsageError::NotInRevision { what: "a subscription", version },
+            ],
+        ),
+        texts(
+            "InvalidPins",
+            "mcp-proto/src/relay/pins.rs",
+            vec![
+                InvalidPins::TooLarge { limit: 32 << 20 },
+                InvalidPins::Json(json),
+                InvalidPins::Version,
+                InvalidPins::Member { member: "tools" },
+                InvalidPins::TooMany { tools: 4096, name: 1024 },
+                InvalidPins::Tool { tool: Excerpt::new("add", 80) },
+                InvalidPins::Digest { tool: Excerpt::new("add", 80), field: ToolField::Description },
             ],
         ),
         texts(

@@ -9,6 +9,7 @@
 //! | [`simulation`] | clients, relays and a server with faults of every kind; a model predicts each outcome |
 //! | [`sign_in_simulation`] | processes that sign in, with authorization servers, a protected server and a person |
 //! | [`random_clients`] | a server machine over HTTP, and arbitrary clients; the invariants are checked after each operation |
+//! | [`relay_pair`] | a relay between a client and a server of any two eras, over HTTP or on byte streams |
 //! | [`gateway`] | a gateway with clients over HTTP, and processes whose lines a test reads and writes |
 //! | [`gateway_simulation`] | clients of a gateway and processes that act in random order; the invariants are checked after each step |
 //! | [`aggregate`] | an aggregate between a client machine and server machines with applications |
@@ -45,6 +46,7 @@ pub mod parallel;
 pub mod plays;
 pub mod protected;
 pub mod random_clients;
+pub mod relay_pair;
 pub mod routed;
 pub mod routed_tasks;
 pub mod schema;

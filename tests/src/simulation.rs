@@ -48,8 +48,9 @@ use std::time::Duration;
 
 use http::{HeaderValue, Method, Request};
 use mcp_proto::client::{self, Client, CloseReason};
-use mcp_proto::relay::{self, Relay};
+use mcp_proto::relay::{self, Relay, Rule};
 use mcp_proto::server::{self, Principal, RequestInfo, Server, TwoEndpoints};
+use mcp_proto::spec::Primitive;
 use mcp_proto::{Era, Instant, Json, Notification, Output, SessionKey, Stdio, StdioAction};
 
 use application::{Application, Service};
@@ -929,6 +930,8 @@ impl End {
         };
         either!(Near, &mut near, client => client.connect(now).expect("a fresh client"));
         let mut relay = relay::Config::default();
+        // A filter that denies nothing of what is used has no effect.
+        relay.filter.add(Rule::deny(Primitive::Tool, "denied*").expect("a pattern"));
         relay.seed = random.draw();
         relay.respawn = true;
         relay.limits.unwritten = plan.unwritten;

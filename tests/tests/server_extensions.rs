@@ -1,5 +1,7 @@
 //! The extensions of an HTTP request, which its handler receives.
 
+use std::sync::Arc;
+
 use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{Event, InputRequired, TwoEndpoints};
 use mcp_proto::{Json, Ticket};
@@ -74,6 +76,23 @@ fn all_requests_of_a_batch_have_the_extensions_of_its_request() {
     let tenants: Vec<_> =
         tickets.iter().map(|ticket| harness.server.extensions(ticket).and_then(|of| of.get::<Tenant>())).collect();
     assert_eq!(tenants, [Some(&Tenant(7)); 2]);
+}
+
+#[test]
+fn the_extensions_of_a_message_are_dropped_once_it_is_handled() {
+    let mut harness = HttpServerHarness::with(|http, _| {
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+    });
+    let id = harness.session("2025-11-25");
+    let opened = harness.begin(&TestRequest::get().at("/sse"));
+    let target = harness.take(opened).data().pop().unwrap();
+    let message = || TestRequest::post(INITIALIZED);
+    for (name, message) in [("in a session", message().in_session(&id)), ("with two endpoints", message().at(&target))]
+    {
+        let extension = Arc::new(());
+        assert_eq!(harness.answer(&message.with_extension(Arc::clone(&extension))).code(), 202, "{name}");
+        assert_eq!(Arc::strong_count(&extension), 1, "{name}");
+    }
 }
 
 /// By then, the response has begun, and the head of the request is gone.

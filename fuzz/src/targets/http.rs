@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Event, ExchangeKey, Failure, Http, Outcome, SubscriptionKey};
+use mcp_proto::relay::Rule;
+use mcp_proto::spec::Primitive;
 use mcp_proto::{
     Client, ErrorObject, Failed, Frame, Instant, Json, Limits, Message, Notification, Relay, Request, RequestKey,
     Response, Ticket, relay,
@@ -45,6 +47,8 @@ struct Answer {
     exchange: ExchangeKey,
     /// The request of the exchange that it was sent on; `None` for a stream that belongs to no request.
     request: Option<usize>,
+    /// The same if the request opens a connection, or would open one if there was none.
+    opening: Option<usize>,
     is_post: bool,
 }
 
@@ -57,8 +61,9 @@ impl AnswerLog {
 
     /// Records the next answer to an id, and returns its number.
     fn answer(&mut self, opened: &Opened, id: &str) -> usize {
-        let (request, is_post) = (request_number(opened), opened.request.method() == "POST");
-        self.answers.push(Answer { id: id.to_owned(), exchange: opened.key, request, is_post });
+        let (request, opening) = (request_number(opened), number_of_opening(opened));
+        let is_post = opened.request.method() == "POST";
+        self.answers.push(Answer { id: id.to_owned(), exchange: opened.key, request, opening, is_post });
         self.answers.len() - 1
     }
 
@@ -75,7 +80,9 @@ impl AnswerLog {
             let is_parked = self.parked.contains(&answer.exchange);
             // A request that waits for the connection fails with the error of the opening request.
             let is_opening = is_error && answer.is_post && answer.request.is_none();
-            is_parked || is_opening || is_id && (!answer.is_post || answer.request == Some(request))
+            // In an open session, such a request is forwarded as any other.
+            let is_forwarded = answer.opening == Some(request);
+            is_parked || is_opening || is_forwarded || is_id && (!answer.is_post || answer.request == Some(request))
         });
         assert!(is_own, "request {request} has {text}, which is {answer:?}");
     }
@@ -84,11 +91,20 @@ impl AnswerLog {
 /// The methods that open a connection. A relay answers these itself.
 const OPENINGS: [&str; 2] = ["initialize", "server/discover"];
 
-/// The number in the parameters of a request, if there is one.
+/// The number in the parameters of a request, if there is one, and the request does not open a connection.
 fn request_number(opened: &Opened) -> Option<usize> {
+    request_and_number(opened).filter(|(is_opening, _)| !is_opening).map(|(_, number)| number)
+}
+
+/// The same for a request that opens a connection.
+fn number_of_opening(opened: &Opened) -> Option<usize> {
+    request_and_number(opened).filter(|(is_opening, _)| *is_opening).map(|(_, number)| number)
+}
+
+fn request_and_number(opened: &Opened) -> Option<(bool, usize)> {
     match Frame::parse(opened.request.body(), &Limits::default()) {
-        Ok(Frame::Single(Message::Request(request))) if !OPENINGS.contains(&request.method.as_str()) => {
-            number(&request.params?)
+        Ok(Frame::Single(Message::Request(request))) => {
+            Some((OPENINGS.contains(&request.method.as_str()), number(&request.params?)?))
         }
         _ => None,
     }
@@ -437,13 +453,22 @@ pub fn server(data: &[u8]) {
 
 /// The relay: whatever the server, the network and the clock do, the client receives exactly one answer to each of its
 /// requests: the server's answer to this request as soon as that has arrived, or an error of the relay. Every body that
-/// is sent to the server is one message.
+/// is sent to the server is one message. With a filter, none names what that denies.
 pub fn relay(data: &[u8]) {
     let mut script = Script(data);
-    let mut harness = HttpClientHarness::relay();
+    let is_filtered = data.first().is_some_and(|byte| byte & 0x60 == 0x60);
+    let mut harness = HttpClientHarness::relay_with(|config, _| {
+        if is_filtered {
+            config.filter.add(Rule::deny(Primitive::Tool, "x").expect("a pattern"));
+            config.filter.add(Rule::allow(Primitive::Resource, "b:*").expect("a pattern"));
+        }
+    });
     let mut server = Server::default();
     let mut editor = Editor::default();
     while relay_step(&mut harness, &mut server, &mut script, &mut editor).is_some() {
+        let denied = [r#""name":"x""#, r#""a:b""#];
+        let is_denied = |text: &str| is_filtered && denied.iter().any(|denied| text.contains(denied));
+        assert!(!server.open.values().any(|opened| is_denied(opened.body())), "a denied name reached the server");
         editor.read(&mut harness, &mut server.log);
     }
     editor.read(&mut harness, &mut server.log);

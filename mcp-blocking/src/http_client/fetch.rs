@@ -28,11 +28,11 @@ pub(crate) fn fetch(
     limit: usize,
     timeout: Duration,
 ) -> Result<Response<Vec<u8>>, FetchFailure> {
-    let mut options = options.clone();
+    let mut options = options.clone().over_network();
     // Each host may have another proxy.
     let server = HttpConfig::new(&request.uri().to_string()).map_err(|_| FetchFailure::Unreachable)?;
     options.read_env(&server).map_err(|_| FetchFailure::Unreachable)?;
-    let agent = options.agent_with(CheckedResolver { reach, system: DefaultResolver::default() });
+    let agent = options.agent_with(CheckedResolver { reach, system: DefaultResolver::default() }, None);
     let (parts, body) = request.into_parts();
     let response = if body.is_empty() {
         run(&agent, Request::from_parts(parts, ()), timeout)

@@ -1,6 +1,7 @@
 //! The configuration of an agent: certificates, proxies and timeouts.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConf
 use ureq::unversioned::resolver::Resolver;
 use ureq::{Agent, Proxy, ProxyProtocol};
 
-use super::address_cache::AddressCache;
-use super::socket::connector;
+use super::address_cache::{AddressCache, NoLookup};
+use super::connection::{UnixSocket, connector};
 
 /// The maximum number of bytes in the head of a response (HT12).
 const HEADER_ROOM: usize = 32 * 1024;
@@ -54,16 +55,17 @@ pub struct HttpOptions {
     pub user_agent: String,
     roots: RootCerts,
     client_certificate: Option<ClientCert>,
-    proxy: ProxyChoice,
+    route: Route,
 }
 
-/// The HTTP proxy through which a server is reached.
+/// How a server is reached.
 #[derive(Clone)]
-enum ProxyChoice {
-    /// The one that the environment sets for the server. The variables were not read yet.
+enum Route {
+    /// Through the proxy that the environment sets for the server, if any. The variables were not read yet.
     FromEnv,
     Direct,
     Proxy(Proxy),
+    UnixSocket(UnixSocket),
 }
 
 impl HttpOptions {
@@ -77,7 +79,7 @@ impl HttpOptions {
             user_agent: concat!("mcp-blocking/", env!("CARGO_PKG_VERSION")).to_owned(),
             roots: RootCerts::WebPki,
             client_certificate: None,
-            proxy: ProxyChoice::FromEnv,
+            route: Route::FromEnv,
         }
     }
 
@@ -111,13 +113,66 @@ impl HttpOptions {
     ///
     /// [`OptionsError::Proxy`] states what is wrong with the URL.
     pub fn proxy(&mut self, url: &str) -> Result<(), OptionsError> {
-        self.proxy = ProxyChoice::Proxy(parse_proxy(url).map_err(OptionsError::Proxy)?);
+        self.route = Route::Proxy(parse_proxy(url).map_err(OptionsError::Proxy)?);
         Ok(())
     }
 
     /// Reaches servers without an HTTP proxy, whatever the environment sets.
     pub fn no_proxy(&mut self) {
-        self.proxy = ProxyChoice::Direct;
+        self.route = Route::Direct;
+    }
+
+    /// Reaches the server by HTTP/1.1 over the Unix socket at this path, whatever the host and port of its URL are: use
+    /// `http://localhost/mcp`, since servers usually accept only requests for their own machine. Authorization servers are
+    /// reached over the network.
+    ///
+    /// On systems without Unix sockets, connecting fails.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// use mcp_blocking::{Client, HttpOptions};
+    ///
+    /// let mut options = HttpOptions::new();
+    /// options.unix_socket("/run/user/1000/mcp.sock");
+    /// let client = Client::builder().http("http://localhost/mcp")?.http_options(options).connect()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn unix_socket(&mut self, path: impl Into<PathBuf>) {
+        self.route = Route::UnixSocket(UnixSocket { path: path.into(), start: None });
+    }
+
+    /// As [`HttpOptions::unix_socket`], for a server that is started on demand. When nothing accepts connections at the
+    /// path, `start` is called, on the thread of the request that needs the connection, and then it is connected to once
+    /// more. Several threads may call it at the same time. It must return within the time that a connection may take, since
+    /// it is not interrupted.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_blocking::{Client, HttpOptions};
+    ///
+    /// let mut options = HttpOptions::new();
+    /// options.unix_socket_of("/no/such/folder/mcp.sock", || Err(std::io::Error::other("the server is not installed")));
+    /// let client = Client::builder().http("http://localhost/mcp")?.http_options(options).connect();
+    /// # #[cfg(unix)]
+    /// assert!(client.unwrap_err().to_string().contains("the server is not installed"));
+    /// # Ok::<(), mcp_blocking::Error>(())
+    /// ```
+    pub fn unix_socket_of(
+        &mut self,
+        path: impl Into<PathBuf>,
+        start: impl Fn() -> std::io::Result<()> + Send + Sync + 'static,
+    ) {
+        self.route = Route::UnixSocket(UnixSocket { path: path.into(), start: Some(Arc::new(start)) });
+    }
+
+    /// The same options for a server that is not reached over the Unix socket, if one is set.
+    pub(super) fn over_network(mut self) -> Self {
+        if let Route::UnixSocket(_) = self.route {
+            self.route = Route::FromEnv;
+        }
+        self
     }
 
     /// Reads the variables of the environment that set the proxy for this server, unless [`HttpOptions::proxy`] or
@@ -128,8 +183,8 @@ impl HttpOptions {
     ///
     /// [`OptionsError::ProxyVariable`] contains the name of a variable whose value cannot be used.
     pub fn read_env(&mut self, server: &HttpConfig) -> Result<(), OptionsError> {
-        if let ProxyChoice::FromEnv = self.proxy {
-            self.proxy = proxy_from_env(server)?.map_or(ProxyChoice::Direct, ProxyChoice::Proxy);
+        if let Route::FromEnv = self.route {
+            self.route = proxy_from_env(server)?.map_or(Route::Direct, Route::Proxy);
         }
         Ok(())
     }
@@ -142,17 +197,20 @@ impl HttpOptions {
     }
 
     fn fixed_proxy(&self) -> Option<&Proxy> {
-        match &self.proxy {
-            ProxyChoice::Proxy(proxy) => Some(proxy),
-            ProxyChoice::FromEnv | ProxyChoice::Direct => None,
+        match &self.route {
+            Route::Proxy(proxy) => Some(proxy),
+            Route::FromEnv | Route::Direct | Route::UnixSocket(_) => None,
         }
     }
 
     pub(super) fn agent(&self, cache: &AddressCache) -> Agent {
-        self.agent_with(cache.clone())
+        match &self.route {
+            Route::UnixSocket(socket) => self.agent_with(NoLookup, Some(socket.clone())),
+            Route::FromEnv | Route::Direct | Route::Proxy(_) => self.agent_with(cache.clone(), None),
+        }
     }
 
-    pub(super) fn agent_with(&self, resolver: impl Resolver) -> Agent {
+    pub(super) fn agent_with(&self, resolver: impl Resolver, unix_socket: Option<UnixSocket>) -> Agent {
         let tls =
             TlsConfig::builder().root_certs(self.roots.clone()).client_cert(self.client_certificate.clone()).build();
         // `ureq` adds these to the time, and panics if the sum is too large.
@@ -178,7 +236,7 @@ impl HttpOptions {
             .timeout_recv_response(None)
             .timeout_recv_body(None)
             .build();
-        Agent::with_parts(config, connector(), resolver)
+        Agent::with_parts(config, connector(unix_socket), resolver)
     }
 }
 
@@ -189,12 +247,13 @@ impl Default for HttpOptions {
 }
 
 /// Omits the URL of the proxy, which may contain a password.
-impl fmt::Debug for ProxyChoice {
+impl fmt::Debug for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::FromEnv => "from the environment",
-            Self::Direct => "none",
-            Self::Proxy(_) => "set",
+            Self::FromEnv => "as the environment sets it",
+            Self::Direct => "direct",
+            Self::Proxy(_) => "through a proxy",
+            Self::UnixSocket(_) => "over a Unix socket",
         })
     }
 }
@@ -206,7 +265,7 @@ impl fmt::Debug for HttpOptions {
             .field("connect_timeout", &self.connect_timeout)
             .field("send_timeout", &self.send_timeout)
             .field("client_certificate", &self.client_certificate.is_some())
-            .field("proxy", &self.proxy)
+            .field("route", &self.route)
             .finish_non_exhaustive()
     }
 }
@@ -379,8 +438,7 @@ mod tests {
         assert_eq!(config.proxy().map(Proxy::port), Some(3128));
         assert_eq!(options.proxy_password(), Some("secret"));
         let shown = format!("{options:?}");
-        let expected =
-            "HttpOptions { connect_timeout: 3s, send_timeout: 4s, client_certificate: false, proxy: set, .. }";
+        let expected = "HttpOptions { connect_timeout: 3s, send_timeout: 4s, client_certificate: false, route: through a proxy, .. }";
         assert_eq!(shown, expected);
         assert_eq!(HttpOptions::default().proxy_password(), None);
         // Neither a set proxy nor the choice of none depends on the environment.
@@ -389,7 +447,7 @@ mod tests {
         assert_eq!(options.proxy_password(), Some("secret"));
         options.no_proxy();
         options.read_env(&server).unwrap();
-        assert!(options.fixed_proxy().is_none() && format!("{options:?}").contains("proxy: none"));
+        assert!(options.fixed_proxy().is_none() && format!("{options:?}").contains("route: direct"));
         (options.connect_timeout, options.send_timeout) = (Duration::MAX, Duration::MAX);
         let timeouts = options.agent(&AddressCache::default()).config().timeouts();
         let longest = Some(LONGEST_TIMEOUT);

@@ -16,8 +16,8 @@ use ureq::{Agent, Proxy, SendBody, Timeout};
 use super::Received;
 use super::address_cache::AddressCache;
 use super::chunk::{Buffers, CHUNK, Chunk};
+use super::connection::{FileNotReached, Unsent};
 use super::options::HttpOptions;
-use super::socket::Unsent;
 use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
 
@@ -227,6 +227,9 @@ fn failure(error: &ureq::Error, is_begun: Option<bool>, is_https: bool, proxy: O
         ureq::Error::Rustls(error) => Failure::tls(&error.to_string()),
         ureq::Error::LargeResponseHeader(_, limit) => Failure::large_head(Some(*limit)),
         ureq::Error::Protocol(_) => Failure::not_http(is_https),
+        ureq::Error::Io(error) if FileNotReached::reason_of(error).is_some() => {
+            Failure::Unreachable { detail: error.to_string().into() }
+        }
         ureq::Error::Io(error) if is_begun != Some(true) => {
             let what = if is_about_connecting(error) { "cannot be reached" } else { "was used" };
             of_connection(Failure::connecting(error), proxy, what)

@@ -12,22 +12,22 @@ type Check = dyn Fn(&Parts) -> Checked + Send + Sync;
 
 /// The application's check, or none if the server demands no authentication.
 #[derive(Clone, Default)]
-pub(super) struct Authenticate(Option<Arc<Check>>);
+pub(crate) struct Authenticate(Option<Arc<Check>>);
 
 impl Authenticate {
-    pub(super) fn new<P>(check: impl Fn(&Parts) -> Result<P, Challenge> + Send + Sync + 'static) -> Self
+    pub(crate) fn new<P>(check: impl Fn(&Parts) -> Result<P, Challenge> + Send + Sync + 'static) -> Self
     where
         P: Into<Authenticated>,
     {
         Self(Some(Arc::new(move |head| check(head).map(Into::into))))
     }
 
-    pub(super) fn check(&self, head: &Parts) -> Checked {
+    pub(crate) fn check(&self, head: &Parts) -> Checked {
         self.0.as_ref().map_or_else(|| Ok(Authenticated::new()), |check| check(head))
     }
 
     /// The stack that the thread of a connection needs, in bytes.
-    pub(super) const fn stack(&self) -> usize {
+    pub(crate) const fn stack(&self) -> usize {
         // A check may make a request over TLS.
         if self.0.is_some() { 2 * 1024 * 1024 } else { 256 * 1024 }
     }

@@ -9,6 +9,8 @@ use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress};
 use mcp_proto::{ErrorObject, Json, Notification, TicketKey, UsageError};
 
+use crate::inbox::Inbox;
+
 /// With this many bytes unwritten to a client, handlers that send to it wait.
 pub(super) const ROOM: usize = 64 * 1024;
 
@@ -20,6 +22,17 @@ pub(super) type Accept = SyncSender<Result<(), UsageError>>;
 pub(super) enum Input<A> {
     Arrived(A),
     Command(Command),
+}
+
+/// Accepts what has arrived.
+impl<A: fmt::Debug + Send> Inbox<A> for SyncSender<Input<A>> {
+    fn send(&self, arrived: A) -> bool {
+        Self::send(self, Input::Arrived(arrived)).is_ok()
+    }
+
+    fn try_send(&self, arrived: A) {
+        let _ = Self::try_send(self, Input::Arrived(arrived));
+    }
 }
 
 /// A command of a handler or of the application.

@@ -1,13 +1,14 @@
 //! One connection from a client: reads requests and writes their responses, one at a time.
 
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, TryRecvError};
+use std::sync::mpsc::{RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
 
 use mcp_proto::auth::Challenge;
@@ -15,10 +16,11 @@ use mcp_proto::driver::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::server::{PeerKey, Principal, expects_continue, server_stopped, too_many_connections};
 
 use super::authenticate::Authenticate;
-use super::commands::Input;
 use super::http_exchanges::Arrived;
 use super::http1::{Delimited, Framing, HEAD, Head, Piece, parse_head, write_head};
 use super::response_channel::{CHUNK, Reply, Responses, replies};
+use crate::inbox::Inbox;
+use crate::socket::Socket;
 
 /// How long a write may block because the client does not read.
 const WRITE_TIME: Duration = Duration::from_secs(30);
@@ -32,9 +34,17 @@ const TICK: Duration = Duration::from_millis(500);
 /// The next number by which connections identify their requests to the driver.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
+/// What answers a request.
+pub(crate) enum Destination {
+    /// The machine whose driver has this inbox.
+    Machine(Arc<dyn Inbox<Arrived>>),
+    /// This response.
+    Response(Response<Bytes>),
+}
+
 pub(super) struct Connection {
-    stream: Arc<TcpStream>,
-    slot: ConnectionSlot<Arc<TcpStream>>,
+    stream: Arc<Socket>,
+    slot: ConnectionSlot<Arc<Socket>>,
     peer: PeerKey,
     server: Shared,
     /// Bytes that were read but not yet parsed.
@@ -46,7 +56,8 @@ pub(super) struct Connection {
 pub(super) struct Shared {
     pub(super) timeouts: ConnectionTimeouts,
     pub(super) authenticate: Authenticate,
-    pub(super) driver: SyncSender<Input<Arrived>>,
+    /// Finds out what answers the request with this head.
+    pub(super) route: Arc<dyn Fn(&Parts) -> Destination + Send + Sync>,
     /// The number of requests that are being answered.
     pub(super) answering: Arc<AtomicUsize>,
     /// The server is being stopped: no connection is kept for another request.
@@ -61,14 +72,12 @@ enum Next {
 
 impl Connection {
     pub(super) fn new(
-        stream: Arc<TcpStream>,
-        slot: ConnectionSlot<Arc<TcpStream>>,
+        stream: Arc<Socket>,
+        slot: ConnectionSlot<Arc<Socket>>,
         peer: PeerKey,
         server: Shared,
     ) -> io::Result<Self> {
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TICK))?;
-        stream.set_write_timeout(Some(WRITE_TIME))?;
+        stream.prepare(TICK, WRITE_TIME)?;
         Ok(Self { stream, slot, peer, server, buffer: Vec::new() })
     }
 
@@ -76,15 +85,18 @@ impl Connection {
     pub(super) fn run(mut self) -> io::Result<()> {
         while let Some(mut head) = self.read_head()? {
             self.slot.set_used();
-            // Before the request is counted: a check that panics would leave it counted.
-            let authentication = self.server.authenticate.check(&head.parts).map(|authenticated| {
-                let (principal, extensions) = authenticated.into_parts();
-                head.parts.extensions.extend(extensions);
-                principal
-            });
-            self.server.answering.fetch_add(1, Ordering::AcqRel);
-            let outcome = self.serve(head, authentication);
-            self.server.answering.fetch_sub(1, Ordering::AcqRel);
+            let outcome = match (self.server.route)(&head.parts) {
+                Destination::Response(response) => self.counted(|connection| connection.answer(&head, response)),
+                Destination::Machine(driver) => {
+                    // Before the request is counted: a check that panics would leave it counted.
+                    let authentication = self.server.authenticate.check(&head.parts).map(|authenticated| {
+                        let (principal, extensions) = authenticated.into_parts();
+                        head.parts.extensions.extend(extensions);
+                        principal
+                    });
+                    self.counted(|connection| connection.serve(head, authentication, &driver))
+                }
+            };
             self.slot.set_unused();
             if matches!(outcome?, Next::Close) {
                 break;
@@ -92,6 +104,14 @@ impl Connection {
         }
         self.linger();
         Ok(())
+    }
+
+    /// Counts a request that is being answered.
+    fn counted<R>(&mut self, answer: impl FnOnce(&mut Self) -> R) -> R {
+        self.server.answering.fetch_add(1, Ordering::AcqRel);
+        let outcome = answer(self);
+        self.server.answering.fetch_sub(1, Ordering::AcqRel);
+        outcome
     }
 
     /// Answers any request with 503. Reads the head first, since closing a socket with unread bytes resets the
@@ -174,9 +194,21 @@ impl Connection {
         }
     }
 
-    fn serve(&mut self, head: Head, authentication: Result<Option<Principal>, Challenge>) -> io::Result<Next> {
+    /// Answers a request by itself, without reading its body.
+    fn answer(&self, head: &Head, response: Response<Bytes>) -> io::Result<Next> {
+        let keep_alive = head.keep_alive && head.framing == Framing::Done && !self.is_stopping();
+        write_response(&self.stream, response, keep_alive, head.parts.method == http::Method::HEAD)?;
+        Ok(if keep_alive { Next::KeepAlive } else { Next::Close })
+    }
+
+    fn serve(
+        &mut self,
+        head: Head,
+        authentication: Result<Option<Principal>, Challenge>,
+        driver: &Arc<dyn Inbox<Arrived>>,
+    ) -> io::Result<Next> {
         let Head { parts, mut framing, keep_alive } = head;
-        let (replies, responses) = replies(&self.stream, self.server.driver.clone());
+        let (replies, responses) = replies(&self.stream, Arc::clone(driver));
         let request = NEXT.fetch_add(1, Ordering::Relaxed);
         let is_11 = parts.version == http::Version::HTTP_11;
         let is_head = parts.method == http::Method::HEAD;
@@ -187,13 +219,13 @@ impl Connection {
         let is_whole = framing == Framing::Done;
         let (head, peer) = (Box::new(parts), self.peer.clone());
         let arrived = Arrived::Request { request, head, authentication, peer, body, is_whole, replies };
-        if self.server.driver.send(Input::Arrived(arrived)).is_err() {
+        if !driver.send(arrived) {
             write_whole(&self.stream, server_stopped())?;
             return Ok(Next::Close);
         }
         let early = fed.and_then(|()| if waits { self.wait_to_continue(&responses) } else { Ok(None) });
         let early = early.and_then(|early| match early {
-            None => self.feed(request, &mut framing, &responses),
+            None => self.feed(request, &mut framing, &responses, &**driver),
             Some(_) => Ok(early),
         });
         let outcome = early.and_then(|early| {
@@ -201,7 +233,7 @@ impl Connection {
             self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
         if !matches!(outcome, Ok(Next::KeepAlive)) {
-            let _ = self.server.driver.send(Input::Arrived(Arrived::Disconnected(request)));
+            driver.send(Arrived::Disconnected(request));
         }
         if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::InvalidData) {
             self.refuse(StatusCode::BAD_REQUEST)?;
@@ -244,7 +276,13 @@ impl Connection {
     }
 
     /// Reads the rest of the body, unless the driver answers earlier.
-    fn feed(&mut self, request: u64, framing: &mut Framing, responses: &Responses) -> io::Result<Option<Reply>> {
+    fn feed(
+        &mut self,
+        request: u64,
+        framing: &mut Framing,
+        responses: &Responses,
+        driver: &dyn Inbox<Arrived>,
+    ) -> io::Result<Option<Reply>> {
         while *framing != Framing::Done {
             match responses.try_recv() {
                 Ok(early) => return Ok(Some(early)),
@@ -258,9 +296,7 @@ impl Connection {
             let mut body = Vec::new();
             self.take_body(framing, &mut body)?;
             let is_last = *framing == Framing::Done;
-            if (is_last || !body.is_empty())
-                && self.server.driver.send(Input::Arrived(Arrived::Body { request, body, is_last })).is_err()
-            {
+            if (is_last || !body.is_empty()) && !driver.send(Arrived::Body { request, body, is_last }) {
                 return Err(ErrorKind::ConnectionAborted.into());
             }
         }
@@ -386,27 +422,34 @@ impl Connection {
 }
 
 /// Closes a connection to make room for another one.
-pub(super) fn close(stream: &TcpStream) {
+pub(super) fn close(stream: &Socket) {
     let _ = stream.shutdown(Shutdown::Both);
 }
 
 /// Answers any request with 503.
-pub(super) fn refuse_at_once(stream: &TcpStream) -> io::Result<()> {
+pub(super) fn refuse_at_once(stream: &Socket) -> io::Result<()> {
     write_whole(stream, too_many_connections())
 }
 
 /// Writes a response after which the connection is closed.
-fn write_whole(stream: &TcpStream, response: Response<Bytes>) -> io::Result<()> {
+fn write_whole(stream: &Socket, response: Response<Bytes>) -> io::Result<()> {
+    write_response(stream, response, false, false)
+}
+
+fn write_response(stream: &Socket, response: Response<Bytes>, keep_alive: bool, is_head: bool) -> io::Result<()> {
     let (head, body) = response.into_parts();
     let mut out = BufWriter::with_capacity(CHUNK, stream);
-    write_head(&mut out, head.status, &head.headers, Delimited::Length(body.len()), false)?;
-    out.write_all(&body)?;
+    write_head(&mut out, head.status, &head.headers, Delimited::Length(body.len()), keep_alive)?;
+    // A response to HEAD has no body: the client would parse one as the next response (RFC 9110 9.3.2).
+    if !is_head {
+        out.write_all(&body)?;
+    }
     out.flush()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc::{Receiver, sync_channel};
     use std::thread::{self, JoinHandle};
 
@@ -420,10 +463,10 @@ mod tests {
     /// A connection on its own thread. The test acts as its client and as the driver.
     struct Served {
         client: TcpStream,
-        inputs: Receiver<Input<Arrived>>,
+        inputs: Receiver<Arrived>,
         answering: Arc<AtomicUsize>,
         is_stopping: Arc<AtomicBool>,
-        connections: SharedConnections<Arc<TcpStream>>,
+        connections: SharedConnections<Arc<Socket>>,
         thread: JoinHandle<io::Result<()>>,
     }
 
@@ -432,18 +475,19 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             client.set_read_timeout(Some(LONG)).unwrap();
-            let stream = Arc::new(listener.accept().unwrap().0);
+            let stream = Arc::new(Socket::from(listener.accept().unwrap().0));
             let connections = SharedConnections::new(1, 32, clock::now);
             let peer = PeerKey::new(&[1]);
             let Admitted::Served { slot, .. } = connections.admit(&peer, Arc::clone(&stream)) else {
                 panic!("there is room")
             };
             let (driver, inputs) = sync_channel(16);
+            let driver: Arc<dyn Inbox<Arrived>> = Arc::new(driver);
             let (answering, is_stopping) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
             let server = Shared {
                 timeouts,
                 authenticate: Authenticate::default(),
-                driver,
+                route: Arc::new(move |_| Destination::Machine(Arc::clone(&driver))),
                 answering: Arc::clone(&answering),
                 is_stopping: Arc::clone(&is_stopping),
             };
@@ -479,8 +523,7 @@ mod tests {
         }
 
         fn input(&self) -> Arrived {
-            let Input::Arrived(arrived) = self.inputs.recv_timeout(LONG).unwrap() else { panic!("a command") };
-            arrived
+            self.inputs.recv_timeout(LONG).unwrap()
         }
 
         /// The next request, as the driver receives it.
@@ -641,13 +684,7 @@ mod tests {
             served.write(&format!("POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{broken}"));
             assert_eq!(served.rest(), "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
             let inputs: Vec<_> = served.inputs.try_iter().collect();
-            assert!(
-                matches!(
-                    &inputs[..],
-                    [Input::Arrived(Arrived::Request { .. }), Input::Arrived(Arrived::Disconnected(_))]
-                ),
-                "{broken}: {inputs:?}"
-            );
+            assert!(matches!(&inputs[..], [Arrived::Request { .. }, Arrived::Disconnected(_)]), "{broken}: {inputs:?}");
         }
     }
 
@@ -668,10 +705,7 @@ mod tests {
             }
             let inputs = served.inputs;
             drop(served.client);
-            assert!(
-                matches!(inputs.recv_timeout(LONG), Ok(Input::Arrived(Arrived::Disconnected(key))) if key == request),
-                "{sent}"
-            );
+            assert!(matches!(inputs.recv_timeout(LONG), Ok(Arrived::Disconnected(key)) if key == request), "{sent}");
             served.thread.join().unwrap().unwrap_err();
             assert!(replies.send(whole("late")).is_none());
         }
@@ -683,7 +717,7 @@ mod tests {
         assert_eq!(served.client.peek(&mut [0]).unwrap(), 1);
         let inputs = served.inputs;
         drop(served.client);
-        assert!(matches!(inputs.recv_timeout(LONG), Ok(Input::Arrived(Arrived::Disconnected(key))) if key == request));
+        assert!(matches!(inputs.recv_timeout(LONG), Ok(Arrived::Disconnected(key)) if key == request));
         assert_eq!(served.thread.join().unwrap().unwrap_err().kind(), ErrorKind::ConnectionReset);
         for has_request in [true, false] {
             let mut served = Served::new();
@@ -770,7 +804,7 @@ mod tests {
         let another = || {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            served.connections.admit(&PeerKey::new(&[2]), Arc::new(stream))
+            served.connections.admit(&PeerKey::new(&[2]), Arc::new(stream.into()))
         };
         served.write("GET /a HTTP/1.1\r\n\r\n");
         let (_, _, _, replies, _) = served.request();

@@ -308,14 +308,15 @@ mod tests {
     use super::super::http_exchanges::{Arrived, HttpExchanges};
     use super::super::response_channel::{Replies, Reply, Responses};
     use super::*;
+    use crate::socket::Socket;
 
     /// A driver without handler threads, so that all calls stay queued, and a connection.
-    fn without_threads(service: &Arc<dyn Service>) -> (Driver<Http, HttpExchanges>, Arc<TcpStream>) {
+    fn without_threads(service: &Arc<dyn Service>) -> (Driver<Http, HttpExchanges>, Arc<Socket>) {
         let commands = Commands::to::<Arrived>(sync_channel(1).0);
         let config = Config::new("s", "1").with_capabilities(Json::parse(r#"{"tools":{}}"#).unwrap());
         let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let stream = Arc::new(Socket::from(TcpStream::connect(listener.local_addr().unwrap()).unwrap()));
         (
             Driver::new(
                 machine,
@@ -329,8 +330,8 @@ mod tests {
     }
 
     /// Both ends of a response, which never wakes the driver.
-    fn replies(stream: &Arc<TcpStream>) -> (Replies, Responses) {
-        super::super::response_channel::replies(stream, sync_channel(1).0)
+    fn replies(stream: &Arc<Socket>) -> (Replies, Responses) {
+        super::super::response_channel::replies(stream, Arc::new(sync_channel::<Arrived>(1).0))
     }
 
     /// A command of a handler that does not wait for its result.
@@ -460,7 +461,7 @@ mod tests {
         let (mut driver, _) = without_threads(&service);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let stream = Arc::new(listener.accept().unwrap().0);
+        let stream = Arc::new(Socket::from(listener.accept().unwrap().0));
         let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
         let body = call.replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#).into_bytes();
         let (replies, _responses) = replies(&stream);

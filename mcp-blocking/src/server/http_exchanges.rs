@@ -14,7 +14,7 @@ use super::response_channel::{Replies, Reply, Unwritten};
 
 /// What arrives from the connections.
 #[derive(Debug)]
-pub(super) enum Arrived {
+pub(crate) enum Arrived {
     /// A request has arrived, with the part of its body that arrived with it.
     Request {
         request: u64,
@@ -35,7 +35,7 @@ pub(super) enum Arrived {
 
 /// The exchanges of all connections.
 #[derive(Default)]
-pub(super) struct HttpExchanges {
+pub(crate) struct HttpExchanges {
     pub(super) exchanges: BTreeMap<u64, ExchangeKey>,
     pub(super) replies: BTreeMap<ExchangeKey, (u64, Replies)>,
     /// Responses that connections have not written in full, with the number of their bytes that the machine counts as
@@ -46,6 +46,68 @@ pub(super) struct HttpExchanges {
 }
 
 impl HttpExchanges {
+    /// Passes in what has arrived from a connection.
+    pub(crate) fn pass_in(&mut self, machine: &mut impl HandleRequests, arrived: Arrived, now: Instant) {
+        match arrived {
+            Arrived::Request { request, head, authentication, peer, body, is_whole, replies } => {
+                let mut nonce = [0; 32];
+                if let Err(error) = getrandom::fill(&mut nonce) {
+                    // Without random bytes, a session id could be guessed. Dropping `replies` leads to a 503 response.
+                    log::error!("the system has no random bytes: {error}");
+                    return;
+                }
+                let mut info = RequestInfo::new(nonce);
+                (info.authentication, info.peer) = (authentication, Some(peer));
+                let exchange = machine.handle_request(*head, info, now);
+                self.exchanges.insert(request, exchange);
+                self.replies.insert(exchange, (request, replies));
+                self.feed(machine, request, &body, is_whole, now);
+            }
+            Arrived::Body { request, body, is_last } => self.feed(machine, request, &body, is_last, now),
+            Arrived::Disconnected(request) => {
+                if let Some(exchange) = self.exchanges.remove(&request) {
+                    self.replies.remove(&exchange);
+                    self.unwritten.remove(&exchange);
+                    machine.handle_disconnect(exchange, now);
+                }
+            }
+            // What was written is reported before each input.
+            Arrived::Written => {}
+        }
+    }
+
+    /// Carries out an action.
+    pub(crate) fn carry_out(&mut self, machine: &mut impl HandleRequests, action: HttpAction, now: Instant) {
+        match action {
+            HttpAction::Continue { exchange } => self.reply(machine, exchange, Reply::Continue, false, now),
+            HttpAction::Respond { exchange, response } => {
+                self.reply(machine, exchange, Reply::Whole(response), true, now);
+            }
+            HttpAction::Stream { exchange, head } => self.reply(machine, exchange, Reply::Stream(head), false, now),
+            HttpAction::Write { exchange, chunk } => self.reply(machine, exchange, Reply::Piece(chunk), false, now),
+            HttpAction::Finish { exchange } => self.reply(machine, exchange, Reply::End, true, now),
+            HttpAction::Abort { exchange } => {
+                if let Some((unwritten, _)) = self.unwritten.remove(&exchange) {
+                    unwritten.abort();
+                }
+                if let Some((request, _)) = self.replies.remove(&exchange) {
+                    self.exchanges.remove(&request);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports to the machine what connections have written since the last call.
+    pub(crate) fn report(&mut self, machine: &mut impl HandleRequests, now: Instant) {
+        self.unwritten.retain(|exchange, (left, counted)| {
+            let bytes = left.bytes();
+            machine.handle_written(*exchange, counted.saturating_sub(bytes), now);
+            *counted = bytes;
+            bytes > 0
+        });
+    }
+
     fn feed(&self, machine: &mut impl HandleRequests, request: u64, body: &[u8], is_last: bool, now: Instant) {
         let Some(&exchange) = self.exchanges.get(&request) else { return };
         if !body.is_empty() {
@@ -90,62 +152,15 @@ impl<M: HandleRequests + Machine<Action = HttpAction>> Io<M> for HttpExchanges {
     const ENDS_WITH_SESSION: bool = false;
 
     fn on_arrived(&mut self, machine: &mut M, arrived: Arrived, now: Instant) {
-        match arrived {
-            Arrived::Request { request, head, authentication, peer, body, is_whole, replies } => {
-                let mut nonce = [0; 32];
-                if let Err(error) = getrandom::fill(&mut nonce) {
-                    // Without random bytes, a session id could be guessed. Dropping `replies` leads to a 503 response.
-                    log::error!("the system has no random bytes: {error}");
-                    return;
-                }
-                let mut info = RequestInfo::new(nonce);
-                (info.authentication, info.peer) = (authentication, Some(peer));
-                let exchange = machine.handle_request(*head, info, now);
-                self.exchanges.insert(request, exchange);
-                self.replies.insert(exchange, (request, replies));
-                self.feed(machine, request, &body, is_whole, now);
-            }
-            Arrived::Body { request, body, is_last } => self.feed(machine, request, &body, is_last, now),
-            Arrived::Disconnected(request) => {
-                if let Some(exchange) = self.exchanges.remove(&request) {
-                    self.replies.remove(&exchange);
-                    self.unwritten.remove(&exchange);
-                    machine.handle_disconnect(exchange, now);
-                }
-            }
-            // What was written is reported before each input.
-            Arrived::Written => {}
-        }
+        self.pass_in(machine, arrived, now);
     }
 
     fn act(&mut self, machine: &mut M, action: HttpAction, now: Instant) {
-        match action {
-            HttpAction::Continue { exchange } => self.reply(machine, exchange, Reply::Continue, false, now),
-            HttpAction::Respond { exchange, response } => {
-                self.reply(machine, exchange, Reply::Whole(response), true, now);
-            }
-            HttpAction::Stream { exchange, head } => self.reply(machine, exchange, Reply::Stream(head), false, now),
-            HttpAction::Write { exchange, chunk } => self.reply(machine, exchange, Reply::Piece(chunk), false, now),
-            HttpAction::Finish { exchange } => self.reply(machine, exchange, Reply::End, true, now),
-            HttpAction::Abort { exchange } => {
-                if let Some((unwritten, _)) = self.unwritten.remove(&exchange) {
-                    unwritten.abort();
-                }
-                if let Some((request, _)) = self.replies.remove(&exchange) {
-                    self.exchanges.remove(&request);
-                }
-            }
-            _ => {}
-        }
+        self.carry_out(machine, action, now);
     }
 
     fn report_written(&mut self, machine: &mut M, now: Instant) {
-        self.unwritten.retain(|exchange, (left, counted)| {
-            let bytes = left.bytes();
-            machine.handle_written(*exchange, counted.saturating_sub(bytes), now);
-            *counted = bytes;
-            bytes > 0
-        });
+        self.report(machine, now);
     }
 
     fn take_behind(&mut self) -> Option<ExchangeKey> {

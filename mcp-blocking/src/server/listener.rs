@@ -2,12 +2,17 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+#[cfg(unix)]
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::driver::may_accept_later;
+use mcp_proto::server::PeerKey;
+
+use crate::socket::Socket;
 
 /// How long the thread that accepts connections is woken after the driver has ended.
 const WAKE_TIME: Duration = Duration::from_secs(5);
@@ -16,19 +21,83 @@ const CONNECT_TIME: Duration = Duration::from_secs(1);
 /// The pause before another such connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A listening socket.
+/// A socket that listens for the connections of clients: a [`TcpListener`], or on Unix a [`UnixListener`].
+///
+/// All clients of a Unix socket count as one peer when connections and sessions are distributed among peers. Which users
+/// can connect is decided by the permissions of its file. A web page cannot connect to it, and the rule for `Host` is the
+/// same as over TCP: clients send `Host: localhost`.
+///
+/// # Example
+///
+/// ```
+/// use std::net::TcpListener;
+/// use mcp_blocking::Listener;
+///
+/// let listener = Listener::from(TcpListener::bind("127.0.0.1:0")?);
+/// # #[cfg(unix)] {
+/// # let path = std::env::temp_dir().join(format!("mcp-listener-{}", std::process::id()));
+/// let listener = Listener::from(std::os::unix::net::UnixListener::bind(&path)?);
+/// # std::fs::remove_file(path)?;
+/// # }
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
-pub(super) struct Listener {
-    listener: TcpListener,
+pub struct Listener(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Tcp(TcpListener),
+    #[cfg(unix)]
+    Unix(UnixListener),
+}
+
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self(Kind::Tcp(listener))
+    }
+}
+
+#[cfg(unix)]
+impl From<UnixListener> for Listener {
+    fn from(listener: UnixListener) -> Self {
+        Self(Kind::Unix(listener))
+    }
+}
+
+/// A loop that accepts connections.
+#[derive(Debug)]
+pub(crate) struct Accepting {
+    socket: Accepts,
     shared: Arc<Shared>,
 }
 
-/// Ends [`Listener::accept_all`] when it is dropped. It belongs to the thread of the driver, so that the loop ends with
+#[derive(Debug)]
+enum Accepts {
+    Tcp(TcpListener),
+    /// The other end of `closed` belongs to the [`Closer`].
+    #[cfg(unix)]
+    Unix {
+        listener: UnixListener,
+        closed: UnixStream,
+    },
+}
+
+/// Ends [`Accepting::accept_all`] when it is dropped. It belongs to the thread of the driver, so that the loop ends with
 /// that thread, however it ends.
 #[derive(Debug)]
-pub(super) struct Closer {
-    address: SocketAddr,
+pub(crate) struct Closer {
+    wakes: Wakes,
     shared: Arc<Shared>,
+}
+
+/// How the loop is woken.
+#[derive(Debug)]
+enum Wakes {
+    /// By a connection to this address.
+    Connection(SocketAddr),
+    /// Dropping this wakes it.
+    #[cfg(unix)]
+    End { _stream: UnixStream },
 }
 
 #[derive(Debug, Default)]
@@ -40,23 +109,37 @@ struct Shared {
     ended: Condvar,
 }
 
-impl Listener {
-    /// Returns the socket, and what makes its closer on the thread of the driver.
-    pub(super) fn new(listener: TcpListener) -> io::Result<(Self, impl FnOnce() -> Closer + Send + 'static)> {
-        listener.set_nonblocking(false)?;
-        let (address, shared) = (reachable(listener.local_addr()?), Arc::<Shared>::default());
-        Ok((Self { listener, shared: Arc::clone(&shared) }, move || Closer { address, shared }))
+impl Accepting {
+    /// Returns the loop, and what makes its closer on the thread of the driver.
+    pub(crate) fn new(Listener(kind): Listener) -> io::Result<(Self, impl FnOnce() -> Closer + Send + 'static)> {
+        let (socket, wakes) = match kind {
+            Kind::Tcp(listener) => {
+                listener.set_nonblocking(false)?;
+                let address = reachable(listener.local_addr()?);
+                (Accepts::Tcp(listener), Wakes::Connection(address))
+            }
+            #[cfg(unix)]
+            Kind::Unix(listener) => {
+                // Its file may be removed, so it is not woken by a connection.
+                listener.set_nonblocking(true)?;
+                let (closed, end) = UnixStream::pair()?;
+                (Accepts::Unix { listener, closed }, Wakes::End { _stream: end })
+            }
+        };
+        let shared = Arc::<Shared>::default();
+        Ok((Self { socket, shared: Arc::clone(&shared) }, move || Closer { wakes, shared }))
     }
 
     /// Accepts connections until the [`Closer`] is dropped, or no more can be accepted.
-    pub(super) fn accept_all(self, mut serve: impl FnMut(TcpStream, IpAddr)) -> io::Result<()> {
+    pub(crate) fn accept_all(self, mut serve: impl FnMut(Socket, PeerKey)) -> io::Result<()> {
         loop {
-            let accepted = self.listener.accept();
+            let accepted = self.socket.accept();
             if self.shared.is_closed.load(Ordering::Acquire) {
                 return Ok(());
             }
             match accepted {
-                Ok((stream, peer)) => serve(stream, peer.ip()),
+                Ok(Some((socket, peer))) => serve(socket, peer),
+                Ok(None) => {}
                 Err(error) if may_accept_later(&error) => {
                     log::warn!("a connection could not be accepted: {error}");
                     // With no file descriptor left, the next attempt fails too until a connection ends.
@@ -68,7 +151,46 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Accepts {
+    /// Waits for a connection; `None` if there is none, and the caller must check whether the loop has to end.
+    fn accept(&self) -> io::Result<Option<(Socket, PeerKey)>> {
+        match self {
+            Self::Tcp(listener) => {
+                let (stream, peer) = listener.accept()?;
+                Ok(Some((Socket::Tcp(stream), PeerKey::from(peer.ip()))))
+            }
+            #[cfg(unix)]
+            Self::Unix { listener, closed } => {
+                wait_for_input(listener, closed)?;
+                match listener.accept() {
+                    Ok((stream, _)) => {
+                        // On some systems, it is as the listener is.
+                        stream.set_nonblocking(false)?;
+                        Ok(Some((Socket::Unix(stream), PeerKey::new(b"unix"))))
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+                    Err(error) => Err(error),
+                }
+            }
+        }
+    }
+}
+
+/// Waits until one of the two has something to read.
+#[cfg(unix)]
+fn wait_for_input(listener: &UnixListener, closed: &UnixStream) -> io::Result<()> {
+    use std::os::fd::AsFd;
+
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    let mut polled = [listener.as_fd(), closed.as_fd()].map(|socket| PollFd::new(socket, PollFlags::POLLIN));
+    match poll(&mut polled, PollTimeout::NONE) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl Drop for Accepting {
     fn drop(&mut self) {
         *self.shared.has_ended.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.shared.ended.notify_all();
@@ -80,11 +202,16 @@ impl Drop for Listener {
 impl Drop for Closer {
     fn drop(&mut self) {
         self.shared.is_closed.store(true, Ordering::Release);
+        let address = match &self.wakes {
+            Wakes::Connection(address) => address,
+            #[cfg(unix)]
+            Wakes::End { .. } => return,
+        };
         let until = Instant::now() + WAKE_TIME;
         let mut has_ended = self.shared.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
         while !*has_ended && Instant::now() < until {
             drop(has_ended);
-            let _ = TcpStream::connect_timeout(&self.address, CONNECT_TIME);
+            let _ = TcpStream::connect_timeout(address, CONNECT_TIME);
             has_ended = self.shared.has_ended.lock().unwrap_or_else(PoisonError::into_inner);
             let waited = self.shared.ended.wait_timeout_while(has_ended, PAUSE, |has_ended| !*has_ended);
             has_ended = waited.unwrap_or_else(PoisonError::into_inner).0;
@@ -113,9 +240,10 @@ mod tests {
         for address in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
             // Not every machine has IPv6.
             let Ok(socket) = TcpListener::bind(address) else { continue };
-            let (listener, closer) = Listener::new(socket).unwrap();
+            let (listener, closer) = Accepting::new(socket.into()).unwrap();
             let closer = closer();
-            assert!(!closer.address.ip().is_unspecified(), "some systems connect to no unspecified address");
+            let Wakes::Connection(wakes) = &closer.wakes else { panic!("a socket of TCP") };
+            assert!(!wakes.ip().is_unspecified(), "some systems connect to no unspecified address");
             let accepting = thread::spawn(move || listener.accept_all(|_, _| panic!("nothing is served")));
             thread::sleep(Duration::from_millis(20));
             assert!(!accepting.is_finished(), "{address}");
@@ -124,16 +252,33 @@ mod tests {
         }
     }
 
+    /// No connection could wake it.
+    #[cfg(unix)]
+    #[test]
+    fn a_loop_on_a_unix_socket_ends_with_its_closer_although_the_file_is_gone() {
+        let path = std::env::temp_dir().join(format!("mcp-blocking-{}.sock", std::process::id()));
+        let (listener, closer) = Accepting::new(UnixListener::bind(&path).unwrap().into()).unwrap();
+        let (closer, (sender, served)) = (closer(), std::sync::mpsc::channel());
+        let accepting = thread::spawn(move || listener.accept_all(|socket, _| sender.send(socket).unwrap()));
+        drop(UnixStream::connect(&path).unwrap());
+        assert!(matches!(served.recv().unwrap(), Socket::Unix(_)));
+        std::fs::remove_file(path).unwrap();
+        assert!(!accepting.is_finished());
+        drop(closer);
+        wait_until(|| accepting.is_finished());
+        accepting.join().unwrap().unwrap();
+    }
+
     /// Nothing listens at the address at first, so that the first attempt fails.
     #[cfg(target_os = "linux")]
     #[test]
     fn a_loop_that_was_not_woken_is_woken_again() {
         let address = TcpListener::bind("127.0.0.77:0").unwrap().local_addr().unwrap();
         let shared = Arc::<Shared>::default();
-        let closer = Closer { address, shared: Arc::clone(&shared) };
+        let closer = Closer { wakes: Wakes::Connection(address), shared: Arc::clone(&shared) };
         let closing = thread::spawn(move || drop(closer));
         thread::sleep(PAUSE * 2);
-        let listener = Listener { listener: TcpListener::bind(address).unwrap(), shared };
+        let listener = Accepting { socket: Accepts::Tcp(TcpListener::bind(address).unwrap()), shared };
         let accepting = thread::spawn(move || listener.accept_all(|_, _| panic!("nothing is served")));
         wait_until(|| accepting.is_finished() && closing.is_finished());
         accepting.join().unwrap().unwrap();

@@ -1,17 +1,19 @@
 //! The channel between the driver and a connection: one response, with the number of bytes that are not yet written.
 
 use std::io::{self, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 
-use super::commands::{Input, ROOM};
+use super::commands::ROOM;
 use super::http_exchanges::Arrived;
+use crate::inbox::Inbox;
+use crate::socket::Socket;
 
 /// Bytes that are read or written at a time.
 pub(super) const CHUNK: usize = 16 * 1024;
@@ -44,7 +46,7 @@ impl Reply {
 
 /// The driver's end of a response.
 #[derive(Debug)]
-pub(super) struct Replies {
+pub(crate) struct Replies {
     sender: Sender<Reply>,
     unwritten: Unwritten,
 }
@@ -65,18 +67,18 @@ struct Count {
 
 /// A connection while it writes one response.
 #[derive(Debug)]
-struct Writing(Arc<TcpStream>);
+struct Writing(Arc<Socket>);
 
 /// The connection's end of a response.
 pub(super) struct Responses {
     receiver: Receiver<Reply>,
     count: Arc<Count>,
-    driver: SyncSender<Input<Arrived>>,
+    driver: Arc<dyn Inbox<Arrived>>,
     _writing: Arc<Writing>,
 }
 
 /// Makes both ends of the response that this connection writes.
-pub(super) fn replies(stream: &Arc<TcpStream>, driver: SyncSender<Input<Arrived>>) -> (Replies, Responses) {
+pub(super) fn replies(stream: &Arc<Socket>, driver: Arc<dyn Inbox<Arrived>>) -> (Replies, Responses) {
     let (sender, receiver) = channel();
     let (count, writing) = (Arc::<Count>::default(), Arc::new(Writing(Arc::clone(stream))));
     let unwritten = Unwritten { count: Arc::clone(&count), writing: Arc::downgrade(&writing) };
@@ -137,7 +139,7 @@ impl Responses {
             let left = self.count.bytes.fetch_sub(part.len(), Ordering::SeqCst).saturating_sub(part.len());
             if left < ROOM && self.count.is_awaited.swap(false, Ordering::SeqCst) {
                 // If the inbox is full, the driver checks the count in its next step anyway.
-                let _ = self.driver.try_send(Input::Arrived(Arrived::Written));
+                self.driver.try_send(Arrived::Written);
             }
         }
         Ok(())

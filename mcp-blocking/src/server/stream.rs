@@ -12,10 +12,11 @@ use mcp_proto::server::{Config, Server};
 use mcp_proto::{Instant, Stdio, StdioAction, UsageError};
 
 use super::commands::{Commands, Input, ROOM};
+use super::connections::FLUSH_TIMEOUT;
 use super::driver::{Driver, Io};
 use super::handlers::Handlers;
 use super::running::{Registration, Running};
-use super::{FLUSH_TIMEOUT, INPUTS, MAX_HANDLERS, ServerPublisher, ServerStopper, Service};
+use super::{INPUTS, MAX_HANDLERS, ServerPublisher, ServerStopper, Service};
 use crate::backpressure::Backpressure;
 use crate::clock;
 use crate::inbox::Inbox;

@@ -8,6 +8,8 @@ mod command_line;
 mod editor;
 mod eras;
 mod http;
+#[cfg(unix)]
+mod restrictions;
 mod sign_in;
 #[cfg(unix)]
 mod unread;

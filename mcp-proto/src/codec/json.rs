@@ -7,9 +7,11 @@
 //! |---|---|
 //! | `scan` | validates JSON text strictly, without recursion |
 //! | `string` | quotes, unquotes and searches strings |
+//! | `canonical` | a form that is equal for texts with the same content |
 //! | `edit` | reads and replaces single members of an object, finds duplicate keys |
 //! | `serde` | implements `Serialize` and `Deserialize` for `Json` |
 
+mod canonical;
 mod edit;
 pub(crate) mod scan;
 mod serde;
@@ -152,6 +154,12 @@ impl Json {
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.0.first() == Some(&b'{')
+    }
+
+    /// Whether the value is an array.
+    #[must_use]
+    pub fn is_array(&self) -> bool {
+        self.0.first() == Some(&b'[')
     }
 
     /// The value as an unescaped string, if it is a string without unpaired surrogates.

@@ -26,6 +26,7 @@ use crate::server::{Admission, ConnectionKey, Connections, PeerKey};
 /// let Admitted::Refused(c) = connections.admit(&peer, "c") else { panic!() };
 /// assert!(matches!(connections.admit(&peer, "d"), Admitted::RefusedAtOnce));
 /// drop((b, c));
+/// assert!(connections.is_empty());
 /// assert!(matches!(connections.admit(&peer, "e"), Admitted::Served { evicted: None, .. }));
 /// ```
 pub struct SharedConnections<H> {
@@ -39,6 +40,12 @@ impl<H> SharedConnections<H> {
     #[must_use]
     pub fn new(most: usize, most_refused: usize, now: fn() -> Instant) -> Self {
         Self { state: Arc::new(Mutex::new(Connections::new(most, most_refused))), now }
+    }
+
+    /// Whether no connection is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.state().is_empty()
     }
 
     /// Decides whether a new connection from this address is served. The driver receives `handle` back, as `evicted`,

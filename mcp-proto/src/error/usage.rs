@@ -90,6 +90,12 @@ pub enum UsageError {
         /// The most characters of a token.
         limit: usize,
     },
+    /// A pattern of names is empty, or too long.
+    #[error("a pattern of names must have at least 1 character and at most {limit}")]
+    InvalidPattern {
+        /// The maximum number of characters.
+        limit: usize,
+    },
     /// The value that stands for the access token in proofs is not a SHA-256 value in Base64url (RFC 9449, section 4.2).
     #[error("the hash of the access token must be a SHA-256 value: 43 characters of Base64url")]
     AccessTokenHash,

@@ -166,6 +166,14 @@ impl Running {
         matches!(self.clients, Clients::Requests(_))
     }
 
+    /// The session that has it alone.
+    pub(super) const fn only_session(&self) -> Option<SessionKey> {
+        match &self.clients {
+            Clients::One { session, .. } => Some(*session),
+            Clients::Shared(_) | Clients::Requests(_) => None,
+        }
+    }
+
     /// Its sessions.
     pub(super) fn sessions(&self) -> Vec<SessionKey> {
         match &self.clients {

@@ -17,6 +17,12 @@ impl BackendKey {
     /// The key of the first backend.
     pub(super) const FIRST: Self = Self(1);
 
+    /// The number of the backend: 1 for the first one of its gateway, and 1 more for each further one.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
     /// The key of the backend that is started after this one.
     pub(super) const fn next(self) -> Self {
         Self(self.0 + 1)

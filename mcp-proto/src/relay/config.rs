@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use super::cold_start::KnownServer;
+use super::filter::Filter;
+#[cfg(feature = "pins")]
+use super::pinning::Pinning;
 use mcp_proto::Limits;
 use mcp_proto::ProtocolVersion;
 use mcp_proto::client;
@@ -46,6 +49,11 @@ pub struct Config {
     pub respawn: bool,
     /// Whether parameters with a duplicate member name are refused (JS6). Default `true`.
     pub strict_json: bool,
+    /// Which tools, prompts and resources clients may use. Default: all.
+    pub filter: Filter,
+    /// How tools are compared with their definitions at their first use. Default `None`: they are not.
+    #[cfg(feature = "pins")]
+    pub pinning: Option<Pinning>,
     /// What the server has stated about itself earlier: the answer to the client's `initialize` while a person signs in.
     /// Default `None`: the answer promises every list, and that changes are notified (OA-G-07).
     pub opening: Option<KnownServer>,
@@ -70,6 +78,9 @@ impl Default for Config {
             parking_timeout: Duration::from_secs(600),
             respawn: false,
             strict_json: true,
+            filter: Filter::new(),
+            #[cfg(feature = "pins")]
+            pinning: None,
             opening: None,
             answer_after: Duration::from_secs(15),
             seed: 0,

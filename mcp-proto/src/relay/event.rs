@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "pins")]
+use super::{Pins, ToolDeviation};
 use mcp_proto::Json;
 use mcp_proto::Method;
 use mcp_proto::StdioAction;
@@ -72,6 +74,13 @@ pub enum Event {
     Challenged(Challenged),
     /// The client's `initialize` was answered in the place of the server, because a person signs in (OA-G-07).
     AnsweredEarly,
+    /// A tool is not as it was pinned ([`Config::pinning`](super::Config::pinning)). This is reported once for each
+    /// definition that is listed after another one.
+    #[cfg(feature = "pins")]
+    ToolDeviates(ToolDeviation),
+    /// There are more pins: these are to be stored for later sessions.
+    #[cfg(feature = "pins")]
+    PinsChanged(Pins),
     /// A request got no answer; the client received an error instead.
     Failed(Failed),
     /// A notification could not be forwarded.
@@ -117,6 +126,8 @@ impl<A: Weight> Weight for Action<A> {
 impl Weight for Event {
     fn weight(&self) -> usize {
         let challenges = if let Self::Challenged(challenged) = self { challenged.weight() } else { 0 };
+        #[cfg(feature = "pins")]
+        let challenges = if let Self::ToolDeviates(deviation) = self { deviation.weight() } else { challenges };
         size_of::<Self>() + challenges
     }
 }

@@ -10,6 +10,7 @@ use super::cold_start::ColdStart;
 use super::legacy_client::LegacyClient;
 use super::modern_client::ModernClient;
 use super::opening::Opening;
+use super::policy::Policy;
 use super::sides::Sides;
 use super::upstream::Upstream;
 use mcp_proto::Instant;
@@ -17,7 +18,7 @@ use mcp_proto::Json;
 use mcp_proto::Load;
 use mcp_proto::SessionKey;
 use mcp_proto::client::{ClientTransport, SubscriptionKey};
-use mcp_proto::server::{Server, ServerTransport};
+use mcp_proto::server::{Server, ServerTransport, SubscriptionChange};
 use mcp_proto::spec::ProtocolVersion;
 
 /// How one client is joined to the server that it uses.
@@ -180,9 +181,15 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     }
 
     /// Handles one change of the subscriptions of clients, if there is one. Returns whether there was one.
-    pub(crate) fn take_subscription(&mut self, now: Instant) -> bool {
+    pub(crate) fn take_subscription(&mut self, policy: &Policy, now: Instant) -> bool {
         if let Some(change) = self.sides.server.poll_subscription() {
-            if let Path::ModernClient(state) = &mut *self.path {
+            let denied = match &change {
+                SubscriptionChange::Subscribed(uri) if !policy.allows_resource(uri) => Some(uri),
+                SubscriptionChange::Subscribed(_) | SubscriptionChange::Unsubscribed(_) => None,
+            };
+            if let Some(uri) = denied {
+                self.sides.server.exclude_resource(uri, now);
+            } else if let Path::ModernClient(state) = &mut *self.path {
                 state.on_subscription_change(&mut self.sides, change, now);
             }
         } else if self.sides.server.poll_unacknowledged() {

@@ -17,7 +17,7 @@ use mcp_proto::ProtocolVersion;
 use mcp_proto::SessionKey;
 use mcp_proto::UsageError;
 use mcp_proto::client::{self, Client, ClientTransport, Opening};
-use mcp_proto::{RequestKey, TicketKey};
+use mcp_proto::{RequestKey, Ticket, TicketKey};
 
 /// The machine that faces the server, and the requests in flight over it, of one client or of several.
 pub(crate) struct Upstream<T: ClientTransport> {
@@ -84,6 +84,16 @@ impl<T: ClientTransport> Upstream<T> {
 
     pub(crate) fn report(&mut self, event: Event) {
         self.reports.report(event);
+    }
+
+    /// The method of a request of a client.
+    pub(super) fn method_of(&self, request: RequestKey) -> Option<&Method> {
+        Some(&self.in_flight.get_to_server(request)?.method)
+    }
+
+    /// The ticket of a request of a client.
+    pub(super) fn ticket_of(&self, request: RequestKey) -> Option<&Ticket> {
+        Some(&self.in_flight.get_to_server(request)?.ticket)
     }
 
     /// The session of the client that has made a request; `None` if the gateway has made it.

@@ -59,6 +59,7 @@ pub enum Admission<H> {
 /// assert_eq!(connections.admit(&peer, "e", now), Admission::RefusedAtOnce);
 /// connections.remove(d);
 /// connections.remove(c);
+/// assert!(connections.is_empty());
 /// assert!(matches!(connections.admit(&peer, "f", now), Admission::Served { evicted: None, .. }));
 /// ```
 pub struct Connections<H> {
@@ -78,6 +79,12 @@ impl<H> Connections<H> {
     #[must_use]
     pub const fn new(most: usize, most_refused: usize) -> Self {
         Self { most, most_refused, next: 0, open: BTreeMap::new(), served: Shares::new() }
+    }
+
+    /// Whether no connection is open.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.open.is_empty()
     }
 
     /// A client with this address has connected. The driver receives `handle` back, as `evicted`, when the connection

@@ -78,7 +78,7 @@ use crate::transport::{Transport, sealed};
 use admission::Plan;
 use annotated::AnnotatedTools;
 use cors::AllowedOrigins;
-use exchange::{Exchange, Exchanges};
+use exchange::{Asked, Exchange, Exchanges};
 use refusal::{Refusal, empty};
 use session::Sessions;
 use unwritten::Unwritten;
@@ -123,11 +123,16 @@ enum Stage {
     Closed,
 }
 
-/// A step that continues after the server has ended a session: one that made room, or that of a DELETE.
+/// A step that continues after the server has handled a message, or has ended a session: one that made room, or that of a
+/// DELETE.
 enum Step {
     Respond {
         exchange: ExchangeKey,
         response: Response<Bytes>,
+    },
+    /// The message of a two-endpoint session is handled.
+    ForgetExtensions {
+        session: SessionKey,
     },
     OpenSession {
         exchange: ExchangeKey,
@@ -316,7 +321,7 @@ impl Http {
                 }
             }
             Plan::Metadata => {
-                if let Some(resource) = self.metadata_at(head.uri.path()) {
+                if let Some(resource) = self.config.metadata_at(head.uri.path()) {
                     let response = metadata::document(resource);
                     self.act_response(key, response, output);
                 }
@@ -382,7 +387,7 @@ impl Http {
             if self.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
                 output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
             }
-        } else if let Exchange::Waiting { session: Some(session), opens: true, .. } = closed {
+        } else if let Exchange::Waiting { asked: Asked::Opening(session), .. } = closed {
             // No client has the id of this session, which was not sent.
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
         }
@@ -417,6 +422,11 @@ impl Http {
         let Some(step) = self.deferred.take() else { return false };
         match step {
             Step::Respond { exchange, response } => self.act_response(exchange, response, output),
+            Step::ForgetExtensions { session } => {
+                if let Some(session) = self.sessions.get_mut(session) {
+                    session.extensions.clear();
+                }
+            }
             Step::OpenSession { exchange, request, head, info } => {
                 self.open_session_with(exchange, request, head, &info, output);
             }

@@ -34,12 +34,54 @@ pub struct MethodFacts {
     pub is_cacheable: bool,
     /// The member of `params` that the header `Mcp-Name` repeats (RULES 8.2).
     pub named_by: Option<&'static str>,
+    /// How the request refers to what a server offers.
+    pub refers_to: Option<Reference>,
+    /// The list in the result of the request.
+    pub lists: Option<Listing>,
     /// The setting of a session that the request changes.
     pub changes_setting: Option<SettingChange>,
     /// The change that this notification reports to subscribers.
     pub change: Option<Change>,
     /// A notification that may be dropped under load, because a later one replaces it or it is only displayed (RP9).
     pub may_be_missed: bool,
+}
+
+/// What a server offers to clients, each by a name or URI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Primitive {
+    /// Tools, by their names.
+    Tool,
+    /// Prompts, by their names.
+    Prompt,
+    /// Resources by their URIs, and resource templates by their URI templates.
+    Resource,
+}
+
+/// How a request refers to tools, prompts or resources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reference {
+    /// The member `name` of the parameters is the name of a tool.
+    Tool,
+    /// The member `name` of the parameters is the name of a prompt.
+    Prompt,
+    /// The member `uri` of the parameters is the URI of a resource.
+    Resource,
+    /// The member `ref` of the parameters names a prompt, or a resource or resource template.
+    Completion,
+    /// The array `resourceSubscriptions` in the member `notifications` of the parameters has URIs of resources (MD-L-01).
+    Subscriptions,
+}
+
+/// The list in a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Listing {
+    /// The member of the result that is the list.
+    pub member: &'static str,
+    /// What it lists.
+    pub primitive: Primitive,
+    /// The member of each element that is its name or URI.
+    pub id: &'static str,
 }
 
 /// A setting that a server stores for a session.
@@ -168,6 +210,8 @@ const NONE: MethodFacts = MethodFacts {
     takes_input: false,
     is_cacheable: false,
     named_by: None,
+    refers_to: None,
+    lists: None,
     changes_setting: None,
     change: None,
     may_be_missed: false,
@@ -176,6 +220,10 @@ const NONE: MethodFacts = MethodFacts {
 const LEGACY: MethodFacts = MethodFacts { until: Some(ProtocolVersion::LATEST_LEGACY), ..NONE };
 const LIST: MethodFacts = MethodFacts { is_cacheable: true, ..NONE };
 const TASK: MethodFacts = MethodFacts { named_by: Some("taskId"), ..NONE };
+
+const fn list_of(member: &'static str, primitive: Primitive, id: &'static str) -> Listing {
+    Listing { member, primitive, id }
+}
 
 const fn changed(list: List) -> MethodFacts {
     MethodFacts { change: Some(Change::List(list)), may_be_missed: true, ..NONE }
@@ -221,7 +269,8 @@ methods! {
     /// Requests the capabilities of a server of revision 2026-07-28.
     SERVER_DISCOVER = "server/discover", MethodFacts { opens: Some(Era::Modern), is_cacheable: true, ..NONE };
     /// Subscribes to changes for as long as the request is open.
-    SUBSCRIPTIONS_LISTEN = "subscriptions/listen", NONE;
+    SUBSCRIPTIONS_LISTEN = "subscriptions/listen",
+        MethodFacts { refers_to: Some(Reference::Subscriptions), ..NONE };
     /// Notifies the client of the subscriptions that the server accepted.
     SUBSCRIPTIONS_ACKNOWLEDGED = "notifications/subscriptions/acknowledged", NONE;
     /// Notifies the peer that a request is cancelled.
@@ -242,34 +291,58 @@ methods! {
     /// The list of roots has changed.
     ROOTS_LIST_CHANGED = "notifications/roots/list_changed", NONE;
     /// Lists tools.
-    TOOLS_LIST = "tools/list", LIST;
+    TOOLS_LIST = "tools/list", MethodFacts { lists: Some(list_of("tools", Primitive::Tool, "name")), ..LIST };
     /// Calls a tool.
-    TOOLS_CALL = "tools/call", MethodFacts { takes_input: true, named_by: Some("name"), ..NONE };
+    TOOLS_CALL = "tools/call",
+        MethodFacts { takes_input: true, named_by: Some("name"), refers_to: Some(Reference::Tool), ..NONE };
     /// Lists prompts.
-    PROMPTS_LIST = "prompts/list", LIST;
+    PROMPTS_LIST = "prompts/list", MethodFacts { lists: Some(list_of("prompts", Primitive::Prompt, "name")), ..LIST };
     /// Reads a prompt.
-    PROMPTS_GET = "prompts/get", MethodFacts { takes_input: true, named_by: Some("name"), ..NONE };
+    PROMPTS_GET = "prompts/get",
+        MethodFacts { takes_input: true, named_by: Some("name"), refers_to: Some(Reference::Prompt), ..NONE };
     /// Lists resources.
-    RESOURCES_LIST = "resources/list", LIST;
+    RESOURCES_LIST = "resources/list",
+        MethodFacts { lists: Some(list_of("resources", Primitive::Resource, "uri")), ..LIST };
     /// Lists resource templates.
-    RESOURCES_TEMPLATES_LIST = "resources/templates/list", LIST;
+    RESOURCES_TEMPLATES_LIST = "resources/templates/list",
+        MethodFacts { lists: Some(list_of("resourceTemplates", Primitive::Resource, "uriTemplate")), ..LIST };
     /// Reads a resource.
     RESOURCES_READ = "resources/read",
-        MethodFacts { takes_input: true, is_cacheable: true, named_by: Some("uri"), ..NONE };
+        MethodFacts {
+            takes_input: true,
+            is_cacheable: true,
+            named_by: Some("uri"),
+            refers_to: Some(Reference::Resource),
+            ..NONE
+        };
     /// Lists the direct children of a directory (extension for skills).
-    RESOURCES_DIRECTORY_READ = "resources/directory/read", NONE;
+    RESOURCES_DIRECTORY_READ = "resources/directory/read",
+        MethodFacts {
+            refers_to: Some(Reference::Resource),
+            lists: Some(list_of("resources", Primitive::Resource, "uri")),
+            ..NONE
+        };
     /// Subscribes to a resource.
     RESOURCES_SUBSCRIBE = "resources/subscribe",
-        MethodFacts { changes_setting: Some(SettingChange::Subscribe), ..LEGACY };
+        MethodFacts {
+            changes_setting: Some(SettingChange::Subscribe),
+            refers_to: Some(Reference::Resource),
+            ..LEGACY
+        };
     /// Ends the subscription to a resource.
     RESOURCES_UNSUBSCRIBE = "resources/unsubscribe",
-        MethodFacts { changes_setting: Some(SettingChange::Unsubscribe), ..LEGACY };
+        MethodFacts {
+            changes_setting: Some(SettingChange::Unsubscribe),
+            refers_to: Some(Reference::Resource),
+            ..LEGACY
+        };
     /// Lists skills (extension for skills).
-    SKILLS_LIST = "skills/list", LIST;
+    SKILLS_LIST = "skills/list", MethodFacts { lists: Some(list_of("skills", Primitive::Resource, "uri")), ..LIST };
     /// Requests the entry of one skill (extension for skills).
-    SKILLS_GET = "skills/get", LIST;
+    SKILLS_GET = "skills/get", MethodFacts { refers_to: Some(Reference::Resource), ..LIST };
     /// Completes an argument.
-    COMPLETION_COMPLETE = "completion/complete", NONE;
+    COMPLETION_COMPLETE = "completion/complete",
+        MethodFacts { refers_to: Some(Reference::Completion), ..NONE };
     /// Sets the level of log messages.
     LOGGING_SET_LEVEL = "logging/setLevel",
         MethodFacts { changes_setting: Some(SettingChange::LogLevel), ..LEGACY };
@@ -418,6 +491,35 @@ mod tests {
             ("taskId", &["tasks/get", "tasks/cancel", "tasks/update"]),
         ] {
             assert_eq!(those(|method| method.facts().named_by == Some(member)), methods, "RULES 8.2, {member}");
+        }
+    }
+
+    #[test]
+    fn what_a_server_offers_is_listed_and_referred_to_by_the_requests_that_the_specification_names() {
+        for (primitive, id, methods) in [
+            (Primitive::Tool, "name", &["tools/list"][..]),
+            (Primitive::Prompt, "name", &["prompts/list"]),
+            (Primitive::Resource, "uri", &["resources/list", "resources/directory/read", "skills/list"]),
+            (Primitive::Resource, "uriTemplate", &["resources/templates/list"]),
+        ] {
+            let is_listed = |listing: Listing| listing.primitive == primitive && listing.id == id;
+            assert_eq!(those(|method| method.facts().lists.is_some_and(is_listed)), methods, "{primitive:?}");
+        }
+        let by_uri = [
+            "resources/read",
+            "resources/directory/read",
+            "resources/subscribe",
+            "resources/unsubscribe",
+            "skills/get",
+        ];
+        for (reference, methods) in [
+            (Reference::Tool, &["tools/call"][..]),
+            (Reference::Prompt, &["prompts/get"]),
+            (Reference::Resource, &by_uri),
+            (Reference::Completion, &["completion/complete"]),
+            (Reference::Subscriptions, &["subscriptions/listen"]),
+        ] {
+            assert_eq!(those(|method| method.facts().refers_to == Some(reference)), methods, "{reference:?}");
         }
     }
 

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 /// A command of a handler. The result is sent through `accept` as soon as there is room for more.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(crate) enum Command {
     Progress { ticket: TicketKey, progress: Progress, accept: Accept<()> },
     Notify { scope: Scope, notification: Notification, accept: Accept<()> },
     Log { ticket: TicketKey, level: LoggingLevel, logger: Option<Box<str>>, data: Json, accept: Accept<()> },
@@ -17,12 +17,12 @@ pub(super) enum Command {
 }
 
 /// Sends the result of a command to the handler.
-pub(super) type Accept<T> = oneshot::Sender<Result<T, UsageError>>;
+pub(crate) type Accept<T> = oneshot::Sender<Result<T, UsageError>>;
 
 /// A command that is carried out at once, also while clients do not read; `Drop` can send it, where nothing can be
 /// awaited. Each request and each publisher sends a limited number of these.
 #[derive(Debug)]
-pub(super) enum FinalCommand {
+pub(crate) enum FinalCommand {
     Answer(TicketKey, Result<Json, ErrorObject>),
     Release(TicketKey),
     Withdraw(RequestKey),

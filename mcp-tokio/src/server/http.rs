@@ -1,47 +1,51 @@
 //! A server as a service of HTTP requests.
 
+mod application;
 mod authenticate;
 mod body;
 mod connection;
 mod driver;
+mod handlers;
+mod inbox;
 mod listener;
 mod pieces;
 mod request_body;
 
 use std::convert::Infallible;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body::Body;
 use mcp_proto::auth::Challenge;
 use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
-use mcp_proto::server::{Http, PeerKey, Server, expects_continue, server_stopped};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::ServerPublisher;
-use super::requests::{Commands, Requests};
-use super::running::{Handle, Stage};
-use authenticate::Authenticate;
-use driver::{Arrived, Driver, From, Input, Presence, Reply};
-use request_body::{Part, next_accepted, ready};
+use super::running::Stage;
+use crate::gateway::GatewayMonitor;
+use driver::{Driver, Input, Urgent};
+use inbox::Inbox;
 
+pub(crate) use application::Application;
 pub use body::HttpBody;
+pub(super) use handlers::Handlers;
 
 /// The capacity of the channel from connections to the driver. A connection that finds it full waits.
 const INPUTS: usize = 256;
 
-/// A server that answers HTTP requests: a [`tower_service::Service`] whose clones share the same sessions.
+/// A server or a gateway that answers HTTP requests: a [`tower_service::Service`] whose clones share the same sessions.
+/// `H` is what else can be done with it: a server publishes changes ([`ServerPublisher`]), a gateway reports what it
+/// holds ([`GatewayMonitor`]).
 ///
 /// It requires a runtime with timers enabled. [`HttpService::authenticate`] decides who sent a request. A layer in front
-/// of it may put a [`PeerKey`] into the extensions of a request: clients without a principal share the limits of one
+/// of it may put a [`PeerKey`](mcp_proto::server::PeerKey) into the extensions of a request: clients without a principal share the limits of one
 /// client if their keys are equal ([`HttpConfig::evict_after`]); [`HttpService::serve`] adds the key itself.
 ///
 /// As a service, it answers requests at every path, because the router has already selected the path. Only
@@ -70,14 +74,10 @@ const INPUTS: usize = 256;
 /// # }
 /// ```
 #[derive(Debug, Clone)]
-pub struct HttpService {
-    inbox: mpsc::Sender<Input>,
-    disconnects: mpsc::UnboundedSender<Arrived>,
-    next: Arc<AtomicU64>,
+pub struct HttpService<H = ServerPublisher> {
+    inbox: Inbox,
     stage: Arc<watch::Sender<Stage>>,
-    handle: Handle,
-    publisher: ServerPublisher,
-    authenticate: Authenticate,
+    handle: H,
     /// The maximum number of connections of [`HttpService::serve`] at one time. For one more, an idle connection is
     /// closed: of the address with the most connections, the one that has been idle for longest. If none is idle, the
     /// new connection is answered with 503. Streams that clients opened by GET take at most half of the connections,
@@ -92,20 +92,31 @@ pub struct HttpService {
 }
 
 impl HttpService {
-    pub(super) fn start(machine: Server<Http>, requests: Requests, commands: Commands) -> Self {
-        let (inbox, inputs) = mpsc::channel(INPUTS);
-        let (disconnects, disconnected) = mpsc::unbounded_channel();
-        let (publisher, timeouts) = (requests.publisher(), ConnectionTimeouts::default());
-        let (stage, handle) = (requests.stage(), requests.handle());
-        tokio::spawn(Driver::new(machine, requests).run(commands, inputs, disconnected));
+    /// Returns a handle that publishes changes to clients while the service runs.
+    #[must_use]
+    pub fn publisher(&self) -> ServerPublisher {
+        self.handle.clone()
+    }
+}
+
+impl HttpService<GatewayMonitor> {
+    /// Returns a handle that reports what the gateway holds while the service runs.
+    #[must_use]
+    pub fn monitor(&self) -> GatewayMonitor {
+        self.handle.clone()
+    }
+}
+
+impl<H> HttpService<H> {
+    pub(crate) fn start(application: impl Application, stage: Arc<watch::Sender<Stage>>, handle: H) -> Self {
+        let (inputs, received) = mpsc::channel(INPUTS);
+        let (urgent, received_urgently) = mpsc::unbounded_channel();
+        let timeouts = ConnectionTimeouts::default();
+        tokio::spawn(Driver::new(application).run(received, received_urgently));
         Self {
-            inbox,
-            disconnects,
-            next: Arc::default(),
+            inbox: Inbox::new(inputs, urgent),
             stage,
             handle,
-            publisher,
-            authenticate: Authenticate::default(),
             max_connections: 1024,
             head_timeout: timeouts.head,
             idle_timeout: timeouts.idle,
@@ -163,7 +174,7 @@ impl HttpService {
         R: Future<Output = Result<P, Challenge>> + Send + 'static,
         P: Into<Authenticated>,
     {
-        self.authenticate = Authenticate::new(check);
+        self.inbox.authenticate(check);
         self
     }
 
@@ -190,21 +201,16 @@ impl HttpService {
     /// ```
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         // An error means that the driver has ended: then every request is answered with 503.
-        let _ = self.inbox.send(Input::Listening { max_connections: self.max_connections }).await;
-        listener::serve(self, listener, self.stage.subscribe()).await
-    }
-
-    /// Returns a handle that publishes changes to clients while the service runs.
-    #[must_use]
-    pub fn publisher(&self) -> ServerPublisher {
-        self.publisher.clone()
+        let _ = self.inbox.inputs().send(Input::Listening { max_connections: self.max_connections }).await;
+        let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
+        listener::serve(&self.inbox, listener, self.max_connections, timeouts, self.stage.subscribe()).await
     }
 
     /// Ends all sessions: pending requests are answered with an error, later ones with 503; then [`HttpService::serve`]
     /// returns.
     pub async fn close(&self) {
         let (done, is_done) = oneshot::channel();
-        if self.inbox.send(Input::Close(done)).await.is_ok() {
+        if self.inbox.inputs().send(Input::Close(done)).await.is_ok() {
             let _ = is_done.await;
         }
         self.stage.send_replace(Stage::Closed);
@@ -216,64 +222,14 @@ impl HttpService {
     /// Meanwhile, connections are still accepted, because clients may have to answer or cancel something. New requests
     /// are refused with 503 ([`mcp_proto::Server::drain`]). Connections are closed once they are idle.
     pub async fn shutdown(&self, timeout: Duration) -> usize {
-        self.handle.drain(timeout).await
-    }
-
-    async fn answer<B>(self, request: Request<B>, is_routed: bool) -> Response<HttpBody>
-    where
-        B: Body,
-    {
-        let (mut head, body) = request.into_parts();
-        let mut body = pin!(body);
-        let authentication = self.authenticate.check(&head).await.map(|authenticated| {
-            let (principal, extensions) = authenticated.into_parts();
-            head.extensions.extend(extensions);
-            principal
-        });
-        let peer = head.extensions.remove::<PeerKey>();
-        let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
-        let mut presence = Presence::new(arrived, self.disconnects);
-        // Most bodies arrive together with their head. A client that expects `100 Continue` gets it only after the head
-        // was accepted.
-        let waits = expects_continue(&head);
-        let first = if waits { Ok(Part::default()) } else { ready(body.as_mut()).await };
-        let Ok(Part { bytes: first, is_last: mut is_whole }) = first else { return empty(StatusCode::BAD_REQUEST) };
-        let (reply, mut replied) = oneshot::channel();
-        // hyper sends `100 Continue` when the body is polled for the first time.
-        let (accept, accepted) = oneshot::channel();
-        let mut accepted = waits.then_some(accepted);
-        let from = From { authentication, peer, is_routed };
-        let mut input = Input::Request { arrived, head: Box::new(head), from, body: first, is_whole, accept, reply };
-        let reply = loop {
-            if self.inbox.send(input).await.is_err() {
-                return server_stopped().map(HttpBody::whole);
-            }
-            tokio::select! {
-                biased;
-                reply = &mut replied => break reply,
-                part = next_accepted(body.as_mut(), &mut accepted), if !is_whole => {
-                    let Ok(Part { bytes, is_last }) = part else { return empty(StatusCode::BAD_REQUEST) };
-                    is_whole = is_last;
-                    input = Input::Body { arrived, body: bytes, is_last };
-                }
-            }
-        };
-        match reply {
-            Ok(Reply::Small(response)) => {
-                presence.is_served();
-                response.map(HttpBody::whole)
-            }
-            Ok(Reply::Whole(head, unread)) => {
-                presence.is_served();
-                head.map(|()| HttpBody::pieces(unread, None))
-            }
-            Ok(Reply::Stream(head, unread)) => head.map(|()| HttpBody::pieces(unread, Some(presence))),
-            Err(_) => server_stopped().map(HttpBody::whole),
-        }
+        let (done, drained) = oneshot::channel();
+        let _ = self.inbox.urgent().send(Urgent::Drain { timeout, done });
+        // An error means that the driver has ended, so that nothing is left to cancel.
+        drained.await.unwrap_or(0)
     }
 }
 
-impl<B> tower_service::Service<Request<B>> for HttpService
+impl<B, H> tower_service::Service<Request<B>> for HttpService<H>
 where
     B: Body<Data: Buf + Send> + Send + 'static,
 {
@@ -286,8 +242,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let service = self.clone();
-        Box::pin(async move { Ok(service.answer(request, true).await) })
+        let inbox = self.inbox.clone();
+        Box::pin(async move { Ok(inbox.answer(request, true).await) })
     }
 }
 
@@ -295,97 +251,4 @@ where
 async fn until_past(stage: &mut watch::Receiver<Stage>, past: Stage) {
     // An error means that there is no sender and therefore no service.
     let _ = stage.wait_for(|stage| *stage > past).await;
-}
-
-fn empty(status: StatusCode) -> Response<HttpBody> {
-    let mut response = Response::new(HttpBody::whole(Bytes::new()));
-    *response.status_mut() = status;
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::VecDeque;
-    use std::future::poll_fn;
-
-    use http_body::Frame;
-    use mcp_proto::server::{Config, HttpConfig};
-    use mcp_proto::{ErrorObject, Json};
-
-    use super::*;
-    use crate::Incoming;
-
-    /// A body whose polls return these items in order, and then the end.
-    #[derive(Debug, Default)]
-    struct Scripted(VecDeque<Poll<Result<&'static str, io::ErrorKind>>>);
-
-    impl Body for Scripted {
-        type Data = Bytes;
-        type Error = io::ErrorKind;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            cx: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, io::ErrorKind>>> {
-            // The body is polled again at once.
-            cx.waker().wake_by_ref();
-            match self.0.pop_front() {
-                Some(Poll::Ready(Ok("trailers"))) => Poll::Ready(Some(Ok(Frame::trailers(http::HeaderMap::new())))),
-                Some(polled) => polled.map(|part| Some(part.map(|text| Frame::data(Bytes::from(text))))),
-                None => Poll::Ready(None),
-            }
-        }
-
-        fn is_end_stream(&self) -> bool {
-            self.0.is_empty()
-        }
-    }
-
-    const HALF: Poll<Result<&str, io::ErrorKind>> =
-        Poll::Ready(Ok(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","#));
-    const REST: Poll<Result<&str, io::ErrorKind>> = Poll::Ready(Ok(
-        r#""params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#,
-    ));
-    const NOTHING: Poll<Result<&str, io::ErrorKind>> = Poll::Pending;
-    const TRAILERS: Poll<Result<&str, io::ErrorKind>> = Poll::Ready(Ok("trailers"));
-    const BREAK: Poll<Result<&str, io::ErrorKind>> = Poll::Ready(Err(io::ErrorKind::Other));
-
-    #[tokio::test]
-    async fn a_body_is_read_however_it_comes_and_one_that_breaks_off_is_refused() {
-        let serve = async |_: Incoming| Ok::<_, ErrorObject>(Json::empty_object());
-        let service = crate::Server::new(Config::new("s", "1"), serve).http(HttpConfig::new()).unwrap();
-        for (parts, expected) in [
-            (vec![HALF, REST], Ok(())),
-            (vec![NOTHING, HALF, NOTHING, REST, NOTHING], Ok(())),
-            (vec![HALF, REST, TRAILERS], Ok(())),
-            (vec![BREAK], Err("")),
-            (vec![HALF, BREAK], Err("")),
-            (vec![NOTHING, BREAK], Err("")),
-            (vec![HALF], Err("-32700")),
-            (vec![], Err("-32700")),
-        ] {
-            for waits in [false, true] {
-                let mut request = Request::post("/mcp")
-                    .header("host", "localhost")
-                    .header("content-type", "application/json")
-                    .header("accept", "application/json, text/event-stream");
-                if waits {
-                    request = request.header("expect", "100-continue");
-                }
-                let request = request.body(Scripted(parts.clone().into())).unwrap();
-                let response = service.clone().answer(request, true).await;
-                let (status, mut body) = (response.status(), response.into_body());
-                let mut text = Vec::new();
-                while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-                    text.extend_from_slice(&frame.unwrap().into_data().unwrap());
-                }
-                let text = String::from_utf8(text).unwrap();
-                match expected {
-                    Ok(()) => assert!(status == 200 && text.contains("protocolVersion"), "{parts:?}: {status}, {text}"),
-                    Err("") => assert_eq!((status.as_u16(), text.as_str()), (400, ""), "{parts:?}"),
-                    Err(part) => assert!(status == 400 && text.contains(part), "{parts:?}: {status}, {text}"),
-                }
-            }
-        }
-    }
 }

@@ -152,12 +152,6 @@ impl Requests {
         ServerPublisher::of(self.final_commands.clone())
     }
 
-    /// Sends commands to the task of these requests.
-    #[cfg(feature = "http-server")]
-    pub(super) fn handle(&self) -> Handle {
-        Handle::new(&self.final_commands)
-    }
-
     /// Reports whether the server is being stopped.
     #[cfg(feature = "http-server")]
     pub(super) fn stage(&self) -> Arc<watch::Sender<Stage>> {
@@ -258,7 +252,7 @@ fn span_of(request: &IncomingRequest) -> Span {
 /// The result of a command, to be sent to the handler once there is room for more.
 #[derive(Debug)]
 #[must_use = "the handler waits until it is reported"]
-pub(super) struct Accepted {
+pub(crate) struct Accepted {
     accept: Accept<()>,
     outcome: Result<(), UsageError>,
 }

@@ -22,7 +22,7 @@ pub(super) struct Handle(mpsc::WeakUnboundedSender<FinalCommand>);
 
 /// The stage of a stream or an HTTP service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Stage {
+pub(crate) enum Stage {
     Serving,
     /// Requests in progress are still answered.
     Draining,
@@ -85,13 +85,6 @@ impl Handle {
     /// Where its commands are sent; `None` if its task has ended, although a publisher of it may exist.
     fn final_commands(&self) -> Option<mpsc::UnboundedSender<FinalCommand>> {
         self.0.upgrade().filter(|final_commands| !final_commands.is_closed())
-    }
-
-    /// Drains this one. Returns the number of requests that were cancelled.
-    #[cfg(feature = "http-server")]
-    pub(super) async fn drain(&self, timeout: Duration) -> usize {
-        // An error means that the task has ended, so that nothing is left to cancel.
-        self.begin_to_drain(timeout).await.unwrap_or(0)
     }
 
     fn begin_to_drain(&self, timeout: Duration) -> oneshot::Receiver<usize> {

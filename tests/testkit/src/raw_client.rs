@@ -230,12 +230,19 @@ impl RawConnection {
 
     fn read_more(&mut self) -> bool {
         let mut buffer = vec![0; 64 * 1024];
-        match self.stream.read(&mut buffer) {
+        let read = loop {
+            match self.stream.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        match read {
             Ok(0) => false,
             Ok(length) => {
                 self.read.extend_from_slice(&buffer[..length]);
                 true
             }
+            Err(error) if error.kind() == ErrorKind::Interrupted => true,
             Err(error) => is_reset(&error),
         }
     }

@@ -1,7 +1,14 @@
 //! The command line.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `serve` | the command line of `mcp-proxy serve` |
+
+mod serve;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, process};
@@ -14,8 +21,12 @@ use mcp_blocking::sign_in::{Authorization, Store};
 use mcp_proto::client::{HttpConfig, HttpTransport};
 use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 
+use crate::hub::{self, Hub, SharedOptions};
+use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
 use crate::sign_in::{self, SignInOptions};
+
+pub(crate) use serve::{Listen, ServeArgs, Share, check_name};
 
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";
@@ -30,25 +41,30 @@ const HTTP: &str = "HTTP options";
 #[command(
     name = "mcp-proxy",
     version,
-    override_usage = "mcp-proxy [OPTIONS] <URL>\n       mcp-proxy [OPTIONS] -- <COMMAND>...\n       mcp-proxy login|logout|whoami [OPTIONS] <URL>\n       mcp-proxy demo",
+    override_usage = "mcp-proxy [OPTIONS] <URL>\n       mcp-proxy [OPTIONS] -- <COMMAND>...\n       mcp-proxy serve [OPTIONS] -- <COMMAND>...\n       mcp-proxy login|logout|whoami [OPTIONS] <URL>\n       mcp-proxy demo",
     max_term_width = 100,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true,
     // The same options of the subcommands conflict with nothing.
     mut_group("Network", |group| group.conflicts_with("server")),
-    mut_group("SignInOptions", |group| group.conflicts_with("server"))
+    mut_group("SignInOptions", |group| group.conflicts_with("server")),
+    // `--check` shows what the server itself offers.
+    mut_group("Restrictions", |group| group.conflicts_with("check"))
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// The server's URL, such as `https://example.com/mcp`
+    /// The server's URL, such as `https://example.com/mcp`, or `unix:SOCKET:/mcp` for one at a Unix socket
     #[arg(required_unless_present = "server", conflicts_with = "server")]
     url: Option<String>,
 
     /// The command of a server over stdio, and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     server: Vec<OsString>,
+
+    #[command(flatten)]
+    shared: SharedOptions,
 
     /// Adds a header to every request; `${VAR}` in its value is replaced from the environment (repeatable)
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", conflicts_with = "server", help_heading = HTTP)]
@@ -101,6 +117,9 @@ pub(crate) struct Args {
     sign_in: SignInOptions,
 
     #[command(flatten)]
+    pub(crate) restrictions: Restrictions,
+
+    #[command(flatten)]
     log: LogOptions,
 
     /// Writes every message to this file as one JSON line; values of headers and of the environment are removed
@@ -114,6 +133,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Serves clients over HTTP by processes of servers over stdio, or by remote servers
+    Serve(Box<ServeArgs>),
     /// Shows a whole dialogue between an editor, this proxy and a small server
     Demo,
     /// Signs in to a server, and stores its tokens for all proxies
@@ -150,7 +171,7 @@ pub(crate) struct Account {
 
 /// How servers are connected to.
 #[derive(Debug, clap::Args)]
-struct Network {
+pub(crate) struct Network {
     /// How long connecting to the server may take
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10", help_heading = HTTP)]
     connect_timeout: Duration,
@@ -171,6 +192,13 @@ struct Network {
     /// apply, except for servers on this machine
     #[arg(long, value_name = "URL", help_heading = HTTP)]
     proxy: Option<String>,
+}
+
+impl LogOptions {
+    /// The name of the level on the command line.
+    pub(crate) fn level(&self) -> Option<String> {
+        self.log_level.to_possible_value().map(|value| value.get_name().to_owned())
+    }
 }
 
 /// Where the log is written.
@@ -221,7 +249,16 @@ impl From<LogLevel> for log::LevelFilter {
 
 /// Protocol revisions that may be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Versions(Vec<ProtocolVersion>);
+pub(crate) struct Versions(pub(crate) Vec<ProtocolVersion>);
+
+/// The text that stands for these revisions on the command line.
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_group = |text: &&str| versions(text).is_ok_and(|versions| versions == *self);
+        let group = ["auto", "legacy", "modern"].into_iter().find(is_group);
+        f.write_str(group.or(self.0.first().map(|version| version.as_str())).unwrap_or_default())
+    }
+}
 
 fn versions(text: &str) -> Result<Versions, String> {
     let of_era = |era| ProtocolVersion::ALL.iter().copied().filter(|version| version.rules().era == era).collect();
@@ -296,16 +333,27 @@ impl Args {
     /// A text for the user, to be shown with the usage.
     pub(crate) fn settings(&self) -> Result<Settings, String> {
         let mut secrets = Secrets::default();
-        let server = if let Some((program, arguments)) = self.server.split_first() {
+        let server = if self.shared.shared {
+            let hub = self.hub().map_err(|error| format!("--shared: {error}"))?;
+            let http = HttpConfig::new(hub::URL).map_err(|error| error.to_string())?;
+            let mut options = HttpOptions::new();
+            hub.reach(&mut options);
+            Server::Http { http: Box::new(http), options, authorization: None }
+        } else if let Some((program, arguments)) = self.server.split_first() {
             let mut command = process::Command::new(program);
             command.args(arguments);
             Server::Child(command)
         } else {
             let http = self.http(&mut secrets)?;
-            let options = self.network.options(&http, &mut secrets)?;
+            let mut options = self.network.options(&http, &mut secrets)?;
             let has_credentials =
                 self.bearer_env.is_some() || self.headers.iter().any(|header| is_authorization(header));
-            let authorization = if self.no_auth || has_credentials {
+            let socket = unix_socket(self.url());
+            if let Some((path, _)) = socket {
+                options.unix_socket(path);
+            }
+            // Who may connect to a Unix socket is decided by the permissions of its file.
+            let authorization = if self.no_auth || has_credentials || socket.is_some() {
                 self.sign_in.refuse_any()?;
                 None
             } else {
@@ -313,18 +361,18 @@ impl Args {
             };
             Server::Http { http: Box::new(http), options, authorization }
         };
-        let limit = usize::try_from(self.max_message.as_u64()).unwrap_or(usize::MAX);
-        let mut limits = Limits::default();
-        limits.message = limit;
-        limits.event = limit;
-        limits.queue_bytes = limits.queue_bytes.max(limit);
+        let mut limits = limits_of_messages(self.max_message);
         limits.exchanges = Limits::exchanges_for(self.max_requests.into());
         limits.check().map_err(|error| format!("--max-message: {error}"))?;
         Ok(Settings { server, versions: self.protocol.0.clone(), limits, secrets: Arc::new(secrets) })
     }
 
     fn http(&self, secrets: &mut Secrets) -> Result<HttpConfig, String> {
-        let mut http = HttpConfig::new(self.url()).map_err(|error| format!("{}: {error}", self.shown_url()))?;
+        let url = match unix_socket(self.url()) {
+            Some((_, path)) => format!("http://localhost{path}"),
+            None => self.url().to_owned(),
+        };
+        let mut http = HttpConfig::new(&url).map_err(|error| format!("{}: {error}", self.shown_url()))?;
         http.transport = match self.transport {
             Transport::Auto => HttpTransport::Auto,
             Transport::StreamableHttp => HttpTransport::StreamableHttp,
@@ -363,6 +411,17 @@ impl Args {
         Ok(http)
     }
 
+    /// The process that serves all instances with the same command.
+    fn hub(&self) -> io::Result<Hub> {
+        let seconds = |time: Duration| time.as_secs_f64().to_string();
+        let options = [
+            ("--request-timeout", seconds(self.request_timeout)),
+            ("--max-message", self.max_message.as_u64().to_string()),
+            ("--protocol", self.protocol.to_string()),
+        ];
+        Hub::new(&self.shared, &options, &self.server, &self.log)
+    }
+
     /// The URL; empty only if there is a command instead.
     fn url(&self) -> &str {
         self.url.as_deref().unwrap_or_default()
@@ -377,6 +436,7 @@ impl Args {
     pub(crate) const fn log(&self) -> &LogOptions {
         match &self.command {
             Some(Command::Login { account, .. } | Command::Logout(account) | Command::Whoami(account)) => &account.log,
+            Some(Command::Serve(serve)) => &serve.log,
             Some(Command::Demo) | None => &self.log,
         }
     }
@@ -418,6 +478,16 @@ pub(crate) struct AccountSettings {
     pub(crate) secrets: Arc<Secrets>,
 }
 
+/// The limits with which messages of this size are passed on.
+pub(crate) fn limits_of_messages(largest: ByteSize) -> Limits {
+    let largest = usize::try_from(largest.as_u64()).unwrap_or(usize::MAX);
+    let mut limits = Limits::default();
+    limits.message = largest;
+    limits.event = largest;
+    limits.queue_bytes = limits.queue_bytes.max(largest);
+    limits
+}
+
 /// Whether a header is `Authorization`.
 fn is_authorization(header: &str) -> bool {
     header.split_once(':').is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"))
@@ -429,8 +499,18 @@ pub(crate) fn shown_url(url: &str) -> String {
     escape_text(shown.unwrap_or("the URL"), 200)
 }
 
+/// The socket and the path of the URL in `unix:SOCKET:PATH`; without a path, it is `/mcp`.
+fn unix_socket(url: &str) -> Option<(&Path, &str)> {
+    let rest = url.strip_prefix("unix:")?;
+    let (socket, path) = match rest.find(":/") {
+        Some(place) => (rest.get(..place)?, rest.get(place + 1..)?),
+        None => (rest, "/mcp"),
+    };
+    Some((Path::new(socket), path))
+}
+
 impl Network {
-    fn options(&self, http: &HttpConfig, secrets: &mut Secrets) -> Result<HttpOptions, String> {
+    pub(crate) fn options(&self, http: &HttpConfig, secrets: &mut Secrets) -> Result<HttpOptions, String> {
         let mut options = HttpOptions::new();
         options.connect_timeout = self.connect_timeout;
         options.user_agent = String::from(concat!("mcp-proxy/", env!("CARGO_PKG_VERSION")));
@@ -459,7 +539,7 @@ impl Network {
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     let duration = Duration::try_from_secs_f64(seconds).map_err(|_| "not a number of seconds".to_owned())?;
     let week = Duration::from_secs(7 * 24 * 3600);
@@ -470,7 +550,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 /// Replaces `${NAME}` by the value of the environment variable, which is treated as a secret.
-fn expand(text: &str, secrets: &mut Secrets) -> Result<String, String> {
+pub(crate) fn expand(text: &str, secrets: &mut Secrets) -> Result<String, String> {
     let mut expanded = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once("${") {

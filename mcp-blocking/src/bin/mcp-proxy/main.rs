@@ -1,11 +1,16 @@
-//! Connects an MCP client over stdio to an MCP server over HTTP or stdio.
+//! Connects an MCP client over stdio to an MCP server over HTTP or stdio, and serves MCP servers over stdio to clients over
+//! HTTP.
 
 mod args;
 mod check;
 mod demo;
+mod gateway;
+mod hub;
 mod logging;
+mod pin_file;
 mod private_file;
 mod record;
+mod restrictions;
 mod secrets;
 mod sign_in;
 
@@ -24,7 +29,8 @@ use mcp_blocking::{Observer, Proxy, ServerProcess};
 use mcp_proto::client::{CloseReason, Unavailable};
 use mcp_proto::relay::{Config, Event, KnownServer, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
-use record::Recorder;
+use pin_file::PinFile;
+use record::{Record, Recorder, Source};
 use sign_in::KnownServerFile;
 
 /// Exit code of a process that a signal ended at once: the second one, or the first during `--check`.
@@ -40,7 +46,7 @@ fn main() -> ExitCode {
     let LogOptions { log_level, log_file } = args.log();
     let log = logging::init((*log_level).into(), log_file.as_deref())
         .unwrap_or_else(|error| Args::exit_with_usage(&format!("{}: {error}", log_option(&args))));
-    let outcome = run(&args, &log);
+    let outcome = run(args, &log);
     if let Err(error) = &outcome {
         log::error!("{error}");
     }
@@ -54,34 +60,35 @@ fn log_option(args: &Args) -> String {
 }
 
 /// Returns whether the command succeeded.
-fn run(args: &Args, log: &Log) -> io::Result<bool> {
-    if let Some(command) = &args.command {
+fn run(mut args: Args, log: &Log) -> io::Result<bool> {
+    if let Some(command) = args.command.take() {
         return run_command(command, log);
     }
     let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
     log.leave_out(Arc::clone(&settings.secrets));
     if args.check {
-        return check(args, settings);
+        return check(&args, settings);
     }
-    serve(args, settings)
+    serve(&args, settings)
 }
 
-fn run_command(command: &Command, log: &Log) -> io::Result<bool> {
+fn run_command(command: Command, log: &Log) -> io::Result<bool> {
     let leave_out = |account: &Account| log.leave_out(account.settings_or_exit().secrets);
     let out = &mut io::stdout();
     match command {
+        Command::Serve(serve) => gateway::run(&Arc::from(serve), log),
         Command::Demo => demo::run(&mut out.lock()).map(|()| true),
         Command::Login { import, account } => {
-            leave_out(account);
-            if *import { sign_in::import(account, out) } else { sign_in::login(account, out) }
+            leave_out(&account);
+            if import { sign_in::import(&account, out) } else { sign_in::login(&account, out) }
         }
         Command::Logout(account) => {
-            leave_out(account);
-            sign_in::logout(account, out)
+            leave_out(&account);
+            sign_in::logout(&account, out)
         }
         Command::Whoami(account) => {
-            leave_out(account);
-            sign_in::whoami(account, out)
+            leave_out(&account);
+            sign_in::whoami(&account, out)
         }
     }
 }
@@ -117,13 +124,14 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
     let Settings { server, versions, limits, secrets } = settings;
     let recorder = match &args.record {
         None => None,
-        Some(path) => match Recorder::new(path, limits.message, secrets) {
-            Ok(recorder) => Some(recorder),
+        Some(path) => match Record::new(path, secrets) {
+            Ok(record) => Some(record.recorder(limits.message, Source::default())),
             Err(error) => Args::exit_with_usage(&format!("--record {}: {error}", path.display())),
         },
     };
     let mut config = config(args, versions, limits);
-    let mut watcher = Watcher { server: server.in_words(), recorder, known: None };
+    let pins = args.restrictions.apply(&mut config).unwrap_or_else(|message| Args::exit_with_usage(&message));
+    let mut watcher = Watcher { server: server.in_words(), recorder, known: None, pins };
     let proxy = match server {
         Server::Http { http, options, authorization: None } => Proxy::http(*http, options, config),
         Server::Http { http, options, authorization: Some(authorization) } => {
@@ -201,6 +209,8 @@ struct Watcher {
     recorder: Option<Recorder>,
     /// Where it is stored what the server states about itself.
     known: Option<KnownServerFile>,
+    /// Where the pinned definitions of tools are stored.
+    pins: Option<PinFile>,
 }
 
 /// Returns the level and text of the log line for an event; `server` is the server as it appears in log messages.
@@ -250,6 +260,8 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
         Event::AnsweredEarly => {
             (Level::Info, format!("the client's initialize was answered in the place of {server}: a person signs in"))
         }
+        Event::ToolDeviates(deviation) => (Level::Warn, format!("of {server}: {deviation}")),
+        Event::PinsChanged(pins) => (Level::Info, format!("{} tools of {server} are pinned", pins.len())),
         Event::Failed(reason) => (Level::Warn, format!("a request failed: {}", reason.describe(server))),
         Event::NotPassed { method, error } => (Level::Info, format!("{method} was not passed on: {error}")),
         Event::Faulted { side, fault } => {
@@ -271,6 +283,9 @@ impl Observer for Watcher {
     fn event(&mut self, event: &Event) {
         if let (Event::Connected { version, result, .. }, Some(known)) = (event, &mut self.known) {
             known.write(&KnownServer::new(*version, result.clone()));
+        }
+        if let (Event::PinsChanged(pins), Some(file)) = (event, &self.pins) {
+            file.store(pins);
         }
         if let Some((level, text)) = log_line(event, &self.server) {
             log::log!(level, "{text}");
@@ -295,6 +310,7 @@ mod tests {
     use std::path::PathBuf;
 
     use mcp_proto::client::NotRestored;
+    use mcp_proto::relay::Pins;
     use mcp_proto::{Era, ErrorObject, Fault, Json, Method, Quirk, UsageError};
 
     use super::*;
@@ -341,6 +357,7 @@ mod tests {
                 Level::Warn,
                 "logging/setLevel is not in effect at SERVER, although the request for it was answered with a result: only 7 bytes",
             ),
+            (Event::PinsChanged(Pins::new()), Level::Info, "0 tools of SERVER are pinned"),
             (Event::Failed(Failed::Closed), Level::Warn, "a request failed: the connection to SERVER was closed"),
             (
                 Event::NotPassed { method: Method::PROGRESS, error: UsageError::Closed },

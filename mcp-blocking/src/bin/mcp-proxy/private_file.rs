@@ -1,7 +1,7 @@
-//! Files that may contain secrets: recordings and logs.
+//! Files that only this user can read: recordings, logs and pins.
 
-use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 
 /// What to do with a file that already exists.
@@ -21,9 +21,7 @@ pub(crate) enum Existing {
 /// If the path is a symbolic link, a directory or a pipe that no process reads, or if the file cannot be written or
 /// made private.
 pub(crate) fn open(path: &Path, existing: Existing) -> io::Result<File> {
-    if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) {
-        return Err(is_link());
-    }
+    refuse_link(path)?;
     let mut options = OpenOptions::new();
     // Not truncated yet, because the type of the file is not known.
     options.create(true).append(existing == Existing::Append).write(true);
@@ -38,6 +36,38 @@ pub(crate) fn open(path: &Path, existing: Existing) -> io::Result<File> {
         file.set_len(0)?;
     }
     Ok(file)
+}
+
+/// Writes a file that other processes see as it was or as it is, never in part. Only this user can read it.
+///
+/// # Errors
+///
+/// If the path is a symbolic link, or if a file in its directory cannot be written.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    refuse_link(path)?;
+    let mut name = path.file_name().ok_or_else(|| io::Error::other("it has no file name"))?.to_owned();
+    name.push(format!(".{}.new", std::process::id()));
+    let new = path.with_file_name(name);
+    // A process with the same number may have left it.
+    let _ = fs::remove_file(&new);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    without_links(&mut options);
+    let mut file = options.open(&new)?;
+    let replaced = file.write_all(content).and_then(|()| file.sync_all()).and_then(|()| fs::rename(&new, path));
+    if replaced.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    replaced
+}
+
+/// Refuses a symbolic link.
+///
+/// # Errors
+///
+/// If the path is one.
+pub(crate) fn refuse_link(path: &Path) -> io::Result<()> {
+    if path.symlink_metadata().is_ok_and(|found| found.is_symlink()) { Err(is_link()) } else { Ok(()) }
 }
 
 fn is_link() -> io::Error {
@@ -139,6 +169,30 @@ mod tests {
             fs::remove_file(&path).unwrap();
         }
         assert!(open(Path::new("/"), Existing::Append).is_err());
+    }
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_only_its_user_can_read_it() {
+        let path = std::env::current_exe().unwrap().with_extension("replaced-file");
+        fs::write(&path, "before").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let earlier = File::open(&path).unwrap();
+        for content in ["new", "newer"] {
+            replace(&path, content.as_bytes()).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(io::read_to_string(earlier).unwrap(), "before", "a reader of the earlier file reads all of it");
+        let link = path.with_extension("link");
+        let _ = fs::remove_file(&link);
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert_eq!(replace(&link, b"").unwrap_err().to_string(), is_link().to_string());
+        fs::remove_file(link).unwrap();
+        fs::remove_file(&path).unwrap();
+        let start = path.file_name().unwrap().to_str().unwrap();
+        let mut left = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name());
+        assert!(!left.any(|name| name.to_str().is_some_and(|name| name.starts_with(start))));
+        assert!(replace(Path::new("/no/such/directory/pins"), b"").is_err());
     }
 
     #[test]

@@ -318,7 +318,7 @@ fn check_one_object(text: &[u8], keys: &mut [HashedKey]) -> Result<(), Duplicate
 }
 
 /// The index after the closing quote of the string that begins at `start`, in validated text.
-fn end_of_string(text: &[u8], start: usize) -> usize {
+pub(super) fn end_of_string(text: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr2(b'"', b'\\', rest)) {
         at += found;

@@ -44,7 +44,7 @@ impl Http {
             return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
         }
         let path = head.uri.path();
-        if self.metadata_at(path).is_some() {
+        if self.config.metadata_at(path).is_some() {
             return Self::plan_metadata(&head.method);
         }
         if !is_origin_allowed(access, head) {

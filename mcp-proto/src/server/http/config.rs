@@ -138,6 +138,24 @@ impl HttpConfig {
         }
     }
 
+    /// Whether something is served at this path: an endpoint of one of the transports, or the metadata. A driver of several
+    /// servers finds with it the one that a request is for.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::server::HttpConfig;
+    ///
+    /// let config = HttpConfig::new();
+    /// assert!(config.serves_path("/mcp") && !config.serves_path("/mcp/other"));
+    /// ```
+    #[must_use]
+    pub fn serves_path(&self, path: &str) -> bool {
+        let is_own = self.path.as_deref().is_none_or(|own| own == path);
+        let is_either = |two: &TwoEndpoints| [&two.stream, &two.messages].into_iter().any(|own| **own == *path);
+        is_own || self.two_endpoints.as_ref().is_some_and(is_either) || self.metadata_at(path).is_some()
+    }
+
     pub(super) fn check(&self) -> Result<(), UsageError> {
         const LARGEST: usize = 1 << 30;
         for (field, value) in
@@ -174,6 +192,24 @@ mod tests {
     use super::*;
 
     type Set<T> = fn(&mut HttpConfig, T);
+
+    #[test]
+    fn a_server_has_the_paths_of_its_transports_and_of_its_metadata() {
+        let resource = ProtectedResource::new("https://mcp.example/a/mcp").unwrap();
+        let resource = resource.authorization_server("https://auth.example").unwrap();
+        let mut http = HttpConfig::new();
+        http.path = Some("/a/mcp".into());
+        let paths =
+            ["/a/mcp", "/a/sse", "/a/messages", "/.well-known/oauth-protected-resource/a/mcp", "/mcp", "/a/mcp/", "/"];
+        let served = |http: &HttpConfig| paths.map(|path| http.serves_path(path));
+        assert_eq!(served(&http), [true, false, false, false, false, false, false]);
+        http.two_endpoints = Some(TwoEndpoints { stream: "/a/sse".into(), messages: "/a/messages".into() });
+        assert_eq!(served(&http), [true, true, true, false, false, false, false]);
+        http.protected_resource = Some(resource);
+        assert_eq!(served(&http), [true, true, true, true, false, false, false]);
+        http.path = None;
+        assert_eq!(served(&http), [true; 7], "a router has checked it");
+    }
 
     #[test]
     fn numbers_and_times_are_neither_nothing_nor_more_than_can_be_counted() {

@@ -48,7 +48,7 @@ impl Http {
     /// Stores the origin of the page that sent a request, if it may read the response.
     pub(super) fn note_origin(&mut self, exchange: ExchangeKey, head: &Parts) {
         // The metadata are for every page.
-        if !self.config.cors || self.metadata_at(head.uri.path()).is_some() {
+        if !self.config.cors || self.config.metadata_at(head.uri.path()).is_some() {
             return;
         }
         let access = &self.config.access;

@@ -39,25 +39,43 @@ pub(super) enum Exchange {
     Receiving { head: Box<Parts>, plan: Plan, info: RequestInfo, body: Vec<u8> },
     /// The answer is pending: the response may become JSON or a stream.
     Waiting {
-        /// `None` for a stateless request.
-        session: Option<SessionKey>,
+        asked: Asked,
         head: Box<Parts>,
-        /// Whether the request opened the session.
-        opens: bool,
         /// The tag of the stream, should the response become one.
         tag: u64,
-        /// Whether the request is of a revision up to 2025-11-25.
-        is_legacy: bool,
     },
     /// The response is the stream of a request, or without `stream` the GET stream of the session.
     Streaming { session: Option<SessionKey>, stream: Option<ExchangeKey> },
+}
+
+/// A request that is not answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// `initialize`, which has opened this session.
+    Opening(SessionKey),
+    /// A request of this session.
+    InSession(SessionKey),
+    /// A request of 2026-07-28.
+    Stateless,
+    /// A request of an older revision, at a server that opens no sessions (ER-43).
+    Sessionless,
+}
+
+impl Asked {
+    pub(super) const fn session(self) -> Option<SessionKey> {
+        match self {
+            Self::Opening(session) | Self::InSession(session) => Some(session),
+            Self::Stateless | Self::Sessionless => None,
+        }
+    }
 }
 
 impl Exchange {
     pub(super) const fn session(&self) -> Option<SessionKey> {
         match self {
             Self::Receiving { .. } => None,
-            Self::Waiting { session, .. } | Self::Streaming { session, .. } => *session,
+            Self::Waiting { asked, .. } => asked.session(),
+            Self::Streaming { session, .. } => *session,
         }
     }
 
@@ -73,7 +91,7 @@ impl Exchange {
     pub(super) const fn is_stateless(&self) -> bool {
         match self {
             Self::Receiving { .. } => false,
-            Self::Waiting { session, .. } | Self::Streaming { session, .. } => session.is_none(),
+            Self::Waiting { .. } | Self::Streaming { .. } => self.session().is_none(),
         }
     }
 }

@@ -8,21 +8,24 @@ use http::{HeaderValue, Method, Response, StatusCode};
 
 use super::Http;
 use super::admission::Plan;
+use super::config::HttpConfig;
 use super::refusal::{Refusal, empty, json};
 use crate::auth::{ProtectedResource, WELL_KNOWN};
 
 /// The methods that are allowed at the path of the metadata.
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
-impl Http {
+impl HttpConfig {
     /// The metadata, if they are served at this path: their own one, and the one without a path for an endpoint at `/`
     /// (OA-Z-01).
     pub(super) fn metadata_at(&self, path: &str) -> Option<&ProtectedResource> {
-        let resource = self.config.protected_resource.as_ref()?;
-        let is_root = self.config.path.as_deref() == Some("/") && path == WELL_KNOWN;
+        let resource = self.protected_resource.as_ref()?;
+        let is_root = self.path.as_deref() == Some("/") && path == WELL_KNOWN;
         (is_root || path == resource.path()).then_some(resource)
     }
+}
 
+impl Http {
     /// What is done for a request for the metadata.
     pub(super) fn plan_metadata(method: &Method) -> Result<Plan, Refusal> {
         match *method {

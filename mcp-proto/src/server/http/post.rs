@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Extensions, Response, StatusCode};
 
-use super::exchange::Exchange;
+use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty};
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Step, admission, header_check};
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Request};
@@ -47,7 +47,7 @@ impl Http {
         }
         self.sessions.authenticated(session, &info);
         let tag = info.tag(16);
-        let waiting = Exchange::Waiting { session: Some(session), head, opens: false, tag, is_legacy: true };
+        let waiting = Exchange::Waiting { asked: Asked::InSession(session), head, tag };
         let reply_to = exchange.to_reply();
         let inbound = match frame {
             // 202 is sent before the message is handled, so that no message precedes it (SH-S-07).
@@ -101,10 +101,7 @@ impl Http {
             }
         };
         let tag = info.tag(16);
-        self.insert_exchange(
-            exchange,
-            Exchange::Waiting { session: Some(session), head, opens: true, tag, is_legacy: true },
-        );
+        self.insert_exchange(exchange, Exchange::Waiting { asked: Asked::Opening(session), head, tag });
         let request = Some((request, exchange.to_reply()));
         output.inbound.push_back(Inbound::Opened { session, request });
     }
@@ -123,6 +120,7 @@ impl Http {
             return self.refuse(exchange, admission::unknown_session(), self.unreadable_id(session), output);
         };
         found.extensions = extensions;
+        self.deferred = Some(Step::ForgetExtensions { session });
         self.sessions.authenticated(session, info);
         let reply_to = ReplyTo::Stream;
         let inbound = match frame {

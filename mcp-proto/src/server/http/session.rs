@@ -17,7 +17,7 @@ use crate::spec::ProtocolVersion;
 pub(super) struct Session {
     pub(super) id: Box<str>,
     pub(super) principal: Option<Principal>,
-    /// Those of the latest message of a two-endpoint session, whose exchange ends before it is handled.
+    /// Those of the message of a two-endpoint session that is being handled, whose exchange has ended.
     pub(super) extensions: Extensions,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) last_active: Instant,

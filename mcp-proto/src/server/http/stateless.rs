@@ -5,7 +5,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
-use super::exchange::Exchange;
+use super::exchange::{Asked, Exchange};
 use super::header_check;
 use super::refusal::{Refusal, empty, json, refused};
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer};
@@ -63,7 +63,7 @@ impl Http {
             &self.tools,
         );
         let tag = info.tag(16);
-        self.insert_exchange(exchange, Exchange::Waiting { session: None, head, opens: false, tag, is_legacy: false });
+        self.insert_exchange(exchange, Exchange::Waiting { asked: Asked::Stateless, head, tag });
         if request.method == Method::SUBSCRIPTIONS_LISTEN {
             self.exchanges.listens.insert(exchange, info.holder());
         }
@@ -100,7 +100,7 @@ impl Http {
         };
         let version = self.version_of(&head.headers);
         let tag = info.tag(16);
-        self.insert_exchange(exchange, Exchange::Waiting { session: None, head, opens: false, tag, is_legacy: true });
+        self.insert_exchange(exchange, Exchange::Waiting { asked: Asked::Sessionless, head, tag });
         let (principal, reply_to) = (info.principal().cloned(), exchange.to_reply());
         output.inbound.push_back(Inbound::Sessionless { request, version, principal, reply_to });
     }
@@ -128,8 +128,11 @@ impl Http {
             Kind::Message => false,
         };
         match self.exchanges.get(key) {
-            Some(Exchange::Waiting { is_legacy, .. }) if is_last => {
-                let status = if *is_legacy { legacy_status(message, route.kind) } else { status(message, route.kind) };
+            Some(Exchange::Waiting { asked, .. }) if is_last => {
+                let status = match asked {
+                    Asked::Stateless => status(message, route.kind),
+                    Asked::Sessionless | Asked::Opening(_) | Asked::InSession(_) => legacy_status(message, route.kind),
+                };
                 self.respond(key, json(status, text), output);
                 return;
             }

@@ -17,8 +17,8 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 impl Http {
     /// Turns the response of an exchange into a stream.
     pub(super) fn begin_stream(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(Exchange::Waiting { session, tag, .. }) = self.exchanges.get(key) else { return };
-        let (session, tag) = (*session, *tag);
+        let Some(Exchange::Waiting { asked, tag, .. }) = self.exchanges.get(key) else { return };
+        let (session, tag) = (asked.session(), *tag);
         self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
         let Some(found) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
         let mut stream = Stream::new(tag);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Extensions, HeaderValue, Response, StatusCode};
 
-use super::exchange::Exchange;
+use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty, json, refused};
 use super::{ExchangeKey, Http, HttpAction, Stage, Timer};
 use crate::Instant;
@@ -230,12 +230,12 @@ impl Http {
             self.write_event(session, None, &text, output);
             return;
         };
-        if let Some(Exchange::Waiting { opens, .. }) = self.exchanges.get(key) {
+        if let Some(Exchange::Waiting { asked, .. }) = self.exchanges.get(key) {
             match route.kind {
                 Kind::Reply | Kind::Refusal => {
                     let mut response = json(status, text);
                     // The response with the result of `initialize` contains the session id (SH-S-40).
-                    let id = self.sessions.get(session).filter(|_| *opens && is_result);
+                    let id = self.sessions.get(session).filter(|_| *asked == Asked::Opening(session) && is_result);
                     if let Some(id) = id.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
                         response.headers_mut().insert(SESSION_ID, id);
                     }

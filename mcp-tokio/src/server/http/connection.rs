@@ -22,8 +22,9 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_io_timeout::TimeoutStream;
 
+use super::inbox::Inbox;
 use super::pieces::Watched;
-use super::{HttpBody, HttpService, Stage as ServiceStage};
+use super::{HttpBody, Stage as ServiceStage};
 
 /// How long a client may take to read the bytes of one write.
 const WRITE_TIME: Duration = Duration::from_secs(30);
@@ -118,7 +119,8 @@ impl Drop for Answering {
 
 /// Serves requests until the connection ends. `eviction` is notified when it must close to make room for another one.
 pub(super) async fn serve(
-    service: HttpService,
+    inbox: Inbox,
+    timeouts: ConnectionTimeouts,
     stream: Arc<TcpStream>,
     slot: ConnectionSlot<Arc<Notify>>,
     eviction: Arc<Notify>,
@@ -127,12 +129,11 @@ pub(super) async fn serve(
 ) {
     // Small responses must not be delayed by Nagle's algorithm. If the option cannot be set, they are.
     let _ = stream.set_nodelay(true);
-    let timeouts = ConnectionTimeouts { head: service.head_timeout, idle: service.idle_timeout };
     let stage = Mutex::new(Stage::Idle(Instant::now()));
     let activity = Arc::new(Activity { stage, body: Mutex::new(None), changed: Notify::new(), slot });
     let mut socket = TimeoutStream::new(Socket { stream: Arc::clone(&stream), activity: Arc::clone(&activity) });
     socket.set_write_timeout(Some(WRITE_TIME));
-    let service = Tracked { service, activity: Arc::clone(&activity), peer };
+    let service = Tracked { inbox, activity: Arc::clone(&activity), peer };
     // A service that is being stopped answers one request.
     let begun = *service_stage.borrow();
     let mut is_ending = false;
@@ -305,7 +306,7 @@ impl AsyncWrite for Socket {
 /// The service of one connection, which reports when a request is being answered.
 #[derive(Debug)]
 struct Tracked {
-    service: HttpService,
+    inbox: Inbox,
     activity: Arc<Activity>,
     peer: PeerKey,
 }
@@ -317,10 +318,10 @@ impl hyper::service::Service<Request<Incoming>> for Tracked {
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let answering = self.activity.begin();
-        let service = self.service.clone();
+        let inbox = self.inbox.clone();
         request.extensions_mut().insert(self.peer.clone());
         Box::pin(async move {
-            let response = service.answer(request, false).await;
+            let response = inbox.answer(request, false).await;
             answering.0.answers_with(response.body().watched());
             Ok(response.map(|body| TrackedBody { body, _answering: answering }))
         })

@@ -1,18 +1,20 @@
 //! The task that owns the machine of an HTTP server.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
+use mcp_proto::Instant;
 use mcp_proto::auth::Challenge;
-use mcp_proto::server::{ExchangeKey, Http, HttpAction, PeerKey, Principal, RequestInfo, Server};
-use mcp_proto::{Instant, Output};
+use mcp_proto::machine::{HandleRequests, Machine};
+use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, Principal, RequestInfo};
 use tokio::sync::{mpsc, oneshot};
 
+use super::application::Application;
 use super::pieces::{Pieces, Unread, is_small, stream, whole};
 use crate::clock::{Alarm, now};
-use crate::server::commands::{Command, FinalCommand};
-use crate::server::requests::{Accepted, Commands, Requests};
+use crate::server::requests::Accepted;
 
 /// Identifies a request of a connection before the machine has assigned the key of its exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,8 +38,17 @@ pub(super) enum Input {
     Body { arrived: Arrived, body: Bytes, is_last: bool },
     /// A listener will accept up to this many connections.
     Listening { max_connections: usize },
-    /// Closes the server. The sender is used when all requests were answered.
+    /// Closes the server. The sender is used when all requests were answered, and everything has ended.
     Close(oneshot::Sender<()>),
+}
+
+/// A message to the driver that it also handles while the machine accepts no requests.
+#[derive(Debug)]
+pub(super) enum Urgent {
+    /// The client has disconnected. Each request sends this at most once.
+    Disconnected(Arrived),
+    /// Stops the server, as [`Application::drain`] does.
+    Drain { timeout: Duration, done: oneshot::Sender<usize> },
 }
 
 /// The origin of a request.
@@ -64,13 +75,12 @@ pub(super) enum Reply {
 #[derive(Debug)]
 pub(super) struct Presence {
     arrived: Option<Arrived>,
-    /// Unbounded, but each request sends at most one value.
-    disconnects: mpsc::UnboundedSender<Arrived>,
+    urgent: mpsc::UnboundedSender<Urgent>,
 }
 
 impl Presence {
-    pub(super) const fn new(arrived: Arrived, disconnects: mpsc::UnboundedSender<Arrived>) -> Self {
-        Self { arrived: Some(arrived), disconnects }
+    pub(super) const fn new(arrived: Arrived, urgent: mpsc::UnboundedSender<Urgent>) -> Self {
+        Self { arrived: Some(arrived), urgent }
     }
 
     pub(super) const fn is_served(&mut self) {
@@ -81,14 +91,13 @@ impl Presence {
 impl Drop for Presence {
     fn drop(&mut self) {
         if let Some(arrived) = self.arrived {
-            let _ = self.disconnects.send(arrived);
+            let _ = self.urgent.send(Urgent::Disconnected(arrived));
         }
     }
 }
 
-pub(super) struct Driver {
-    machine: Server<Http>,
-    requests: Requests,
+pub(super) struct Driver<A> {
+    application: A,
     exchanges: BTreeMap<Arrived, ExchangeKey>,
     responses: BTreeMap<ExchangeKey, (Arrived, Response)>,
     /// For clients that wait for `100 Continue`: send a value when the head of their request is accepted.
@@ -100,12 +109,10 @@ pub(super) struct Driver {
 }
 
 /// The event that has woken the driver.
-enum Wakeup {
+enum Wakeup<H> {
     Input(Input),
-    FinalCommand(FinalCommand),
-    Command(Command),
-    /// The client has disconnected.
-    Disconnected(Arrived),
+    Urgent(Urgent),
+    Happened(H),
     /// The machine's timeout has passed.
     Nothing,
 }
@@ -117,11 +124,10 @@ enum Response {
     Streamed(Pieces),
 }
 
-impl Driver {
-    pub(super) const fn new(machine: Server<Http>, requests: Requests) -> Self {
+impl<A: Application> Driver<A> {
+    pub(super) const fn new(application: A) -> Self {
         Self {
-            machine,
-            requests,
+            application,
             exchanges: BTreeMap::new(),
             responses: BTreeMap::new(),
             accepts: BTreeMap::new(),
@@ -131,53 +137,56 @@ impl Driver {
     }
 
     /// Runs until all clones of the service are dropped.
-    pub(super) async fn run(
-        mut self,
-        mut commands: Commands,
-        mut inputs: mpsc::Receiver<Input>,
-        mut disconnects: mpsc::UnboundedReceiver<Arrived>,
-    ) {
+    pub(super) async fn run(mut self, mut inputs: mpsc::Receiver<Input>, mut urgent: mpsc::UnboundedReceiver<Urgent>) {
         let mut alarm = Alarm::new();
         loop {
-            let due = self.machine.poll_timeout();
+            let (due, wants_request) = (self.machine().poll_timeout(), self.machine().wants_request());
             let wakeup = tokio::select! {
-                input = inputs.recv(), if self.machine.wants_input() => match input {
+                input = inputs.recv(), if wants_request => match input {
                     Some(input) => Wakeup::Input(input),
                     None => break,
                 },
-                Some(command) = commands.final_commands.recv() => Wakeup::FinalCommand(command),
-                Some(command) = commands.commands.recv() => Wakeup::Command(command),
-                Some(arrived) = disconnects.recv() => Wakeup::Disconnected(arrived),
+                happened = self.application.happened() => Wakeup::Happened(happened),
+                Some(urgent) = urgent.recv() => Wakeup::Urgent(urgent),
                 () = alarm.wait(due) => Wakeup::Nothing,
             };
             self.turn(wakeup, now());
         }
-        self.machine.close(now());
+        self.machine_mut().close(now());
         self.settle(now());
-        self.requests.report_end(&mut self.machine);
+        self.application.on_dropped();
     }
 
-    fn turn(&mut self, wakeup: Wakeup, now: Instant) {
+    fn machine(&self) -> &A::Machine {
+        self.application.machine()
+    }
+
+    fn machine_mut(&mut self) -> &mut A::Machine {
+        self.application.machine_mut()
+    }
+
+    fn turn(&mut self, wakeup: Wakeup<A::Happened>, now: Instant) {
         // The machine needs to be informed of what clients have read before new data is added.
         self.report_written(now);
         match wakeup {
             Wakeup::Input(input) => self.on_input(input, now),
-            Wakeup::FinalCommand(command) => self.requests.on_final_command(command, &mut self.machine, now),
-            Wakeup::Command(command) => {
+            Wakeup::Happened(happened) => {
                 // What was written before concerns other handlers.
                 self.behind = None;
-                let accepted = self.requests.on_command(command, &mut self.machine, now);
-                self.settle(now);
-                self.accept(accepted);
+                if let Some(accepted) = self.application.handle(happened, now) {
+                    self.settle(now);
+                    self.accept(accepted);
+                }
             }
-            Wakeup::Disconnected(arrived) => self.on_disconnect(arrived, now),
+            Wakeup::Urgent(Urgent::Disconnected(arrived)) => self.on_disconnect(arrived, now),
+            Wakeup::Urgent(Urgent::Drain { timeout, done }) => self.application.drain(timeout, done, now),
             Wakeup::Nothing => {}
         }
-        if self.machine.poll_timeout().is_some_and(|at| at <= now) {
-            self.machine.handle_timeout(now);
+        if self.machine().poll_timeout().is_some_and(|at| at <= now) {
+            self.machine_mut().handle_timeout(now);
         }
         self.settle(now);
-        self.requests.report_subscriptions(&mut self.machine);
+        self.application.on_settled();
     }
 
     fn on_input(&mut self, input: Input, now: Instant) {
@@ -194,7 +203,7 @@ impl Driver {
                 let mut arrival = RequestInfo::new(nonce);
                 arrival.authentication = from.authentication;
                 (arrival.peer, arrival.is_routed) = (from.peer, from.is_routed);
-                let exchange = self.machine.handle_request(*head, arrival, now);
+                let exchange = self.machine_mut().handle_request(*head, arrival, now);
                 self.exchanges.insert(arrived, exchange);
                 self.responses.insert(exchange, (arrived, Response::Awaited(reply)));
                 self.accepts.insert(exchange, accept);
@@ -203,11 +212,11 @@ impl Driver {
                 self.accepts.remove(&exchange);
             }
             Input::Body { arrived, body, is_last } => self.feed(arrived, &body, is_last, now),
-            Input::Listening { max_connections } => self.machine.limit_to_connections(max_connections),
+            Input::Listening { max_connections } => self.application.limit_to_connections(max_connections),
             Input::Close(done) => {
-                self.machine.close(now);
+                self.machine_mut().close(now);
                 self.settle(now);
-                let _ = done.send(());
+                self.application.on_closed(done);
             }
         }
     }
@@ -215,10 +224,10 @@ impl Driver {
     fn feed(&mut self, arrived: Arrived, body: &[u8], is_last: bool, now: Instant) {
         let Some(&exchange) = self.exchanges.get(&arrived) else { return };
         if !body.is_empty() {
-            self.machine.handle_body(exchange, body, now);
+            self.machine_mut().handle_body(exchange, body, now);
         }
         if is_last {
-            self.machine.handle_end(exchange, now);
+            self.machine_mut().handle_end(exchange, now);
         }
     }
 
@@ -226,7 +235,7 @@ impl Driver {
         if let Some(exchange) = self.exchanges.remove(&arrived) {
             self.responses.remove(&exchange);
             self.unwritten.remove(&exchange);
-            self.machine.handle_disconnect(exchange, now);
+            self.machine_mut().handle_disconnect(exchange, now);
         }
     }
 
@@ -239,26 +248,26 @@ impl Driver {
     }
 
     fn settle(&mut self, now: Instant) {
-        while let Some(output) = self.machine.poll_output() {
-            match output {
-                Output::Action(HttpAction::Respond { exchange, response }) => {
+        while let Some(action) = self.application.poll_action() {
+            match action {
+                HttpAction::Respond { exchange, response } => {
                     if let Some(Response::Awaited(reply)) = self.take(exchange) {
                         self.respond(exchange, reply, response, now);
                     }
                 }
-                Output::Action(HttpAction::Continue { exchange }) => {
+                HttpAction::Continue { exchange } => {
                     if let Some(accept) = self.accepts.remove(&exchange) {
                         let _ = accept.send(());
                     }
                 }
-                Output::Action(HttpAction::Stream { exchange, head }) => self.stream(exchange, head),
-                Output::Action(HttpAction::Write { exchange, chunk }) => self.write(exchange, chunk),
-                Output::Action(HttpAction::Finish { exchange }) => {
+                HttpAction::Stream { exchange, head } => self.stream(exchange, head),
+                HttpAction::Write { exchange, chunk } => self.write(exchange, chunk),
+                HttpAction::Finish { exchange } => {
                     if let Some(Response::Streamed(pieces)) = self.take(exchange) {
                         pieces.end();
                     }
                 }
-                Output::Action(HttpAction::Abort { exchange }) => {
+                HttpAction::Abort { exchange } => {
                     let streamed = match self.take(exchange) {
                         Some(Response::Streamed(pieces)) => Some(pieces),
                         Some(Response::Awaited(_)) | None => None,
@@ -268,8 +277,7 @@ impl Driver {
                         pieces.abort();
                     }
                 }
-                Output::Action(_) => {}
-                Output::Event(event) => self.requests.on_event(event, &mut self.machine),
+                _ => {}
             }
         }
     }
@@ -290,7 +298,7 @@ impl Driver {
         let length = response.body().len();
         if is_small(response.body()) {
             let _ = reply.send(Reply::Small(response));
-            return self.machine.handle_written(exchange, length, now);
+            return self.machine_mut().handle_written(exchange, length, now);
         }
         let (head, body) = response.into_parts();
         let (pieces, unread) = whole(body);
@@ -320,11 +328,11 @@ impl Driver {
 
     /// Reports to the machine how many bytes clients have read since the last call.
     fn report_written(&mut self, now: Instant) {
-        let Self { machine, unwritten, .. } = self;
+        let Self { application, unwritten, .. } = self;
         unwritten.retain(|exchange, (pieces, counted)| {
             // The queue of a disconnected client is empty.
             let waiting = pieces.waiting();
-            machine.handle_written(*exchange, counted.saturating_sub(waiting), now);
+            application.machine_mut().handle_written(*exchange, counted.saturating_sub(waiting), now);
             *counted = waiting;
             waiting > 0
         });
@@ -339,20 +347,22 @@ mod tests {
     use std::time::Duration;
 
     use http_body::Body;
-    use mcp_proto::server::{Config, HttpConfig};
+    use mcp_proto::server::{Config, Http, HttpConfig, Server};
     use mcp_proto::{ErrorObject, Json, Notification};
     use tokio::sync::Semaphore;
 
     use super::super::HttpBody;
+    use super::super::handlers::{Commanded, Handlers};
     use super::*;
+    use crate::server::commands::FinalCommand;
     use crate::server::incoming::Incoming;
+    use crate::server::requests::Requests;
     use crate::server::running::Running;
     use crate::server::service::AnyService;
 
     /// A driver that the test runs step by step, whose tools send a message and then wait until they may answer.
     struct Stepped {
-        driver: Driver,
-        commands: Commands,
+        driver: Driver<Handlers>,
         may_answer: Arc<Semaphore>,
         /// One reference for each handler that has not ended.
         handlers: Arc<()>,
@@ -382,7 +392,7 @@ mod tests {
             let running = Arc::new(Running::new(config.clone()));
             let (requests, commands) = Requests::new(Arc::new(service) as Arc<dyn AnyService>, &running);
             let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
-            Self { driver: Driver::new(machine, requests), commands, may_answer, handlers }
+            Self { driver: Driver::new(Handlers::new(machine, requests, commands)), may_answer, handlers }
         }
 
         /// Calls a tool, with the body of the request in two parts.
@@ -430,11 +440,8 @@ mod tests {
 
         /// Carries out one command of a handler.
         async fn turn(&mut self) {
-            let wakeup = tokio::select! {
-                Some(command) = self.commands.final_commands.recv() => Wakeup::FinalCommand(command),
-                Some(command) = self.commands.commands.recv() => Wakeup::Command(command),
-            };
-            self.driver.turn(wakeup, now());
+            let happened = self.driver.application.happened().await;
+            self.driver.turn(Wakeup::Happened(happened), now());
         }
 
         /// The number of exchanges, of responses, and of responses with unread bytes.
@@ -507,9 +514,8 @@ mod tests {
         while stepped.driver.behind.is_none() {
             let (accept, mut accepted) = oneshot::channel();
             let notification = Notification::new("notifications/tools/list_changed");
-            stepped
-                .driver
-                .turn(Wakeup::FinalCommand(FinalCommand::Publish { change: notification.into(), accept }), now());
+            let publishing = Commanded::Final(FinalCommand::Publish { change: notification.into(), accept });
+            stepped.driver.turn(Wakeup::Happened(publishing), now());
             assert_eq!(accepted.try_recv(), Ok(Ok(())));
         }
         stepped.may_answer.add_permits(1);

@@ -4,14 +4,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::driver::{Admitted, SharedConnections, may_accept_later};
+use mcp_proto::driver::{Admitted, ConnectionTimeouts, SharedConnections, may_accept_later};
 use mcp_proto::server::PeerKey;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::{HttpService, Stage, connection, until_past};
+use super::inbox::Inbox;
+use super::{Stage, connection, until_past};
 use crate::clock::now;
 
 /// How long the last responses may take to be written when the service is closed.
@@ -23,11 +24,13 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Accepts and serves connections until the service is closed. Dropping the future closes all of them.
 pub(super) async fn serve(
-    service: &HttpService,
+    inbox: &Inbox,
     listener: TcpListener,
+    max_connections: usize,
+    timeouts: ConnectionTimeouts,
     mut stage: watch::Receiver<Stage>,
 ) -> io::Result<()> {
-    let connections = SharedConnections::new(service.max_connections, MAX_REFUSED, now);
+    let connections = SharedConnections::new(max_connections, MAX_REFUSED, now);
     let (mut served, mut refused) = (JoinSet::new(), JoinSet::new());
     let stage_of_connections = stage.clone();
     loop {
@@ -41,9 +44,9 @@ pub(super) async fn serve(
                             if let Some(evicted) = evicted {
                                 evicted.notify_one();
                             }
-                            let (service, stage) = (service.clone(), stage_of_connections.clone());
+                            let (inbox, stage) = (inbox.clone(), stage_of_connections.clone());
                             let stream = Arc::new(stream);
-                            served.spawn(connection::serve(service, stream, slot, eviction, peer, stage));
+                            served.spawn(connection::serve(inbox, timeouts, stream, slot, eviction, peer, stage));
                         }
                         Admitted::Refused(slot) => {
                             tracing::warn!("all connections are in use; another one was refused");

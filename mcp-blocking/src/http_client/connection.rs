@@ -1,4 +1,4 @@
-//! Sockets that need few system calls.
+//! Connections that need few system calls, over TCP or a Unix socket.
 //!
 //! `ureq` writes the head of a request and its body separately, which makes two packets. Its own sockets set their
 //! timeouts for each request, and check by three system calls whether they are open. Here, output stays in the buffer
@@ -8,39 +8,158 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+#[cfg(unix)]
+use std::os::fd::OwnedFd;
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
+#[cfg(unix)]
+use std::thread;
 use std::time::{Duration, Instant};
 
+use mcp_proto::escape_text;
 use ureq::unversioned::transport::{
     Buffers, ConnectProxyConnector, ConnectionDetails, Connector, Either, LazyBuffers, NextTimeout, RustlsConnector,
-    Transport,
+    ShutdownHandle, Transport,
 };
 use ureq::{Error, Timeout};
 
-/// The connector: uses these sockets, through an HTTP proxy and with TLS if configured.
-pub(super) fn connector() -> impl Connector {
-    ().chain(ConnectProxyConnector::default()).chain(SocketConnector).chain(RustlsConnector::default())
+use crate::socket::Socket;
+
+/// The pause before another attempt to connect to a Unix socket whose queue is full.
+#[cfg(unix)]
+const FULL_QUEUE: Duration = Duration::from_millis(10);
+
+/// The connector: uses these connections, through an HTTP proxy and with TLS if configured; all through this Unix socket if
+/// there is one.
+pub(super) fn connector(unix_socket: Option<UnixSocket>) -> impl Connector {
+    let sockets = SocketConnector { unix_socket };
+    ().chain(ConnectProxyConnector::default()).chain(sockets).chain(RustlsConnector::default())
 }
 
 #[derive(Debug)]
-struct SocketConnector;
+struct SocketConnector {
+    unix_socket: Option<UnixSocket>,
+}
+
+/// A Unix socket at which a server listens.
+#[derive(Clone)]
+pub(super) struct UnixSocket {
+    pub(super) path: PathBuf,
+    /// Starts the server.
+    pub(super) start: Option<Arc<dyn Fn() -> io::Result<()> + Send + Sync>>,
+}
+
+/// Shows only the path.
+impl fmt::Debug for UnixSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnixSocket").field("path", &self.path).finish_non_exhaustive()
+    }
+}
 
 impl<In: Transport> Connector<In> for SocketConnector {
-    type Out = Either<In, Socket>;
+    type Out = Either<In, Connection>;
 
     fn connect(&self, details: &ConnectionDetails<'_>, chained: Option<In>) -> Result<Option<Self::Out>, Error> {
         // The connection through the HTTP proxy has already been made.
         if let Some(connection) = chained {
             return Ok(Some(Either::A(connection)));
         }
-        let socket = connect(&details.addrs, details.timeout)?;
+        let socket = match &self.unix_socket {
+            Some(unix_socket) => unix_socket.connect(details.timeout)?,
+            None => connect(&details.addrs, details.timeout)?.into(),
+        };
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        let socket = Socket::new(socket, buffers);
-        let shutdown: Weak<TcpStream> = Arc::downgrade(&socket.stream);
+        let connection = Connection::new(socket, buffers);
+        let shutdown: Weak<Closing> = Arc::downgrade(&connection.socket);
         (details.register_shutdown)(shutdown)?;
-        Ok(Some(Either::B(socket)))
+        Ok(Some(Either::B(connection)))
+    }
+}
+
+impl UnixSocket {
+    fn connect(&self, timeout: NextTimeout) -> Result<Socket, Error> {
+        let outcome = connect_to_file(&self.path, timeout);
+        match (&self.start, outcome) {
+            (Some(start), Err(Error::Io(error))) if is_unused(&error) => {
+                start().map_err(|error| FileNotReached { path: self.path.clone(), error })?;
+                connect_to_file(&self.path, timeout)
+            }
+            (_, outcome) => outcome,
+        }
+    }
+}
+
+/// Whether no program accepts connections at the path of a Unix socket.
+fn is_unused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// Connects to the Unix socket at this path. While the queue of the server is full, it is tried again.
+#[cfg(unix)]
+fn connect_to_file(path: &Path, timeout: NextTimeout) -> Result<Socket, Error> {
+    use socket2::{Domain, SockAddr, Socket as AnySocket, Type};
+
+    let connect = || {
+        let socket = AnySocket::new(Domain::UNIX, Type::STREAM, None)?;
+        // Otherwise, it would wait for the server without a timeout.
+        socket.set_nonblocking(true)?;
+        socket.connect(&SockAddr::unix(path)?)?;
+        socket.set_nonblocking(false)?;
+        Ok(UnixStream::from(OwnedFd::from(socket)))
+    };
+    let deadline = timeout.not_zero().map(|time| Instant::now() + *time);
+    loop {
+        match connect() {
+            Ok(stream) => return Ok(Socket::Unix(stream)),
+            Err(error) if is_timeout(&error) && deadline.is_none_or(|at| Instant::now() < at) => {
+                thread::sleep(FULL_QUEUE);
+            }
+            Err(error) if is_timeout(&error) => return Err(Error::Timeout(Timeout::Connect)),
+            Err(error) => return Err(FileNotReached { path: path.to_owned(), error }.into()),
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn connect_to_file(path: &Path, _: NextTimeout) -> Result<Socket, Error> {
+    Err(FileNotReached { path: path.to_owned(), error: io::ErrorKind::Unsupported.into() }.into())
+}
+
+/// Nothing accepts connections at the path of a Unix socket.
+#[derive(Debug)]
+pub(super) struct FileNotReached {
+    path: PathBuf,
+    error: io::Error,
+}
+
+impl FileNotReached {
+    /// The reason of the error, if it is one of these.
+    pub(super) fn reason_of(error: &io::Error) -> Option<&Self> {
+        error.get_ref().and_then(|reason| reason.downcast_ref())
+    }
+}
+
+impl fmt::Display for FileNotReached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.to_string_lossy();
+        write!(
+            f,
+            "the Unix socket {} cannot be connected to ({}); is the server running?",
+            escape_text(&path, 200),
+            self.error
+        )
+    }
+}
+
+impl StdError for FileNotReached {}
+
+impl From<FileNotReached> for Error {
+    fn from(error: FileNotReached) -> Self {
+        Self::Io(io::Error::new(error.error.kind(), error))
     }
 }
 
@@ -71,9 +190,19 @@ fn share_of(left: Duration, place: usize, addresses: usize) -> Duration {
     if place + 1 == addresses { left } else { left / 2 }
 }
 
+/// A socket that can be closed from another thread.
+struct Closing(Socket);
+
+impl ShutdownHandle for Closing {
+    fn shutdown(&self) {
+        // It may be closed already.
+        let _ = self.0.shutdown(Shutdown::Both);
+    }
+}
+
 /// A connection.
-struct Socket {
-    stream: Arc<TcpStream>,
+struct Connection {
+    socket: Arc<Closing>,
     buffers: Held,
     /// The timeout for writing the held output; `None` if there is none.
     held_for: Option<NextTimeout>,
@@ -83,21 +212,21 @@ struct Socket {
     timeouts: [Option<Duration>; 2],
 }
 
-impl Socket {
-    fn new(stream: TcpStream, buffers: LazyBuffers) -> Self {
+impl Connection {
+    fn new(socket: Socket, buffers: LazyBuffers) -> Self {
         let buffers = Held { all: buffers, held: 0 };
-        Self { stream: Arc::new(stream), buffers, held_for: None, is_begun: false, timeouts: [None; 2] }
+        Self { socket: Arc::new(Closing(socket)), buffers, held_for: None, is_begun: false, timeouts: [None; 2] }
     }
 
     /// Writes the held output.
     fn write(&mut self) -> Result<(), Error> {
         let Some(timeout) = self.held_for.take() else { return Ok(()) };
         let [_, set] = &mut self.timeouts;
-        set_timeout(set, timeout, |time| self.stream.set_write_timeout(time))?;
+        set_timeout(set, timeout, |time| self.socket.0.set_write_timeout(time))?;
         let held = std::mem::take(&mut self.buffers.held);
         let bytes = self.buffers.all.output().get(..held).unwrap_or_default();
         let was_begun = std::mem::replace(&mut self.is_begun, true);
-        (&*self.stream).write_all(bytes).map_err(|error| match error {
+        (&self.socket.0).write_all(bytes).map_err(|error| match error {
             error if is_timeout(&error) => Error::Timeout(timeout.reason),
             // If the first part of a request could not be written, the server cannot have received the whole request.
             error if !was_begun => Error::Io(io::Error::new(error.kind(), Unsent(error))),
@@ -106,7 +235,7 @@ impl Socket {
     }
 }
 
-impl Transport for Socket {
+impl Transport for Connection {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
@@ -126,10 +255,10 @@ impl Transport for Socket {
         self.write()?;
         self.is_begun = false;
         let [set, _] = &mut self.timeouts;
-        set_timeout(set, timeout, |time| self.stream.set_read_timeout(time))?;
+        set_timeout(set, timeout, |time| self.socket.0.set_read_timeout(time))?;
         let room = self.buffers.input_append_buf();
         let length = loop {
-            match (&*self.stream).read(room) {
+            match (&self.socket.0).read(room) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => return Err(Error::Timeout(timeout.reason)),
                 outcome => break outcome?,
@@ -140,28 +269,28 @@ impl Transport for Socket {
     }
 
     fn is_open(&mut self) -> bool {
-        is_quiet(&self.stream)
+        is_quiet(&self.socket.0)
     }
 }
 
-impl fmt::Debug for Socket {
+impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Socket").finish_non_exhaustive()
+        f.debug_struct("Connection").finish_non_exhaustive()
     }
 }
 
 /// Whether an idle connection is open, and the server has sent nothing unrequested.
 #[cfg(unix)]
-fn is_quiet(stream: &TcpStream) -> bool {
+fn is_quiet(socket: &Socket) -> bool {
     use std::os::fd::AsFd;
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-    poll(&mut [PollFd::new(stream.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(0)
+    poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO) == Ok(0)
 }
 
 #[cfg(not(unix))]
-fn is_quiet(stream: &TcpStream) -> bool {
+fn is_quiet(Socket::Tcp(stream): &Socket) -> bool {
     let peeked = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
     stream.set_nonblocking(false).is_ok() && peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
@@ -245,77 +374,78 @@ impl StdError for Unsent {}
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Shutdown, TcpListener};
+    use std::net::TcpListener;
+    use std::thread;
 
     use super::*;
 
-    /// A socket, and the server's end of it.
-    fn pair(room: usize) -> (Socket, TcpStream) {
+    /// A connection, and the server's end of it.
+    fn pair(room: usize) -> (Connection, TcpStream) {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let stream = connect(&[listener.local_addr().unwrap()], within(Duration::from_secs(60))).unwrap();
         let (server, _) = listener.accept().unwrap();
-        (Socket::new(stream, LazyBuffers::new(room, room)), server)
+        (Connection::new(stream.into(), LazyBuffers::new(room, room)), server)
     }
 
     fn within(time: Duration) -> NextTimeout {
         NextTimeout { after: time.into(), reason: Timeout::SendBody, per_read: None, per_write: None }
     }
 
-    fn transmit(socket: &mut Socket, bytes: &[u8]) -> Result<(), Error> {
-        socket.buffers().output()[..bytes.len()].copy_from_slice(bytes);
-        socket.transmit_output(bytes.len(), within(Duration::from_secs(60)))
+    fn transmit(connection: &mut Connection, bytes: &[u8]) -> Result<(), Error> {
+        connection.buffers().output()[..bytes.len()].copy_from_slice(bytes);
+        connection.transmit_output(bytes.len(), within(Duration::from_secs(60)))
     }
 
     #[test]
     fn what_is_written_leaves_once_an_answer_is_waited_for_or_the_buffer_is_full() {
-        let (mut socket, server) = pair(8);
+        let (mut connection, server) = pair(8);
         let mut read = [0; 16];
-        transmit(&mut socket, b"head").unwrap();
-        transmit(&mut socket, b"bod").unwrap();
+        transmit(&mut connection, b"head").unwrap();
+        transmit(&mut connection, b"bod").unwrap();
         server.set_nonblocking(true).unwrap();
         assert_eq!((&server).read(&mut read).unwrap_err().kind(), io::ErrorKind::WouldBlock);
         server.set_nonblocking(false).unwrap();
-        transmit(&mut socket, b"y").unwrap();
+        transmit(&mut connection, b"y").unwrap();
         assert_eq!((&server).read(&mut read).unwrap(), 8, "the buffer is full");
         assert_eq!(&read[..8], b"headbody");
-        transmit(&mut socket, b"more").unwrap();
+        transmit(&mut connection, b"more").unwrap();
         (&server).write_all(b"answer").unwrap();
-        assert!(socket.await_input(within(Duration::from_secs(60))).unwrap());
-        assert_eq!((socket.buffers().input(), (&server).read(&mut read).unwrap()), (&b"answer"[..], 4));
+        assert!(connection.await_input(within(Duration::from_secs(60))).unwrap());
+        assert_eq!((connection.buffers().input(), (&server).read(&mut read).unwrap()), (&b"answer"[..], 4));
         assert_eq!(&read[..4], b"more");
-        socket.buffers().input_consume(1);
-        transmit(&mut socket, b"last").unwrap();
-        assert!(socket.maybe_await_input(within(Duration::from_secs(60))).unwrap(), "there is some already");
+        connection.buffers().input_consume(1);
+        transmit(&mut connection, b"last").unwrap();
+        assert!(connection.maybe_await_input(within(Duration::from_secs(60))).unwrap(), "there is some already");
         server.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         assert_eq!(((&server).read(&mut read).unwrap(), &read[..4]), (4, &b"last"[..]), "what was held has left");
     }
 
     #[test]
     fn a_request_of_which_the_first_part_cannot_be_written_was_not_sent() {
-        let (mut socket, server) = pair(8);
-        transmit(&mut socket, b"first").unwrap();
-        socket.stream.shutdown(Shutdown::Write).unwrap();
-        assert!(Unsent::is_reason(&socket.maybe_await_input(within(Duration::from_secs(60))).unwrap_err()));
+        let (mut connection, server) = pair(8);
+        transmit(&mut connection, b"first").unwrap();
+        connection.socket.0.shutdown(Shutdown::Write).unwrap();
+        assert!(Unsent::is_reason(&connection.maybe_await_input(within(Duration::from_secs(60))).unwrap_err()));
         drop(server);
         // Once a part was written, the server may have received the request.
-        let (mut socket, _server) = pair(4);
-        transmit(&mut socket, b"part").unwrap();
-        socket.stream.shutdown(Shutdown::Write).unwrap();
-        assert!(!Unsent::is_reason(&transmit(&mut socket, b"next").unwrap_err()));
+        let (mut connection, _server) = pair(4);
+        transmit(&mut connection, b"part").unwrap();
+        connection.socket.0.shutdown(Shutdown::Write).unwrap();
+        assert!(!Unsent::is_reason(&transmit(&mut connection, b"next").unwrap_err()));
     }
 
     #[test]
     fn a_connection_counts_as_open_while_the_server_is_silent() {
-        let (mut socket, server) = pair(8);
-        assert!(socket.is_open());
+        let (mut connection, server) = pair(8);
+        assert!(connection.is_open());
         (&server).write_all(b"x").unwrap();
-        while socket.is_open() {
-            std::thread::yield_now();
+        while connection.is_open() {
+            thread::yield_now();
         }
-        let (mut socket, server) = pair(8);
+        let (mut connection, server) = pair(8);
         drop(server);
-        while socket.is_open() {
-            std::thread::yield_now();
+        while connection.is_open() {
+            thread::yield_now();
         }
     }
 
@@ -332,9 +462,9 @@ mod tests {
 
     #[test]
     fn waiting_for_a_silent_server_ends_at_the_timeout() {
-        let (mut socket, _server) = pair(8);
+        let (mut connection, _server) = pair(8);
         let began = Instant::now();
-        let silent = socket.await_input(within(Duration::from_millis(300)));
+        let silent = connection.await_input(within(Duration::from_millis(300)));
         assert!(matches!(silent, Err(Error::Timeout(_))));
         assert!(began.elapsed() >= Duration::from_millis(300));
     }
@@ -374,15 +504,15 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_reset_is_no_silent_one() {
-        let (mut socket, server) = pair(8);
-        transmit(&mut socket, b"unread").unwrap();
-        socket.write().unwrap();
+        let (mut connection, server) = pair(8);
+        transmit(&mut connection, b"unread").unwrap();
+        connection.write().unwrap();
         server.set_nonblocking(false).unwrap();
         // Closing with unread bytes resets the connection.
         let mut read = [0; 8];
         while server.peek(&mut read).unwrap() < 6 {}
         drop(server);
-        let outcome = socket.await_input(within(Duration::from_secs(60)));
+        let outcome = connection.await_input(within(Duration::from_secs(60)));
         assert!(
             matches!(&outcome, Err(Error::Io(error)) if error.kind() == io::ErrorKind::ConnectionReset),
             "{outcome:?}"

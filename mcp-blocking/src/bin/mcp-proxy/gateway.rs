@@ -1,0 +1,257 @@
+//! `mcp-proxy serve`: serves clients over HTTP by processes of servers, or by remote servers.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `servers` | the servers of the command line |
+//! | `config_file` | the servers of a file in the form that editors have |
+//! | `listen` | the listening socket, and who may connect to it |
+//! | `tokens` | the tokens of users |
+//! | `jwt` | the tokens of an authorization server |
+//! | `pages` | the pages of `--health` and `--metrics` |
+
+mod config_file;
+mod jwt;
+pub(crate) mod listen;
+mod pages;
+mod servers;
+mod tokens;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use log::Level;
+use mcp_blocking::{Gateway, GatewayObserver, GatewayStopper};
+use mcp_proto::gateway::{BackendKey, Event};
+use mcp_proto::relay;
+use mcp_proto::server::TwoEndpoints;
+use mcp_proto::{UsageError, gateway};
+
+use crate::args::{Args, ServeArgs, Share, limits_of_messages};
+use crate::logging::Log;
+use crate::record::{Record, Recorder, Source};
+use crate::secrets::Secrets;
+use crate::{END_TIMEOUT, INTERRUPTED, OVERDUE, seed};
+use jwt::Jwts;
+use listen::Listening;
+use pages::Pages;
+use servers::Described;
+use tokens::Tokens;
+
+/// Serves until a signal ends it. Returns `true`.
+///
+/// # Errors
+///
+/// The socket cannot be listened on, or the gateway has failed.
+pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
+    let mut secrets = Secrets::default();
+    let or_exit = |message: String| -> ! { Args::exit_with_usage(&message) };
+    let servers = servers::all(args, &mut secrets).unwrap_or_else(|message| or_exit(message));
+    let tokens = Tokens::new(&args.token_env, &mut secrets).unwrap_or_else(|message| or_exit(message));
+    let jwts = Jwts::new(args, &servers).unwrap_or_else(|message| or_exit(message));
+    let has_users = !tokens.is_empty() || jwts.is_some();
+    check(args, &servers, has_users).unwrap_or_else(|message| or_exit(message));
+    let secrets = Arc::new(secrets);
+    log.leave_out(Arc::clone(&secrets));
+    let record = args.record.as_ref().map(|path| {
+        Record::new(path, secrets)
+            .unwrap_or_else(|error| Args::exit_with_usage(&format!("--record {}: {error}", path.display())))
+    });
+    let listening = Listening::open(args, has_users)?;
+
+    let mut gateway = Gateway::new();
+    gateway.max_connections = args.max_connections.into();
+    gateway.leave_after = args.leave_after;
+    for server in &servers {
+        let mut config = config(args, server, &listening);
+        config.http.protected_resource = jwt::resource(args, server).map_err(io::Error::other)?;
+        let observer = Observer {
+            name: server.name.clone(),
+            shown: server.in_words(),
+            record: record.clone(),
+            max_message: config.relay.limits.message,
+            recorders: BTreeMap::new(),
+        };
+        gateway = gateway.server(config, server.backend(args)?.observer(observer)).map_err(|error| in_words(&error))?;
+    }
+    if let Some(jwts) = jwts {
+        gateway = gateway.authenticate(move |head| jwts.authenticate(head));
+    } else if !tokens.is_empty() {
+        gateway = gateway.authenticate(move |head| tokens.authenticate(head));
+    }
+    let pages = Pages::new(args, gateway.status(), &servers);
+    gateway = gateway.pages(move |head| pages.answer(head));
+    let signals = stop_on_signals(gateway.stopper(), args.drain_timeout)?;
+    // So that warnings are printed before.
+    log.flush();
+    announce(&listening, &servers, args)?;
+    let Listening { listener, file, .. } = listening;
+    let outcome = gateway.serve(listener);
+    drop(file);
+    if signals.load(Ordering::SeqCst) > 1 {
+        // The thread that handles the signals is about to do the same.
+        std::process::exit(INTERRUPTED);
+    }
+    outcome.map(|()| true)
+}
+
+/// Checks options against each other that are about different things.
+fn check(args: &ServeArgs, servers: &[Described], has_users: bool) -> Result<(), String> {
+    if args.user_env.is_some() && !has_users {
+        return Err("--user-env needs --token-env or --token-issuer, which distinguish users".to_owned());
+    }
+    if args.user_env.is_some() && args.share == Share::All {
+        return Err("--user-env has no effect with --share all, since one process serves all users".to_owned());
+    }
+    if args.share == Share::Principal && !has_users {
+        return Err("--share principal needs --token-env or --token-issuer, which distinguish users".to_owned());
+    }
+    let pages = [&args.health, &args.metrics];
+    for path in pages.into_iter().flatten() {
+        if servers.iter().any(|server| server.paths(args.sse).contains(path)) {
+            return Err(format!("the path {path} is that of a server"));
+        }
+    }
+    if args.health.is_some() && args.health == args.metrics {
+        return Err("--health and --metrics have the same path".to_owned());
+    }
+    Ok(())
+}
+
+fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gateway::Config {
+    let mut config = gateway::Config::default();
+    config.sharing = args.share.into();
+    let (http, relay) = (&mut config.http, &mut config.relay);
+    http.path = Some(server.path("mcp").into());
+    http.two_endpoints =
+        args.sse.then(|| TwoEndpoints { stream: server.path("sse").into(), messages: server.path("messages").into() });
+    http.access = listening.access.clone();
+    http.cors = !args.allow_origin.is_empty();
+    http.max_sessions = usize::try_from(args.max_sessions).unwrap_or(usize::MAX);
+    http.session_idle = args.session_idle;
+    relay.versions.clone_from(&args.protocol.0);
+    relay.limits = limits_of_messages(args.max_message);
+    relay.limits.backends = args.max_backends.into();
+    relay.request_timeout = args.request_timeout;
+    relay.drain_timeout = args.drain_timeout;
+    relay.max_timeout = relay.max_timeout.max(args.request_timeout);
+    relay.seed = seed();
+    config
+}
+
+/// The only configuration that a person can make invalid is the size of messages.
+fn in_words(error: &UsageError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, format!("--max-message: {error}"))
+}
+
+/// Prints where servers are served, whatever the level of the log.
+fn announce(listening: &Listening, servers: &[Described], args: &ServeArgs) -> io::Result<()> {
+    let mut out = io::stderr().lock();
+    for server in servers {
+        let paths = server.paths(args.sse);
+        let (path, more) = paths.split_first().map_or(("", ""), |(path, more)| {
+            (path.as_str(), if more.is_empty() { "" } else { ", and the older transport beside it" })
+        });
+        let what = server.in_words();
+        writeln!(out, "mcp-proxy: {} serves {what}{more}", listening.url(path))?;
+    }
+    for path in [&args.health, &args.metrics].into_iter().flatten() {
+        writeln!(out, "mcp-proxy: {} is a page for monitoring", listening.url(path))?;
+    }
+    out.flush()
+}
+
+/// The first signal ends the gateway: requests in progress are answered, then processes are stopped. The second ends it at
+/// once. Returns the count of signals.
+fn stop_on_signals(stopper: GatewayStopper, drain: Duration) -> io::Result<Arc<AtomicUsize>> {
+    let signals = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&signals);
+    ctrlc::set_handler(move || {
+        if count.fetch_add(1, Ordering::SeqCst) > 0 {
+            stopper.kill();
+            std::process::exit(INTERRUPTED);
+        }
+        log::info!("stopped by a signal");
+        // Nothing that blocks may delay the end, such as a program that cannot be started or stopped.
+        let overdue = stopper.clone();
+        let watching = thread::Builder::new().name("mcp-end".to_owned()).spawn(move || {
+            thread::sleep(drain.saturating_add(END_TIMEOUT));
+            overdue.kill();
+            std::process::exit(OVERDUE);
+        });
+        if let Err(error) = watching {
+            log::warn!("cannot start a thread: {error}");
+        }
+        stopper.shutdown(drain);
+    })
+    .map_err(io::Error::other)?;
+    Ok(signals)
+}
+
+/// Logs the events of a server, and records messages.
+struct Observer {
+    /// The name of the server, if it has one.
+    name: Option<String>,
+    /// The server, as it appears in log messages.
+    shown: String,
+    record: Option<Record>,
+    max_message: usize,
+    recorders: BTreeMap<BackendKey, Recorder>,
+}
+
+impl Observer {
+    /// Records something of a process, if messages are recorded.
+    fn record(&mut self, backend: BackendKey, write: impl FnOnce(&mut Recorder)) {
+        let Some(record) = &self.record else { return };
+        write(self.recorders.entry(backend).or_insert_with(|| {
+            let source = Source { server: self.name.as_deref().map(Into::into), process: Some(backend.number()) };
+            record.recorder(self.max_message, source)
+        }));
+    }
+}
+
+/// Returns the level and text of the log line for an event.
+fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
+    Some(match event {
+        Event::Backend { backend, event } => {
+            let (level, text) = crate::log_line(event, &format!("process {backend} of {server}"))?;
+            // The end of one process is usual.
+            (if matches!(event, relay::Event::Closed(_)) { Level::Debug } else { level }, text)
+        }
+        Event::NotStarted { retry_in } => (
+            Level::Warn,
+            format!(
+                "{server} exits or does not answer before it can be used; the next attempt may be made in {:.0} s",
+                retry_in.as_secs_f64()
+            ),
+        ),
+        Event::Faulted(fault) => (Level::Info, format!("from a client of {server}: {fault}")),
+        Event::Drained { cancelled: 0 } => return None,
+        Event::Drained { cancelled } => {
+            (Level::Warn, format!("requests to {server} were cancelled, because the gateway is stopped: {cancelled}"))
+        }
+        _ => return None,
+    })
+}
+
+impl GatewayObserver for Observer {
+    fn event(&mut self, event: &Event) {
+        if let Some((level, text)) = log_line(event, &self.shown) {
+            log::log!(level, "{text}");
+        }
+        if let Event::Backend { backend, event: relay::Event::Closed(_) } = event {
+            self.recorders.remove(backend);
+        }
+    }
+
+    fn received(&mut self, backend: BackendKey, bytes: &[u8]) {
+        self.record(backend, |recorder| recorder.server_sent(bytes));
+    }
+
+    fn written(&mut self, backend: BackendKey, bytes: &[u8]) {
+        self.record(backend, |recorder| recorder.client_sent(bytes));
+    }
+}

@@ -1,0 +1,185 @@
+//! Reads the servers of a JSON file in the form that editors have: the object `mcpServers`, or `servers`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use mcp_proto::escape_text;
+use serde_json::{Map, Value};
+
+use super::servers::{Described, Kind};
+use crate::args::{check_name, expand};
+use crate::secrets::Secrets;
+
+/// The names of the object, of which a file has one.
+const OBJECTS: [&str; 2] = ["mcpServers", "servers"];
+/// The fields that are used.
+const COMMAND_FIELDS: [&str; 4] = ["command", "args", "env", "cwd"];
+const REMOTE_FIELDS: [&str; 2] = ["url", "headers"];
+/// The fields that are known, but not needed.
+const OTHER_FIELDS: [&str; 2] = ["type", "disabled"];
+
+/// The servers of a file with this text, in the order of their names, without those that are `disabled`.
+///
+/// # Errors
+///
+/// A text for the user, with the place of the mistake, but without values.
+pub(super) fn servers(text: &str, secrets: &mut Secrets) -> Result<Vec<Described>, String> {
+    let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let found = OBJECTS.iter().find_map(|name| Some((*name, file.get(name)?)));
+    let (object, servers) = found.ok_or_else(|| "there is no object mcpServers".to_owned())?;
+    let place = Place(object.to_owned());
+    let mut described = Vec::new();
+    for (name, server) in place.object(servers)? {
+        let place = place.member(name);
+        check_name(name).map_err(|error| format!("{place}: {error}"))?;
+        let server = place.object(server)?;
+        if server.get("disabled") == Some(&Value::Bool(true)) {
+            log::info!("{place} is disabled");
+            continue;
+        }
+        let kind = kind(&place, server, secrets)?;
+        described.push(Described { name: Some(name.clone()), kind });
+    }
+    if described.is_empty() {
+        return Err(format!("{place} has no server"));
+    }
+    Ok(described)
+}
+
+fn kind(place: &Place, server: &Map<String, Value>, secrets: &mut Secrets) -> Result<Kind, String> {
+    let is_remote = match (server.contains_key("command"), server.contains_key("url")) {
+        (true, false) => false,
+        (false, true) => true,
+        (true, true) => return Err(format!("{place} has both a command and a url")),
+        (false, false) => return Err(format!("{place} has neither a command nor a url")),
+    };
+    let used = if is_remote { &REMOTE_FIELDS[..] } else { &COMMAND_FIELDS };
+    for name in server.keys().filter(|name| !used.contains(&name.as_str()) && !OTHER_FIELDS.contains(&name.as_str())) {
+        log::warn!("--config: {} is ignored, because it is not known", place.member(name));
+    }
+    let mut text = |name: &str| {
+        let place = place.member(name);
+        server.get(name).map(|value| place.text(value, secrets)).transpose()
+    };
+    if is_remote {
+        let url = text("url")?.unwrap_or_default();
+        return Ok(Kind::Remote { url, headers: place.texts(server, "headers", secrets)? });
+    }
+    let program = OsString::from(text("command")?.unwrap_or_default());
+    if program.is_empty() {
+        return Err(format!("{} is empty", place.member("command")));
+    }
+    let cwd = text("cwd")?.map(PathBuf::from);
+    let env = place.texts(server, "env", secrets)?;
+    let mut arguments = Vec::new();
+    if let Some(values) = server.get("args") {
+        let place = place.member("args");
+        let values = values.as_array().ok_or_else(|| format!("{place} must be an array"))?;
+        for (index, value) in values.iter().enumerate() {
+            arguments.push(OsString::from(place.element(index).text(value, secrets)?));
+        }
+    }
+    Ok(Kind::Command { program, arguments, env, cwd })
+}
+
+/// A place in the file.
+struct Place(String);
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Place {
+    fn member(&self, name: &str) -> Self {
+        Self(format!("{self}.{}", escape_text(name, 80)))
+    }
+
+    fn element(&self, index: usize) -> Self {
+        Self(format!("{self}[{index}]"))
+    }
+
+    fn object<'v>(&self, value: &'v Value) -> Result<&'v Map<String, Value>, String> {
+        value.as_object().ok_or_else(|| format!("{self} must be an object"))
+    }
+
+    /// A text, in which `${VAR}` is replaced from the environment.
+    fn text(&self, value: &Value, secrets: &mut Secrets) -> Result<String, String> {
+        let text = value.as_str().ok_or_else(|| format!("{self} must be a string"))?;
+        expand(text, secrets).map_err(|error| format!("{self}: {error}"))
+    }
+
+    /// The texts of an object of the server.
+    fn texts(
+        &self,
+        server: &Map<String, Value>,
+        name: &str,
+        secrets: &mut Secrets,
+    ) -> Result<Vec<(String, String)>, String> {
+        let place = self.member(name);
+        let Some(object) = server.get(name) else { return Ok(Vec::new()) };
+        let texts = place.object(object)?.iter().map(|(name, value)| {
+            let text = place.member(name).text(value, secrets)?;
+            // Editors keep tokens here.
+            secrets.add(place.member(name).to_string(), &text);
+            Ok((name.clone(), text))
+        });
+        texts.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_of_a_file_are_commands_and_urls() {
+        let path = std::env::var("PATH").unwrap();
+        let text = r#"{"mcpServers":{
+            "files":{"command":"npx","args":["-y","files","${PATH}"],"env":{"KEY":"value-4711"},"cwd":"/tmp"},
+            "remote":{"type":"http","url":"https://example.com/mcp","headers":{"X-Key":"secret-key"}},
+            "off":{"command":"x","disabled":true}
+        }}"#;
+        let mut secrets = Secrets::default();
+        let found = servers(text, &mut secrets).unwrap();
+        let [files, remote] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((files.name.as_deref(), remote.name.as_deref()), (Some("files"), Some("remote")));
+        let Kind::Command { program, arguments, env, cwd } = &files.kind else { panic!("{files:?}") };
+        assert_eq!(program, "npx");
+        assert_eq!(arguments, &["-y", "files", &path]);
+        assert_eq!((&env[..], cwd.as_deref()), (&[("KEY".into(), "value-4711".into())][..], Some("/tmp".as_ref())));
+        let Kind::Remote { url, headers } = &remote.kind else { panic!("{remote:?}") };
+        assert_eq!(
+            (url.as_str(), &headers[..]),
+            ("https://example.com/mcp", &[("X-Key".into(), "secret-key".into())][..])
+        );
+        assert_eq!(secrets.leave_out("value-4711 secret-key"), "[secret] [secret]");
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_place_and_without_values() {
+        for (text, expected) in [
+            ("{\n  \"mcpServers\": [,", "line 2 column 18"),
+            ("{}", "there is no object mcpServers"),
+            (r#"{"servers":[]}"#, "servers must be an object"),
+            (r#"{"mcpServers":{}}"#, "mcpServers has no server"),
+            (r#"{"mcpServers":{"a/b":{"command":"x"}}}"#, "mcpServers.a/b: the name 'a/b' of a server must"),
+            (r#"{"mcpServers":{"a":"secret"}}"#, "mcpServers.a must be an object"),
+            (r#"{"mcpServers":{"a":{}}}"#, "mcpServers.a has neither a command nor a url"),
+            (r#"{"mcpServers":{"a":{"command":"x","url":"y"}}}"#, "mcpServers.a has both a command and a url"),
+            (r#"{"mcpServers":{"a":{"command":""}}}"#, "mcpServers.a.command is empty"),
+            (r#"{"mcpServers":{"a":{"command":1}}}"#, "mcpServers.a.command must be a string"),
+            (r#"{"mcpServers":{"a":{"command":"x","args":"secret"}}}"#, "mcpServers.a.args must be an array"),
+            (r#"{"mcpServers":{"a":{"command":"x","args":["y",2]}}}"#, "mcpServers.a.args[1] must be a string"),
+            (r#"{"mcpServers":{"a":{"command":"x","env":{"K":null}}}}"#, "mcpServers.a.env.K must be a string"),
+            (
+                r#"{"mcpServers":{"a":{"command":"x","env":{"K":"${NO_SUCH_VARIABLE_HERE}"}}}}"#,
+                "mcpServers.a.env.K: the environment variable NO_SUCH_VARIABLE_HERE is not set",
+            ),
+        ] {
+            let error = servers(text, &mut Secrets::default()).unwrap_err();
+            assert!(error.contains(expected) && !error.contains("secret"), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The listening socket of a gateway, and who may connect to it.
+
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, TcpListener};
+
+use mcp_blocking::Listener;
+use mcp_proto::escape_text;
+use mcp_proto::server::Access;
+
+use crate::args::{Listen, ServeArgs};
+
+#[cfg(unix)]
+pub(crate) use unix::SocketFile;
+#[cfg(unix)]
+pub(crate) use unix::bind;
+
+/// Other systems have no such files.
+#[cfg(not(unix))]
+pub(crate) enum SocketFile {}
+
+/// The hosts that name this machine.
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// A listening socket.
+pub(super) struct Listening {
+    pub(super) listener: Listener,
+    /// The file of a Unix socket that this program has made, which is removed when this is dropped.
+    pub(super) file: Option<SocketFile>,
+    /// Which hosts and origins requests may have.
+    pub(super) access: Access,
+    place: Place,
+}
+
+enum Place {
+    Tcp(SocketAddr),
+    #[cfg(unix)]
+    Unix(String),
+}
+
+impl Listening {
+    /// Listens where the command line says.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user.
+    pub(super) fn open(args: &ServeArgs, has_tokens: bool) -> io::Result<Self> {
+        let opened = match &args.listen {
+            Listen::Tcp(address) => {
+                let bound = TcpListener::bind(address).and_then(|listener| Self::tcp(args, listener));
+                bound.map_err(|error| not_bound(address, &error))?
+            }
+            #[cfg(unix)]
+            Listen::Unix(path) => {
+                let (listener, file) = bind(path).map_err(|error| not_bound(&path.to_string_lossy(), &error))?;
+                let place = Place::Unix(path.to_string_lossy().into_owned());
+                Self { listener: listener.into(), file: Some(file), access: access(args, None), place }
+            }
+            #[cfg(unix)]
+            Listen::Stdin => unix::inherited(args).map_err(|error| not_bound("stdin", &error))?,
+            #[cfg(not(unix))]
+            Listen::Unix(_) | Listen::Stdin => {
+                return Err(io::Error::new(ErrorKind::Unsupported, "--listen: this system has only addresses"));
+            }
+        };
+        if let (Place::Tcp(address), false, false) = (&opened.place, has_tokens, args.allow_unauthenticated) {
+            if !address.ip().is_loopback() {
+                return Err(io::Error::new(
+                    ErrorKind::InvalidInput,
+                    format!(
+                        "--listen {address}: other machines reach this address, and anyone who does could use the \
+                         servers; demand tokens with --token-env or --token-issuer, or allow that with --allow-unauthenticated"
+                    ),
+                ));
+            }
+        }
+        Ok(opened)
+    }
+
+    fn tcp(args: &ServeArgs, listener: TcpListener) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        if address.ip().is_unspecified() && args.allow_host.is_empty() && args.public_url.is_none() {
+            log::warn!(
+                "only requests for localhost are served; name the host that clients use with --allow-host, since \
+                 {address} is all addresses of this machine"
+            );
+        }
+        Ok(Self {
+            listener: listener.into(),
+            file: None,
+            access: access(args, Some(address.ip())),
+            place: Place::Tcp(address),
+        })
+    }
+
+    /// Where a path is reached, for a person.
+    pub(super) fn url(&self, path: &str) -> String {
+        match &self.place {
+            Place::Tcp(address) => format!("http://{address}{path}"),
+            #[cfg(unix)]
+            Place::Unix(socket) => format!("http://localhost{path} on the socket {}", escape_text(socket, 200)),
+        }
+    }
+}
+
+/// Without options, the hosts and origins are those of this machine. A Unix socket is reached by no web page, and who may
+/// connect to it is decided by the permissions of its file; clients send `Host: localhost`.
+fn access(args: &ServeArgs, address: Option<IpAddr>) -> Access {
+    let is_local = address.is_none_or(|address| address.is_loopback());
+    let public = args.public_url.as_ref().and_then(|url| url.parse::<http::Uri>().ok()?.host().map(str::to_owned));
+    if is_local && args.allow_host.is_empty() && args.allow_origin.is_empty() && public.is_none() {
+        return Access::Loopback;
+    }
+    let own = address.filter(|address| !address.is_unspecified()).map(|address| match address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    });
+    let hosts = LOOPBACK.into_iter().map(str::to_owned).chain(own).chain(public).chain(args.allow_host.iter().cloned());
+    let origins = args.allow_origin.iter().map(|origin| origin.as_str().into()).collect();
+    Access::Listed { hosts: hosts.map(String::into_boxed_str).collect(), origins }
+}
+
+fn not_bound(place: &str, error: &io::Error) -> io::Error {
+    let hints = [
+        (ErrorKind::AddrInUse, "; is another program listening there?"),
+        (ErrorKind::PermissionDenied, "; may you use this port or folder?"),
+        (ErrorKind::AddrNotAvailable, "; does this machine have this address?"),
+    ];
+    let hint = hints.iter().find(|(kind, _)| *kind == error.kind()).map_or("", |(_, hint)| hint);
+    io::Error::new(error.kind(), format!("cannot listen on {}: {error}{hint}", escape_text(place, 200)))
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::fs;
+    use std::io::{self, ErrorKind};
+    use std::net::TcpListener;
+    use std::os::fd::AsFd;
+    use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
+    use std::os::unix::net::{UnixListener, UnixStream};
+    use std::path::{Path, PathBuf};
+
+    use super::{Listening, Place, access};
+    use crate::args::ServeArgs;
+
+    /// The file of a Unix socket, which is removed when this is dropped.
+    pub(crate) struct SocketFile {
+        path: PathBuf,
+        /// Its device and number, so that no file of another program is removed.
+        identity: (u64, u64),
+    }
+
+    impl SocketFile {
+        /// Leaves the file to another process.
+        pub(crate) fn keep(self) {
+            std::mem::forget(self);
+        }
+    }
+
+    impl Drop for SocketFile {
+        fn drop(&mut self) {
+            if identity(&self.path).is_ok_and(|found| found == self.identity) {
+                let _ = fs::remove_file(&self.path);
+            }
+        }
+    }
+
+    fn identity(path: &Path) -> io::Result<(u64, u64)> {
+        fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
+    }
+
+    /// Listens on a Unix socket whose file only this user can use. A file of a program that has ended is replaced.
+    pub(crate) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+        match fs::symlink_metadata(path) {
+            Ok(found) if !found.file_type().is_socket() => {
+                return Err(io::Error::new(ErrorKind::AlreadyExists, "there is a file that is no socket"));
+            }
+            Ok(_) => match UnixStream::connect(path) {
+                Ok(_) => return Err(io::Error::new(ErrorKind::AddrInUse, "a program accepts connections on it")),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(error),
+            },
+            Err(_) => {}
+        }
+        // It gets its permissions in a folder that no other user can enter, so that none can connect to it before.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let private = folder.join(format!(".{}", std::process::id()));
+        fs::DirBuilder::new().mode(0o700).create(&private)?;
+        let made = private.join("s");
+        let bound = UnixListener::bind(&made).and_then(|listener| {
+            fs::set_permissions(&made, fs::Permissions::from_mode(0o600))?;
+            let identity = identity(&made)?;
+            fs::rename(&made, path)?;
+            Ok((listener, SocketFile { path: path.to_owned(), identity }))
+        });
+        let _ = fs::remove_file(&made);
+        let _ = fs::remove_dir(&private);
+        bound
+    }
+
+    /// The listening socket that was passed as stdin, of TCP or of Unix.
+    pub(super) fn inherited(args: &ServeArgs) -> io::Result<Listening> {
+        let socket = io::stdin().as_fd().try_clone_to_owned()?;
+        let tcp = TcpListener::from(socket.try_clone()?);
+        if tcp.local_addr().is_ok() {
+            return Listening::tcp(args, tcp);
+        }
+        let listener = UnixListener::from(socket);
+        let address = listener
+            .local_addr()
+            .map_err(|error| io::Error::new(error.kind(), format!("stdin is no listening socket ({error})")))?;
+        let path = address.as_pathname().map(|path| path.to_string_lossy().into_owned());
+        let place = Place::Unix(path.unwrap_or_else(|| "of stdin".to_owned()));
+        Ok(Listening { listener: listener.into(), file: None, access: access(args, None), place })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_socket_file_is_private_replaces_a_stale_one_and_is_removed_at_the_end() {
+            let path = std::env::temp_dir().join(format!("mcp-proxy-{}.sock", std::process::id()));
+            // The file of a program that has ended.
+            drop(UnixListener::bind(&path).unwrap());
+            let (listener, file) = bind(&path).unwrap();
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+            let error = bind(&path).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::AddrInUse, "{error}");
+            drop((listener, file));
+            assert!(!path.exists());
+            fs::write(&path, "no socket").unwrap();
+            assert_eq!(bind(&path).err().unwrap().kind(), ErrorKind::AlreadyExists);
+            assert_eq!(fs::read_to_string(&path).unwrap(), "no socket");
+            fs::remove_file(&path).unwrap();
+            // That of another program, which has replaced this one.
+            let (_, file) = bind(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            let _other = UnixListener::bind(&path).unwrap();
+            drop(file);
+            assert!(path.exists());
+            fs::remove_file(&path).unwrap();
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The servers that a gateway serves, according to the command line.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+
+use mcp_blocking::{Backend, Proxy};
+use mcp_proto::client::HttpConfig;
+use mcp_proto::escape_text;
+use mcp_proto::relay;
+
+use super::config_file;
+use crate::args::{ServeArgs, expand, limits_of_messages, shown_url};
+use crate::secrets::Secrets;
+use crate::seed;
+
+/// A server and how it is started or reached.
+#[derive(Debug)]
+pub(super) struct Described {
+    /// The part of its path; `None` for the only server, at `/mcp`.
+    pub(super) name: Option<String>,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// Processes of a program.
+    Command { program: OsString, arguments: Vec<OsString>, env: Vec<(String, String)>, cwd: Option<PathBuf> },
+    /// A server over HTTP.
+    Remote {
+        url: String,
+        /// Names and values.
+        headers: Vec<(String, String)>,
+    },
+}
+
+/// The servers of the command line and of the file that it names.
+///
+/// # Errors
+///
+/// A text for the user.
+pub(super) fn all(args: &ServeArgs, secrets: &mut Secrets) -> Result<Vec<Described>, String> {
+    let mut servers = Vec::new();
+    if let Some((program, arguments)) = args.command.split_first() {
+        let kind =
+            Kind::Command { program: program.clone(), arguments: arguments.to_vec(), env: Vec::new(), cwd: None };
+        servers.push(Described { name: None, kind });
+    }
+    for named in &args.names {
+        let mut words = named.words.iter().map(OsString::from);
+        let program = words.next().unwrap_or_default();
+        let kind = Kind::Command { program, arguments: words.collect(), env: Vec::new(), cwd: None };
+        servers.push(Described { name: Some(named.name.clone()), kind });
+    }
+    if let Some(path) = &args.config {
+        let in_file = |error: String| format!("--config {}: {error}", path.display());
+        let text = std::fs::read_to_string(path).map_err(|error| in_file(error.to_string()))?;
+        servers.extend(config_file::servers(&text, secrets).map_err(in_file)?);
+    }
+    let mut common = Vec::new();
+    for (name, value) in &args.env {
+        let value = expand(value, secrets).map_err(|error| format!("--env {name}: {error}"))?;
+        common.push((name.clone(), value));
+    }
+    for server in &mut servers {
+        server.complete(&common, args, secrets)?;
+    }
+    let mut names = BTreeSet::new();
+    if let Some(name) = servers.iter().filter_map(|server| server.name.as_deref()).find(|name| !names.insert(*name)) {
+        return Err(format!("two servers have the name {name}"));
+    }
+    Ok(servers)
+}
+
+impl Described {
+    /// Adds the options that apply to all servers, and checks what is used only when the server is.
+    fn complete(&mut self, common: &[(String, String)], args: &ServeArgs, secrets: &mut Secrets) -> Result<(), String> {
+        match &mut self.kind {
+            Kind::Command { env, cwd, .. } => {
+                let own = std::mem::take(env);
+                env.extend(common.iter().cloned());
+                env.extend(own);
+                if cwd.is_none() {
+                    cwd.clone_from(&args.cwd);
+                }
+                Ok(())
+            }
+            Kind::Remote { url, headers } => {
+                let http = http(url, headers)?;
+                args.network.options(&http, secrets)?;
+                if !has_credentials(headers) && !args.no_auth {
+                    args.sign_in.authorization(url, secrets)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// How its processes are started.
+    ///
+    /// # Errors
+    ///
+    /// What it is reached with has become unusable since it was checked.
+    pub(super) fn backend(&self, args: &Arc<ServeArgs>) -> io::Result<Backend> {
+        match &self.kind {
+            Kind::Command { program, arguments, env, cwd } => {
+                let (program, arguments, env, cwd) = (program.clone(), arguments.clone(), env.clone(), cwd.clone());
+                let user_env = args.user_env.clone();
+                Ok(Backend::command(move |principal| {
+                    let mut command = Command::new(&program);
+                    command.args(&arguments).envs(env.iter().map(|(name, value)| (name, value)));
+                    if let Some(cwd) = &cwd {
+                        command.current_dir(cwd);
+                    }
+                    if let Some(user_env) = &user_env {
+                        match principal {
+                            Some(principal) => command.env(user_env, principal.subject().unwrap_or(principal.as_str())),
+                            // A value that this process has inherited is not that of the user.
+                            None => command.env_remove(user_env),
+                        };
+                    }
+                    command
+                }))
+            }
+            Kind::Remote { url, headers } => {
+                let http = http(url, headers).map_err(io::Error::other)?;
+                let is_signed_in = !has_credentials(headers) && !args.no_auth;
+                let (url, args) = (url.clone(), Arc::clone(args));
+                let options = args.network.options(&http, &mut Secrets::default()).map_err(io::Error::other)?;
+                Ok(Backend::proxy(move |_| {
+                    let mut config = relay::Config::default();
+                    config.limits = limits_of_messages(args.max_message);
+                    config.request_timeout = args.request_timeout;
+                    config.max_timeout = config.max_timeout.max(args.request_timeout);
+                    config.seed = seed();
+                    let proxy = Proxy::http(http.clone(), options.clone(), config)?;
+                    if !is_signed_in {
+                        return Ok(proxy);
+                    }
+                    let authorization = args.sign_in.authorization(&url, &mut Secrets::default());
+                    Ok(proxy.authorization(authorization.map_err(io::Error::other)?))
+                }))
+            }
+        }
+    }
+
+    /// The path of one of its endpoints.
+    pub(super) fn path(&self, endpoint: &str) -> String {
+        match &self.name {
+            Some(name) => format!("/{name}/{endpoint}"),
+            None => format!("/{endpoint}"),
+        }
+    }
+
+    /// The paths of all of its endpoints.
+    pub(super) fn paths(&self, has_two_endpoints: bool) -> Vec<String> {
+        let endpoints = if has_two_endpoints { &["mcp", "sse", "messages"][..] } else { &["mcp"] };
+        endpoints.iter().map(|endpoint| self.path(endpoint)).collect()
+    }
+
+    /// The server, phrased as the subject of a sentence, without its arguments, which may be secret.
+    pub(super) fn in_words(&self) -> String {
+        let shown = match &self.kind {
+            Kind::Command { program, .. } => format!("`{}`", escape_text(&program.to_string_lossy(), 200)),
+            Kind::Remote { url, .. } => shown_url(url),
+        };
+        match &self.name {
+            Some(name) => format!("the server {name} ({shown})"),
+            None => format!("the server {shown}"),
+        }
+    }
+}
+
+/// # Errors
+///
+/// A text for the user.
+fn http(url: &str, headers: &[(String, String)]) -> Result<HttpConfig, String> {
+    let mut http = HttpConfig::new(url).map_err(|error| format!("{}: {error}", shown_url(url)))?;
+    for (name, value) in headers {
+        http.header(name, value).map_err(|error| format!("the header {name} for {}: {error}", shown_url(url)))?;
+    }
+    Ok(http)
+}
+
+fn has_credentials(headers: &[(String, String)]) -> bool {
+    headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
+}

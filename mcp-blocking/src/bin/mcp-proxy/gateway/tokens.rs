@@ -1,0 +1,128 @@
+//! The bearer tokens of users, which the environment contains.
+
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use mcp_proto::auth::Challenge;
+use mcp_proto::server::Principal;
+use ring::hmac;
+
+use crate::args::environment;
+use crate::secrets::Secrets;
+
+/// Tokens and their users.
+pub(super) struct Tokens {
+    /// A tag of a token is compared in constant time, which does not depend on the token either.
+    key: hmac::Key,
+    tags: Vec<(hmac::Tag, Principal)>,
+}
+
+impl Tokens {
+    /// Reads the tokens from the environment; each option is `VAR` or `USER=VAR`.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user.
+    pub(super) fn new(options: &[String], secrets: &mut Secrets) -> Result<Self, String> {
+        let mut random = [0; 32];
+        getrandom::fill(&mut random).map_err(|error| format!("the system has no random bytes: {error}"))?;
+        let mut tokens = Self { key: hmac::Key::new(hmac::HMAC_SHA256, &random), tags: Vec::new() };
+        for option in options {
+            let (user, variable) = option.split_once('=').unwrap_or((option, option));
+            let token = environment(variable).map_err(|error| format!("--token-env: {error}"))?;
+            if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                return Err(format!(
+                    "--token-env: the environment variable {variable} is empty, or has characters that no token may have"
+                ));
+            }
+            if user.is_empty() {
+                return Err("--token-env: a user has no name".to_owned());
+            }
+            if tokens.user(&token).is_some() {
+                return Err(format!("--token-env: the environment variable {variable} has the token of another user"));
+            }
+            secrets.add(format!("the environment variable {variable}"), &token);
+            tokens.tags.push((hmac::sign(&tokens.key, token.as_bytes()), Principal::new(user)));
+        }
+        Ok(tokens)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.tags.is_empty()
+    }
+
+    /// The user who sent a request (OA-Z-02).
+    pub(super) fn authenticate(&self, head: &Parts) -> Result<Principal, Challenge> {
+        self.user(bearer(head)?).cloned().ok_or_else(invalid_token)
+    }
+
+    /// The user of a token. All are compared, so that the time does not show which one it is.
+    fn user(&self, token: &str) -> Option<&Principal> {
+        let is_of = |tag: &hmac::Tag| hmac::verify(&self.key, token.as_bytes(), tag.as_ref()).is_ok();
+        self.tags.iter().fold(None, |found, (tag, user)| if is_of(tag) { Some(user) } else { found })
+    }
+}
+
+/// The bearer token of a request (RFC 6750, section 2.1).
+///
+/// # Errors
+///
+/// The challenge with which a request without one is refused; it has no `error` if the request has no credentials.
+pub(super) fn bearer(head: &Parts) -> Result<&str, Challenge> {
+    let mut fields = head.headers.get_all(AUTHORIZATION).iter();
+    let Some(field) = fields.next() else { return Err(Challenge::bearer()) };
+    let token = field.to_str().ok().and_then(|field| field.split_once(' '));
+    let token = token.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("Bearer") && fields.next().is_none());
+    token.map(|(_, token)| token.trim()).ok_or_else(invalid_token)
+}
+
+pub(super) fn invalid_token() -> Challenge {
+    Challenge::bearer().with("error", "invalid_token")
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    #[test]
+    fn oa_z_02_only_requests_with_the_token_of_a_user_are_served() {
+        let mut secrets = Secrets::default();
+        // The environment of this process cannot be changed, but it always has these variables.
+        let (own, other) = ("CARGO_PKG_NAME", "CARGO_PKG_VERSION");
+        let Ok(token) = std::env::var(own) else { return };
+        let tokens = Tokens::new(&[format!("ada={own}"), other.to_owned()], &mut secrets).unwrap();
+        let asked = |values: &[&str]| {
+            let mut head = Request::new(()).into_parts().0;
+            for value in values {
+                head.headers.append(AUTHORIZATION, value.parse().unwrap());
+            }
+            tokens.authenticate(&head).map(|principal| principal.as_str().to_owned())
+        };
+        let bearer = format!("Bearer {token}");
+        assert_eq!(asked(&[&bearer]), Ok("ada".to_owned()));
+        assert_eq!(asked(&[&format!("bearer  {token}")]), Ok("ada".to_owned()));
+        assert_eq!(asked(&[&format!("Bearer {}", env!("CARGO_PKG_VERSION"))]), Ok(other.to_owned()));
+        assert_eq!(asked(&[]), Err(Challenge::bearer()), "without an error (RFC 6750, section 3.1)");
+        for wrong in [
+            &["Bearer"][..],
+            &["Bearer "],
+            &[&token],
+            &[&format!("Basic {token}")],
+            &[&format!("{bearer}x")],
+            &[&bearer[..bearer.len() - 1]],
+            &[&bearer, &bearer],
+        ] {
+            assert_eq!(asked(wrong), Err(Challenge::bearer().with("error", "invalid_token")), "{wrong:?}");
+        }
+        for (options, error) in [
+            (vec!["NO_SUCH_VARIABLE_HERE".to_owned()], "NO_SUCH_VARIABLE_HERE is not set"),
+            (vec![format!("={own}")], "a user has no name"),
+            (vec![own.to_owned(), format!("eve={own}")], "has the token of another user"),
+        ] {
+            let refused = Tokens::new(&options, &mut secrets).err().unwrap();
+            assert!(refused.contains(error), "{refused}");
+        }
+        assert!(!secrets.leave_out(&bearer).contains(&token));
+    }
+}

@@ -1,0 +1,141 @@
+//! Options that restrict what clients may use of a server.
+
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use mcp_proto::UsageError;
+use mcp_proto::relay::{Config, NewTools, PinMode, Pinning, Rule};
+use mcp_proto::spec::Primitive;
+
+use crate::pin_file::PinFile;
+
+/// The heading in the help.
+const HEADING: &str = "Options that restrict what clients may use";
+
+/// What clients may use of a server.
+///
+/// In a pattern, `*` stands for any characters and `?` for any one.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Restrictions {
+    /// Allows the tools whose names match the pattern, such as `read_*`, and no others (repeatable)
+    #[arg(long, value_name = "PATTERN", help_heading = HEADING)]
+    allow_tool: Vec<String>,
+
+    /// Hides the tools whose names match the pattern, and refuses their calls (repeatable)
+    #[arg(long, value_name = "PATTERN", help_heading = HEADING)]
+    deny_tool: Vec<String>,
+
+    /// Allows the prompts whose names match the pattern, and no others (repeatable)
+    #[arg(long, value_name = "PATTERN", help_heading = HEADING)]
+    allow_prompt: Vec<String>,
+
+    /// Hides the prompts whose names match the pattern (repeatable)
+    #[arg(long, value_name = "PATTERN", help_heading = HEADING)]
+    deny_prompt: Vec<String>,
+
+    /// Allows the resources and templates whose URIs match the pattern, such as `file:///home/me/*`, and no others
+    /// (repeatable)
+    #[arg(long, value_name = "PATTERN", help_heading = HEADING)]
+    allow_resource: Vec<String>,
+
+    /// Hides the resources and templates whose URIs match the pattern (repeatable)
+    #[arg(long, value_name = "PATTERN", help_heading = HEADING)]
+    deny_resource: Vec<String>,
+
+    /// Stores the definitions of the tools in this file when they are listed first, and compares later ones with them
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
+    pin: Option<PathBuf>,
+
+    /// What follows if the definition of a tool has changed: it is blocked, or there is only a warning in the log
+    #[arg(long, value_enum, default_value_t, requires = "pin", help_heading = HEADING)]
+    pin_mode: Mode,
+
+    /// What follows if a tool is listed that the complete list in the file does not have
+    #[arg(long, value_enum, default_value_t, requires = "pin", help_heading = HEADING)]
+    pin_new: New,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum Mode {
+    /// Hides the tool, and refuses its calls, until its pin is removed from the file
+    #[default]
+    Block,
+    /// Logs a warning
+    Warn,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+enum New {
+    /// Pins the tool
+    #[default]
+    Accept,
+    /// Treats the tool as one that has changed
+    Refuse,
+}
+
+impl Restrictions {
+    /// Sets the filter and the pins of a relay or a gateway. Returns the file of the pins, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user, to be shown with the usage.
+    pub(crate) fn apply(&self, config: &mut Config) -> Result<Option<PinFile>, String> {
+        type MakeRule = fn(Primitive, &str) -> Result<Rule, UsageError>;
+        let options: [(&str, &[String], MakeRule, Primitive); 6] = [
+            ("--allow-tool", &self.allow_tool, Rule::allow, Primitive::Tool),
+            ("--deny-tool", &self.deny_tool, Rule::deny, Primitive::Tool),
+            ("--allow-prompt", &self.allow_prompt, Rule::allow, Primitive::Prompt),
+            ("--deny-prompt", &self.deny_prompt, Rule::deny, Primitive::Prompt),
+            ("--allow-resource", &self.allow_resource, Rule::allow, Primitive::Resource),
+            ("--deny-resource", &self.deny_resource, Rule::deny, Primitive::Resource),
+        ];
+        for (option, patterns, rule, primitive) in options {
+            for pattern in patterns {
+                config.filter.add(rule(primitive, pattern).map_err(|error| format!("{option}: {error}"))?);
+            }
+        }
+        let Some(path) = &self.pin else { return Ok(None) };
+        let file = PinFile::new(path.clone());
+        let pins = file.open().map_err(|error| format!("--pin {}: {error}", path.display()))?;
+        let mut pinning = Pinning::new(pins);
+        pinning.mode = match self.pin_mode {
+            Mode::Block => PinMode::Block,
+            Mode::Warn => PinMode::Warn,
+        };
+        pinning.new_tools = match self.pin_new {
+            New::Accept => NewTools::Accept,
+            New::Refuse => NewTools::Refuse,
+        };
+        config.pinning = Some(pinning);
+        Ok(Some(file))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_has_an_effect_on_its_kind() {
+        use Primitive::{Prompt, Resource, Tool};
+        let one = || vec!["a*".to_owned()];
+        for (restrictions, primitive, allows) in [
+            (Restrictions { allow_tool: one(), ..Restrictions::default() }, Tool, [true, false]),
+            (Restrictions { deny_tool: one(), ..Restrictions::default() }, Tool, [false, true]),
+            (Restrictions { allow_prompt: one(), ..Restrictions::default() }, Prompt, [true, false]),
+            (Restrictions { deny_prompt: one(), ..Restrictions::default() }, Prompt, [false, true]),
+            (Restrictions { allow_resource: one(), ..Restrictions::default() }, Resource, [true, false]),
+            (Restrictions { deny_resource: one(), ..Restrictions::default() }, Resource, [false, true]),
+        ] {
+            let mut config = Config::default();
+            assert!(restrictions.apply(&mut config).unwrap().is_none() && config.pinning.is_none());
+            for other in [Tool, Prompt, Resource] {
+                let expected = if other == primitive { allows } else { [true; 2] };
+                assert_eq!(["ab", "b"].map(|name| config.filter.allows(other, name, None)), expected);
+            }
+        }
+        let empty = Restrictions { deny_prompt: vec![String::new()], ..Restrictions::default() };
+        let error = empty.apply(&mut Config::default()).unwrap_err();
+        assert!(error.starts_with("--deny-prompt: a pattern of names must have"), "{error}");
+    }
+}

@@ -1,0 +1,203 @@
+//! How a process of a server is started, and its end.
+
+use std::fmt;
+use std::io;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mcp_proto::StdioAction;
+use mcp_proto::driver::EXIT_TIMEOUT;
+use mcp_proto::machine::HandleBytes;
+use mcp_proto::machine::ServerStream;
+use mcp_proto::server::Principal;
+
+use super::GatewayObserver;
+use super::stopper::{GatewayStopper, Registered};
+use crate::backpressure::Backpressure;
+use crate::child::{Child, FromChild, Process};
+use crate::inbox::Inbox;
+use crate::link::{Feed, Link};
+use crate::pipe::pipe;
+use crate::proxy::{Proxy, Stopper};
+
+/// How often a process that is being stopped is looked at.
+const CHECK_INTERVAL: Duration = Duration::from_millis(5);
+
+type MakeCommand = dyn Fn(Option<&Principal>) -> Command + Send + Sync;
+type MakeProxy = dyn Fn(Option<&Principal>) -> io::Result<Proxy> + Send + Sync;
+
+/// How the processes of a server behind a [`Gateway`](super::Gateway) are started. A remote server is served by a
+/// [`Proxy`] in this process, in the place of each process.
+pub struct Backend {
+    pub(super) start: Start,
+    pub(super) observer: Box<dyn GatewayObserver>,
+}
+
+/// Makes what a process is started from, anew for each.
+#[derive(Clone)]
+pub(super) enum Start {
+    Command(Arc<MakeCommand>),
+    Proxy(Arc<MakeProxy>),
+}
+
+impl Backend {
+    /// A server over stdio, whose processes are started by the returned commands. They inherit this process's stderr unless
+    /// the command sets another. The argument is the authenticated client for which a process is started, if there is only
+    /// one and it is known: never with [`Sharing::Shared`](mcp_proto::gateway::Sharing::Shared).
+    ///
+    /// # Example: the server is told for whom it works
+    ///
+    /// ```
+    /// use std::process::Command;
+    /// use mcp_blocking::Backend;
+    ///
+    /// let backend = Backend::command(|principal| {
+    ///     let mut command = Command::new("my-server");
+    ///     if let Some(principal) = principal {
+    ///         command.env("MCP_USER", principal.as_str());
+    ///     }
+    ///     command
+    /// });
+    /// ```
+    #[must_use]
+    pub fn command(make: impl Fn(Option<&Principal>) -> Command + Send + Sync + 'static) -> Self {
+        Self { start: Start::Command(Arc::new(make)), observer: Box::new(()) }
+    }
+
+    /// A server that is reached through a proxy in this process, such as a remote one with [`Proxy::http`]: signing in and
+    /// reconnecting are those of the proxy. The argument is as for [`Backend::command`].
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_blocking::{Backend, HttpOptions, Proxy};
+    /// use mcp_proto::client::HttpConfig;
+    /// use mcp_proto::relay::Config;
+    ///
+    /// let http = HttpConfig::new("https://example.com/mcp")?;
+    /// let backend = Backend::proxy(move |_| Ok(Proxy::http(http.clone(), HttpOptions::new(), Config::default())?));
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    #[must_use]
+    pub fn proxy(make: impl Fn(Option<&Principal>) -> io::Result<Proxy> + Send + Sync + 'static) -> Self {
+        Self { start: Start::Proxy(Arc::new(make)), observer: Box::new(()) }
+    }
+
+    /// Sets what receives the events and bytes of this server.
+    #[must_use]
+    pub fn observer(mut self, observer: impl GatewayObserver + 'static) -> Self {
+        self.observer = Box::new(observer);
+        self
+    }
+}
+
+/// Omits everything else: the command's arguments and environment may contain credentials.
+impl fmt::Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.start {
+            Start::Command(_) => "command",
+            Start::Proxy(_) => "proxy",
+        };
+        f.debug_struct("Backend").field("start", &kind).finish_non_exhaustive()
+    }
+}
+
+/// A process that was started, or a proxy in its place.
+pub(super) struct Started {
+    child: Child<FromChild>,
+    backpressure: Arc<Backpressure>,
+    /// Whether the backpressure is open.
+    is_read: bool,
+    proxy: Option<RunningProxy>,
+    _registered: Registered,
+}
+
+struct RunningProxy {
+    stopper: Stopper,
+    thread: JoinHandle<()>,
+}
+
+impl Start {
+    /// Starts a process, whose output is sent to `inbox`. This may take long.
+    pub(super) fn start(
+        &self,
+        principal: Option<&Principal>,
+        inbox: Arc<dyn Inbox<FromChild>>,
+        stopper: &GatewayStopper,
+    ) -> io::Result<Started> {
+        let (process, backpressure) = (Process::default(), Arc::new(Backpressure::new()));
+        // Nothing is read until the driver knows of the process.
+        backpressure.set(false);
+        let registered = stopper.register(&process);
+        let open = Arc::clone(&backpressure);
+        let (child, proxy) = match self {
+            Self::Command(make) => (Child::start(make(principal), process, inbox, open)?, None),
+            Self::Proxy(make) => {
+                let proxy = make(principal)?;
+                let ((from_proxy, to_gateway), (from_gateway, to_proxy)) = (pipe(), pipe());
+                let child = Child::over(from_proxy, to_proxy, inbox, open)?;
+                let stopper = proxy.stopper();
+                let thread = thread::Builder::new().name("mcp-proxy".to_owned()).spawn(move || {
+                    if let Err(error) = proxy.run(from_gateway, to_gateway, ()) {
+                        log::warn!("{error}");
+                    }
+                })?;
+                (child, Some(RunningProxy { stopper, thread }))
+            }
+        };
+        Ok(Started { child, backpressure, is_read: false, proxy, _registered: registered })
+    }
+}
+
+impl Started {
+    /// Carries an action out. This never waits.
+    pub(super) fn act(&mut self, action: StdioAction) {
+        self.child.act(action);
+    }
+
+    /// Passes what was received to the machine.
+    pub(super) fn feed(
+        &mut self,
+        machine: &mut impl HandleBytes<ServerStream>,
+        received: FromChild,
+        now: mcp_proto::Instant,
+    ) {
+        self.child.feed(machine, received, now);
+    }
+
+    /// Reports to the machine what was written meanwhile, and whether it wants more.
+    pub(super) fn catch_up(&mut self, machine: &mut impl HandleBytes<ServerStream>, now: mcp_proto::Instant) {
+        self.child.catch_up(machine, now);
+        self.is_read = machine.wants_bytes(ServerStream);
+        self.backpressure.set(self.is_read);
+    }
+
+    /// How long the driver may wait before it calls [`Started::catch_up`]; `None` if that is necessary only after another
+    /// action or input. Until then, the driver is woken when more is written.
+    pub(super) fn max_wait(&self, now: mcp_proto::Instant) -> Option<Duration> {
+        let wait = self.child.max_wait(true, now);
+        (self.child.waiting() > 0 || wait != Duration::MAX || !self.is_read).then_some(wait)
+    }
+
+    /// Stops the process, and all processes that it has started (ST-17, ST-18). This takes up to some seconds.
+    pub(super) fn stop(mut self, stopper: &GatewayStopper) {
+        let status = self.child.end(&mut |time| {
+            thread::sleep(time);
+            stopper.is_urgent()
+        });
+        if let Some(status) = status.filter(|status| !status.success()) {
+            log::warn!("a process has ended ({status}); see its stderr for the reason");
+        }
+        if let Some(RunningProxy { stopper: proxy, thread }) = self.proxy.take() {
+            let until = Instant::now() + EXIT_TIMEOUT;
+            while !thread.is_finished() && !stopper.is_urgent() && Instant::now() < until {
+                thread::sleep(CHECK_INTERVAL);
+            }
+            proxy.stop();
+            // A panic of the proxy is its end, too.
+            let _ = thread.join();
+        }
+    }
+}

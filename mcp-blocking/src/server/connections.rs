@@ -1,0 +1,96 @@
+//! The connections of a listening socket: accepts them as far as there may be more, and starts a thread for each.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use http::request::Parts;
+use mcp_proto::driver::{Admitted, ConnectionTimeouts, SharedConnections};
+use mcp_proto::server::PeerKey;
+
+use super::authenticate::Authenticate;
+use super::connection::{Connection, Destination, Shared, close, refuse_at_once};
+use super::listener::Accepting;
+use crate::clock;
+use crate::socket::Socket;
+
+/// How long the last responses may take to be written when a server is stopped.
+pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Connections beyond the limit that get a thread which answers them with 503.
+const MAX_REFUSED: usize = 32;
+
+/// The connections of a listening socket.
+pub(crate) struct HttpConnections {
+    connections: SharedConnections<Arc<Socket>>,
+    shared: Shared,
+}
+
+impl HttpConnections {
+    /// At most `most` connections at one time. `route` finds out what answers a request, and `is_stopping` is set once
+    /// connections are closed when they are idle.
+    pub(crate) fn new(
+        most: usize,
+        timeouts: ConnectionTimeouts,
+        authenticate: Authenticate,
+        route: impl Fn(&Parts) -> Destination + Send + Sync + 'static,
+        is_stopping: Arc<AtomicBool>,
+    ) -> Self {
+        let answering = Arc::new(AtomicUsize::new(0));
+        Self {
+            connections: SharedConnections::new(most, MAX_REFUSED, clock::now),
+            shared: Shared { timeouts, authenticate, route: Arc::new(route), answering, is_stopping },
+        }
+    }
+
+    /// Serves connections until the driver has ended, or no more can be accepted.
+    pub(crate) fn serve(&self, listener: Accepting) -> io::Result<()> {
+        listener.accept_all(|socket, peer| self.admit(Arc::new(socket), peer))
+    }
+
+    /// Returns a closure that finds out whether no connection is open.
+    pub(crate) fn are_none(&self) -> impl Fn() -> bool + Send + 'static {
+        let connections = self.connections.clone();
+        move || connections.is_empty()
+    }
+
+    /// Waits until the last responses are written, since the process may end afterwards.
+    pub(crate) fn flush(&self) {
+        let until = Instant::now() + FLUSH_TIMEOUT;
+        while self.shared.answering.load(Ordering::Acquire) > 0 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn admit(&self, socket: Arc<Socket>, peer: PeerKey) {
+        let (slot, is_served) = match self.connections.admit(&peer, Arc::clone(&socket)) {
+            Admitted::Served { slot, evicted } => {
+                if let Some(evicted) = evicted {
+                    close(&evicted);
+                }
+                (slot, true)
+            }
+            Admitted::Refused(slot) => (slot, false),
+            Admitted::RefusedAtOnce => {
+                log::warn!("there are too many connections; another one was refused");
+                let _ = socket.set_nonblocking(true).and_then(|()| refuse_at_once(&socket));
+                return;
+            }
+        };
+        if !is_served {
+            log::warn!("all connections are in use; another one was refused");
+        }
+        let (stack, shared) = (self.shared.authenticate.stack(), self.shared.clone());
+        let spawned = thread::Builder::new().name("mcp-connection".to_owned()).stack_size(stack).spawn(move || {
+            let connection = Connection::new(socket, slot, peer, shared);
+            let run = if is_served { Connection::run } else { Connection::refuse_all };
+            if let Err(error) = connection.and_then(run) {
+                log::debug!("a connection ended: {error}");
+            }
+        });
+        if let Err(error) = spawned {
+            log::warn!("cannot start another thread: {error}");
+        }
+    }
+}

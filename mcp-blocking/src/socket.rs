@@ -1,0 +1,88 @@
+//! A connected socket: one of TCP, or on Unix of the local machine.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+#[cfg(unix)]
+use std::os::fd::{AsFd, BorrowedFd};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    #[cfg(unix)]
+    Unix(UnixStream),
+}
+
+/// Calls the method that both kinds of sockets have.
+macro_rules! each {
+    ($socket:expr, $stream:ident => $call:expr) => {
+        match $socket {
+            Socket::Tcp($stream) => $call,
+            #[cfg(unix)]
+            Socket::Unix($stream) => $call,
+        }
+    };
+}
+
+impl Socket {
+    /// Sets how long reads and writes may block. Small packets are sent at once.
+    pub(crate) fn prepare(&self, read: Duration, write: Duration) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.set_nodelay(true)?,
+            #[cfg(unix)]
+            Self::Unix(_) => {}
+        }
+        each!(self, stream => {
+            stream.set_read_timeout(Some(read))?;
+            stream.set_write_timeout(Some(write))
+        })
+    }
+
+    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        each!(self, stream => stream.set_read_timeout(timeout))
+    }
+
+    pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        each!(self, stream => stream.set_write_timeout(timeout))
+    }
+
+    pub(crate) fn set_nonblocking(&self, nonblocking: bool) -> io::Result<()> {
+        each!(self, stream => stream.set_nonblocking(nonblocking))
+    }
+
+    pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        each!(self, stream => stream.shutdown(how))
+    }
+}
+
+#[cfg(unix)]
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        each!(self, stream => stream.as_fd())
+    }
+}
+
+impl Read for &Socket {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        each!(*self, stream => Read::read(&mut { stream }, buffer))
+    }
+}
+
+impl Write for &Socket {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        each!(*self, stream => Write::write(&mut { stream }, bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl From<TcpStream> for Socket {
+    fn from(stream: TcpStream) -> Self {
+        Self::Tcp(stream)
+    }
+}

@@ -1,0 +1,198 @@
+//! Who may use a gateway.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use mcp_testkit::http_exchange::{TestRequest, initialize};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+
+use crate::editor::Proxy;
+use crate::serving::{Asks, SERVER, Serving, before, command_with_address, folder, gateway, member, script};
+
+fn opening() -> TestRequest {
+    TestRequest::post(initialize("2025-11-25"))
+}
+
+#[test]
+fn oa_z_02_with_tokens_no_other_request_is_served_and_no_process_is_started_for_it() {
+    let mut command = before(&["--health", "--token-env", "TOKEN"], SERVER);
+    command.env("TOKEN", "the-token-4711");
+    let serving = Serving::spawn(command);
+    for (token, error) in [(None, ""), (Some("another"), "invalid_token"), (Some("the-token-471"), "invalid_token")] {
+        let refused = serving.raw.answer(&Asks { path: "/mcp", token }.request(opening()));
+        assert_eq!(refused.code(), 401, "{token:?}");
+        let challenge = refused.headers["www-authenticate"].to_str().unwrap();
+        assert!(challenge.starts_with("Bearer") && challenge.contains(error), "{challenge}");
+        assert_eq!(challenge.contains("error"), token.is_some(), "{challenge}");
+    }
+    assert_eq!(serving.load(), (0, 0), "the page needs no token");
+    let session = serving.open(Asks::with("the-token-4711")).unwrap();
+    assert!(session.pid() > 0);
+    let (_, errors) = serving.end("TERM");
+    assert!(!errors.contains("4711"), "{errors}");
+}
+
+#[test]
+fn sh_s_03_sh_s_05_only_listed_hosts_and_origins_are_served() {
+    let local = ["localhost", "127.0.0.1:80", "[::1]"];
+    let page = "https://app.example";
+    for (options, hosts, origins) in [
+        (&[][..], &local[..], &["http://localhost:5173"][..]),
+        (&["--allow-host", "mcp.example"], &["localhost", "mcp.example:8443"], &[]),
+        (&["--allow-host", "mcp.example", "--allow-origin", page], &["mcp.example"], &[page]),
+        (&["--allow-origin", page], &local, &[page]),
+    ] {
+        let serving = Serving::start(options);
+        let asked = |host: &str, origin: &str| {
+            let asked = opening().with("host", host);
+            let asked = if origin.is_empty() { asked } else { asked.with("origin", origin) };
+            serving.raw.answer(&asked)
+        };
+        for host in ["localhost", "127.0.0.1:80", "[::1]", "mcp.example", "mcp.example:8443", "evil.example"] {
+            let name = host.split(":8").next().unwrap();
+            let is_served = hosts.iter().any(|served| served.split(":8").next() == Some(name)) || local.contains(&host);
+            assert_eq!(asked(host, "").code(), if is_served { 200 } else { 403 }, "{options:?} {host}");
+        }
+        for origin in ["http://localhost:5173", page, "https://evil.example"] {
+            let answer = asked("localhost", origin);
+            let is_served = origins.contains(&origin);
+            assert_eq!(answer.code(), if is_served { 200 } else { 403 }, "{options:?} {origin}");
+            let may_read = answer.headers.contains_key("access-control-allow-origin");
+            assert_eq!(may_read, is_served && options.contains(&"--allow-origin"), "{options:?} {origin}");
+        }
+    }
+}
+
+/// The keys of an authorization server, and tokens that it signs.
+struct Issuer {
+    pair: EcdsaKeyPair,
+    random: SystemRandom,
+}
+
+impl Issuer {
+    fn new() -> Self {
+        let random = SystemRandom::new();
+        let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+        let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+        Self { pair: EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).unwrap(), random }
+    }
+
+    fn keys(&self, kid: &str) -> String {
+        let [x, y] = [1..33, 33..65].map(|part| URL_SAFE_NO_PAD.encode(&self.pair.public_key().as_ref()[part]));
+        format!(r#"{{"keys":[{{"kty":"EC","crv":"P-256","use":"sig","kid":"{kid}","x":"{x}","y":"{y}"}}]}}"#)
+    }
+
+    fn token(&self, header: &str, claims: &str) -> String {
+        let signed = format!("{}.{}", URL_SAFE_NO_PAD.encode(header), URL_SAFE_NO_PAD.encode(claims));
+        let signature = self.pair.sign(&self.random, signed.as_bytes()).unwrap();
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+}
+
+#[test]
+fn oa_z_01_oa_z_02_oa_z_03_tokens_of_an_authorization_server_are_checked() {
+    const HEADER: &str = r#"{"alg":"ES256","kid":"k"}"#;
+    const CLAIMS: &str = r#"{"iss":"https://auth.example","sub":"ada","aud":["https://mcp.example/one/mcp"],"exp":9999999999,"scope":"a tools"}"#;
+    let (issuer, other) = (Issuer::new(), Issuer::new());
+    let folder = folder("jwt");
+    let keys = folder.join("keys.json");
+    std::fs::write(&keys, issuer.keys("k")).unwrap();
+    let script = script(&folder);
+    let names = ["one", "two"].map(|name| format!("{name}=sh {script}"));
+    let serving = Serving::spawn(gateway(&[
+        "--health",
+        "--token-issuer",
+        "https://auth.example",
+        "--token-keys",
+        keys.to_str().unwrap(),
+        "--token-scope",
+        "tools",
+        "--public-url",
+        "https://mcp.example",
+        "--user-env",
+        "MCP_USER",
+        "--name",
+        &names[0],
+        "--name",
+        &names[1],
+    ]));
+    let metadata =
+        TestRequest::new("GET", "").at("/.well-known/oauth-protected-resource/one/mcp").with("host", "mcp.example");
+    let metadata = serving.raw.answer(&metadata).text();
+    for part in [r#""resource":"https://mcp.example/one/mcp""#, r#""https://auth.example""#, r#""tools""#] {
+        assert!(metadata.contains(part), "{part} in {metadata}");
+    }
+    let ask = |path: &str, token: Option<&str>| serving.raw.answer(&Asks { path, token }.request(opening()));
+    let claims = |old: &str, new: &str| {
+        assert!(CLAIMS.contains(old), "{old}");
+        issuer.token(HEADER, &CLAIMS.replace(old, new))
+    };
+    let fine = issuer.token(HEADER, CLAIMS);
+    let tampered = fine.replacen(
+        &URL_SAFE_NO_PAD.encode(CLAIMS)[..8],
+        &URL_SAFE_NO_PAD.encode(CLAIMS.replace("iss", "jss"))[..8],
+        1,
+    );
+    for (case, token) in [
+        ("no token", "x".to_owned()),
+        ("another key", other.token(HEADER, CLAIMS)),
+        ("another claim", tampered),
+        ("no signature", format!("{}.", fine.rsplit_once('.').unwrap().0)),
+        ("no algorithm", issuer.token(r#"{"alg":"none","kid":"k"}"#, CLAIMS)),
+        ("another algorithm", issuer.token(r#"{"alg":"HS256","kid":"k"}"#, CLAIMS)),
+        ("another key id", issuer.token(r#"{"alg":"ES256","kid":"l"}"#, CLAIMS)),
+        ("an extension", issuer.token(r#"{"alg":"ES256","kid":"k","crit":["b64"]}"#, CLAIMS)),
+        ("another issuer", claims("https://auth.example", "https://evil.example")),
+        ("another audience", claims("/one/mcp", "/two/mcp")),
+        ("no audience", claims(r#""aud":["https://mcp.example/one/mcp"],"#, "")),
+        ("no end", claims(r#""exp":9999999999,"#, "")),
+        ("expired", claims("9999999999", "1700000000.5")),
+        ("not valid yet", claims(r#""exp""#, r#""nbf":9999999998,"exp""#)),
+        ("nobody", claims("ada", "")),
+    ] {
+        let refused = ask("/one/mcp", Some(&token));
+        assert_eq!(refused.code(), 401, "{case}");
+        let challenge = refused.headers["www-authenticate"].to_str().unwrap();
+        assert!(challenge.contains(r#"error="invalid_token""#), "{case}: {challenge}");
+        let metadata = r#"resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/one/mcp""#;
+        assert!(challenge.contains(metadata), "{case}: {challenge}");
+    }
+    let refused = ask("/one/mcp", None);
+    let challenge = refused.headers["www-authenticate"].to_str().unwrap();
+    assert!(
+        refused.code() == 401 && challenge.contains(r#"scope="tools""#) && !challenge.contains("error"),
+        "{challenge}"
+    );
+    let refused = ask("/one/mcp", Some(&claims("a tools", "a")));
+    let challenge = refused.headers["www-authenticate"].to_str().unwrap();
+    assert!(refused.code() == 403 && challenge.contains("insufficient_scope"), "{challenge}");
+    assert_eq!(ask("/two/mcp", Some(&fine)).code(), 401, "a token is for one server");
+    assert_eq!(serving.load(), (0, 0));
+    let session = serving.open(Asks { path: "/one/mcp", token: Some(&fine) }).unwrap();
+    assert_eq!(member(&session.call("pid"), "user"), "ada");
+}
+
+/// An address that other machines reach must be a decision.
+#[test]
+fn an_address_of_the_network_needs_tokens_or_the_consent_of_a_person() {
+    let script = script(&folder("network"));
+    let server = format!("one=sh {script}");
+    for (options, is_served) in
+        [(&[][..], false), (&["--allow-unauthenticated"], true), (&["--token-env", "TOKEN"], true)]
+    {
+        let mut command = command_with_address("0.0.0.0:0", &[options, &["--name", &server]].concat());
+        command.env("TOKEN", "the-token-4711");
+        if is_served {
+            let serving = Serving::spawn_after_warnings(command);
+            let warned = serving.warnings.join("\n");
+            assert!(warned.contains("name the host that clients use with --allow-host"), "{warned}");
+            assert_eq!(serving.end("TERM").0, Some(0));
+        } else {
+            let mut proxy = Proxy::spawn(command);
+            let (status, _) = proxy.wait();
+            let message = proxy.errors().join("\n");
+            assert_eq!(status.code(), Some(1), "{message}");
+            assert!(message.contains("--token-env") && message.contains("--allow-unauthenticated"), "{message}");
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Processes that fail, and the end of the gateway.
+
+use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::messages::request;
+use mcp_testkit::waiting::wait_until;
+
+use crate::serving::{SERVER, Serving, before, member, runs};
+
+#[test]
+fn a_server_that_ends_before_it_is_usable_is_an_error_for_its_client_and_is_not_started_again_at_once() {
+    let no_program = {
+        let mut gateway = crate::serving::gateway(&["--health"]);
+        gateway.args(["--", "no-such-server"]);
+        gateway
+    };
+    for (case, command, reason) in [
+        ("it cannot be started", no_program, "cannot start `no-such-server`: No such file or directory"),
+        ("it exits at once", before(&["--health"], "exit 4"), "exit status: 4"),
+        ("it exits at initialize", before(&["--health"], "read -r line; exit 4"), "exit status: 4"),
+        ("it answers nonsense", before(&["--health"], "read -r line; echo nonsense; exit 0"), "closed"),
+    ] {
+        let serving = Serving::spawn(command);
+        let refused = serving.raw.answer(&TestRequest::post(initialize("2025-11-25")));
+        assert!(refused.text().contains(r#""error":{"code":-32603"#), "{case}: {}", refused.text());
+        assert!(!refused.headers.contains_key("mcp-session-id"), "{case}");
+        serving.wait_for_load((0, 0));
+        let again = serving.raw.answer(&TestRequest::post(initialize("2025-11-25")));
+        assert!(again.text().contains("the next attempt may be made in"), "{case}: {}", again.text());
+        let (code, errors) = serving.end("TERM");
+        assert_eq!(code, Some(0), "{case}");
+        assert!(errors.contains(reason), "{case}: {errors}");
+    }
+}
+
+#[test]
+fn a_server_that_exits_ends_its_session_and_no_other() {
+    let serving = Serving::start(&[]);
+    let (a, b) = (serving.session(), serving.session());
+    let pid = b.pid();
+    let answer = a.call("exit");
+    assert!(answer.contains(r#""error":{"code":-32603"#), "{answer}");
+    assert_eq!(a.send(&request("9", "pid", "{}")).code(), 404, "the client opens another session");
+    serving.wait_for_load((1, 1));
+    assert_eq!(b.pid(), pid);
+    assert_ne!(serving.session().pid(), pid);
+    serving.wait_for_error("exit status: 3");
+}
+
+#[test]
+fn a_shared_server_that_exits_is_started_again_for_the_next_session() {
+    let serving = Serving::start(&["--share", "all"]);
+    let (a, b) = (serving.session(), serving.session());
+    let pid = a.pid();
+    assert!(a.call("exit").contains(r#""error""#));
+    for session in [&a, &b] {
+        assert_eq!(session.send(&request("9", "pid", "{}")).code(), 404);
+    }
+    wait_until(|| !runs(pid));
+    assert_ne!(serving.session().pid(), pid);
+}
+
+#[test]
+fn st17_nothing_is_left_of_what_a_server_has_started_when_its_session_ends() {
+    let serving = Serving::start(&[]);
+    let (a, b) = (serving.session(), serving.session());
+    let started = [&a, &b].map(|session| member(&session.call("fork"), "pid").parse().unwrap());
+    assert!(started.into_iter().all(runs));
+    a.delete();
+    wait_until(|| !runs(started[0]));
+    assert!(runs(started[1]));
+    let (code, errors) = serving.end("INT");
+    assert_eq!(code, Some(0), "{errors}");
+    wait_until(|| !runs(started[1]));
+}
+
+#[test]
+fn st18_a_signal_leaves_no_process_however_servers_behave() {
+    for (case, script) in [
+        ("it ends when its stdin is closed", SERVER.to_owned()),
+        ("it ignores everything", format!("trap '' TERM INT; {SERVER}\nwhile :; do sleep 0.1; done")),
+        ("it leaves a process behind", format!("(trap '' TERM; exec sleep 1000 <&- >&-) & {SERVER}")),
+        ("it does not answer initialize", "echo waits >&2; sleep 1000".to_owned()),
+    ] {
+        for signal in ["INT", "TERM"] {
+            let serving = Serving::before(&["--drain-timeout", "0.2"], &script);
+            let asked = if script.contains(SERVER) {
+                serving.session().post(&request("8", "wait", "{}"))
+            } else {
+                TestRequest::post(initialize("2025-11-25"))
+            };
+            let opening = serving.raw.open(&asked);
+            serving.wait_for_error("waits");
+            let (code, errors) = serving.end(signal);
+            assert_eq!(code, Some(0), "{case}, {signal}: {errors}");
+            drop(opening);
+        }
+    }
+}
+
+#[test]
+fn a_request_in_progress_is_answered_after_the_first_signal() {
+    let script = SERVER.replace("echo waits >&2; continue", "echo waits >&2; sleep 1; result='{\"late\":true}'");
+    let serving = Serving::before(&["--drain-timeout", "20"], &script);
+    let session = serving.session();
+    let mut call = serving.raw.open(&session.post(&request("8", "wait", "{}")));
+    serving.wait_for_error("waits");
+    serving.proxy.signal("TERM");
+    let answer = call.until(|sent| sent.is_over);
+    assert!(answer.text().contains(r#""late":true"#), "{}", answer.text());
+    let (code, _) = serving.end("CONT");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_the_gateway_at_once_and_leaves_no_process() {
+    let script = format!("trap '' TERM; {SERVER}\nwhile :; do sleep 0.1; done");
+    let serving = Serving::before(&["--drain-timeout", "100"], &script);
+    let session = serving.session();
+    let call = serving.raw.open(&session.post(&request("8", "wait", "{}")));
+    serving.wait_for_error("waits");
+    let mut proxy = serving.proxy;
+    // Two signals count as one if the second arrives before the first is handled.
+    while proxy.child.try_wait().unwrap().is_none() {
+        proxy.signal("INT");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(proxy.wait().0.code(), Some(130));
+    proxy.errors();
+    drop(call);
+}

@@ -1,0 +1,231 @@
+//! `mcp-proxy --shared`: the proxies of several editors use one process of a server.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use mcp_testkit::messages::{INITIALIZED, request};
+use mcp_testkit::waiting::wait_until;
+
+use crate::editor::{Proxy, command};
+use crate::serving::{folder, runs, script};
+
+/// Where the editors of a test run.
+struct Place {
+    folder: PathBuf,
+    /// For sockets: its path is short.
+    runtime: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let runtime = std::env::temp_dir().join(format!("mcp-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&runtime).unwrap();
+        std::fs::set_permissions(&runtime, std::fs::Permissions::from_mode(0o700)).unwrap();
+        Self { folder: folder(&format!("shared-{name}")), runtime }
+    }
+
+    /// The command line of an editor's proxy.
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = command(&[&["--shared", "--shared-grace", "1"], options].concat());
+        command.args(["--", "sh", &script(&self.folder)]);
+        command.current_dir(&self.folder).env("XDG_RUNTIME_DIR", &self.runtime);
+        command
+    }
+
+    /// An editor that has opened its session.
+    fn editor(&self) -> Proxy {
+        opened(self.command(&[]))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.runtime);
+    }
+}
+
+fn opened(command: Command) -> Proxy {
+    let mut proxy = Proxy::spawn(command);
+    proxy.open().unwrap();
+    proxy.write(INITIALIZED);
+    proxy
+}
+
+/// The number of the server's process that answers.
+fn pid(editor: &mut Proxy) -> u32 {
+    let answer = editor.call("pid").expect("an answer");
+    answer.member("pid").unwrap().unwrap().to_text().parse().unwrap()
+}
+
+/// The number of the process that has started this one.
+fn parent(pid: u32) -> u32 {
+    let found = Command::new("ps").args(["-o", "ppid=", "-p", &pid.to_string()]).output().unwrap();
+    String::from_utf8(found.stdout).unwrap().trim().parse().unwrap()
+}
+
+fn kill(pid: u32) {
+    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn all_editors_use_one_process_until_the_last_has_left() {
+    let place = Place::new("one");
+    let mut editors: Vec<_> = (0..8).map(|_| place.editor()).collect();
+    let pids: Vec<_> = editors.iter_mut().map(pid).collect();
+    let server = pids[0];
+    assert!(pids.iter().all(|pid| *pid == server), "{pids:?}");
+    let hub = parent(server);
+    // The editor that was first does not take the server along, however it ends.
+    let mut first = editors.remove(0);
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    assert!(editors.iter_mut().all(|editor| pid(editor) == server));
+    for mut editor in editors {
+        editor.stdin = None;
+        assert!(editor.wait().0.success());
+    }
+    wait_until(|| !runs(server) && !runs(hub));
+}
+
+#[test]
+fn editors_that_start_at_the_same_time_use_one_process() {
+    let place = Place::new("same");
+    let mut editors: Vec<_> = (0..6).map(|_| Proxy::spawn(place.command(&[]))).collect();
+    let pids: Vec<_> = editors
+        .iter_mut()
+        .map(|editor| {
+            editor.open().unwrap();
+            pid(editor)
+        })
+        .collect();
+    assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
+}
+
+#[test]
+fn if_the_shared_process_is_killed_calls_in_flight_fail_and_the_next_ones_are_answered() {
+    let place = Place::new("killed");
+    let (mut one, mut two) = (place.editor(), place.editor());
+    let server = pid(&mut one);
+    assert_eq!(pid(&mut two), server);
+    one.write(&request("\"waiting\"", "wait", "{}"));
+    // Once it is answered, the call before it has arrived.
+    assert_eq!(pid(&mut one), server);
+    kill(parent(server));
+    let failed = loop {
+        let line = one.line();
+        if line.contains("\"waiting\"") {
+            break line;
+        }
+    };
+    assert!(failed.contains("\"error\""), "{failed}");
+    let mut servers = Vec::new();
+    for editor in [&mut one, &mut two] {
+        // A call fails if it is sent before the loss is noticed.
+        while editor.call("pid").is_err() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        servers.push(pid(editor));
+    }
+    assert_eq!(servers[0], servers[1]);
+    assert_ne!(servers[0], server);
+    wait_until(|| !runs(server));
+}
+
+#[test]
+fn another_environment_folder_or_option_has_another_process_and_another_terminal_the_same() {
+    let place = Place::new("other");
+    let mut first = place.editor();
+    let server = pid(&mut first);
+    let another = |change: &dyn Fn(&mut Command), options: &[&str]| {
+        let mut command = place.command(options);
+        change(&mut command);
+        pid(&mut opened(command))
+    };
+    assert_eq!(
+        another(
+            &|command| {
+                command.env("TERM_SESSION_ID", "7");
+            },
+            &[]
+        ),
+        server
+    );
+    for (name, found) in [
+        (
+            "a key",
+            another(
+                &|command| {
+                    command.env("API_KEY", "some-key");
+                },
+                &[],
+            ),
+        ),
+        (
+            "a folder",
+            another(
+                &|command| {
+                    command.current_dir("/");
+                },
+                &[],
+            ),
+        ),
+        ("an option", another(&|_| {}, &["--request-timeout", "7"])),
+    ] {
+        assert_ne!(found, server, "{name}");
+    }
+    let named = |value| {
+        another(
+            &|command| {
+                command.env("API_KEY", "k").env("OTHER", value);
+            },
+            &["--shared-env", "API_KEY"],
+        )
+    };
+    assert_eq!(named("1"), named("2"));
+    assert_eq!(pid(&mut first), server);
+}
+
+#[test]
+fn a_folder_that_others_can_enter_is_refused() {
+    let place = Place::new("open");
+    let sockets = place.runtime.join("mcp-proxy");
+    std::fs::create_dir(&sockets).unwrap();
+    std::fs::set_permissions(&sockets, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut editor = Proxy::spawn(place.command(&[]));
+    let (status, _) = editor.wait();
+    assert_eq!(status.code(), Some(2));
+    let errors = editor.errors().join("\n");
+    assert!(errors.contains("must be a folder that only you can enter"), "{errors}");
+}
+
+#[test]
+fn a_command_that_cannot_be_started_is_an_error_for_the_editor() {
+    let place = Place::new("dead");
+    let mut command = command(&["--shared", "--shared-grace", "1", "--", "/no/such/server"]);
+    command.env("XDG_RUNTIME_DIR", &place.runtime);
+    let mut editor = Proxy::spawn(command);
+    editor.open().unwrap_err();
+    let error = editor.open().unwrap_err();
+    assert!(error.contains("the server has failed to start"), "{error}");
+}
+
+/// A proxy before a gateway on a Unix socket.
+#[test]
+fn a_url_can_name_a_unix_socket_and_a_path() {
+    let place = Place::new("url");
+    let socket = place.runtime.join("s");
+    let listen = format!("unix:{}", socket.display());
+    let named = format!("one=sh '{}'", script(&place.folder));
+    let gateway = Proxy::spawn(command(&["serve", "--listen", &listen, "--name", &named]));
+    wait_until(|| socket.exists());
+    let mut editor = opened(command(&[&format!("{listen}:/one/mcp")]));
+    assert!(runs(pid(&mut editor)));
+    let mut lost = Proxy::spawn(command(&[&listen]));
+    assert!(lost.open().unwrap_err().contains("404"));
+    drop(gateway);
+    let checked = command(&["--check", &format!("unix:{}", place.runtime.join("none").display())]).output().unwrap();
+    let text = String::from_utf8_lossy(&checked.stdout).into_owned() + &String::from_utf8_lossy(&checked.stderr);
+    assert!(text.contains("is the server running?"), "{text}");
+}
