@@ -16,7 +16,7 @@ use proxy::{args, hub, pin_file, private_file, restrictions, secrets, sign_in};
 
 /// The command line of the binary, from its own source.
 #[path = "../../mcp-blocking/src/bin/mcp-proxy"]
-#[expect(dead_code, unused_imports, reason = "only the description of the command line is used")]
+#[expect(dead_code, reason = "only the description of the command line is used")]
 mod proxy {
     pub(crate) mod args;
     pub(crate) mod hub;

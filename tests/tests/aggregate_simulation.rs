@@ -1,12 +1,7 @@
 //! A client and three servers of an aggregate that act in random order, from fixed seeds.
 //!
-//! Each invariant was seen to fail with a broken aggregate:
-//!
-//! | broken aggregate | invariant |
-//! |---|---|
-//! | it forwards a call to the first server | a server receives only what is addressed to it |
-//! | it drops the outcomes of a server that has ended | each request has one outcome |
-//! | it keeps the entry of a cancelled request | nothing is held when all is idle |
+//! A server receives only what is addressed to it, each request has one outcome from the server that it is for, and nothing
+//! is held when all is idle. The first two were seen to fail with an aggregate that forwards all calls to its first server.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
