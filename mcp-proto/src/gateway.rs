@@ -176,8 +176,8 @@ impl Gateway {
             http.max_sessions = http.max_sessions.min(relay.limits.backends);
         }
         let (server, mut client) = relay.clone().split();
-        // A session of a backend ends with its process.
-        client.reconnect = false;
+        // A session of a backend ends with its process, for which the gateway starts another one itself.
+        (client.reconnect, client.respawn) = (false, false);
         let gateway = Self {
             server: Server::pass_through(Http::new(http), server)?,
             sharing,

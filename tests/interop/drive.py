@@ -35,7 +35,7 @@ AT_A_TIME = 3
 MATRIX = "matrix"
 #: What asks for the same with the servers over stdio behind a gateway.
 GATEWAY = "gateway"
-#: What of it is made without names: a client and a server of each era, and of both.
+#: What of it is made without names: a client in either era, and a server of both.
 GATEWAY_SAMPLE = f"{GATEWAY}:py2-*:python-2-*"
 #: What asks for the cells of authorization, or with `:CELL` for some of them.
 AUTHORIZATION = "authorization"

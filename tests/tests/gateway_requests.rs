@@ -263,3 +263,16 @@ fn a_stateless_request_waits_for_the_end_of_a_process_that_is_being_stopped() {
     let refused = gateway.answer(&TestRequest::post(initialize("2025-11-25")));
     assert_eq!(refused.code(), 503);
 }
+
+/// The gateway starts processes itself, so that no driver replaces one (ER-06).
+#[test]
+fn a_process_that_exits_at_discovery_is_not_restarted_by_the_driver() {
+    for respawn in [false, true] {
+        let mut gateway = GatewayHarness::with(|config| config.relay.respawn = respawn);
+        let exchange = gateway.ask(&TestRequest::stateless("1", "server/discover", ""));
+        gateway.exit(gateway.last_started());
+        assert!(gateway.responses.take(exchange).text().contains("-32022"), "{respawn}");
+        assert_eq!((gateway.starts(), gateway.processes().len()), (1, 0), "{respawn}");
+        gateway.session();
+    }
+}

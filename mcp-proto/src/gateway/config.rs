@@ -27,8 +27,8 @@ pub struct Config {
     /// [`Limits::backends`](mcp_proto::Limits::backends).
     pub http: HttpConfig,
     /// The limits, of which `backends` is the maximum number of processes, and the times that apply between clients and
-    /// backends. `versions` are the revisions that may be used with backends. `filter` may have rules for single principals,
-    /// and the pins of `pinning` are those of all backends.
+    /// backends. `versions` are the revisions that may be used with backends; `respawn` has no effect. `filter` may have rules
+    /// for single principals, and the pins of `pinning` are those of all backends.
     pub relay: relay::Config,
     /// How long a backend that several clients may use is kept without a session or a stateless request, so that the next
     /// one need not wait for its start. Default 60 s.
