@@ -85,6 +85,11 @@ impl AggregateProxy {
         self
     }
 
+    /// The processes of the servers, which may not run yet.
+    pub(crate) fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
     /// Checks the configuration.
     ///
     /// # Errors

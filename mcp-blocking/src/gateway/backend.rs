@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use mcp_proto::StdioAction;
+use mcp_proto::client::CloseReason;
 use mcp_proto::driver::EXIT_TIMEOUT;
 use mcp_proto::machine::HandleBytes;
 use mcp_proto::machine::ServerStream;
@@ -15,21 +16,23 @@ use mcp_proto::server::Principal;
 
 use super::GatewayObserver;
 use super::stopper::{GatewayStopper, Registered};
+use crate::aggregate::AggregateProxy;
 use crate::backpressure::Backpressure;
 use crate::child::{Child, FromChild, Process};
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
-use crate::pipe::pipe;
-use crate::proxy::{Proxy, Stopper};
+use crate::pipe::{PipeReader, PipeWriter, pipe};
+use crate::proxy::Proxy;
 
 /// How often a process that is being stopped is looked at.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
 type MakeCommand = dyn Fn(Option<&Principal>) -> Command + Send + Sync;
 type MakeProxy = dyn Fn(Option<&Principal>) -> io::Result<Proxy> + Send + Sync;
+type MakeAggregate = dyn Fn(Option<&Principal>) -> io::Result<AggregateProxy> + Send + Sync;
 
 /// How the processes of a server behind a [`Gateway`](super::Gateway) are started. A remote server is served by a
-/// [`Proxy`] in this process, in the place of each process.
+/// [`Proxy`] in this process, in the place of each process, and several servers by an [`AggregateProxy`].
 pub struct Backend {
     pub(super) start: Start,
     pub(super) observer: Box<dyn GatewayObserver>,
@@ -40,6 +43,7 @@ pub struct Backend {
 pub(super) enum Start {
     Command(Arc<MakeCommand>),
     Proxy(Arc<MakeProxy>),
+    Aggregate(Arc<MakeAggregate>),
 }
 
 impl Backend {
@@ -85,6 +89,29 @@ impl Backend {
         Self { start: Start::Proxy(Arc::new(make)), observer: Box::new(()) }
     }
 
+    /// Several servers as one, with the tools, prompts and resources of all. In the place of each process, the returned
+    /// aggregate runs in this process, with processes of its own. The argument is as for [`Backend::command`].
+    ///
+    /// If sessions share it, set a random [`Config::secret`](mcp_proto::aggregate::Config::secret).
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use std::process::Command;
+    /// use mcp_blocking::{AggregateProxy, AggregateServer, Backend};
+    /// use mcp_proto::aggregate::Config;
+    /// use mcp_proto::relay;
+    ///
+    /// let backend = Backend::aggregate(|_| {
+    ///     let files = AggregateServer::command(|| Command::new("files-server"));
+    ///     Ok(AggregateProxy::new(Config::new("all", "1.0.0")).server("files", relay::Config::default(), files))
+    /// });
+    /// ```
+    #[must_use]
+    pub fn aggregate(make: impl Fn(Option<&Principal>) -> io::Result<AggregateProxy> + Send + Sync + 'static) -> Self {
+        Self { start: Start::Aggregate(Arc::new(make)), observer: Box::new(()) }
+    }
+
     /// Sets what receives the events and bytes of this server.
     #[must_use]
     pub fn observer(mut self, observer: impl GatewayObserver + 'static) -> Self {
@@ -99,6 +126,7 @@ impl fmt::Debug for Backend {
         let kind = match &self.start {
             Start::Command(_) => "command",
             Start::Proxy(_) => "proxy",
+            Start::Aggregate(_) => "aggregate",
         };
         f.debug_struct("Backend").field("start", &kind).finish_non_exhaustive()
     }
@@ -110,13 +138,31 @@ pub(super) struct Started {
     backpressure: Arc<Backpressure>,
     /// Whether the backpressure is open.
     is_read: bool,
-    proxy: Option<RunningProxy>,
-    _registered: Registered,
+    /// What runs in the place of the process.
+    local: Option<Local>,
+    _registered: Vec<Registered>,
 }
 
-struct RunningProxy {
-    stopper: Stopper,
+/// A proxy or an aggregate in this process.
+struct Local {
+    stop: Box<dyn Fn() + Send>,
     thread: JoinHandle<()>,
+}
+
+impl Local {
+    /// Runs it at the other end of a byte stream, whose ends on this side are returned.
+    fn start(
+        stop: impl Fn() + Send + 'static,
+        run: impl FnOnce(PipeReader, PipeWriter) -> io::Result<CloseReason> + Send + 'static,
+    ) -> io::Result<(PipeReader, PipeWriter, Self)> {
+        let ((from_local, to_gateway), (from_gateway, to_local)) = (pipe(), pipe());
+        let thread = thread::Builder::new().name("mcp-proxy".to_owned()).spawn(move || {
+            if let Err(error) = run(from_gateway, to_gateway) {
+                log::warn!("{error}");
+            }
+        })?;
+        Ok((from_local, to_local, Self { stop: Box::new(stop), thread }))
+    }
 }
 
 impl Start {
@@ -130,24 +176,27 @@ impl Start {
         let (process, backpressure) = (Process::default(), Arc::new(Backpressure::new()));
         // Nothing is read until the driver knows of the process.
         backpressure.set(false);
-        let registered = stopper.register(&process);
+        let mut registered = vec![stopper.register(&process)];
         let open = Arc::clone(&backpressure);
-        let (child, proxy) = match self {
+        let (child, local) = match self {
             Self::Command(make) => (Child::start(make(principal), process, inbox, open)?, None),
             Self::Proxy(make) => {
                 let proxy = make(principal)?;
-                let ((from_proxy, to_gateway), (from_gateway, to_proxy)) = (pipe(), pipe());
-                let child = Child::over(from_proxy, to_proxy, inbox, open)?;
                 let stopper = proxy.stopper();
-                let thread = thread::Builder::new().name("mcp-proxy".to_owned()).spawn(move || {
-                    if let Err(error) = proxy.run(from_gateway, to_gateway, ()) {
-                        log::warn!("{error}");
-                    }
-                })?;
-                (child, Some(RunningProxy { stopper, thread }))
+                let run = move |input, output| proxy.run(input, output, ());
+                let (read, write, local) = Local::start(move || stopper.stop(), run)?;
+                (Child::over(read, write, inbox, open)?, Some(local))
+            }
+            Self::Aggregate(make) => {
+                let aggregate = make(principal)?;
+                registered.extend(aggregate.processes().iter().map(|process| stopper.register(process)));
+                let stopper = aggregate.stopper();
+                let run = move |input, output| aggregate.run(input, output);
+                let (read, write, local) = Local::start(move || stopper.stop(), run)?;
+                (Child::over(read, write, inbox, open)?, Some(local))
             }
         };
-        Ok(Started { child, backpressure, is_read: false, proxy, _registered: registered })
+        Ok(Started { child, backpressure, is_read: false, local, _registered: registered })
     }
 }
 
@@ -190,13 +239,13 @@ impl Started {
         if let Some(status) = status.filter(|status| !status.success()) {
             log::warn!("a process has ended ({status}); see its stderr for the reason");
         }
-        if let Some(RunningProxy { stopper: proxy, thread }) = self.proxy.take() {
+        if let Some(Local { stop, thread }) = self.local.take() {
             let until = Instant::now() + EXIT_TIMEOUT;
             while !thread.is_finished() && !stopper.is_urgent() && Instant::now() < until {
                 thread::sleep(CHECK_INTERVAL);
             }
-            proxy.stop();
-            // A panic of the proxy is its end, too.
+            stop();
+            // A panic is its end, too.
             let _ = thread.join();
         }
     }

@@ -11,10 +11,11 @@ use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::{RawClient, text};
 use mcp_testkit::waiting::LONG;
+use mcp_testkit::waiting::wait_until;
 
 use crate::editor::{Proxy, command};
 use crate::running::Running;
-use crate::serving::{Asks, SERVER, Serving, before, folder, gateway, member, script};
+use crate::serving::{Asks, SERVER, Serving, before, folder, gateway, member, runs, script};
 
 #[test]
 fn several_servers_have_a_path_each() {
@@ -28,9 +29,9 @@ fn several_servers_have_a_path_each() {
     // A session is that of one server.
     let other = TestRequest::post(request("1", "pid", "{}")).at("/two/mcp").in_session(&sessions[0].id);
     assert_eq!(serving.raw.answer(&other).code(), 404);
-    let unknown = serving.raw.answer(&TestRequest::post(initialize("2025-11-25")).at("/mcp"));
+    let unknown = serving.raw.answer(&TestRequest::post(initialize("2025-11-25")).at("/three/mcp"));
     assert_eq!(unknown.code(), 404);
-    let paths = "/one/mcp, /one/messages, /one/sse, /two/mcp, /two/messages, /two/sse";
+    let paths = "/mcp, /messages, /one/mcp, /one/messages, /one/sse, /sse, /two/mcp, /two/messages, /two/sse";
     assert!(unknown.text().contains(paths), "{}", unknown.text());
     let metrics = serving.page("/metrics");
     for line in [
@@ -43,6 +44,40 @@ fn several_servers_have_a_path_each() {
     }
     assert!(!metrics.contains(&sessions[0].id));
     assert_eq!(serving.load(), (2, 2));
+}
+
+#[test]
+fn one_endpoint_has_the_tools_of_all_servers() {
+    let folder = folder("all");
+    let tools = r#"*'"tools/list"'*) result='{"tools":[{"name":"pid","inputSchema":{}},{"name":"danger","inputSchema":{}}]}' ;;
+        *'"wait"'*)"#;
+    let capable =
+        SERVER.replace(r#"*'"wait"'*)"#, tools).replace(r#""capabilities":{}"#, r#""capabilities":{"tools":{}}"#);
+    let path = folder.join("tools.sh");
+    std::fs::write(&path, capable).unwrap();
+    let [one, two] = ["one", "two"].map(|name| format!("{name}=sh '{}'", path.display()));
+    let options = ["--health", "--deny-tool", "dang*", "--name", &one, "--name", &two];
+    let serving = Serving::spawn(gateway(&options));
+    let session = serving.session();
+    let call = |name: &str| {
+        session.send(&request("3", "tools/call", &format!(r#"{{"name":"{name}","arguments":{{}}}}"#))).text()
+    };
+    let listed = session.call("tools/list");
+    for (name, is_there) in [("one__pid", true), ("two__pid", true), ("danger", false)] {
+        assert_eq!(listed.contains(name), is_there, "{listed}");
+    }
+    let pids = ["one__pid", "two__pid"].map(|name| member(&call(name), "pid").parse().unwrap());
+    assert!(pids[0] != pids[1] && pids.iter().all(|pid| runs(*pid)));
+    assert!(call("one__danger").contains("error"));
+    assert!(call("three__pid").contains("error"));
+    session.delete();
+    wait_until(|| pids.iter().all(|pid| !runs(*pid)));
+    // A signal ends the processes of a session that is open.
+    let session = serving.session();
+    let answer = session.send(&request("3", "tools/call", r#"{"name":"one__pid","arguments":{}}"#)).text();
+    let pid: u32 = member(&answer, "pid").parse().unwrap();
+    assert_eq!(serving.end("INT").0, Some(0));
+    assert!(!runs(pid));
 }
 
 #[test]

@@ -40,7 +40,7 @@ use crate::{END_TIMEOUT, INTERRUPTED, OVERDUE, seed};
 use jwt::Jwts;
 use listen::Listening;
 use pages::Pages;
-use servers::Described;
+use servers::{Described, Kind};
 use tokens::Tokens;
 
 /// Serves until a signal ends it. Returns `true`.
@@ -70,7 +70,11 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     for server in &servers {
         let mut config = config(args, server, &listening);
         config.http.protected_resource = jwt::resource(args, server).map_err(io::Error::other)?;
-        let restrictions = args.restrictions.of_server(server.name.as_deref());
+        let restrictions = match &server.kind {
+            // The filters are those of its servers.
+            Kind::All(_) => args.restrictions.pins(),
+            Kind::Command(_) | Kind::Remote(_) => args.restrictions.of_server(server.name.as_deref()),
+        };
         let pins = restrictions.apply(&mut config.relay).unwrap_or_else(|message| or_exit(message));
         let observer = Observer {
             name: server.name.clone(),

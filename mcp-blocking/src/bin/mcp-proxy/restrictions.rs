@@ -86,6 +86,16 @@ impl Restrictions {
         Self { pin, ..self.clone() }
     }
 
+    /// Those that concern names and URIs, without pins.
+    pub(crate) fn filters(&self) -> Self {
+        Self { pin: None, ..self.clone() }
+    }
+
+    /// Those that concern pins, without names and URIs.
+    pub(crate) fn pins(&self) -> Self {
+        Self { pin: self.pin.clone(), pin_mode: self.pin_mode, pin_new: self.pin_new, ..Self::default() }
+    }
+
     /// Sets the filter and the pins of a relay or a gateway. Returns the file of the pins, if there is one.
     ///
     /// # Errors

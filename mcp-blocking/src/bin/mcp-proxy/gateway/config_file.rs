@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use mcp_proto::escape_text;
 use serde_json::{Map, Value};
 
-use super::servers::{Described, Kind};
+use super::servers::{Described, Kind, Program, Remote};
 use crate::args::expand;
 use crate::args::serve::check_name;
 use crate::secrets::Secrets;
@@ -64,7 +64,7 @@ fn kind(place: &Place, server: &Map<String, Value>, secrets: &mut Secrets) -> Re
     };
     if is_remote {
         let url = text("url")?.unwrap_or_default();
-        return Ok(Kind::Remote { url, headers: place.texts(server, "headers", secrets)? });
+        return Ok(Kind::Remote(Remote { url, headers: place.texts(server, "headers", secrets)? }));
     }
     let program = OsString::from(text("command")?.unwrap_or_default());
     if program.is_empty() {
@@ -80,7 +80,7 @@ fn kind(place: &Place, server: &Map<String, Value>, secrets: &mut Secrets) -> Re
             arguments.push(OsString::from(place.element(index).text(value, secrets)?));
         }
     }
-    Ok(Kind::Command { program, arguments, env, cwd })
+    Ok(Kind::Command(Program { program, arguments, env, cwd }))
 }
 
 /// A place in the file.
@@ -146,11 +146,11 @@ mod tests {
         let found = servers(text, &mut secrets).unwrap();
         let [files, remote] = &found[..] else { panic!("{found:?}") };
         assert_eq!((files.name.as_deref(), remote.name.as_deref()), (Some("files"), Some("remote")));
-        let Kind::Command { program, arguments, env, cwd } = &files.kind else { panic!("{files:?}") };
+        let Kind::Command(Program { program, arguments, env, cwd }) = &files.kind else { panic!("{files:?}") };
         assert_eq!(program, "npx");
         assert_eq!(arguments, &["-y", "files", &path]);
         assert_eq!((&env[..], cwd.as_deref()), (&[("KEY".into(), "value-4711".into())][..], Some("/tmp".as_ref())));
-        let Kind::Remote { url, headers } = &remote.kind else { panic!("{remote:?}") };
+        let Kind::Remote(Remote { url, headers }) = &remote.kind else { panic!("{remote:?}") };
         assert_eq!(
             (url.as_str(), &headers[..]),
             ("https://example.com/mcp", &[("X-Key".into(), "secret-key".into())][..])

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use mcp_blocking::{Backend, Proxy};
+use mcp_blocking::{AggregateProxy, AggregateServer, Backend, Proxy};
+use mcp_proto::aggregate;
 use mcp_proto::client::HttpConfig;
 use mcp_proto::escape_text;
 use mcp_proto::relay;
+use mcp_proto::server::Principal;
 
 use super::config_file;
 use crate::args::serve::ServeArgs;
@@ -19,23 +21,36 @@ use crate::secrets::Secrets;
 use crate::seed;
 
 /// A server and how it is started or reached.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Described {
     /// The part of its path; `None` for the only server, at `/mcp`.
     pub(super) name: Option<String>,
     pub(super) kind: Kind,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Kind {
     /// Processes of a program.
-    Command { program: OsString, arguments: Vec<OsString>, env: Vec<(String, String)>, cwd: Option<PathBuf> },
+    Command(Program),
     /// A server over HTTP.
-    Remote {
-        url: String,
-        /// Names and values.
-        headers: Vec<(String, String)>,
-    },
+    Remote(Remote),
+    /// These servers as one.
+    All(Vec<Described>),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Program {
+    pub(super) program: OsString,
+    pub(super) arguments: Vec<OsString>,
+    pub(super) env: Vec<(String, String)>,
+    pub(super) cwd: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Remote {
+    pub(super) url: String,
+    /// Names and values.
+    pub(super) headers: Vec<(String, String)>,
 }
 
 /// The servers of the command line and of the file that it names.
@@ -43,17 +58,16 @@ pub(super) enum Kind {
 /// # Errors
 ///
 /// A text for the user.
-pub(super) fn all(args: &ServeArgs, secrets: &mut Secrets) -> Result<Vec<Described>, String> {
+pub(super) fn all(args: &Arc<ServeArgs>, secrets: &mut Secrets) -> Result<Vec<Described>, String> {
     let mut servers = Vec::new();
     if let Some((program, arguments)) = args.command.split_first() {
-        let kind =
-            Kind::Command { program: program.clone(), arguments: arguments.to_vec(), env: Vec::new(), cwd: None };
+        let kind = Kind::Command(Program::new(program.clone(), arguments.to_vec()));
         servers.push(Described { name: None, kind });
     }
     for named in &args.names {
         let mut words = named.words.iter().map(OsString::from);
         let program = words.next().unwrap_or_default();
-        let kind = Kind::Command { program, arguments: words.collect(), env: Vec::new(), cwd: None };
+        let kind = Kind::Command(Program::new(program, words.collect()));
         servers.push(Described { name: Some(named.name.clone()), kind });
     }
     if let Some(path) = &args.config {
@@ -73,6 +87,11 @@ pub(super) fn all(args: &ServeArgs, secrets: &mut Secrets) -> Result<Vec<Describ
     if let Some(name) = servers.iter().filter_map(|server| server.name.as_deref()).find(|name| !names.insert(*name)) {
         return Err(format!("two servers have the name {name}"));
     }
+    if servers.len() > 1 {
+        let all = aggregate(&servers, args, None).map_err(|error| error.to_string())?;
+        all.check().map_err(|error| error.to_string())?;
+        servers.push(Described { name: None, kind: Kind::All(servers.clone()) });
+    }
     Ok(servers)
 }
 
@@ -80,7 +99,7 @@ impl Described {
     /// Adds the options that apply to all servers, and checks what is used only when the server is.
     fn complete(&mut self, common: &[(String, String)], args: &ServeArgs, secrets: &mut Secrets) -> Result<(), String> {
         match &mut self.kind {
-            Kind::Command { env, cwd, .. } => {
+            Kind::Command(Program { env, cwd, .. }) => {
                 let own = std::mem::take(env);
                 env.extend(common.iter().cloned());
                 env.extend(own);
@@ -89,7 +108,7 @@ impl Described {
                 }
                 Ok(())
             }
-            Kind::Remote { url, headers } => {
+            Kind::Remote(Remote { url, headers }) => {
                 let http = http(url, headers)?;
                 args.network.options(&http, secrets)?;
                 if !has_credentials(headers) && !args.no_auth {
@@ -97,6 +116,7 @@ impl Described {
                 }
                 Ok(())
             }
+            Kind::All(_) => Ok(()),
         }
     }
 
@@ -106,46 +126,20 @@ impl Described {
     ///
     /// What it is reached with has become unusable since it was checked.
     pub(super) fn backend(&self, args: &Arc<ServeArgs>) -> io::Result<Backend> {
-        match &self.kind {
-            Kind::Command { program, arguments, env, cwd } => {
-                let (program, arguments, env, cwd) = (program.clone(), arguments.clone(), env.clone(), cwd.clone());
-                let user_env = args.user_env.clone();
-                Ok(Backend::command(move |principal| {
-                    let mut command = Command::new(&program);
-                    command.args(&arguments).envs(env.iter().map(|(name, value)| (name, value)));
-                    if let Some(cwd) = &cwd {
-                        command.current_dir(cwd);
-                    }
-                    if let Some(user_env) = &user_env {
-                        match principal {
-                            Some(principal) => command.env(user_env, principal.subject().unwrap_or(principal.as_str())),
-                            // A value that this process has inherited is not that of the user.
-                            None => command.env_remove(user_env),
-                        };
-                    }
-                    command
-                }))
+        Ok(match &self.kind {
+            Kind::Command(program) => {
+                let make = program.start(args);
+                Backend::command(move |principal| make(principal))
             }
-            Kind::Remote { url, headers } => {
-                let http = http(url, headers).map_err(io::Error::other)?;
-                let is_signed_in = !has_credentials(headers) && !args.no_auth;
-                let (url, args) = (url.clone(), Arc::clone(args));
-                let options = args.network.options(&http, &mut Secrets::default()).map_err(io::Error::other)?;
-                Ok(Backend::proxy(move |_| {
-                    let mut config = relay::Config::default();
-                    config.limits = limits_of_messages(args.max_message);
-                    config.request_timeout = args.request_timeout;
-                    config.max_timeout = config.max_timeout.max(args.request_timeout);
-                    config.seed = seed();
-                    let proxy = Proxy::http(http.clone(), options.clone(), config)?;
-                    if !is_signed_in {
-                        return Ok(proxy);
-                    }
-                    let authorization = args.sign_in.authorization(&url, &mut Secrets::default());
-                    Ok(proxy.authorization(authorization.map_err(io::Error::other)?))
-                }))
+            Kind::Remote(remote) => {
+                let make = remote.start(args)?;
+                Backend::proxy(move |_| make())
             }
-        }
+            Kind::All(servers) => {
+                let (servers, args) = (servers.clone(), Arc::clone(args));
+                Backend::aggregate(move |principal| aggregate(&servers, &args, principal))
+            }
+        })
     }
 
     /// The path of one of its endpoints.
@@ -165,14 +159,105 @@ impl Described {
     /// The server, phrased as the subject of a sentence, without its arguments, which may be secret.
     pub(super) fn in_words(&self) -> String {
         let shown = match &self.kind {
-            Kind::Command { program, .. } => format!("`{}`", escape_text(&program.to_string_lossy(), 200)),
-            Kind::Remote { url, .. } => shown_url(url),
+            Kind::Command(Program { program, .. }) => format!("`{}`", escape_text(&program.to_string_lossy(), 200)),
+            Kind::Remote(Remote { url, .. }) => shown_url(url),
+            Kind::All(servers) => return format!("all {} servers as one", servers.len()),
         };
         match &self.name {
             Some(name) => format!("the server {name} ({shown})"),
             None => format!("the server {shown}"),
         }
     }
+}
+
+impl Program {
+    fn new(program: OsString, arguments: Vec<OsString>) -> Self {
+        Self { program, arguments, env: Vec::new(), cwd: None }
+    }
+
+    /// What makes the command that starts a process for a client.
+    fn start(&self, args: &ServeArgs) -> impl Fn(Option<&Principal>) -> Command + Send + Sync + 'static {
+        let Self { program, arguments, env, cwd } = self.clone();
+        let user_env = args.user_env.clone();
+        move |principal| {
+            let mut command = Command::new(&program);
+            command.args(&arguments).envs(env.iter().map(|(name, value)| (name, value)));
+            if let Some(cwd) = &cwd {
+                command.current_dir(cwd);
+            }
+            if let Some(user_env) = &user_env {
+                match principal {
+                    Some(principal) => command.env(user_env, principal.subject().unwrap_or(principal.as_str())),
+                    // A value that this process has inherited is not that of the user.
+                    None => command.env_remove(user_env),
+                };
+            }
+            command
+        }
+    }
+}
+
+impl Remote {
+    /// What makes a proxy to the server.
+    fn start(&self, args: &Arc<ServeArgs>) -> io::Result<impl Fn() -> io::Result<Proxy> + Send + Sync + 'static> {
+        let Self { url, headers } = self.clone();
+        let http = http(&url, &headers).map_err(io::Error::other)?;
+        let is_signed_in = !has_credentials(&headers) && !args.no_auth;
+        let args = Arc::clone(args);
+        let options = args.network.options(&http, &mut Secrets::default()).map_err(io::Error::other)?;
+        Ok(move || {
+            let proxy = Proxy::http(http.clone(), options.clone(), relay_config(&args))?;
+            if !is_signed_in {
+                return Ok(proxy);
+            }
+            let authorization = args.sign_in.authorization(&url, &mut Secrets::default());
+            Ok(proxy.authorization(authorization.map_err(io::Error::other)?))
+        })
+    }
+}
+
+/// These servers as one, for this client if it is alone and known.
+///
+/// # Errors
+///
+/// What one of them is reached with has become unusable since it was checked, or the system has no random bytes.
+fn aggregate(
+    servers: &[Described],
+    args: &Arc<ServeArgs>,
+    principal: Option<&Principal>,
+) -> io::Result<AggregateProxy> {
+    let mut config = aggregate::Config::new("mcp-proxy", env!("CARGO_PKG_VERSION"));
+    config.relay = relay_config(args);
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    config.secret = u128::from_le_bytes(secret);
+    let mut all = AggregateProxy::new(config);
+    for server in servers {
+        let Some(name) = &server.name else { continue };
+        let mut relay = relay_config(args);
+        // Pins are those of the joined names.
+        args.restrictions.filters().apply(&mut relay).map_err(io::Error::other)?;
+        let started = match &server.kind {
+            Kind::Command(program) => {
+                let (make, principal) = (program.start(args), principal.cloned());
+                AggregateServer::command(move || make(principal.as_ref()))
+            }
+            Kind::Remote(remote) => AggregateServer::proxy(remote.start(args)?),
+            Kind::All(_) => continue,
+        };
+        all = all.server(name, relay, started);
+    }
+    Ok(all)
+}
+
+/// The limits and times of a proxy to a server.
+fn relay_config(args: &ServeArgs) -> relay::Config {
+    let mut config = relay::Config::default();
+    config.limits = limits_of_messages(args.max_message);
+    config.request_timeout = args.request_timeout;
+    config.max_timeout = config.max_timeout.max(args.request_timeout);
+    config.seed = seed();
+    config
 }
 
 /// # Errors
