@@ -58,7 +58,7 @@ fn subcommands() -> BTreeSet<String> {
 /// the field unless the attribute has another.
 fn declared() -> BTreeSet<String> {
     let mut options = BTreeSet::new();
-    for file in ["args.rs", "sign_in/options.rs"] {
+    for file in ["args.rs", "args/serve.rs", "hub.rs", "restrictions.rs", "sign_in/options.rs"] {
         let code = source(file);
         let mut lines = code.lines().map(str::trim);
         while let Some(line) = lines.next() {
