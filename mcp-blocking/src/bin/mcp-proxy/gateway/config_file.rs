@@ -80,7 +80,7 @@ fn kind(place: &Place, server: &Map<String, Value>, secrets: &mut Secrets) -> Re
             arguments.push(OsString::from(place.element(index).text(value, secrets)?));
         }
     }
-    Ok(Kind::Command(Program { program, arguments, env, cwd }))
+    Ok(Kind::Command(Program { name: program, arguments, env, cwd }))
 }
 
 /// A place in the file.
@@ -146,7 +146,7 @@ mod tests {
         let found = servers(text, &mut secrets).unwrap();
         let [files, remote] = &found[..] else { panic!("{found:?}") };
         assert_eq!((files.name.as_deref(), remote.name.as_deref()), (Some("files"), Some("remote")));
-        let Kind::Command(Program { program, arguments, env, cwd }) = &files.kind else { panic!("{files:?}") };
+        let Kind::Command(Program { name: program, arguments, env, cwd }) = &files.kind else { panic!("{files:?}") };
         assert_eq!(program, "npx");
         assert_eq!(arguments, &["-y", "files", &path]);
         assert_eq!((&env[..], cwd.as_deref()), (&[("KEY".into(), "value-4711".into())][..], Some("/tmp".as_ref())));

@@ -40,7 +40,7 @@ pub(super) enum Kind {
 
 #[derive(Debug, Clone)]
 pub(super) struct Program {
-    pub(super) program: OsString,
+    pub(super) name: OsString,
     pub(super) arguments: Vec<OsString>,
     pub(super) env: Vec<(String, String)>,
     pub(super) cwd: Option<PathBuf>,
@@ -129,7 +129,7 @@ impl Described {
         Ok(match &self.kind {
             Kind::Command(program) => {
                 let make = program.start(args);
-                Backend::command(move |principal| make(principal))
+                Backend::command(make)
             }
             Kind::Remote(remote) => {
                 let make = remote.start(args)?;
@@ -159,7 +159,7 @@ impl Described {
     /// The server, phrased as the subject of a sentence, without its arguments, which may be secret.
     pub(super) fn in_words(&self) -> String {
         let shown = match &self.kind {
-            Kind::Command(Program { program, .. }) => format!("`{}`", escape_text(&program.to_string_lossy(), 200)),
+            Kind::Command(Program { name, .. }) => format!("`{}`", escape_text(&name.to_string_lossy(), 200)),
             Kind::Remote(Remote { url, .. }) => shown_url(url),
             Kind::All(servers) => return format!("all {} servers as one", servers.len()),
         };
@@ -171,16 +171,16 @@ impl Described {
 }
 
 impl Program {
-    fn new(program: OsString, arguments: Vec<OsString>) -> Self {
-        Self { program, arguments, env: Vec::new(), cwd: None }
+    fn new(name: OsString, arguments: Vec<OsString>) -> Self {
+        Self { name, arguments, env: Vec::new(), cwd: None }
     }
 
     /// What makes the command that starts a process for a client.
     fn start(&self, args: &ServeArgs) -> impl Fn(Option<&Principal>) -> Command + Send + Sync + 'static {
-        let Self { program, arguments, env, cwd } = self.clone();
+        let Self { name, arguments, env, cwd } = self.clone();
         let user_env = args.user_env.clone();
         move |principal| {
-            let mut command = Command::new(&program);
+            let mut command = Command::new(&name);
             command.args(&arguments).envs(env.iter().map(|(name, value)| (name, value)));
             if let Some(cwd) = &cwd {
                 command.current_dir(cwd);
