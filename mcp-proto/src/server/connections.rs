@@ -59,6 +59,7 @@ pub enum Admission<H> {
 /// assert_eq!(connections.admit(&peer, "e", now), Admission::RefusedAtOnce);
 /// connections.remove(d);
 /// connections.remove(c);
+/// connections.remove(a);
 /// assert!(connections.is_empty());
 /// assert!(matches!(connections.admit(&peer, "f", now), Admission::Served { evicted: None, .. }));
 /// ```
