@@ -530,6 +530,8 @@ fn ht16_a_wrong_command_line_is_explained() {
         (vec!["--ca-file", "a.pem", "--", "server"], "--ca-file <PEM>' cannot be used with"),
         (vec!["--client-cert", "a.pem", "--client-key", "b.pem", "--", "server"], "cannot be used with"),
         (vec!["--proxy", "http://x/", "--", "server"], "--proxy <URL>' cannot be used with"),
+        (vec!["--shared", "http://x/"], "--shared' cannot be used with"),
+        (vec!["--shared-env", "A", "--", "server"], "--shared"),
     ] {
         let output = command(&args).stdin(Stdio::null()).output().unwrap();
         let message = String::from_utf8(output.stderr).unwrap();

@@ -26,7 +26,7 @@ const HEADING: &str = "Options for a shared server";
 #[group(skip)]
 pub(crate) struct SharedOptions {
     /// Uses one process of the server for all proxies with this option, the same command, folder and environment
-    #[arg(long, requires = "server", help_heading = HEADING)]
+    #[arg(long, requires = "server", conflicts_with = "url", help_heading = HEADING)]
     pub(crate) shared: bool,
 
     /// Shares the server among proxies that may differ in all environment variables but those that are named so (repeatable)
