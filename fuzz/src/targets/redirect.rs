@@ -71,9 +71,11 @@ impl SignIn {
         sign_in
     }
 
-    /// Reads the URL that the browser shows, if it shows a new one.
+    /// Reads the URL that the browser shows, if it shows a new one. The codes of earlier sign-ins have expired then: a
+    /// script may send one of them with the new `state`, which a client cannot know and an issuer refuses.
     fn find_right(&mut self) {
         let Some(url) = self.world.processes[0].shown.take() else { return };
+        self.world.issuer().expire_codes();
         let redirect = self.world.visit(&url);
         let asked = self.world.issuer().authorizations.last().cloned().expect("an authorization request");
         let query = redirect.split_once('?').expect("a query").1.to_owned();

@@ -182,6 +182,11 @@ impl Issuer {
         }
     }
 
+    /// Codes that were not redeemed are refused from now on.
+    pub fn expire_codes(&mut self) {
+        self.codes.clear();
+    }
+
     /// The person signs in: the URL to which the browser is sent.
     pub(super) fn authorize(&mut self, query: &str) -> String {
         let parameters = form(query.as_bytes());
