@@ -38,6 +38,7 @@
 //! | `input` | input that a request needs from its client |
 //! | `tasks` | tasks: calls whose results are fetched later |
 //! | `request_state` | a `requestState` with a signature, so that clients cannot alter it |
+//! | `seal` | keys, and texts that they sign |
 //! | `pass_through` | a server that reports every request and answers none by itself, for proxies |
 //! | `shared` | the limits of what clients make a server store, and the functions that sessions and stateless requests share |
 //! | `context` | the revision, client and settings that apply to one request |
@@ -66,6 +67,7 @@ mod principal;
 mod progress;
 mod request_state;
 mod scope;
+mod seal;
 mod session;
 mod sessionless;
 mod shared;
@@ -113,10 +115,11 @@ pub use input::InputRequired;
 pub use logging::LoggingLevel;
 pub use principal::Principal;
 pub use progress::Progress;
-#[cfg(feature = "seal")]
-pub use request_state::HmacKey;
-pub use request_state::{StateBinding, StateKey, StateKeys};
+pub use request_state::StateBinding;
 pub use scope::Scope;
+#[cfg(feature = "seal")]
+pub use seal::HmacKey;
+pub use seal::{StateKey, StateKeys};
 pub use shares::{Holder, PeerKey, Shares};
 pub use subscribed::SubscriptionChange;
 pub use tasks::{TaskEvent, TaskId, TaskLimits, Tasks};

@@ -1,67 +1,19 @@
 //! An authenticated `requestState`, which cannot be altered or used for another request (MD-I-12).
-//!
-//! The text is URL-safe Base64 without padding of: the byte 1; the expiry in seconds since 1970 as 8 bytes, big-endian;
-//! the state; and a tag of 32 bytes. The tag covers these and, each preceded by its length, the principal, the method
-//! and the target of the request. The state is authenticated, but not encrypted: the client can read it.
-
-#[cfg(feature = "seal")]
-mod hmac;
-
-use std::fmt;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::principal::Principal;
+use super::seal::{StateKey, StateKeys, bound_to};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::spec::{Method, code};
 
-#[cfg(feature = "seal")]
-pub use hmac::HmacKey;
-
-const FORMAT: u8 = 1;
-const TAG: usize = 32;
-/// Format and expiry.
-const HEAD: usize = 9;
-/// Separates this use of the key from any other.
+/// Separates this use of the keys from any other.
 const PURPOSE: &[u8] = b"mcp requestState";
 
-/// A keyed message authentication code, such as HMAC-SHA-256. `HmacKey` of the feature `seal` implements it.
-pub trait StateKey {
-    /// The tag of a message.
-    fn sign(&self, message: &[u8]) -> [u8; 32];
-
-    /// Whether a tag is valid for a message. The comparison must take constant time.
-    fn verify(&self, message: &[u8], tag: &[u8; 32]) -> bool;
-}
-
-/// The keys that sign states. The current one signs new states; states that an earlier one has signed can still be
-/// opened.
-#[derive(Clone)]
-pub struct StateKeys<K> {
-    current: K,
-    earlier: Vec<K>,
-}
-
 impl<K: StateKey> StateKeys<K> {
-    /// Creates a set of one key.
-    #[must_use]
-    pub const fn new(key: K) -> Self {
-        Self { current: key, earlier: Vec::new() }
-    }
-
-    /// Adds an earlier key: states that were sealed with it can still be opened.
-    #[must_use]
-    pub fn with_earlier(mut self, key: K) -> Self {
-        self.earlier.push(key);
-        self
-    }
-
     /// Signs a state, and returns the text for `requestState`; `expires` is in seconds since 1970.
     #[must_use]
     pub fn seal(&self, binding: &StateBinding, state: &str, expires: u64) -> String {
-        binding.seal(&self.current, state, expires)
+        self.seal_content(&binding.bound, state.as_bytes(), expires)
     }
 
     /// Opens the state that a request contains, if there is one; `now` is in seconds since 1970.
@@ -73,17 +25,10 @@ impl<K: StateKey> StateKeys<K> {
     pub fn open(&self, binding: &StateBinding, now: u64) -> Result<Option<String>, ErrorObject> {
         let Some(given) = &binding.given else { return Ok(None) };
         let text = given.as_string().unwrap_or_default();
-        let mut keys = std::iter::once(&self.current).chain(&self.earlier);
-        keys.find_map(|key| binding.open(key, &text, now)).map(Some).ok_or_else(|| {
+        let state = self.open_content(&binding.bound, &text, now);
+        state.and_then(|state| String::from_utf8(state).ok()).map(Some).ok_or_else(|| {
             ErrorObject::new(code::INVALID_PARAMS, "invalid params: requestState is not valid for this request")
         })
-    }
-}
-
-/// Shows no key.
-impl<K> fmt::Debug for StateKeys<K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StateKeys").field("earlier", &self.earlier.len()).finish_non_exhaustive()
     }
 }
 
@@ -103,7 +48,6 @@ impl StateBinding {
     pub fn new(principal: Option<&Principal>, method: &Method, params: Option<&Json>) -> Self {
         let params = params.cloned().unwrap_or(Json::empty_object());
         let [name, uri, arguments, given] = params.first_members(["name", "uri", "arguments", "requestState"]);
-        let mut bound = Vec::new();
         let parts = [
             principal.map(|principal| principal.as_str().as_bytes()),
             Some(method.as_str().as_bytes()),
@@ -111,66 +55,14 @@ impl StateBinding {
             uri.as_ref().map(Json::as_bytes),
             arguments.as_ref().map(Json::as_bytes),
         ];
-        for part in parts {
-            // This distinguishes an absent part from an empty one.
-            bound.push(u8::from(part.is_some()));
-            let part = part.unwrap_or_default();
-            bound.extend_from_slice(&(part.len() as u64).to_be_bytes());
-            bound.extend_from_slice(part);
-        }
-        Self { bound, given }
-    }
-
-    fn message(&self, sealed: &[u8]) -> Vec<u8> {
-        [PURPOSE, &self.bound, sealed].concat()
-    }
-
-    fn seal(&self, key: &impl StateKey, state: &str, expires: u64) -> String {
-        let mut sealed = vec![FORMAT];
-        sealed.extend_from_slice(&expires.to_be_bytes());
-        sealed.extend_from_slice(state.as_bytes());
-        let tag = key.sign(&self.message(&sealed));
-        sealed.extend_from_slice(&tag);
-        URL_SAFE_NO_PAD.encode(sealed)
-    }
-
-    fn open(&self, key: &impl StateKey, text: &str, now: u64) -> Option<String> {
-        let sealed = URL_SAFE_NO_PAD.decode(text).ok()?;
-        let (sealed, tag) = sealed.split_last_chunk::<TAG>()?;
-        if !key.verify(&self.message(sealed), tag) {
-            return None;
-        }
-        let (head, state) = sealed.split_at_checked(HEAD)?;
-        let (&format, expires) = head.split_first()?;
-        let expires = u64::from_be_bytes(expires.try_into().ok()?);
-        if format != FORMAT || expires <= now {
-            return None;
-        }
-        String::from_utf8(state.to_vec()).ok()
+        Self { bound: bound_to(PURPOSE, parts), given }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Not secure: it only depends on each byte and its position.
-    struct Toy(u8);
-
-    impl StateKey for Toy {
-        fn sign(&self, message: &[u8]) -> [u8; 32] {
-            let mut tag = [self.0; 32];
-            for (at, byte) in message.iter().enumerate() {
-                let slot = tag.get_mut(at % 32).expect("a place");
-                *slot = slot.rotate_left(3) ^ byte ^ u8::try_from(at % 251).expect("small");
-            }
-            tag
-        }
-
-        fn verify(&self, message: &[u8], tag: &[u8; 32]) -> bool {
-            self.sign(message) == *tag
-        }
-    }
+    use crate::server::seal::tests::Toy;
 
     /// Opens a text as the `requestState` of a request; the error is its code.
     fn open(binding: &StateBinding, key: u8, text: &str, now: u64) -> Result<Option<String>, i64> {

@@ -1,4 +1,4 @@
-//! HMAC-SHA-256 as the key of a `requestState`.
+//! HMAC-SHA-256 as the key of sealed texts.
 
 use std::fmt;
 
