@@ -27,6 +27,7 @@
 //! | `http` | the server over HTTP |
 //! | `dispatch` | finds the session or the stateless requests to which an input belongs |
 //! | `session` | a session: its phase, its requests and their answers |
+//! | `snapshot` | the state of a session as bytes |
 //! | `inbound` | requests, notifications and responses in a session |
 //! | `ask` | requests to the client of a session |
 //! | `batch` | batches of 2025-03-26 |
@@ -72,6 +73,7 @@ mod session;
 mod sessionless;
 mod shared;
 mod shares;
+mod snapshot;
 mod stateless;
 mod stdio;
 mod subscribed;
@@ -108,8 +110,8 @@ pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
 pub use event::Event;
 pub use http::{
-    Access, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, TwoEndpoints, expects_continue, server_stopped,
-    too_many_connections,
+    Access, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, SealedSessions, TwoEndpoints, expects_continue,
+    server_stopped, too_many_connections,
 };
 pub use input::InputRequired;
 pub use logging::LoggingLevel;
@@ -217,7 +219,7 @@ impl<T: ServerTransport> Server<T> {
 
     fn with_handling(mut transport: T, handling: Handling) -> Result<Self, UsageError> {
         let config = handling.config();
-        transport.configure(config)?;
+        transport.configure(config, handling.serving().is_some())?;
         let mut sessions = BTreeMap::new();
         if T::IS_ONE_CONNECTION {
             sessions.insert(SessionKey::FIRST, Session::new(SessionKey::FIRST, &config.limits));

@@ -11,6 +11,7 @@ use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, Principal, RequestInfo
 use super::commands::ROOM;
 use super::driver::Io;
 use super::response_channel::{Replies, Reply, Unwritten};
+use crate::clock::unix_time;
 
 /// What arrives from the connections.
 #[derive(Debug)]
@@ -58,6 +59,7 @@ impl HttpExchanges {
                 }
                 let mut info = RequestInfo::new(nonce);
                 (info.authentication, info.peer) = (authentication, Some(peer));
+                info.unix_time = Some(unix_time());
                 let exchange = machine.handle_request(*head, info, now);
                 self.exchanges.insert(request, exchange);
                 self.replies.insert(exchange, (request, replies));

@@ -2,6 +2,7 @@
 
 use super::session::{Phase, Session, Source};
 use super::shared::Shared;
+use super::snapshot::SessionState;
 use super::stateless::Stateless;
 use super::transport::{Envelope, Inbound, ReplyTo, ServerTransport, TransportOutput};
 use super::{Event, Server};
@@ -39,6 +40,7 @@ impl<T: ServerTransport> Server<T> {
     pub(super) fn on_inbound(&mut self, inbound: Inbound, now: Instant) {
         match inbound {
             Inbound::Opened { session, request } => self.on_opened(session, request, now),
+            Inbound::Restored { session, state } => self.on_restored(session, state, now),
             Inbound::Message { session, message, reply_to } => {
                 self.on_message(session, message, Source { reply_to, batch: None }, now);
             }
@@ -81,6 +83,14 @@ impl<T: ServerTransport> Server<T> {
             self.sessions.remove(&key);
             self.with_transport(now, |transport, output| transport.ended(key, output));
         }
+    }
+
+    fn on_restored(&mut self, key: SessionKey, state: SessionState, now: Instant) {
+        let mut session = Session::new(key, &self.config().limits);
+        let version = state.version;
+        session.continue_from(state, &mut self.split(now).2);
+        self.sessions.insert(key, session);
+        self.out.report(Event::Restored { session: key, version });
     }
 
     /// Ends a session whose `initialize` the application has answered with an error: over HTTP, its client has no id for

@@ -21,6 +21,14 @@ pub enum Event {
         /// The parameters of `initialize`, as received.
         params: Json,
     },
+    /// A session continues here that another instance has opened, or this one before it was ended for lack of use
+    /// ([`HttpConfig::sealed`](super::HttpConfig::sealed)). Requests may be sent to its client.
+    Restored {
+        /// The session, which has a new key.
+        session: SessionKey,
+        /// The revision in force.
+        version: ProtocolVersion,
+    },
     /// The client has sent `notifications/initialized`: from now on, requests may be sent to it (LC-10).
     Ready {
         /// The session.
@@ -99,7 +107,8 @@ impl Weight for Event {
             Self::Requested { params, .. } | Self::Notified { params, .. } | Self::Cancelled { params, .. } => {
                 params.as_ref().map_or(0, Json::len)
             }
-            Self::Ready { .. }
+            Self::Restored { .. }
+            | Self::Ready { .. }
             | Self::InputEnded
             | Self::Responded { outcome: Outcome::Failed(_), .. }
             | Self::Faulted(_)

@@ -30,6 +30,7 @@
 //! | `action` | actions for the driver |
 //! | `exchange` | one exchange, from the head of its request to the end of its response |
 //! | `session` | sessions by their ids |
+//! | `sealed_session` | session ids that contain the state of the session |
 //! | `stream` | responses that are streams of events |
 //! | `replay` | events of one stream, stored until they are sent again |
 //! | `unwritten` | bytes of responses that are not written yet |
@@ -50,6 +51,7 @@ mod post;
 mod refusal;
 mod replay;
 mod request_info;
+mod sealed_session;
 mod session;
 mod stateless;
 mod stream;
@@ -65,6 +67,7 @@ use http::{Response, StatusCode};
 
 use super::Server;
 use super::shares::Holder;
+use super::snapshot::SessionState;
 use super::transport::{Inbound, TransportOutput};
 use crate::Instant;
 use crate::codec::jsonrpc::{Frame, Request};
@@ -73,6 +76,7 @@ use crate::conversation::deadlines::Deadlines;
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
 use crate::limits::Limits;
+use crate::spec::header::SESSION_ID;
 use crate::spec::{SupportedVersions, UnreadableId};
 use crate::transport::{Transport, sealed};
 use admission::Plan;
@@ -80,6 +84,7 @@ use annotated::AnnotatedTools;
 use cors::AllowedOrigins;
 use exchange::{Asked, Exchange, Exchanges};
 use refusal::{Refusal, empty};
+use sealed_session::Nonce;
 use session::Sessions;
 use unwritten::Unwritten;
 
@@ -88,6 +93,7 @@ pub use config::{Access, HttpConfig, TwoEndpoints};
 pub use exchange::ExchangeKey;
 pub use refusal::{server_stopped, too_many_connections};
 pub use request_info::{RequestInfo, expects_continue};
+pub use sealed_session::SealedSessions;
 
 /// How many unused sessions or streams are checked to find one that can be ended.
 const CANDIDATES: usize = 16;
@@ -133,6 +139,20 @@ enum Step {
     /// The message of a two-endpoint session is handled.
     ForgetExtensions {
         session: SessionKey,
+    },
+    /// There is room for the session that the id of a request contains.
+    Restore {
+        exchange: ExchangeKey,
+        head: Box<Parts>,
+        info: RequestInfo,
+        nonce: Nonce,
+        state: SessionState,
+    },
+    /// The session of the request was restored.
+    Admit {
+        exchange: ExchangeKey,
+        head: Box<Parts>,
+        info: RequestInfo,
     },
     OpenSession {
         exchange: ExchangeKey,
@@ -297,16 +317,38 @@ impl Http {
     fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut TransportOutput<'_, HttpAction>) -> ExchangeKey {
         let key = self.exchanges.new_key();
         self.note_origin(key, &head);
-        let planned = match self.stage {
-            Stage::Serving => self.plan(&head, &info),
-            Stage::Draining => self.plan(&head, &info).and_then(Self::check_draining),
+        let planned = self.planned(&head, &info);
+        if planned.as_ref().is_err_and(|refusal| *refusal == admission::unknown_session())
+            && let Some((nonce, state)) = self.sealed_state(&head, &info)
+        {
+            self.make_room_to_restore(key, head, info, nonce, state, output);
+        } else {
+            self.on_planned(key, planned, head, info, output);
+        }
+        key
+    }
+
+    /// What the server will do for a request, at this stage.
+    fn planned(&self, head: &Parts, info: &RequestInfo) -> Result<Plan, Refusal> {
+        match self.stage {
+            Stage::Serving => self.plan(head, info),
+            Stage::Draining => self.plan(head, info).and_then(Self::check_draining),
             Stage::Closed => Err(admission::stopped()),
-        };
+        }
+    }
+
+    fn on_planned(
+        &mut self,
+        key: ExchangeKey,
+        planned: Result<Plan, Refusal>,
+        head: Parts,
+        info: RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         let plan = match planned {
             Ok(plan) => plan,
             Err(refusal) => {
-                self.refuse(key, refusal, header_check::unreadable_id(&head.headers), output);
-                return key;
+                return self.refuse(key, refusal, header_check::unreadable_id(&head.headers), output);
             }
         };
         match plan {
@@ -336,7 +378,6 @@ impl Http {
                 self.deferred = Some(Step::Respond { exchange: key, response: empty(StatusCode::NO_CONTENT) });
             }
         }
-        key
     }
 
     /// Refuses the streams that a server which is being stopped does not begin. Of a POST, the body decides.
@@ -427,6 +468,13 @@ impl Http {
                     session.extensions.clear();
                 }
             }
+            Step::Restore { exchange, head, info, nonce, state } => {
+                self.restore(exchange, head, info, nonce, state, output);
+            }
+            Step::Admit { exchange, head, info } => {
+                let planned = self.planned(&head, &info);
+                self.on_planned(exchange, planned, *head, info, output);
+            }
             Step::OpenSession { exchange, request, head, info } => {
                 self.open_session_with(exchange, request, head, &info, output);
             }
@@ -461,9 +509,61 @@ impl Http {
         Ok(key)
     }
 
+    /// The state that the session id of a request contains, if it belongs to the sender and was not ended here.
+    fn sealed_state(&self, head: &Parts, info: &RequestInfo) -> Option<(Nonce, SessionState)> {
+        let (sealed, now) = (self.config.sealed.as_ref()?, info.unix_time?);
+        let id = admission::single(&head.headers, &SESSION_ID).ok()??;
+        let (nonce, state) = sealed.open(id, info.principal(), now)?;
+        // Another instance may serve other revisions.
+        (!self.sessions.has_ended(&nonce) && self.versions.contains(state.version)).then_some((nonce, state))
+    }
+
+    /// A request names a session that another instance has opened, or that was ended here for lack of use.
+    fn make_room_to_restore(
+        &mut self,
+        exchange: ExchangeKey,
+        head: Parts,
+        info: RequestInfo,
+        nonce: Nonce,
+        state: SessionState,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let head = Box::new(head);
+        match self.make_room_for_session(&info.holder(), output) {
+            Ok(()) => self.deferred = Some(Step::Restore { exchange, head, info, nonce, state }),
+            Err(refusal) => self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output),
+        }
+    }
+
+    fn restore(
+        &mut self,
+        exchange: ExchangeKey,
+        head: Box<Parts>,
+        info: RequestInfo,
+        nonce: Nonce,
+        state: SessionState,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let id = head.headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
+        let session = id.and_then(|id| self.sessions.restore(id, nonce, state.version, &info, output.now));
+        if let Some(session) = session {
+            self.timers.set(Timer::Idle(session), output.now + self.config.session_idle);
+            output.inbound.push_back(Inbound::Restored { session, state });
+        }
+        self.deferred = Some(Step::Admit { exchange, head, info });
+    }
+
+    /// Ends a session that is not used here. Its client may return with an id that contains the state.
+    fn set_aside(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.may_return = true;
+        }
+        output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
+    }
+
     /// Ends an unused session at the limit, so that idle sessions cannot lock out new ones (M4).
     fn make_room_for_session(
-        &self,
+        &mut self,
         newcomer: &Holder,
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> Result<(), Refusal> {
@@ -477,7 +577,7 @@ impl Http {
         let is_idle = |key: &SessionKey| self.sessions.get(*key).is_none_or(|session| !session.is_serving);
         let candidates = self.sessions.to_evict(newcomer, self.config.evict_after, output.now).take(CANDIDATES);
         let session = candidates.into_iter().find(is_idle).ok_or(admission::too_many_sessions())?;
-        output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
+        self.set_aside(session, output);
         Ok(())
     }
 
@@ -489,7 +589,7 @@ impl Http {
         if ends > now {
             self.timers.set(Timer::Idle(session), ends);
         } else {
-            output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
+            self.set_aside(session, output);
         }
     }
 }

@@ -208,6 +208,7 @@ impl Session {
         self.settings.client = Some(client);
         let version = shared.config().negotiate(&asked);
         self.set_version(version, shared);
+        shared.transport.opened(self.key, self.settings.client.as_ref());
         self.phase = Phase::Open;
         self.answer_at_once(id, Ok(shared.config().initialize_result(version)), source, shared);
         shared.report(Event::Connected { session: self.key, version, params });

@@ -79,7 +79,7 @@ impl Server<Stdio> {
 impl ServerTransport for Stdio {
     const IS_ONE_CONNECTION: bool = true;
 
-    fn configure(&mut self, config: &Config) -> Result<(), UsageError> {
+    fn configure(&mut self, config: &Config, _is_serving: bool) -> Result<(), UsageError> {
         self.set_limits(&config.limits);
         Ok(())
     }
@@ -128,6 +128,8 @@ impl ServerTransport for Stdio {
     fn takes_answer(&mut self, bytes: usize, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
         self.has_room_for_answer(bytes)
     }
+
+    fn opened(&mut self, _session: SessionKey, _client: Option<&Json>) {}
 
     fn negotiated(&mut self, _session: Option<SessionKey>, version: ProtocolVersion) {
         self.set_unreadable_id(version.rules().unreadable_id);

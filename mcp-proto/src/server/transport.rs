@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::config::Config;
 use super::event::Event;
 use super::principal::Principal;
+use super::snapshot::SessionState;
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Request, Subject};
@@ -22,6 +23,8 @@ use crate::transport::Transport;
 pub(crate) enum Inbound {
     /// A client has opened a session, with this request if there is one. If the request is refused, there is no session.
     Opened { session: SessionKey, request: Option<(Request, ReplyTo)> },
+    /// A session continues here whose state its client has returned.
+    Restored { session: SessionKey, state: SessionState },
     /// A message of a session.
     Message { session: SessionKey, message: Message, reply_to: ReplyTo },
     /// A batch of a session.
@@ -107,13 +110,14 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// Whether there is one client, on one connection, which its only session shares with stateless requests.
     #[doc(hidden)]
     const IS_ONE_CONNECTION: bool;
-    /// Applies the configuration of the server.
+    /// Applies the configuration of the server. `is_serving` states whether it answers the requests of the protocol by
+    /// itself.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid for this transport.
     #[doc(hidden)]
-    fn configure(&mut self, config: &Config) -> Result<(), UsageError>;
+    fn configure(&mut self, config: &Config, is_serving: bool) -> Result<(), UsageError>;
     /// Continues what had to wait until the server has handled all that was received before; `false` if nothing has.
     #[doc(hidden)]
     fn proceed(&mut self, output: &mut TransportOutput<'_, Self::Action>) -> bool;
@@ -156,6 +160,9 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// The revision of a session was negotiated, or with `None` that of a stateless request was accepted.
     #[doc(hidden)]
     fn negotiated(&mut self, session: Option<SessionKey>, version: ProtocolVersion);
+    /// A session was opened by a client that has stated this about itself. The answer to its `initialize` follows.
+    #[doc(hidden)]
+    fn opened(&mut self, session: SessionKey, client: Option<&Json>);
     /// A session has unanswered requests from now on, or has none any more.
     #[doc(hidden)]
     fn set_serving(&mut self, session: SessionKey, is_serving: bool);

@@ -19,7 +19,8 @@ pub struct HttpServerHarness {
     /// What was sent to clients.
     pub responses: Responses,
     events: Vec<Event>,
-    drawn: u64,
+    /// How many nonces were drawn. Instances of one server begin with different numbers.
+    pub drawn: u64,
     /// Whether requests come through a router that has checked their paths.
     pub is_routed: bool,
     /// Whether the nonces, which should be random, are constant (CL4).
@@ -158,6 +159,7 @@ impl HttpServerHarness {
         arrival.authentication.clone_from(&asked.authentication);
         arrival.peer.clone_from(&asked.peer);
         arrival.is_routed = self.is_routed;
+        arrival.unix_time = Some(self.unix_time());
         let key = self.server.handle_request(asked.head(), arrival, self.now);
         self.settle();
         key
@@ -243,7 +245,7 @@ impl HttpServerHarness {
     pub fn last_session(&mut self) -> SessionKey {
         self.settle();
         let key = self.events.iter().rev().find_map(|event| match event {
-            Event::Connected { session, .. } => Some(*session),
+            Event::Connected { session, .. } | Event::Restored { session, .. } => Some(*session),
             _ => None,
         });
         key.expect("a session")
@@ -264,6 +266,11 @@ impl HttpServerHarness {
             self.settle();
         }
         self.now = until;
+    }
+
+    /// Seconds since 1970.
+    pub fn unix_time(&self) -> u64 {
+        1_800_000_000 + self.now.saturating_duration_since(Instant::START).as_secs()
     }
 
     fn settle(&mut self) {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::sealed_session::SealedSessions;
 use crate::auth::ProtectedResource;
 use crate::error::UsageError;
 
@@ -73,6 +74,11 @@ pub struct HttpConfig {
     /// client, and no session. This does not concern the two-endpoint transport, and revision 2026-07-28 has no sessions. Default
     /// `true`.
     pub sessions: bool,
+    /// Sessions whose ids contain their state, so that every instance with the same keys serves them; `None` if a session
+    /// is known only to the process that has opened it. A client whose state is too large for an id gets a session of the
+    /// latter kind. This does not concern the two-endpoint transport, and has no effect if there are no
+    /// [`HttpConfig::sessions`]. Default `None`.
+    pub sealed: Option<SealedSessions>,
     /// Whether a client may open a stream by GET for messages that relate to no request (SH-S-46). Default `true`.
     pub get_stream: bool,
     /// Whether a client may end its session by DELETE (SH-S-44). Default `true`.
@@ -123,6 +129,7 @@ impl HttpConfig {
             cors: false,
             protected_resource: None,
             sessions: true,
+            sealed: None,
             get_stream: true,
             delete: true,
             max_sessions: 10_000,
@@ -165,6 +172,7 @@ impl HttpConfig {
                 return Err(UsageError::Limit { field, largest: LARGEST });
             }
         }
+        let lifetime = self.sealed.as_ref().map(|sealed| ("sealed", sealed.lifetime()));
         // A pause of zero would loop forever, and a huge one would overflow `Instant`.
         for (field, value) in [
             ("session_idle", self.session_idle),
@@ -172,7 +180,10 @@ impl HttpConfig {
             ("keep_alive", self.keep_alive),
             ("body_timeout", self.body_timeout),
             ("unread_timeout", self.unread_timeout),
-        ] {
+        ]
+        .into_iter()
+        .chain(lifetime)
+        {
             if value.is_zero() || value > Duration::from_secs(LARGEST as u64) {
                 return Err(UsageError::Limit { field, largest: LARGEST });
             }

@@ -7,6 +7,7 @@ use http::Version;
 use http::header::EXPECT;
 use http::request::Parts;
 
+use super::sealed_session::Nonce;
 use crate::auth::Challenge;
 use crate::server::principal::Principal;
 use crate::server::shares::{Holder, PeerKey};
@@ -43,6 +44,11 @@ pub struct RequestInfo {
     /// [`HttpConfig::path`]: super::super::HttpConfig::path
     /// [`HttpConfig::two_endpoints`]: super::super::HttpConfig::two_endpoints
     pub is_routed: bool,
+    /// Seconds since 1970, with which sealed sessions are opened and expire; without them, there are none
+    /// ([`HttpConfig::sealed`]). Default `None`.
+    ///
+    /// [`HttpConfig::sealed`]: super::super::HttpConfig::sealed
+    pub unix_time: Option<u64>,
     /// Random bytes from a secure source, new for each request. Session and event ids are built from them (SH-S-41).
     pub nonce: [u8; 32],
 }
@@ -51,7 +57,7 @@ impl RequestInfo {
     /// A request with these random bytes, of which nothing else is known.
     #[must_use]
     pub const fn new(nonce: [u8; 32]) -> Self {
-        Self { authentication: Ok(None), peer: None, is_routed: false, nonce }
+        Self { authentication: Ok(None), peer: None, is_routed: false, unix_time: None, nonce }
     }
 
     /// The sender of a request that was not refused.
@@ -64,9 +70,14 @@ impl RequestInfo {
         Holder::new(self.principal(), self.peer.as_ref())
     }
 
+    /// The random bytes of a session id.
+    pub(super) fn session_nonce(&self) -> Nonce {
+        self.nonce.first_chunk().copied().unwrap_or_default()
+    }
+
     pub(super) fn session_id(&self) -> Box<str> {
         let mut id = String::with_capacity(32);
-        for byte in self.nonce.iter().take(16) {
+        for byte in self.session_nonce() {
             // Writing to a string does not fail.
             let _ = write!(id, "{byte:02x}");
         }

@@ -1,11 +1,13 @@
 //! Sessions, which are found by their ids and bound to their principals.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Extensions;
 
 use super::replay::Stream;
+use super::sealed_session::{EndedSessions, Nonce};
 use super::{ExchangeKey, RequestInfo};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
@@ -15,7 +17,15 @@ use crate::spec::ProtocolVersion;
 
 /// What the transport stores for a session. It has no `Debug`, because its id is a secret.
 pub(super) struct Session {
-    pub(super) id: Box<str>,
+    pub(super) id: Arc<str>,
+    /// What makes it unique, wherever it is served.
+    pub(super) nonce: Nonce,
+    /// When it was opened here, in seconds since 1970, if its id is to be sealed.
+    pub(super) opened: Option<u64>,
+    /// Its id contains its state.
+    pub(super) is_sealed: bool,
+    /// It is ended here for lack of use, and its client may continue it.
+    pub(super) may_return: bool,
     pub(super) principal: Option<Principal>,
     /// Those of the message of a two-endpoint session that is being handled, whose exchange has ended.
     pub(super) extensions: Extensions,
@@ -39,14 +49,21 @@ pub(super) struct Session {
 pub(super) struct Sessions {
     next: SessionKey,
     by_key: BTreeMap<SessionKey, Session>,
-    by_id: BTreeMap<Box<str>, SessionKey>,
+    by_id: BTreeMap<Arc<str>, SessionKey>,
     /// The shares of clients. A session with an open exchange is in use.
     shares: Shares<SessionKey>,
+    ended: EndedSessions,
 }
 
 impl Sessions {
     pub(super) const fn new() -> Self {
-        Self { next: SessionKey::FIRST, by_key: BTreeMap::new(), by_id: BTreeMap::new(), shares: Shares::new() }
+        Self {
+            next: SessionKey::FIRST,
+            by_key: BTreeMap::new(),
+            by_id: BTreeMap::new(),
+            shares: Shares::new(),
+            ended: EndedSessions::new(),
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -76,15 +93,44 @@ impl Sessions {
     /// Opens a session, whose id is built from the driver's random bytes (SE5). `None` if the id is in use, which
     /// happens only with a broken random number generator (CL4).
     pub(super) fn open(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Option<SessionKey> {
-        let id = info.session_id();
+        self.insert(info.session_id().into(), info.session_nonce(), info, is_two_endpoint, now)
+    }
+
+    /// Continues a session whose id contains its state. `None` if the id is in use.
+    pub(super) fn restore(
+        &mut self,
+        id: &str,
+        nonce: Nonce,
+        version: ProtocolVersion,
+        info: &RequestInfo,
+        now: Instant,
+    ) -> Option<SessionKey> {
+        let key = self.insert(id.into(), nonce, info, false, now)?;
+        let session = self.by_key.get_mut(&key)?;
+        (session.version, session.is_sealed) = (Some(version), true);
+        Some(key)
+    }
+
+    fn insert(
+        &mut self,
+        id: Arc<str>,
+        nonce: Nonce,
+        info: &RequestInfo,
+        is_two_endpoint: bool,
+        now: Instant,
+    ) -> Option<SessionKey> {
         if self.by_id.contains_key(&id) {
             return None;
         }
         let key = self.next;
         self.next = key.next();
-        self.by_id.insert(id.clone(), key);
+        self.by_id.insert(Arc::clone(&id), key);
         let session = Session {
             id,
+            nonce,
+            opened: info.unix_time,
+            is_sealed: false,
+            may_return: false,
             principal: info.principal().cloned(),
             extensions: Extensions::new(),
             version: None,
@@ -100,6 +146,20 @@ impl Sessions {
         self.shares.insert(key, info.holder());
         self.shares.set_unused(key, now);
         Some(key)
+    }
+
+    /// Replaces the id of a session, which its client does not know yet.
+    pub(super) fn seal(&mut self, key: SessionKey, id: &str) {
+        let Some(session) = self.by_key.get_mut(&key) else { return };
+        let id: Arc<str> = id.into();
+        self.by_id.remove(&session.id);
+        self.by_id.insert(Arc::clone(&id), key);
+        (session.id, session.is_sealed) = (id, true);
+    }
+
+    /// Whether this instance has ended a session for good.
+    pub(super) fn has_ended(&self, nonce: &Nonce) -> bool {
+        self.ended.contains(nonce)
     }
 
     /// The sessions without an open exchange that may be ended so that this client can open one, best first.
@@ -146,10 +206,15 @@ impl Sessions {
         self.by_key.get_mut(&key)
     }
 
-    pub(super) fn remove(&mut self, key: SessionKey) -> Option<Session> {
+    /// Removes a session. If its id contains its state, it is not continued here, unless it may return; of such
+    /// sessions, the last `max_ended` are known.
+    pub(super) fn remove(&mut self, key: SessionKey, max_ended: usize) -> Option<Session> {
         let session = self.by_key.remove(&key)?;
         self.by_id.remove(&session.id);
         self.shares.remove(key);
+        if session.is_sealed && !session.may_return {
+            self.ended.add(session.nonce, max_ended);
+        }
         Some(session)
     }
 }
@@ -234,7 +299,7 @@ mod tests {
             }
         }
         assert_eq!((sessions.len(), sessions.by_key.keys().copied().collect()), (2, vec![key, other]));
-        assert!(sessions.remove(key).is_some() && sessions.remove(key).is_none() && sessions.get(key).is_none());
+        assert!(sessions.remove(key, 1).is_some() && sessions.remove(key, 1).is_none() && sessions.get(key).is_none());
         assert_eq!((sessions.find(&ids[0], false, principals[1].as_ref()), sessions.len()), (None, 1));
         assert!(sessions.open(&ada, false, now).is_some_and(|again| again != key && again != other));
     }
@@ -256,7 +321,7 @@ mod tests {
         assert_eq!((evictable(&sessions, at(39)), evictable(&sessions, at(40))), (vec![], vec![key]));
         let session = sessions.get(key).unwrap();
         assert_eq!((session.last_active, session.exchanges), (at(30), 0));
-        sessions.remove(key);
+        sessions.remove(key, 1);
         assert_eq!(evictable(&sessions, at(100)), []);
     }
 

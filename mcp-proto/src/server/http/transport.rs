@@ -15,6 +15,7 @@ use crate::error::UsageError;
 use crate::limits::Load;
 use crate::server::Config;
 use crate::server::principal::Principal;
+use crate::server::snapshot::SessionState;
 use crate::server::transport::{Kind, ReplyTo, Route, ServerTransport, TransportOutput};
 use crate::spec::header::SESSION_ID;
 use crate::spec::{ProtocolVersion, SupportedVersions, UnreadableId};
@@ -25,8 +26,12 @@ const ENVELOPE: usize = 256;
 impl ServerTransport for Http {
     const IS_ONE_CONNECTION: bool = false;
 
-    fn configure(&mut self, config: &Config) -> Result<(), UsageError> {
+    fn configure(&mut self, config: &Config, is_serving: bool) -> Result<(), UsageError> {
         self.config.check()?;
+        // What the application that answers `initialize` stores for a session would be missing.
+        if self.config.sealed.is_some() && !is_serving {
+            return Err(UsageError::SealedSessions);
+        }
         self.limits = config.limits.clone();
         self.versions = SupportedVersions::new(config.supported());
         Ok(())
@@ -145,6 +150,15 @@ impl ServerTransport for Http {
         self.tools.learn(result);
     }
 
+    fn opened(&mut self, session: SessionKey, client: Option<&Json>) {
+        let (Some(sealed), Some(found)) = (&self.config.sealed, self.sessions.get(session)) else { return };
+        let (Some(version), Some(now), false) = (found.version, found.opened, found.is_two_endpoint) else { return };
+        let state = SessionState::opened(version, client.cloned());
+        if let Some(id) = sealed.seal(&found.nonce, found.principal.as_ref(), &state, now) {
+            self.sessions.seal(session, &id);
+        }
+    }
+
     fn negotiated(&mut self, session: Option<SessionKey>, version: ProtocolVersion) {
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             session.version = Some(version);
@@ -167,7 +181,7 @@ impl ServerTransport for Http {
     }
 
     fn ended(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(ended) = self.sessions.remove(session) else { return };
+        let Some(ended) = self.sessions.remove(session, self.config.max_sessions) else { return };
         self.timers.clear(Timer::Idle(session));
         for key in ended.streams.keys() {
             self.timers.clear(Timer::Forget(session, *key));

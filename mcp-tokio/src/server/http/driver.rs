@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::application::Application;
 use super::pieces::{Pieces, Unread, is_small, stream, whole};
-use crate::clock::{Alarm, now};
+use crate::clock::{Alarm, now, unix_time};
 use crate::server::requests::Accepted;
 
 /// Identifies a request of a connection before the machine has assigned the key of its exchange.
@@ -203,6 +203,7 @@ impl<A: Application> Driver<A> {
                 let mut arrival = RequestInfo::new(nonce);
                 arrival.authentication = from.authentication;
                 (arrival.peer, arrival.is_routed) = (from.peer, from.is_routed);
+                arrival.unix_time = Some(unix_time());
                 let exchange = self.machine_mut().handle_request(*head, arrival, now);
                 self.exchanges.insert(arrived, exchange);
                 self.responses.insert(exchange, (arrived, Response::Awaited(reply)));
