@@ -91,9 +91,8 @@ fn se_02_a_sealed_session_is_continued_only_for_its_principal_within_its_time_by
     let mut altered = id.clone();
     altered.replace_range(40..41, if &id[40..41] == "A" { "B" } else { "A" });
     let late = LIFETIME + Duration::from_secs(1);
-    let just = LIFETIME - Duration::from_secs(1);
-    type Change = fn(&mut HttpConfig, &mut Config);
-    let as_it_is: Change = |_, _| {};
+    let just = LIFETIME.saturating_sub(Duration::from_secs(1));
+    let as_it_is: fn(&mut HttpConfig, &mut Config) = |_, _| {};
     for (why, change, request, after, status) in [
         ("it is its principal", as_it_is, ada(ping(&id)), Duration::ZERO, 200),
         ("it has not expired", as_it_is, ada(ping(&id)), just, 200),

@@ -81,7 +81,7 @@ impl<T: ServerTransport> Server<T> {
         // If `initialize` was refused, there is no session.
         if self.sessions.get(&key).is_some_and(|session| session.phase == Phase::Awaiting) {
             self.sessions.remove(&key);
-            self.with_transport(now, |transport, output| transport.ended(key, output));
+            self.with_transport(now, |transport, output| transport.ended(key, CloseReason::Local, output));
         }
     }
 
@@ -263,7 +263,7 @@ fn close<T: ServerTransport>(
     }
     session.end_subscriptions(shared);
     shared.timers.clear(super::Timer::InputEnded);
-    shared.transport.ended(session.key, &mut shared.output);
+    shared.transport.ended(session.key, reason, &mut shared.output);
     shared.report(Event::Closed { session: session.key, reason });
 }
 

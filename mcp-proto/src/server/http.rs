@@ -553,14 +553,6 @@ impl Http {
         self.deferred = Some(Step::Admit { exchange, head, info });
     }
 
-    /// Ends a session that is not used here. Its client may return with an id that contains the state.
-    fn set_aside(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.may_return = true;
-        }
-        output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
-    }
-
     /// Ends an unused session at the limit, so that idle sessions cannot lock out new ones (M4).
     fn make_room_for_session(
         &mut self,
@@ -577,7 +569,7 @@ impl Http {
         let is_idle = |key: &SessionKey| self.sessions.get(*key).is_none_or(|session| !session.is_serving);
         let candidates = self.sessions.to_evict(newcomer, self.config.evict_after, output.now).take(CANDIDATES);
         let session = candidates.into_iter().find(is_idle).ok_or(admission::too_many_sessions())?;
-        self.set_aside(session, output);
+        output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
         Ok(())
     }
 
@@ -589,7 +581,7 @@ impl Http {
         if ends > now {
             self.timers.set(Timer::Idle(session), ends);
         } else {
-            self.set_aside(session, output);
+            output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
         }
     }
 }

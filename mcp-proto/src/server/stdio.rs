@@ -141,7 +141,7 @@ impl ServerTransport for Stdio {
 
     fn release(&mut self, _session: SessionKey, _reply_to: ReplyTo, _output: &mut TransportOutput<'_, StdioAction>) {}
 
-    fn ended(&mut self, _session: SessionKey, output: &mut TransportOutput<'_, StdioAction>) {
+    fn ended(&mut self, _session: SessionKey, _reason: CloseReason, output: &mut TransportOutput<'_, StdioAction>) {
         self.close(output.out);
     }
 

@@ -174,7 +174,7 @@ pub trait ServerTransport: Transport<Action: Weight> {
     fn release(&mut self, session: SessionKey, reply_to: ReplyTo, output: &mut TransportOutput<'_, Self::Action>);
     /// A session has ended. All its open requests have been answered before.
     #[doc(hidden)]
-    fn ended(&mut self, session: SessionKey, output: &mut TransportOutput<'_, Self::Action>);
+    fn ended(&mut self, session: SessionKey, reason: CloseReason, output: &mut TransportOutput<'_, Self::Action>);
     /// The exchange of a `subscriptions/listen` that may be ended for the new one on `newcomer`.
     #[doc(hidden)]
     fn listen_to_evict(&mut self, newcomer: ReplyTo, now: Instant) -> Option<ReplyTo>;

@@ -24,8 +24,6 @@ pub(super) struct Session {
     pub(super) opened: Option<u64>,
     /// Its id contains its state.
     pub(super) is_sealed: bool,
-    /// It is ended here for lack of use, and its client may continue it.
-    pub(super) may_return: bool,
     pub(super) principal: Option<Principal>,
     /// Those of the message of a two-endpoint session that is being handled, whose exchange has ended.
     pub(super) extensions: Extensions,
@@ -130,7 +128,6 @@ impl Sessions {
             nonce,
             opened: info.unix_time,
             is_sealed: false,
-            may_return: false,
             principal: info.principal().cloned(),
             extensions: Extensions::new(),
             version: None,
@@ -206,13 +203,13 @@ impl Sessions {
         self.by_key.get_mut(&key)
     }
 
-    /// Removes a session. If its id contains its state, it is not continued here, unless it may return; of such
+    /// Removes a session. If its id contains its state, it is not continued here, unless it was only unused; of such
     /// sessions, the last `max_ended` are known.
-    pub(super) fn remove(&mut self, key: SessionKey, max_ended: usize) -> Option<Session> {
+    pub(super) fn remove(&mut self, key: SessionKey, may_return: bool, max_ended: usize) -> Option<Session> {
         let session = self.by_key.remove(&key)?;
         self.by_id.remove(&session.id);
         self.shares.remove(key);
-        if session.is_sealed && !session.may_return {
+        if session.is_sealed && !may_return {
             self.ended.add(session.nonce, max_ended);
         }
         Some(session)
@@ -299,7 +296,8 @@ mod tests {
             }
         }
         assert_eq!((sessions.len(), sessions.by_key.keys().copied().collect()), (2, vec![key, other]));
-        assert!(sessions.remove(key, 1).is_some() && sessions.remove(key, 1).is_none() && sessions.get(key).is_none());
+        assert!(sessions.remove(key, false, 1).is_some() && sessions.remove(key, false, 1).is_none());
+        assert!(sessions.get(key).is_none());
         assert_eq!((sessions.find(&ids[0], false, principals[1].as_ref()), sessions.len()), (None, 1));
         assert!(sessions.open(&ada, false, now).is_some_and(|again| again != key && again != other));
     }
@@ -321,7 +319,7 @@ mod tests {
         assert_eq!((evictable(&sessions, at(39)), evictable(&sessions, at(40))), (vec![], vec![key]));
         let session = sessions.get(key).unwrap();
         assert_eq!((session.last_active, session.exchanges), (at(30), 0));
-        sessions.remove(key, 1);
+        sessions.remove(key, false, 1);
         assert_eq!(evictable(&sessions, at(100)), []);
     }
 

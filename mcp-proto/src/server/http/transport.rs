@@ -11,6 +11,7 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, ParseError, Response as Answer};
 use crate::conversation::keys::SessionKey;
+use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::server::Config;
@@ -180,8 +181,10 @@ impl ServerTransport for Http {
         }
     }
 
-    fn ended(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(ended) = self.sessions.remove(session, self.config.max_sessions) else { return };
+    fn ended(&mut self, session: SessionKey, reason: CloseReason, output: &mut TransportOutput<'_, HttpAction>) {
+        // The client of an unused session may return with an id that contains its state.
+        let may_return = reason == CloseReason::Expired;
+        let Some(ended) = self.sessions.remove(session, may_return, self.config.max_sessions) else { return };
         self.timers.clear(Timer::Idle(session));
         for key in ended.streams.keys() {
             self.timers.clear(Timer::Forget(session, *key));
