@@ -63,6 +63,7 @@ use mcp_proto::UsageError;
 use mcp_proto::client::{self, Unavailable};
 use mcp_proto::machine::{Deadlines, Outbox};
 use mcp_proto::server::{self, ExchangeKey, Http, RequestInfo, Server};
+use mcp_proto::store::{StoreKey, StoreResult};
 use pool::{Group, Waiting};
 use restart::Restart;
 
@@ -235,6 +236,18 @@ impl Gateway {
     /// yet: that session ends.
     pub fn handle_disconnect(&mut self, exchange: ExchangeKey, now: Instant) {
         self.server.handle_disconnect(exchange, now);
+        self.settle(now);
+    }
+
+    /// The store has answered an action, as for [`Server::handle_stored`](Server::<Http>::handle_stored).
+    pub fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {
+        self.server.handle_stored(key, result, now);
+        self.settle(now);
+    }
+
+    /// A message of another instance has arrived, as for [`Server::handle_message`](Server::<Http>::handle_message).
+    pub fn handle_message(&mut self, message: &[u8], now: Instant) {
+        self.server.handle_message(message, now);
         self.settle(now);
     }
 

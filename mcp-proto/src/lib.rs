@@ -176,6 +176,7 @@ pub mod server;
 #[cfg(feature = "skills")]
 pub mod skills;
 pub mod spec;
+pub mod store;
 mod time;
 mod transport;
 

@@ -23,6 +23,7 @@ use crate::conversation::outbox::Output;
 use crate::gateway::{self, BackendKey, Gateway};
 use crate::relay::{self, Relay};
 use crate::server::{self, Server};
+use crate::store::{StoreKey, StoreResult};
 use crate::transport::{Stdio, Transport};
 
 pub use crate::conversation::deadlines::Deadlines;
@@ -200,6 +201,12 @@ pub trait HandleRequests {
     /// The client has disconnected from an exchange.
     fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant);
 
+    /// The store has answered an action ([`HttpAction::Store`](server::HttpAction::Store)).
+    fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant);
+
+    /// A message of another instance has arrived over the store.
+    fn handle_message(&mut self, message: &[u8], now: Instant);
+
     /// Whether the driver should read more requests. `false` while a queue of the machine is full (H5).
     #[must_use]
     fn wants_request(&self) -> bool;
@@ -360,6 +367,14 @@ macro_rules! impl_handle_requests {
 
             fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant) {
                 Self::handle_disconnect(self, exchange, now);
+            }
+
+            fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {
+                Self::handle_stored(self, key, result, now);
+            }
+
+            fn handle_message(&mut self, message: &[u8], now: Instant) {
+                Self::handle_message(self, message, now);
             }
 
             fn wants_request(&self) -> bool {

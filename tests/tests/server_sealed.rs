@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::client::Call;
 use mcp_proto::server::{
-    CloseReason, Config, Event, HmacKey, Http, HttpConfig, SealedSessions, Server, StateKeys, TwoEndpoints,
+    CloseReason, Config, Event, HmacKey, Http, HttpConfig, SealedSessions, Server, SessionMode, StateKeys, TwoEndpoints,
 };
 use mcp_proto::{Fault, Json, ProtocolVersion, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
@@ -26,7 +26,7 @@ fn instance(number: u64) -> HttpServerHarness {
 
 fn instance_with(number: u64, change: impl FnOnce(&mut HttpConfig, &mut Config)) -> HttpServerHarness {
     let mut harness = HttpServerHarness::with(|http, config| {
-        http.sealed = Some(sealed(7));
+        http.sessions = SessionMode::Sealed(sealed(7));
         config.capabilities = Json::parse(DECLARED).unwrap();
         change(http, config);
     });
@@ -101,8 +101,8 @@ fn se_02_a_sealed_session_is_continued_only_for_its_principal_within_its_time_by
         ("no principal", as_it_is, ping(&id), Duration::ZERO, 404),
         ("it is altered", as_it_is, ada(ping(&altered)), Duration::ZERO, 404),
         ("it is no id at all", as_it_is, ada(ping("0123456789abcdef")), Duration::ZERO, 404),
-        ("other keys", |http, _| http.sealed = Some(sealed(8)), ada(ping(&id)), Duration::ZERO, 404),
-        ("no keys", |http, _| http.sealed = None, ada(ping(&id)), Duration::ZERO, 404),
+        ("other keys", |http, _| http.sessions = SessionMode::Sealed(sealed(8)), ada(ping(&id)), Duration::ZERO, 404),
+        ("no keys", |http, _| http.sessions = SessionMode::InMemory, ada(ping(&id)), Duration::ZERO, 404),
         (
             "a revision that is not served there",
             |_, config| config.versions = [ProtocolVersion::V2025_11_25].into(),
@@ -114,7 +114,7 @@ fn se_02_a_sealed_session_is_continued_only_for_its_principal_within_its_time_by
             "a key that is no longer the current one",
             |http, _| {
                 let keys = StateKeys::new(HmacKey::new([9; 32])).with_earlier(HmacKey::new([7; 32]));
-                http.sealed = Some(SealedSessions::new(keys));
+                http.sessions = SessionMode::Sealed(SealedSessions::new(keys));
             },
             ada(ping(&id)),
             Duration::ZERO,
@@ -224,12 +224,12 @@ fn hs_02_a_two_endpoint_session_belongs_to_its_stream() {
 #[test]
 fn a_server_that_passes_through_cannot_have_sealed_sessions() {
     let mut http = HttpConfig::new();
-    http.sealed = Some(sealed(7));
+    http.sessions = SessionMode::Sealed(sealed(7));
     let refused = Server::pass_through(Http::new(http.clone()), Config::new("s", "1"));
     assert_eq!(refused.err(), Some(UsageError::SealedSessions));
-    http.sealed = Some(sealed(7).with_lifetime(Duration::ZERO));
+    http.sessions = SessionMode::Sealed(sealed(7).with_lifetime(Duration::ZERO));
     let refused = Server::new(Http::new(http), Config::new("s", "1"));
-    assert!(matches!(refused.err(), Some(UsageError::Limit { field: "sealed", .. })));
+    assert!(matches!(refused.err(), Some(UsageError::Limit { field: "lifetime", .. })));
 }
 
 /// What a client does next in its session.

@@ -1,7 +1,9 @@
 //! A server that opens no sessions for clients of revisions up to 2025-11-25: each POST is served by itself.
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Config, Event, HttpConfig, InputRequired, LoggingLevel, Progress, Scope, TwoEndpoints};
+use mcp_proto::server::{
+    Config, Event, HttpConfig, InputRequired, LoggingLevel, Progress, Scope, SessionMode, TwoEndpoints,
+};
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion, UsageError};
 use mcp_testkit::bad_requests::PING;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
@@ -14,7 +16,7 @@ fn harness() -> HttpServerHarness {
 
 fn with(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> HttpServerHarness {
     HttpServerHarness::with(|http, config| {
-        http.sessions = false;
+        http.sessions = SessionMode::None;
         config.capabilities = Json::parse(r#"{"tools":{},"logging":{},"resources":{"subscribe":true}}"#).unwrap();
         change(http, config);
     })

@@ -29,13 +29,13 @@ pub struct Deadlines<K> {
     by_key: BTreeMap<K, Instant>,
 }
 
-impl<K: Ord + Copy> Default for Deadlines<K> {
+impl<K: Ord + Clone> Default for Deadlines<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Ord + Copy> Deadlines<K> {
+impl<K: Ord + Clone> Deadlines<K> {
     /// Creates a set without timers.
     #[must_use]
     pub const fn new() -> Self {
@@ -44,8 +44,8 @@ impl<K: Ord + Copy> Deadlines<K> {
 
     /// Sets the deadline of a timer.
     pub fn set(&mut self, key: K, at: Instant) {
-        if let Some(earlier) = self.by_key.insert(key, at) {
-            self.by_time.remove(&(earlier, key));
+        if let Some(earlier) = self.by_key.insert(key.clone(), at) {
+            self.by_time.remove(&(earlier, key.clone()));
         }
         self.by_time.insert((at, key));
     }
@@ -95,11 +95,11 @@ impl<K: Ord + Copy> Deadlines<K> {
 
     /// Removes and returns the earliest timer that is due; `None` if none is.
     pub fn pop_due(&mut self, now: Instant) -> Option<K> {
-        let (at, key) = *self.by_time.first()?;
-        if at > now {
+        if self.next()? > now {
             return None;
         }
-        self.clear(key);
+        let (_, key) = self.by_time.pop_first()?;
+        self.by_key.remove(&key);
         Some(key)
     }
 }

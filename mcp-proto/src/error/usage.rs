@@ -109,8 +109,8 @@ pub enum UsageError {
     /// `serve` was called on a server that answers the requests of the protocol by itself already.
     #[error("the server answers by itself already")]
     AlreadyServing,
-    /// The ids of sessions contain their state, at a server that passes requests through.
-    #[error("HttpConfig::sealed needs a server that answers initialize itself, and this one passes it through")]
+    /// Sessions are sealed or stored, at a server that passes requests through.
+    #[error("sealed and stored sessions need a server that answers initialize itself, and this one passes it through")]
     SealedSessions,
     /// The connection or the session is closed, or is being closed (CL3).
     #[error("the connection is closed")]

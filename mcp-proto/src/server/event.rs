@@ -22,7 +22,7 @@ pub enum Event {
         params: Json,
     },
     /// A session continues here that another instance has opened, or this one before it was ended for lack of use
-    /// ([`HttpConfig::sealed`](super::HttpConfig::sealed)). Requests may be sent to its client.
+    /// ([`SessionMode::Sealed`](super::SessionMode::Sealed), [`SessionMode::Stored`](super::SessionMode::Stored)). Requests may be sent to its client.
     Restored {
         /// The session, which has a new key.
         session: SessionKey,

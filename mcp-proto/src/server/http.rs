@@ -54,6 +54,7 @@ mod request_info;
 mod sealed_session;
 mod session;
 mod stateless;
+mod stored_session;
 mod stream;
 mod transport;
 mod unwritten;
@@ -78,6 +79,7 @@ use crate::conversation::outcome::CloseReason;
 use crate::limits::Limits;
 use crate::spec::header::SESSION_ID;
 use crate::spec::{SupportedVersions, UnreadableId};
+use crate::store::{StoreKey, StoreResult};
 use crate::transport::{Transport, sealed};
 use admission::Plan;
 use annotated::AnnotatedTools;
@@ -89,11 +91,12 @@ use session::Sessions;
 use unwritten::Unwritten;
 
 pub use action::HttpAction;
-pub use config::{Access, HttpConfig, TwoEndpoints};
+pub use config::{Access, HttpConfig, SessionMode, TwoEndpoints};
 pub use exchange::ExchangeKey;
 pub use refusal::{server_stopped, too_many_connections};
 pub use request_info::{RequestInfo, expects_continue};
 pub use sealed_session::SealedSessions;
+pub use stored_session::StoredSessions;
 
 /// How many unused sessions or streams are checked to find one that can be ended.
 const CANDIDATES: usize = 16;
@@ -274,6 +277,19 @@ impl Server<Http> {
     /// cancelled if it is stateless (SH-S-17).
     pub fn handle_disconnect(&mut self, exchange: ExchangeKey, now: Instant) {
         self.with_transport(now, |http, output| http.on_disconnect(exchange, output));
+        self.settle(now);
+    }
+
+    /// The store has answered an action ([`HttpAction::Store`]); an unknown key is ignored.
+    pub fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {
+        let _ = (key, result);
+        self.settle(now);
+    }
+
+    /// Another instance has sent this message ([`StoreAction::Send`](crate::store::StoreAction::Send)); an unreadable one
+    /// is ignored.
+    pub fn handle_message(&mut self, message: &[u8], now: Instant) {
+        let _ = message;
         self.settle(now);
     }
 
@@ -511,7 +527,7 @@ impl Http {
 
     /// The state that the session id of a request contains, if it belongs to the sender and was not ended here.
     fn sealed_state(&self, head: &Parts, info: &RequestInfo) -> Option<(Nonce, SessionState)> {
-        let (sealed, now) = (self.config.sealed.as_ref()?, info.unix_time?);
+        let (sealed, now) = (self.config.sealed()?, info.unix_time?);
         let id = admission::single(&head.headers, &SESSION_ID).ok()??;
         let (nonce, state) = sealed.open(id, info.principal(), now)?;
         // Another instance may serve other revisions.

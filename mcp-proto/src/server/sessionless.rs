@@ -1,5 +1,5 @@
 //! Requests of revisions up to 2025-11-25 at a server that opens no sessions
-//! ([`HttpConfig::sessions`](super::HttpConfig::sessions)): each is served by itself (ER-43).
+//! ([`SessionMode::None`](super::SessionMode::None)): each is served by itself (ER-43).
 
 use super::shared::Shared;
 use super::stateless::{Stateless, route};

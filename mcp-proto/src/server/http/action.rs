@@ -7,6 +7,7 @@ use http::Response;
 
 use super::ExchangeKey;
 use crate::conversation::outbox::Weight;
+use crate::store::StoreAction;
 
 /// An action for the driver of an HTTP server.
 #[non_exhaustive]
@@ -56,6 +57,9 @@ pub enum HttpAction {
         /// The exchange.
         exchange: ExchangeKey,
     },
+    /// Carry this out at the store that the instances of the server share. Only a server whose sessions are
+    /// [`SessionMode::Stored`](super::super::SessionMode::Stored) has such actions.
+    Store(StoreAction),
 }
 
 /// Shows neither headers nor bodies, because they contain session ids.
@@ -68,6 +72,7 @@ impl fmt::Debug for HttpAction {
             Self::Write { exchange, .. } => ("Write", exchange),
             Self::Finish { exchange } => ("Finish", exchange),
             Self::Abort { exchange } => ("Abort", exchange),
+            Self::Store(action) => return f.debug_tuple("Store").field(action).finish(),
         };
         let mut shown = f.debug_struct(name);
         shown.field("exchange", exchange);
@@ -81,7 +86,7 @@ impl fmt::Debug for HttpAction {
             Self::Write { chunk, .. } => {
                 shown.field("bytes", &chunk.len());
             }
-            Self::Continue { .. } | Self::Finish { .. } | Self::Abort { .. } => {}
+            Self::Continue { .. } | Self::Finish { .. } | Self::Abort { .. } | Self::Store(_) => {}
         }
         shown.finish()
     }
@@ -93,6 +98,7 @@ impl Weight for HttpAction {
             Self::Respond { response, .. } => 256 + response.body().len(),
             Self::Stream { .. } => 256,
             Self::Write { chunk, .. } => chunk.len(),
+            Self::Store(action) => 256 + action.payload(),
             Self::Continue { .. } | Self::Finish { .. } | Self::Abort { .. } => 0,
         }
     }

@@ -87,7 +87,7 @@ impl Http {
 
     /// Whether clients of revisions up to 2025-11-25 get sessions.
     fn has_sessions(&self) -> bool {
-        self.config.sessions && self.versions.has_sessions()
+        self.config.has_sessions() && self.versions.has_sessions()
     }
 
     /// The methods that are allowed at the endpoint, or at that for the messages of two-endpoint sessions.

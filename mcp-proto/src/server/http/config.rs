@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::sealed_session::SealedSessions;
+use super::stored_session::StoredSessions;
 use crate::auth::ProtectedResource;
 use crate::error::UsageError;
 
@@ -23,6 +24,33 @@ pub enum Access {
     },
     /// All hosts and origins, for a server to which all requests come through a proxy that checks them.
     Anybody,
+}
+
+/// Where the sessions of clients of revisions up to 2025-11-25 are, and with that which instances of a server can serve
+/// them. Of the two-endpoint transport, all sessions are in the memory of the instance that has opened them.
+///
+/// | | instances that serve a session | across instances |
+/// |---|---|---|
+/// | [`None`](SessionMode::None) | all | single requests only |
+/// | [`InMemory`](SessionMode::InMemory) | the one that has opened it | nothing |
+/// | [`Sealed`](SessionMode::Sealed) | all with the same keys | requests, with the capabilities of the client |
+/// | [`Stored`](SessionMode::Stored) | all with the same store | everything that one instance has |
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub enum SessionMode {
+    /// There are none. `initialize` is answered without a session id, and each later request is served by itself, so that
+    /// several processes behind a load balancer can serve them: the server cannot send requests to clients, clients
+    /// cannot cancel, subscribe, set a log level, open a stream by GET or resume one, and batches are refused. The
+    /// context of a request has no capabilities of the client, and no session.
+    None,
+    /// In the memory of this process.
+    #[default]
+    InMemory,
+    /// In their ids, so that every instance with the same keys serves them. A client whose state is too large for an id
+    /// gets a session in the memory of this process.
+    Sealed(SealedSessions),
+    /// In a store that several instances share, with the events for replay and what one instance has to pass to another.
+    Stored(StoredSessions),
 }
 
 /// The paths of the two-endpoint transport of 2024-11-05.
@@ -67,18 +95,9 @@ pub struct HttpConfig {
     /// [`ProtectedResource::path`], also for requests that a router has matched, and every challenge names them. The
     /// driver's `authenticate` checks the tokens. Default `None`.
     pub protected_resource: Option<ProtectedResource>,
-    /// Whether clients of revisions up to 2025-11-25 get a session. If not, `initialize` is answered without a session
-    /// id, and each later request is served by itself, so that several processes behind a load balancer can serve them:
-    /// the server cannot send requests to clients, clients cannot cancel, subscribe, set a log level, open a stream by
-    /// GET or resume one, and batches are refused. The context of a request has no capabilities of the
-    /// client, and no session. This does not concern the two-endpoint transport, and revision 2026-07-28 has no sessions. Default
-    /// `true`.
-    pub sessions: bool,
-    /// Sessions whose ids contain their state, so that every instance with the same keys serves them; `None` if a session
-    /// is known only to the process that has opened it. A client whose state is too large for an id gets a session of the
-    /// latter kind. This does not concern the two-endpoint transport, and has no effect if there are no
-    /// [`HttpConfig::sessions`]. Default `None`.
-    pub sealed: Option<SealedSessions>,
+    /// Where the sessions of clients of revisions up to 2025-11-25 are. Revision 2026-07-28 has no sessions. Default
+    /// [`SessionMode::InMemory`].
+    pub sessions: SessionMode,
     /// Whether a client may open a stream by GET for messages that relate to no request (SH-S-46). Default `true`.
     pub get_stream: bool,
     /// Whether a client may end its session by DELETE (SH-S-44). Default `true`.
@@ -128,8 +147,7 @@ impl HttpConfig {
             access: Access::Loopback,
             cors: false,
             protected_resource: None,
-            sessions: true,
-            sealed: None,
+            sessions: SessionMode::InMemory,
             get_stream: true,
             delete: true,
             max_sessions: 10_000,
@@ -163,6 +181,18 @@ impl HttpConfig {
         is_own || self.two_endpoints.as_ref().is_some_and(is_either) || self.metadata_at(path).is_some()
     }
 
+    pub(super) const fn has_sessions(&self) -> bool {
+        !matches!(self.sessions, SessionMode::None)
+    }
+
+    pub(super) const fn sealed(&self) -> Option<&SealedSessions> {
+        if let SessionMode::Sealed(sealed) = &self.sessions { Some(sealed) } else { None }
+    }
+
+    pub(super) const fn stored(&self) -> Option<&StoredSessions> {
+        if let SessionMode::Stored(stored) = &self.sessions { Some(stored) } else { None }
+    }
+
     pub(super) fn check(&self) -> Result<(), UsageError> {
         const LARGEST: usize = 1 << 30;
         for (field, value) in
@@ -172,7 +202,11 @@ impl HttpConfig {
                 return Err(UsageError::Limit { field, largest: LARGEST });
             }
         }
-        let lifetime = self.sealed.as_ref().map(|sealed| ("sealed", sealed.lifetime()));
+        let of_sessions = match &self.sessions {
+            SessionMode::None | SessionMode::InMemory => None,
+            SessionMode::Sealed(sealed) => Some(("lifetime", sealed.lifetime())),
+            SessionMode::Stored(stored) => Some(("timeout", stored.timeout)),
+        };
         // A pause of zero would loop forever, and a huge one would overflow `Instant`.
         for (field, value) in [
             ("session_idle", self.session_idle),
@@ -182,7 +216,7 @@ impl HttpConfig {
             ("unread_timeout", self.unread_timeout),
         ]
         .into_iter()
-        .chain(lifetime)
+        .chain(of_sessions)
         {
             if value.is_zero() || value > Duration::from_secs(LARGEST as u64) {
                 return Err(UsageError::Limit { field, largest: LARGEST });

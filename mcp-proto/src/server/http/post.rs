@@ -25,7 +25,7 @@ impl Http {
         if self.is_stateless(&frame, &head) {
             return self.on_stateless(exchange, frame, head, &info, output);
         }
-        if !self.config.sessions {
+        if !self.config.has_sessions() {
             return self.on_sessionless(exchange, frame, head, &info, output);
         }
         let unreadable_id = header_check::unreadable_id(&head.headers);

@@ -45,9 +45,7 @@ pub struct RequestInfo {
     /// [`HttpConfig::two_endpoints`]: super::super::HttpConfig::two_endpoints
     pub is_routed: bool,
     /// Seconds since 1970, with which sealed sessions are opened and expire; without them, there are none
-    /// ([`HttpConfig::sealed`]). Default `None`.
-    ///
-    /// [`HttpConfig::sealed`]: super::super::HttpConfig::sealed
+    /// ([`SessionMode::Sealed`](super::super::SessionMode::Sealed)). Default `None`.
     pub unix_time: Option<u64>,
     /// Random bytes from a secure source, new for each request. Session and event ids are built from them (SH-S-41).
     pub nonce: [u8; 32],

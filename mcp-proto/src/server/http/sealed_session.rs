@@ -33,12 +33,12 @@ pub(super) type Nonce = [u8; NONCE];
 /// # #[cfg(feature = "seal")] {
 /// use std::time::Duration;
 ///
-/// use mcp_proto::server::{HmacKey, HttpConfig, SealedSessions, StateKeys};
+/// use mcp_proto::server::{HmacKey, HttpConfig, SealedSessions, SessionMode, StateKeys};
 ///
 /// # let (this_month, last_month) = ([7; 32], [8; 32]);
 /// let keys = StateKeys::new(HmacKey::new(this_month)).with_earlier(HmacKey::new(last_month));
 /// let mut http = HttpConfig::new();
-/// http.sealed = Some(SealedSessions::new(keys).with_lifetime(Duration::from_secs(12 * 3600)));
+/// http.sessions = SessionMode::Sealed(SealedSessions::new(keys).with_lifetime(Duration::from_secs(12 * 3600)));
 /// # }
 /// ```
 #[derive(Debug, Clone)]

@@ -30,7 +30,8 @@ impl ServerTransport for Http {
     fn configure(&mut self, config: &Config, is_serving: bool) -> Result<(), UsageError> {
         self.config.check()?;
         // What the application that answers `initialize` stores for a session would be missing.
-        if self.config.sealed.is_some() && !is_serving {
+        let is_elsewhere = self.config.sealed().is_some() || self.config.stored().is_some();
+        if is_elsewhere && !is_serving {
             return Err(UsageError::SealedSessions);
         }
         self.limits = config.limits.clone();
@@ -152,7 +153,7 @@ impl ServerTransport for Http {
     }
 
     fn opened(&mut self, session: SessionKey, client: Option<&Json>) {
-        let (Some(sealed), Some(found)) = (&self.config.sealed, self.sessions.get(session)) else { return };
+        let (Some(sealed), Some(found)) = (self.config.sealed(), self.sessions.get(session)) else { return };
         let (Some(version), Some(now), false) = (found.version, found.opened, found.is_two_endpoint) else { return };
         let state = SessionState::opened(version, client.cloned());
         if let Some(id) = sealed.seal(&found.nonce, found.principal.as_ref(), &state, now) {
