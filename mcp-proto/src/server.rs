@@ -222,7 +222,7 @@ impl<T: ServerTransport> Server<T> {
         transport.configure(config, handling.serving().is_some())?;
         let mut sessions = BTreeMap::new();
         if T::IS_ONE_CONNECTION {
-            sessions.insert(SessionKey::FIRST, Session::new(SessionKey::FIRST, &config.limits));
+            sessions.insert(SessionKey::FIRST, Session::new(SessionKey::FIRST, None, &config.limits));
         }
         Ok(Self {
             handling,
@@ -302,14 +302,23 @@ impl<T: ServerTransport> Server<T> {
     /// `notifications/tasks`, and [`UsageError::NotDeclared`] if [`Config::capabilities`] does not declare it (LC-18).
     pub fn publish(&mut self, change: impl Into<ChangeNotification>, now: Instant) -> Result<(), UsageError> {
         let change = change.into();
+        self.publish_here(&change, now)?;
+        self.with_transport(now, |transport, output| transport.published(&change, output));
+        Ok(())
+    }
+
+    /// Sends a change notification to all clients that are connected to this instance.
+    fn publish_here(&mut self, change: &ChangeNotification, now: Instant) -> Result<(), UsageError> {
         let notification = change.notification();
         let name = subscriptions::name_of(notification);
         let publication = Publication::of(&notification.method, name.as_deref())?;
         publication.check(self.config())?;
         let (sessions, stateless, shared) = &mut self.split(now);
-        stateless.publish(&change, &publication, shared);
+        stateless.publish(change, &publication, shared);
         for session in sessions.values() {
-            session.publish(&change, &publication, shared);
+            if shared.transport.has_client(session.key) {
+                session.publish(change, &publication, shared);
+            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! | [`echo_pair`] | a client and a server machine, and perhaps a relay, under one seed, with an application that echoes |
 //! | [`simulation`] | clients, relays and a server with faults of every kind; a model predicts each outcome |
 //! | [`sign_in_simulation`] | processes that sign in, with authorization servers, a protected server and a person |
+//! | [`instances`] | instances of a server that share a store in memory |
 //! | [`random_clients`] | a server machine over HTTP, and arbitrary clients; the invariants are checked after each operation |
 //! | [`relay_pair`] | a relay between a client and a server of any two eras, over HTTP or on byte streams |
 //! | [`gateway`] | a gateway with clients over HTTP, and processes whose lines a test reads and writes |
@@ -38,6 +39,7 @@ pub mod error_texts;
 pub mod examples;
 pub mod gateway;
 pub mod gateway_simulation;
+pub mod instances;
 pub mod json_text;
 pub mod keys;
 pub mod model_types;

@@ -191,8 +191,12 @@ fn what_only_one_instance_knows_is_refused_by_the_others() {
     let asked = instances[0].server.request(&ticket, Call::new("roots/list"), now);
     asked.unwrap();
     let sent = instances[0].take(exchange);
-    // The answer to a request of the server has to arrive where it was sent.
-    let answer = TestRequest::post(r#"{"jsonrpc":"2.0","id":0,"result":{"roots":[]}}"#).in_session(&id);
+    // The answer to a request of the server has to arrive where it was sent, and is that of no other instance.
+    let (_, other) = instances[1].call(&id, "2", r#"{"name":"t"}"#);
+    instances[1].server.request(&other, Call::new("roots/list"), now).unwrap();
+    let wire = Json::parse(sent.data().pop().unwrap()).unwrap().first_member("id").unwrap();
+    let answer = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"roots":[]}}}}"#, wire.to_text());
+    let answer = TestRequest::post(answer).in_session(&id);
     assert_eq!(instances[1].answer(&answer).code(), 202);
     let faults = instances[1].events();
     assert!(faults.iter().any(|event| matches!(event, Event::Faulted(Fault::UnknownResponse { .. }))), "{faults:?}");

@@ -6,6 +6,7 @@
 use std::num::NonZeroU64;
 
 use crate::codec::jsonrpc::RequestId;
+use crate::store::InstanceId;
 
 /// Identifies a session of a server. On a byte stream, a server has one; over HTTP, it has many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,18 +27,20 @@ impl SessionKey {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestKey {
     session: Option<SessionKey>,
+    /// The instance that has made it, if other instances may serve the session, too: two of them never use the same id.
+    instance: Option<InstanceId>,
     number: u64,
 }
 
 impl RequestKey {
-    pub(super) const fn new(session: Option<SessionKey>, number: u64) -> Self {
-        Self { session, number }
+    pub(super) const fn new(session: Option<SessionKey>, instance: Option<InstanceId>, number: u64) -> Self {
+        Self { session, instance, number }
     }
 
     /// A key of a client.
     #[cfg(test)]
     pub(crate) const fn for_tests(number: u64) -> Self {
-        Self::new(None, number)
+        Self::new(None, None, number)
     }
 
     /// The session in which a server has made the request; `None` for a request of a client.
@@ -48,13 +51,28 @@ impl RequestKey {
 
     /// The request's id on the wire.
     pub(crate) fn to_wire(self) -> RequestId {
-        // Counting up from one, no session lives long enough to reach the bound.
-        RequestId::from(i64::try_from(self.number).unwrap_or(i64::MAX))
+        match self.instance {
+            Some(instance) => format!("{instance}-{}", self.number).as_str().into(),
+            // Counting up from one, no session lives long enough to reach the bound.
+            None => RequestId::from(i64::try_from(self.number).unwrap_or(i64::MAX)),
+        }
     }
 
     pub(crate) fn from_wire(id: &RequestId, session: Option<SessionKey>) -> Option<Self> {
+        if let Some(text) = id.as_str() {
+            let (instance, number) = text.split_once('-')?;
+            let (instance, number) = (u64::from_str_radix(instance, 16).ok()?, number.parse().ok()?);
+            let key = Self { session, instance: Some(InstanceId::new(instance)), number };
+            // A peer returns ids unchanged, so that other spellings are unknown.
+            return (key.to_wire() == *id).then_some(key);
+        }
         let number = id.as_i64().and_then(|number| u64::try_from(number).ok())?;
-        Some(Self { session, number })
+        Some(Self { session, instance: None, number })
+    }
+
+    /// The instance that has made the request with this id, if its ids name the instance.
+    pub(crate) fn instance_of(id: &RequestId) -> Option<InstanceId> {
+        Self::from_wire(id, None)?.instance
     }
 }
 
@@ -97,5 +115,28 @@ impl Ticket {
     #[must_use]
     pub const fn key(&self) -> TicketKey {
         self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rp16_an_id_on_the_wire_is_that_of_one_key_and_has_one_spelling() {
+        let session = Some(SessionKey::FIRST);
+        for (instance, number, id) in [
+            (None, 1, RequestId::from(1)),
+            (Some(0xfeed), 1, RequestId::from("000000000000feed-1")),
+            (Some(u64::MAX), 20, RequestId::from("ffffffffffffffff-20")),
+        ] {
+            let key = RequestKey::new(session, instance.map(InstanceId::new), number);
+            assert_eq!((key.to_wire(), RequestKey::from_wire(&id, session)), (id.clone(), Some(key)));
+            assert_eq!(RequestKey::instance_of(&id), instance.map(InstanceId::new));
+        }
+        for id in ["feed-1", "000000000000FEED-1", "000000000000feed-+1", "000000000000feed-01", "feed", "1", "-", ""] {
+            assert_eq!(RequestKey::from_wire(&id.into(), session), None, "{id}");
+        }
+        assert_eq!(RequestKey::from_wire(&RequestId::from(-1), session), None);
     }
 }

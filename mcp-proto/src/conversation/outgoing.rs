@@ -28,11 +28,14 @@ use crate::conversation::keys::{RequestKey, SessionKey, TicketKey};
 use crate::error::UsageError;
 use crate::spec::meta::stamp;
 use crate::spec::{Method, ProtocolVersion};
+use crate::store::InstanceId;
 
 /// All own requests that have no outcome yet. `P` is the purpose of a request.
 #[derive(Debug)]
 pub(crate) struct Outgoing<P> {
     session: Option<SessionKey>,
+    /// The instance that makes the requests, if their ids name it.
+    instance: Option<InstanceId>,
     next: u64,
     requests: BTreeMap<RequestKey, OwnRequest<P>>,
     indices: Indices,
@@ -131,6 +134,7 @@ impl<P> Outgoing<P> {
     pub(crate) const fn new(session: Option<SessionKey>, tombstones: usize) -> Self {
         Self {
             session,
+            instance: None,
             // Some peers treat an id of 0 as no id.
             next: 1,
             requests: BTreeMap::new(),
@@ -141,9 +145,14 @@ impl<P> Outgoing<P> {
         }
     }
 
+    /// The same table, whose requests have ids that name this instance.
+    pub(crate) fn of_instance(self, instance: Option<InstanceId>) -> Self {
+        Self { instance, ..self }
+    }
+
     /// The key of the next request.
     pub(crate) const fn next_key(&self) -> RequestKey {
-        RequestKey::new(self.session, self.next)
+        RequestKey::new(self.session, self.instance, self.next)
     }
 
     /// Takes the key of a request that is answered without being sent.
@@ -817,7 +826,7 @@ mod tests {
         table.outgoing.pause(key, None);
         assert!(table.outgoing.attempts_mut(key).is_none() && table.send_again(key).is_none());
         assert_eq!(table.outgoing.find(&key.to_wire()), Match::Open(key));
-        assert_eq!(table.send(), RequestKey::new(None, 2), "no key was used up");
+        assert_eq!(table.send(), RequestKey::new(None, None, 2), "no key was used up");
     }
 
     #[test]

@@ -42,6 +42,14 @@ impl ChangeNotification {
         &self.notification
     }
 
+    /// The principal whose subscriptions are notified; `None` if all are.
+    pub(super) fn recipient(&self) -> Option<Option<&Principal>> {
+        match &self.recipients {
+            Recipients::All => None,
+            Recipients::Of(principal) => Some(principal.as_ref()),
+        }
+    }
+
     pub(super) fn is_for_all(&self) -> bool {
         self.recipients == Recipients::All
     }

@@ -41,6 +41,14 @@ impl<T: ServerTransport> Server<T> {
         match inbound {
             Inbound::Opened { session, request } => self.on_opened(session, request, now),
             Inbound::Restored { session, state } => self.on_restored(session, state, now),
+            Inbound::Updated { session, state } => {
+                let (session, _, shared) = &mut self.split_at(session, now);
+                if let Some(session) = session {
+                    session.set_all(&state, shared);
+                }
+            }
+            // What a later version publishes may be no change here.
+            Inbound::Published(change) => drop(self.publish_here(&change, now)),
             Inbound::Message { session, message, reply_to } => {
                 self.on_message(session, message, Source { reply_to, batch: None }, now);
             }
@@ -74,7 +82,7 @@ impl<T: ServerTransport> Server<T> {
     }
 
     fn on_opened(&mut self, key: SessionKey, request: Option<(Request, ReplyTo)>, now: Instant) {
-        let session = Session::new(key, &self.config().limits);
+        let session = Session::new(key, self.transport.instance(key), &self.config().limits);
         self.sessions.insert(key, session);
         let Some((request, reply_to)) = request else { return };
         self.on_message(key, Message::Request(request), Source { reply_to, batch: None }, now);
@@ -86,7 +94,7 @@ impl<T: ServerTransport> Server<T> {
     }
 
     fn on_restored(&mut self, key: SessionKey, state: SessionState, now: Instant) {
-        let mut session = Session::new(key, &self.config().limits);
+        let mut session = Session::new(key, self.transport.instance(key), &self.config().limits);
         let version = state.version;
         session.continue_from(state, &mut self.split(now).2);
         self.sessions.insert(key, session);

@@ -55,7 +55,7 @@ impl<T: ServerTransport> Server<T> {
         let (_, stateless, shared) = &mut self.split(now);
         stateless.end_listens(shared);
         self.with_transport(now, T::drain);
-        self.close_if_drained(now);
+        self.settle(now);
     }
 
     /// Closes a server that is draining, or the session of a byte stream whose input has ended (FR15), as soon as all

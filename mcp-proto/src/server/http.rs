@@ -31,6 +31,9 @@
 //! | `exchange` | one exchange, from the head of its request to the end of its response |
 //! | `session` | sessions by their ids |
 //! | `sealed_session` | session ids that contain the state of the session |
+//! | `stored_session` | sessions in a store that instances share, and what waits for it |
+//! | `stored_stream` | streams of events in the store |
+//! | `instances` | messages between instances |
 //! | `stream` | responses that are streams of events |
 //! | `replay` | events of one stream, stored until they are sent again |
 //! | `unwritten` | bytes of responses that are not written yet |
@@ -46,6 +49,7 @@ mod cors;
 mod exchange;
 mod get;
 mod header_check;
+mod instances;
 mod metadata;
 mod post;
 mod refusal;
@@ -55,6 +59,7 @@ mod sealed_session;
 mod session;
 mod stateless;
 mod stored_session;
+mod stored_stream;
 mod stream;
 mod transport;
 mod unwritten;
@@ -88,6 +93,7 @@ use exchange::{Asked, Exchange, Exchanges};
 use refusal::{Refusal, empty};
 use sealed_session::Nonce;
 use session::Sessions;
+use stored_session::{Arriving, StoreWork};
 use unwritten::Unwritten;
 
 pub use action::HttpAction;
@@ -110,6 +116,7 @@ pub struct Http {
     sessions: Sessions,
     exchanges: Exchanges,
     unwritten: Unwritten,
+    store: StoreWork,
     /// Streams of answered requests whose clients have disconnected before the answer.
     unclaimed: BTreeSet<(SessionKey, ExchangeKey)>,
     timers: Deadlines<Timer>,
@@ -145,18 +152,18 @@ enum Step {
     },
     /// There is room for the session that the id of a request contains.
     Restore {
-        exchange: ExchangeKey,
-        head: Box<Parts>,
-        info: RequestInfo,
+        arriving: Arriving,
         nonce: Nonce,
         state: SessionState,
     },
-    /// The session of the request was restored.
-    Admit {
-        exchange: ExchangeKey,
-        head: Box<Parts>,
-        info: RequestInfo,
+    /// There is room for the session that was read from the store.
+    RestoreStored {
+        arriving: Arriving,
+        version: u64,
+        state: SessionState,
     },
+    /// The session of the request was restored, or looked for.
+    Admit(Arriving),
     OpenSession {
         exchange: ExchangeKey,
         request: Request,
@@ -195,6 +202,10 @@ enum Timer {
     Idle(SessionKey),
     /// The client has read nothing of its response.
     Unread(ExchangeKey),
+    /// The store must have answered.
+    Store(StoreKey),
+    /// No instance has reported new events of the stream that is read on the exchange.
+    Poll(ExchangeKey),
     /// No client has resumed the stream.
     Forget(SessionKey, ExchangeKey),
 }
@@ -210,6 +221,7 @@ impl Http {
             sessions: Sessions::new(),
             exchanges: Exchanges::new(),
             unwritten: Unwritten::default(),
+            store: StoreWork::default(),
             unclaimed: BTreeSet::new(),
             timers: Deadlines::new(),
             tools: AnnotatedTools::default(),
@@ -282,14 +294,14 @@ impl Server<Http> {
 
     /// The store has answered an action ([`HttpAction::Store`]); an unknown key is ignored.
     pub fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {
-        let _ = (key, result);
+        self.with_transport(now, |http, output| http.on_stored(key, result, output));
         self.settle(now);
     }
 
     /// Another instance has sent this message ([`StoreAction::Send`](crate::store::StoreAction::Send)); an unreadable one
     /// is ignored.
     pub fn handle_message(&mut self, message: &[u8], now: Instant) {
-        let _ = message;
+        self.with_transport(now, |http, output| http.on_message(message, output));
         self.settle(now);
     }
 
@@ -334,7 +346,9 @@ impl Http {
         let key = self.exchanges.new_key();
         self.note_origin(key, &head);
         let planned = self.planned(&head, &info);
-        if planned.as_ref().is_err_and(|refusal| *refusal == admission::unknown_session())
+        if let Some(id) = self.id_to_look_up(&head, &planned) {
+            self.look_up(key, &id, head, info, output);
+        } else if planned.as_ref().is_err_and(|refusal| *refusal == admission::unknown_session())
             && let Some((nonce, state)) = self.sealed_state(&head, &info)
         {
             self.make_room_to_restore(key, head, info, nonce, state, output);
@@ -386,6 +400,15 @@ impl Http {
             }
             Plan::MetadataPreflight => self.act_response(key, metadata::preflight(), output),
             Plan::Preflight { methods } => self.act_response(key, cors::permission(methods, &head), output),
+            Plan::Get { session } if self.stored_at(session).is_some() => {
+                self.open_get_stream_stored(key, session, &info, output);
+            }
+            Plan::Resume { session, after } if self.stored_at(session).is_some() => {
+                self.resume_stored(key, session, &after, &info, output);
+            }
+            Plan::Delete { session } if self.stored_at(session).is_some() => self.forget(key, session, output),
+            // Only the state of a session changes it.
+            Plan::LookUp { .. } => {}
             Plan::Get { session } => self.make_room_for_get_stream(key, session, info.holder(), output),
             Plan::Resume { session, after } => self.make_room_to_resume(key, session, after, info.holder(), output),
             Plan::OpenStream => self.make_room_for_two_endpoint_stream(key, info, output),
@@ -406,11 +429,17 @@ impl Http {
             | Plan::Delete { .. }
             | Plan::Metadata
             | Plan::MetadataPreflight
-            | Plan::Preflight { .. } => Ok(plan),
+            | Plan::Preflight { .. }
+            | Plan::LookUp { .. } => Ok(plan),
         }
     }
 
     fn on_body_end(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        if let Some(Exchange::Receiving { plan: Plan::LookUp { is_whole }, .. }) = self.exchanges.get_mut(exchange) {
+            *is_whole = true;
+            self.timers.clear(Timer::Body(exchange));
+            return;
+        }
         let Some((head, plan, info, body)) = self.take_received(exchange, output.now) else { return };
         // The server may have been closed between the head and the end of the body.
         if self.stage == Stage::Closed {
@@ -428,7 +457,8 @@ impl Http {
             | Plan::Delete { .. }
             | Plan::Metadata
             | Plan::MetadataPreflight
-            | Plan::Preflight { .. } => {}
+            | Plan::Preflight { .. }
+            | Plan::LookUp { .. } => {}
         }
     }
 
@@ -437,6 +467,9 @@ impl Http {
         self.timers.clear(Timer::Unread(exchange));
         self.allowed_origins.remove(exchange);
         let Some(closed) = self.close_exchange(exchange, output.now) else { return };
+        if let Some(session) = closed.session() {
+            self.store_settings_of(session, exchange, output);
+        }
         if closed.is_stateless() {
             output.inbound.push_back(Inbound::Disconnected { reply_to: exchange.to_reply() });
         } else if let Exchange::Streaming { session: Some(session), stream: None } = closed {
@@ -444,7 +477,9 @@ impl Http {
             if self.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
                 output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
             }
-        } else if let Exchange::Waiting { asked: Asked::Opening(session), .. } = closed {
+        } else if let Exchange::Waiting { asked: Asked::Opening(session), .. }
+        | Exchange::Storing { asked: Asked::Opening(session), .. } = closed
+        {
             // No client has the id of this session, which was not sent.
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
         }
@@ -464,6 +499,8 @@ impl Http {
                 self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
             }
             Timer::Unread(exchange) => self.on_unread(exchange, output),
+            Timer::Store(key) => self.on_stored(key, StoreResult::Failed, output),
+            Timer::Poll(exchange) => self.on_poll(exchange, output),
             Timer::Idle(session) => self.on_idle(session, output),
             Timer::Forget(session, exchange) => {
                 self.unclaimed.remove(&(session, exchange));
@@ -476,6 +513,7 @@ impl Http {
 
     /// Takes the next deferred step; `false` if there is none.
     fn take_deferred(&mut self, output: &mut TransportOutput<'_, HttpAction>) -> bool {
+        self.store_closed_streams(output);
         let Some(step) = self.deferred.take() else { return false };
         match step {
             Step::Respond { exchange, response } => self.act_response(exchange, response, output),
@@ -484,13 +522,11 @@ impl Http {
                     session.extensions.clear();
                 }
             }
-            Step::Restore { exchange, head, info, nonce, state } => {
-                self.restore(exchange, head, info, nonce, state, output);
+            Step::Restore { arriving, nonce, state } => self.restore(arriving, nonce, state, output),
+            Step::RestoreStored { arriving, version, state } => {
+                self.restore_stored(arriving, version, state, output);
             }
-            Step::Admit { exchange, head, info } => {
-                let planned = self.planned(&head, &info);
-                self.on_planned(exchange, planned, *head, info, output);
-            }
+            Step::Admit(arriving) => self.admit(arriving, output),
             Step::OpenSession { exchange, request, head, info } => {
                 self.open_session_with(exchange, request, head, &info, output);
             }
@@ -544,29 +580,44 @@ impl Http {
         state: SessionState,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let head = Box::new(head);
         match self.make_room_for_session(&info.holder(), output) {
-            Ok(()) => self.deferred = Some(Step::Restore { exchange, head, info, nonce, state }),
+            Ok(()) => {
+                let head = Box::new(head);
+                let arriving = Arriving { exchange, head, info, body: Vec::new(), is_whole: false };
+                self.deferred = Some(Step::Restore { arriving, nonce, state });
+            }
             Err(refusal) => self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output),
         }
     }
 
     fn restore(
         &mut self,
-        exchange: ExchangeKey,
-        head: Box<Parts>,
-        info: RequestInfo,
+        arriving: Arriving,
         nonce: Nonce,
         state: SessionState,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let id = head.headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
-        let session = id.and_then(|id| self.sessions.restore(id, nonce, state.version, &info, output.now));
+        let id = arriving.head.headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
+        let session = id.and_then(|id| self.sessions.restore(id, state.version, &arriving.info, output.now));
         if let Some(session) = session {
+            if let Some(session) = self.sessions.get_mut(session) {
+                (session.nonce, session.is_sealed) = (nonce, true);
+            }
             self.timers.set(Timer::Idle(session), output.now + self.config.session_idle);
             output.inbound.push_back(Inbound::Restored { session, state });
         }
-        self.deferred = Some(Step::Admit { exchange, head, info });
+        self.deferred = Some(Step::Admit(arriving));
+    }
+
+    /// Admits a request whose session was looked for, with what has arrived of its body.
+    fn admit(&mut self, arriving: Arriving, output: &mut TransportOutput<'_, HttpAction>) {
+        let Arriving { exchange, head, info, body, is_whole } = arriving;
+        let planned = self.planned(&head, &info);
+        self.on_planned(exchange, planned, *head, info, output);
+        // It was within the limits when it arrived.
+        if self.exchanges.append(exchange, &body, 0, &self.limits).is_ok() && is_whole {
+            self.on_body_end(exchange, output);
+        }
     }
 
     /// Ends an unused session at the limit, so that idle sessions cannot lock out new ones (M4).
@@ -592,10 +643,14 @@ impl Http {
     fn on_idle(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(found) = self.sessions.get(session) else { return };
         let (now, idle) = (output.now, self.config.session_idle);
-        let is_busy = found.exchanges > 0 || found.is_serving;
+        let (is_busy, is_stored) = (found.exchanges > 0 || found.is_serving, found.stored.is_some());
         let ends = if is_busy { now + idle } else { found.last_active + idle };
         if ends > now {
-            self.timers.set(Timer::Idle(session), ends);
+            // The store does not know that the session is in use.
+            self.timers.set(Timer::Idle(session), if is_stored { ends.min(now + idle / 2) } else { ends });
+            if is_stored && is_busy {
+                self.touch_stored(session, output);
+            }
         } else {
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
         }

@@ -3,8 +3,9 @@
 use super::input::Parked;
 use super::session::{InboundRequest, Phase, Session, Source};
 use super::shared::Shared;
+use super::snapshot::Setting;
 use super::subscriptions::uri_of;
-use super::transport::{Kind, ServerTransport};
+use super::transport::{Kind, ReplyTo, ServerTransport};
 use super::{Config, Event, LoggingLevel};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification, ParseError, Request, RequestId, Response, Subject};
@@ -48,6 +49,12 @@ impl Session {
         if let Err(error) = self.admit(&request.method, request.params.as_ref(), source, shared) {
             return self.refuse(Some(request.id), error, source, shared);
         }
+        // The confirmation of a session that others may serve, too, may have arrived at another instance. A client sends
+        // no request but `ping` before it (LC-11).
+        let is_confirmed = self.phase == Phase::Open && request.method != Method::PING;
+        if is_confirmed && shared.transport.instance(self.key).is_some() {
+            self.on_initialized(None, shared);
+        }
         match shared.serving() {
             Some(config) => self.serve(request, source, is_duplicate, config, shared),
             None => self.pass(request, source, is_duplicate, shared),
@@ -69,7 +76,7 @@ impl Session {
             return self.answer_at_once(id, Ok(Json::empty_object()), source, shared);
         }
         if method == Method::LOGGING_SET_LEVEL && config.declares("logging") {
-            let answer = self.set_logging_level(params.as_ref());
+            let answer = self.set_logging_level(params.as_ref(), source.reply_to, shared);
             return self.answer_at_once(id, answer, source, shared);
         }
         if method == Method::INITIALIZE {
@@ -78,7 +85,7 @@ impl Session {
         let setting = method.facts().changes_setting;
         let is_subscribe = matches!(setting, Some(SettingChange::Subscribe | SettingChange::Unsubscribe));
         if is_subscribe && !config.reports_subscribe {
-            let answer = self.subscribe(&method, params.as_ref(), shared);
+            let answer = self.subscribe(&method, params.as_ref(), source.reply_to, shared);
             return self.answer_at_once(id, answer, source, shared);
         }
         let mut request = InboundRequest::new(source, method, params.as_ref());
@@ -214,11 +221,18 @@ impl Session {
         shared.report(Event::Connected { session: self.key, version, params });
     }
 
-    fn set_logging_level(&mut self, params: Option<&Json>) -> Result<Json, ErrorObject> {
+    fn set_logging_level<T: ServerTransport>(
+        &mut self,
+        params: Option<&Json>,
+        reply_to: ReplyTo,
+        shared: &mut Shared<'_, T>,
+    ) -> Result<Json, ErrorObject> {
         let level = params.and_then(|params| params.first_member("level"));
         let level = level.as_ref().and_then(Json::as_string).and_then(|level| LoggingLevel::from_text(&level));
         let invalid = || ErrorObject::new(code::INVALID_PARAMS, "invalid params: level is none of the eight");
-        self.settings.logging_level = Some(level.ok_or_else(invalid)?);
+        let level = level.ok_or_else(invalid)?;
+        self.settings.logging_level = Some(level);
+        shared.transport.changed(self.key, reply_to, Setting::Level(level));
         Ok(Json::empty_object())
     }
 

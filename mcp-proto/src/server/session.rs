@@ -21,6 +21,7 @@ use crate::conversation::outgoing::Outgoing;
 use crate::error::{Failed, UsageError};
 use crate::limits::Limits;
 use crate::spec::{Method, ProtocolVersion, code};
+use crate::store::InstanceId;
 
 /// The state of one session.
 #[derive(Debug)]
@@ -124,7 +125,8 @@ impl InboundRequest {
 }
 
 impl Session {
-    pub(super) fn new(key: SessionKey, limits: &Limits) -> Self {
+    /// A session whose requests to the client have ids that name this instance, if others may serve it, too.
+    pub(super) fn new(key: SessionKey, instance: Option<InstanceId>, limits: &Limits) -> Self {
         Self {
             key,
             phase: Phase::Awaiting,
@@ -133,7 +135,7 @@ impl Session {
             early_confirmation: None,
             incoming: Incoming::new(Some(key)),
             batches: Batches::new(),
-            outgoing: Outgoing::new(Some(key), limits.tombstones),
+            outgoing: Outgoing::new(Some(key), limits.tombstones).of_instance(instance),
             settings: Settings::default(),
         }
     }
@@ -227,7 +229,7 @@ impl Session {
         shared: &mut Shared<'_, T>,
     ) -> Result<Json, ErrorObject> {
         if let Some(uri) = &request.uri {
-            self.on_subscription(&request.method, uri, shared)?;
+            self.on_subscription(&request.method, uri, request.source.reply_to, shared)?;
         }
         shared.observe_result(&request.method, &result);
         Ok(result)

@@ -1,5 +1,7 @@
 //! The state of a session as bytes, with which another server continues it.
 
+use std::sync::Arc;
+
 use super::LoggingLevel;
 use super::session::{Phase, Session};
 use super::shared::Shared;
@@ -7,15 +9,29 @@ use super::subscribed::Names;
 use super::transport::ServerTransport;
 use crate::codec::json::Json;
 use crate::spec::ProtocolVersion;
+use crate::store::InstanceId;
 
 /// The largest text that is read as a state.
 const LARGEST: usize = 128 * 1024;
 
+/// The form of the text that this version reads and writes.
+const FORM: i64 = 1;
+
 /// What a session is between two messages: what the handshake has settled, and what the client has set since.
 ///
-/// As text it is a JSON object, because its largest part is one: `v` is the revision, `c` what the client has stated about
-/// itself, `l` the log level, and `s` the resources that it has subscribed to. A reader ignores members that it does not
-/// know.
+/// As text it is a JSON object, because its largest part is one. A reader ignores members that it does not know, and reads
+/// no text of another form.
+///
+/// | member | contents |
+/// |---|---|
+/// | `f` | the form, if it is not in an id |
+/// | `v` | the revision |
+/// | `c` | what the client has stated about itself |
+/// | `l` | the log level |
+/// | `s` | the resources that the client has subscribed to |
+/// | `p` | the name of the principal |
+/// | `g` | the tag of the GET stream, in hexadecimal |
+/// | `h` | the instance that has the GET stream, whether it is open there, and the number of the last event that was sent |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionState {
     pub(super) version: ProtocolVersion,
@@ -23,20 +39,58 @@ pub(crate) struct SessionState {
     pub(super) client: Option<Json>,
     pub(super) logging_level: Option<LoggingLevel>,
     pub(super) subscribed: Names,
+    /// What only a text outside of a session id has.
+    pub(super) kept: Option<Kept>,
+}
+
+/// The part of a state that is not for the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Kept {
+    pub(super) principal: Option<Box<str>>,
+    pub(super) get_stream: u64,
+    pub(super) home: Option<Home>,
+}
+
+/// The instance that has the GET stream of a session, or had it last, and with it changes that are published for the
+/// session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Home {
+    pub(super) instance: InstanceId,
+    /// A client is connected to it.
+    pub(super) is_open: bool,
+    /// The number of the last event that was sent, if no client is connected.
+    pub(super) sent: u64,
+}
+
+/// A change of what a client has set in its session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Setting {
+    /// The lowest level of log messages.
+    Level(LoggingLevel),
+    /// It has subscribed to a resource.
+    Subscribed(Arc<str>),
+    /// It has unsubscribed from a resource.
+    Unsubscribed(Arc<str>),
 }
 
 impl SessionState {
     /// The state of a session that has just been opened.
     pub(super) fn opened(version: ProtocolVersion, client: Option<Json>) -> Self {
-        Self { version, client, logging_level: None, subscribed: Names::default() }
+        Self { version, client, logging_level: None, subscribed: Names::default(), kept: None }
     }
 
     pub(super) fn to_text(&self) -> Json {
+        let kept = self.kept.as_ref();
+        let home = kept.and_then(|kept| kept.home);
         let members = [
+            ("h", home.map(Home::to_json)),
+            ("g", kept.map(|kept| Json::from(format!("{:016x}", kept.get_stream)))),
+            ("p", kept.and_then(|kept| kept.principal.as_deref()).map(Json::from)),
             ("s", self.subscribed.to_json()),
             ("l", self.logging_level.map(|level| Json::from(level.as_str()))),
             ("c", self.client.clone()),
             ("v", Some(Json::from(self.version.as_str()))),
+            ("f", kept.map(|_| Json::from(FORM))),
         ];
         members.into_iter().fold(Json::empty_object(), |state, (name, value)| match value {
             Some(value) => state.with_member(name, &value),
@@ -50,7 +104,12 @@ impl SessionState {
             return None;
         }
         let state = Json::parse(text).ok()?;
-        let [version, client, level, subscribed] = state.first_members(["v", "c", "l", "s"]);
+        let [form, version, client, level, subscribed] = state.first_members(["f", "v", "c", "l", "s"]);
+        let kept = match form {
+            Some(form) if form.to_text() == "1" => Some(Kept::read(&state)?),
+            Some(_) => return None,
+            None => None,
+        };
         let level = match level {
             Some(level) => Some(LoggingLevel::from_text(&level.as_string()?)?),
             None => None,
@@ -60,8 +119,61 @@ impl SessionState {
             client,
             logging_level: level,
             subscribed: Names::read(subscribed.as_ref())?,
+            kept,
         })
     }
+
+    pub(super) fn set(&mut self, setting: &Setting) {
+        match setting {
+            Setting::Level(level) => self.logging_level = Some(*level),
+            Setting::Subscribed(uri) => {
+                if self.subscribed.has_room_for(uri) {
+                    self.subscribed.insert(Arc::clone(uri));
+                }
+            }
+            Setting::Unsubscribed(uri) => {
+                self.subscribed.remove(uri);
+            }
+        }
+    }
+}
+
+impl Kept {
+    fn read(state: &Json) -> Option<Self> {
+        let [principal, get_stream, home] = state.first_members(["p", "g", "h"]);
+        let principal = match principal {
+            Some(principal) => Some(Box::from(&*principal.as_string()?)),
+            None => None,
+        };
+        let home = match home {
+            Some(home) => Some(Home::read(&home)?),
+            None => None,
+        };
+        Some(Self { principal, get_stream: read_hex(&get_stream?)?, home })
+    }
+}
+
+impl Home {
+    fn to_json(self) -> Json {
+        let home = Json::empty_object().with_member("n", &Json::from(self.sent));
+        let home = if self.is_open { home.with_member("o", &Json::from(true)) } else { home };
+        home.with_member("i", &Json::from(self.instance.to_string()))
+    }
+
+    fn read(home: &Json) -> Option<Self> {
+        let [instance, is_open, sent] = home.first_members(["i", "o", "n"]);
+        Some(Self {
+            instance: InstanceId::new(read_hex(&instance?)?),
+            is_open: is_open.is_some(),
+            sent: sent?.to_text().parse().ok()?,
+        })
+    }
+}
+
+/// Reads 16 hexadecimal digits.
+pub(super) fn read_hex(text: &Json) -> Option<u64> {
+    let text = text.as_string()?;
+    (text.len() == 16).then(|| u64::from_str_radix(&text, 16).ok()).flatten()
 }
 
 impl Session {
@@ -70,9 +182,16 @@ impl Session {
     pub(super) fn continue_from<T: ServerTransport>(&mut self, state: SessionState, shared: &mut Shared<'_, T>) {
         self.phase = Phase::Ready;
         self.version = Some(state.version);
-        self.settings.client = state.client;
+        self.settings.client.clone_from(&state.client);
+        self.set_all(&state, shared);
+    }
+
+    /// Replaces what the client has set by what it has set at any server.
+    pub(super) fn set_all<T: ServerTransport>(&mut self, state: &SessionState, shared: &mut Shared<'_, T>) {
         self.settings.logging_level = state.logging_level;
-        self.settings.subscribed = shared.resources.add_all(&state.subscribed);
+        let subscribed = shared.resources.add_all(&state.subscribed);
+        let earlier = std::mem::replace(&mut self.settings.subscribed, subscribed);
+        shared.resources.remove_all(&earlier);
     }
 }
 

@@ -1,6 +1,8 @@
 //! The server on a byte stream, which has one session.
 
+use super::change_notification::ChangeNotification;
 use super::principal::Principal;
+use super::snapshot::Setting;
 use super::transport::{Inbound, ReplyTo, Route, ServerTransport, TransportOutput};
 use super::{Config, Event, Server, Timer};
 use crate::Instant;
@@ -11,6 +13,7 @@ use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::spec::ProtocolVersion;
+use crate::store::InstanceId;
 use crate::transport::{Line, Stdio, StdioAction};
 
 impl Server<Stdio> {
@@ -134,6 +137,18 @@ impl ServerTransport for Stdio {
     fn negotiated(&mut self, _session: Option<SessionKey>, version: ProtocolVersion) {
         self.set_unreadable_id(version.rules().unreadable_id);
     }
+
+    fn instance(&self, _session: SessionKey) -> Option<InstanceId> {
+        None
+    }
+
+    fn changed(&mut self, _session: SessionKey, _reply_to: ReplyTo, _setting: Setting) {}
+
+    fn has_client(&self, _session: SessionKey) -> bool {
+        true
+    }
+
+    fn published(&mut self, _change: &ChangeNotification, _output: &mut TransportOutput<'_, StdioAction>) {}
 
     fn set_serving(&mut self, _session: SessionKey, _is_serving: bool) {}
 

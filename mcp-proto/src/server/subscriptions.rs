@@ -1,11 +1,14 @@
 //! `subscriptions/listen`: the filters of clients, and the notifications to them (RULES 8.7).
 
+use std::sync::Arc;
+
 use super::change_notification::ChangeNotification;
 use super::config::Config;
 use super::context::Context;
 use super::principal::Principal;
 use super::session::Session;
 use super::shared::Shared;
+use super::snapshot::Setting;
 use super::stateless::{Stateless, complete, route};
 use super::subscribed::Names;
 use super::transport::{Kind, ReplyTo, ServerTransport};
@@ -299,6 +302,7 @@ impl Session {
         &mut self,
         method: &Method,
         params: Option<&Json>,
+        reply_to: ReplyTo,
         shared: &mut Shared<'_, T>,
     ) -> Result<Json, ErrorObject> {
         // Methods of an undeclared capability do not exist (LC-19).
@@ -306,7 +310,7 @@ impl Session {
             return Err(ErrorObject::method_not_found(method));
         }
         let uri = uri_of(params).ok_or_else(|| ErrorObject::invalid_params("uri must be a string"))?;
-        self.on_subscription(method, &uri, shared)?;
+        self.on_subscription(method, &uri, reply_to, shared)?;
         Ok(Json::empty_object())
     }
 
@@ -319,17 +323,21 @@ impl Session {
         &mut self,
         method: &Method,
         uri: &str,
+        reply_to: ReplyTo,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), ErrorObject> {
         if *method == Method::RESOURCES_UNSUBSCRIBE {
             if self.settings.subscribed.remove(uri) {
                 shared.resources.remove(uri);
             }
+            shared.transport.changed(self.key, reply_to, Setting::Unsubscribed(uri.into()));
         } else if !self.settings.subscribed.has_room_for(uri) {
             shared.fault(Fault::TooManySubscriptions);
             return Err(ErrorObject::too_many_subscriptions());
         } else if !self.settings.subscribed.contains(uri) {
-            self.settings.subscribed.insert(shared.resources.add(uri));
+            let uri = shared.resources.add(uri);
+            self.settings.subscribed.insert(Arc::clone(&uri));
+            shared.transport.changed(self.key, reply_to, Setting::Subscribed(uri));
         }
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::change_notification::ChangeNotification;
 use super::config::Config;
 use super::event::Event;
 use super::principal::Principal;
-use super::snapshot::SessionState;
+use super::snapshot::{SessionState, Setting};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Request, Subject};
@@ -16,6 +17,7 @@ use crate::error::UsageError;
 use crate::limits::Load;
 use crate::spec::ProtocolVersion;
 use crate::spec::meta::RequestMeta;
+use crate::store::InstanceId;
 use crate::transport::Transport;
 
 /// What a transport has received, in the order in which the server handles it.
@@ -25,6 +27,10 @@ pub(crate) enum Inbound {
     Opened { session: SessionKey, request: Option<(Request, ReplyTo)> },
     /// A session continues here whose state its client has returned.
     Restored { session: SessionKey, state: SessionState },
+    /// The client of a session has set this at another instance.
+    Updated { session: SessionKey, state: SessionState },
+    /// Another instance publishes a change.
+    Published(ChangeNotification),
     /// A message of a session.
     Message { session: SessionKey, message: Message, reply_to: ReplyTo },
     /// A batch of a session.
@@ -160,9 +166,21 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// The revision of a session was negotiated, or with `None` that of a stateless request was accepted.
     #[doc(hidden)]
     fn negotiated(&mut self, session: Option<SessionKey>, version: ProtocolVersion);
+    /// This instance, if others may serve the session, too.
+    #[doc(hidden)]
+    fn instance(&self, session: SessionKey) -> Option<InstanceId>;
     /// A session was opened by a client that has stated this about itself. The answer to its `initialize` follows.
     #[doc(hidden)]
     fn opened(&mut self, session: SessionKey, client: Option<&Json>);
+    /// The client of a session has set something with the request that is answered there next.
+    #[doc(hidden)]
+    fn changed(&mut self, session: SessionKey, reply_to: ReplyTo, setting: Setting);
+    /// Whether changes that concern all clients are sent to the client of this session from here.
+    #[doc(hidden)]
+    fn has_client(&self, session: SessionKey) -> bool;
+    /// A change was published here.
+    #[doc(hidden)]
+    fn published(&mut self, change: &ChangeNotification, output: &mut TransportOutput<'_, Self::Action>);
     /// A session has unanswered requests from now on, or has none any more.
     #[doc(hidden)]
     fn set_serving(&mut self, session: SessionKey, is_serving: bool);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mcp_proto::server::{Config, Event, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, Server};
+use mcp_proto::store::StoreAction;
 use mcp_proto::{Instant, Json, Output, SessionKey, Ticket};
 
 use crate::http_exchange::{TestRequest, TestResponse, initialize};
@@ -19,6 +20,8 @@ pub struct HttpServerHarness {
     /// What was sent to clients.
     pub responses: Responses,
     events: Vec<Event>,
+    /// What the server asks of the store that it shares with others, in order.
+    pub store_actions: Vec<StoreAction>,
     /// How many nonces were drawn. Instances of one server begin with different numbers.
     pub drawn: u64,
     /// Whether requests come through a router that has checked their paths.
@@ -145,6 +148,7 @@ impl HttpServerHarness {
             now,
             responses: Responses::default(),
             events: Vec::new(),
+            store_actions: Vec::new(),
             drawn: 0,
             is_routed: false,
             is_constant: false,
@@ -273,10 +277,12 @@ impl HttpServerHarness {
         1_800_000_000 + self.now.saturating_duration_since(Instant::START).as_secs()
     }
 
-    fn settle(&mut self) {
+    /// Collects what the server sends and reports.
+    pub fn settle(&mut self) {
         while let Some(output) = transcript::added(self.now, "server", self.server.poll_output()) {
             match output {
                 Output::Event(event) => self.events.push(event),
+                Output::Action(HttpAction::Store(action)) => self.store_actions.push(action),
                 Output::Action(action) => {
                     if let Some((exchange, bytes)) = self.responses.act(action).filter(|_| self.is_read) {
                         self.server.handle_written(exchange, bytes, self.now);

@@ -35,6 +35,24 @@ pub(super) enum Plan {
     Preflight { methods: &'static str },
     /// End a session.
     Delete { session: SessionKey },
+    /// Read the state of the session from the store, and plan again. `is_whole` if the request has arrived in full.
+    LookUp { is_whole: bool },
+}
+
+impl Plan {
+    /// The session of Streamable HTTP that the request names.
+    pub(super) const fn session(&self) -> Option<SessionKey> {
+        match self {
+            Self::Post { session } => *session,
+            Self::Get { session } | Self::Resume { session, .. } | Self::Delete { session } => Some(*session),
+            Self::PostMessage { .. }
+            | Self::OpenStream
+            | Self::Metadata
+            | Self::MetadataPreflight
+            | Self::Preflight { .. }
+            | Self::LookUp { .. } => None,
+        }
+    }
 }
 
 impl Http {
@@ -255,6 +273,15 @@ pub(super) const fn too_many_streams() -> Refusal {
 /// For requests beyond the common limit of stored bytes (M3).
 pub(super) const fn overloaded() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is overloaded; try again later")
+}
+
+/// For what needs the store that does not answer, or not in time.
+pub(super) const fn store_unavailable() -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the store of sessions cannot be reached; try again later")
+}
+
+pub(super) const fn has_get_stream() -> Refusal {
+    Refusal::new(StatusCode::CONFLICT, "this session has its stream already")
 }
 
 pub(super) const fn stopped() -> Refusal {

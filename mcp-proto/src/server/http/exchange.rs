@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
 
 use super::admission::{self, Plan};
@@ -10,11 +11,13 @@ use super::refusal::Refusal;
 use super::{Http, RequestInfo, Timer, header_check};
 use crate::Instant;
 use crate::codec::buffer::{extend_within, into_bytes};
+use crate::codec::jsonrpc::RequestId;
 use crate::conversation::keys::SessionKey;
 use crate::limits::Limits;
 use crate::server::shares::Shares;
 use crate::server::transport::ReplyTo;
 use crate::spec::UnreadableId;
+use crate::store::InstanceId;
 
 /// Identifies one HTTP exchange: a request that the server received, and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,9 +46,23 @@ pub(super) enum Exchange {
         head: Box<Parts>,
         /// The tag of the stream, should the response become one.
         tag: u64,
+        /// The ids of its requests, if another instance may have to answer them.
+        requests: Box<[RequestId]>,
     },
+    /// The store has to carry something out before the response is sent.
+    Storing { asked: Asked, then: Then },
     /// The response is the stream of a request, or without `stream` the GET stream of the session.
     Streaming { session: Option<SessionKey>, stream: Option<ExchangeKey> },
+}
+
+/// How an exchange continues when the store has carried out what was asked.
+pub(super) enum Then {
+    /// The response is sent.
+    Respond(Response<Bytes>),
+    /// The GET stream of the session is opened, which another instance had before.
+    OpenGetStream { from: Option<InstanceId> },
+    /// A stream is read, of which it is not known whether it is there.
+    Resume,
 }
 
 /// A request that is not answered.
@@ -74,7 +91,7 @@ impl Exchange {
     pub(super) const fn session(&self) -> Option<SessionKey> {
         match self {
             Self::Receiving { .. } => None,
-            Self::Waiting { asked, .. } => asked.session(),
+            Self::Waiting { asked, .. } | Self::Storing { asked, .. } => asked.session(),
             Self::Streaming { session, .. } => *session,
         }
     }
@@ -83,7 +100,7 @@ impl Exchange {
     pub(super) fn unreadable_id(&self) -> UnreadableId {
         match self {
             Self::Receiving { head, .. } => header_check::unreadable_id(&head.headers),
-            Self::Waiting { .. } | Self::Streaming { .. } => UnreadableId::Null,
+            Self::Waiting { .. } | Self::Storing { .. } | Self::Streaming { .. } => UnreadableId::Null,
         }
     }
 
@@ -91,7 +108,7 @@ impl Exchange {
     pub(super) const fn is_stateless(&self) -> bool {
         match self {
             Self::Receiving { .. } => false,
-            Self::Waiting { .. } | Self::Streaming { .. } => self.session().is_none(),
+            Self::Waiting { .. } | Self::Storing { .. } | Self::Streaming { .. } => self.session().is_none(),
         }
     }
 }
@@ -134,6 +151,10 @@ impl Exchanges {
 
     pub(super) fn get(&self, key: ExchangeKey) -> Option<&Exchange> {
         self.open.get(&key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: ExchangeKey) -> Option<&mut Exchange> {
+        self.open.get_mut(&key)
     }
 
     pub(super) fn insert(&mut self, key: ExchangeKey, exchange: Exchange) {
@@ -187,6 +208,8 @@ impl Http {
         let exchange = self.exchanges.remove(key)?;
         self.timers.clear(Timer::Body(key));
         self.timers.clear(Timer::KeepAlive(key));
+        self.timers.clear(Timer::Poll(key));
+        let reader = self.store.readers.remove(&key);
         if let Some(session) = exchange.session() {
             self.sessions.end_exchange(session, now);
         }
@@ -194,6 +217,11 @@ impl Http {
             if let Exchange::Streaming { stream, .. } = &exchange {
                 if let Some(stream) = session.stream_mut(*stream) {
                     stream.exchange = stream.exchange.filter(|exchange| *exchange != key);
+                }
+            }
+            if let (Some(stored), Some(reader)) = (&mut session.stored, reader) {
+                if stored.on_reader_closed(key, &reader) {
+                    self.store.closed_streams.extend(exchange.session());
                 }
             }
         }
@@ -211,7 +239,7 @@ impl Http {
         }
         match self.close_exchange(key, now)? {
             Exchange::Receiving { head, plan, info, body } => Some((head, plan, info, into_bytes(body))),
-            Exchange::Waiting { .. } | Exchange::Streaming { .. } => None,
+            Exchange::Waiting { .. } | Exchange::Storing { .. } | Exchange::Streaming { .. } => None,
         }
     }
 }

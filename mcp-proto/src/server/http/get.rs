@@ -2,7 +2,6 @@
 //! session.
 
 use bytes::Bytes;
-use http::StatusCode;
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
@@ -27,8 +26,7 @@ impl Http {
     ) {
         let has_stream = |session: &Session| session.get_stream.exchange.is_some();
         if self.sessions.get(session).is_some_and(has_stream) {
-            let refusal = Refusal::new(StatusCode::CONFLICT, "this session has its stream already");
-            return self.refuse(exchange, refusal, self.unreadable_id(session), output);
+            return self.refuse(exchange, admission::has_get_stream(), self.unreadable_id(session), output);
         }
         match self.make_room_for_stream(&holder, output) {
             Ok(()) => self.deferred = Some(Step::OpenGetStream { exchange, session, holder }),
@@ -169,7 +167,7 @@ impl Http {
 
     /// At the limit, ends a stream that has been idle for long, or one of a client with many, so that one client cannot
     /// lock out others (M4). Its client may open it again (SH-S-49).
-    fn make_room_for_stream(
+    pub(super) fn make_room_for_stream(
         &mut self,
         newcomer: &Holder,
         output: &mut TransportOutput<'_, HttpAction>,
@@ -207,7 +205,7 @@ impl Http {
         }
     }
 
-    fn hold_stream(&mut self, exchange: ExchangeKey, holder: Holder, now: Instant) {
+    pub(super) fn hold_stream(&mut self, exchange: ExchangeKey, holder: Holder, now: Instant) {
         self.exchanges.streams.insert(exchange, holder);
         self.exchanges.streams.set_unused(exchange, now);
     }

@@ -47,7 +47,11 @@ impl Http {
         }
         self.sessions.authenticated(session, &info);
         let tag = info.tag(16);
-        let waiting = Exchange::Waiting { asked: Asked::InSession(session), head, tag };
+        let requests = self.requests_to_label(&frame);
+        let waiting = Exchange::Waiting { asked: Asked::InSession(session), head, tag, requests };
+        let Some(frame) = self.route_elsewhere(session, frame, output) else {
+            return self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
+        };
         let reply_to = exchange.to_reply();
         let inbound = match frame {
             // 202 is sent before the message is handled, so that no message precedes it (SH-S-07).
@@ -101,7 +105,10 @@ impl Http {
             }
         };
         let tag = info.tag(16);
-        self.insert_exchange(exchange, Exchange::Waiting { asked: Asked::Opening(session), head, tag });
+        self.insert_exchange(
+            exchange,
+            Exchange::Waiting { asked: Asked::Opening(session), head, tag, requests: Box::default() },
+        );
         let request = Some((request, exchange.to_reply()));
         output.inbound.push_back(Inbound::Opened { session, request });
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::ExchangeKey;
+use super::stored_stream::Appending;
 use crate::codec::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
 
 /// The stream of a request, or the GET stream of a session.
@@ -22,6 +23,8 @@ pub(super) struct Stream {
     evicted: u64,
     /// The stream has ended with the answer.
     pub(super) is_over: bool,
+    /// Its events are in the store.
+    pub(super) appending: Option<Box<Appending>>,
 }
 
 struct Kept {
@@ -33,7 +36,7 @@ struct Kept {
 
 impl Stream {
     pub(super) const fn new(tag: u64) -> Self {
-        Self { tag, next: 0, exchange: None, kept: VecDeque::new(), evicted: 0, is_over: false }
+        Self { tag, next: 0, exchange: None, kept: VecDeque::new(), evicted: 0, is_over: false, appending: None }
     }
 
     /// An event with an id but without data, so that a client can resume before the first message (SH-S-53).
@@ -118,13 +121,30 @@ impl Stream {
         number
     }
 
-    fn id(&self, number: u64) -> Option<EventId> {
+    pub(super) fn id(&self, number: u64) -> Option<EventId> {
         EventId::new(&self.id_text(number))
     }
 
     fn id_text(&self, number: u64) -> String {
-        format!("{:016x}-{number}", self.tag)
+        id_text(self.tag, number)
     }
+
+    pub(super) const fn tag(&self) -> u64 {
+        self.tag
+    }
+}
+
+/// The id of an event of a stream.
+pub(super) fn id_text(tag: u64, number: u64) -> String {
+    format!("{tag:016x}-{number}")
+}
+
+/// The tag of the stream and the number of the event with this id. A client returns ids unchanged, so that other
+/// spellings are refused.
+pub(super) fn read_id(id: &str) -> Option<(u64, u64)> {
+    let (tag, number) = id.split_once('-')?;
+    let (tag, number) = (u64::from_str_radix(tag, 16).ok()?, number.parse().ok()?);
+    (id == id_text(tag, number)).then_some((tag, number))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use http::Extensions;
 
 use super::replay::Stream;
 use super::sealed_session::{EndedSessions, Nonce};
+use super::stored_session::StoredSession;
 use super::{ExchangeKey, RequestInfo};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
@@ -24,6 +25,8 @@ pub(super) struct Session {
     pub(super) opened: Option<u64>,
     /// Its id contains its state.
     pub(super) is_sealed: bool,
+    /// Its state is in the store.
+    pub(super) stored: Option<Box<StoredSession>>,
     pub(super) principal: Option<Principal>,
     /// Those of the message of a two-endpoint session that is being handled, whose exchange has ended.
     pub(super) extensions: Extensions,
@@ -94,18 +97,16 @@ impl Sessions {
         self.insert(info.session_id().into(), info.session_nonce(), info, is_two_endpoint, now)
     }
 
-    /// Continues a session whose id contains its state. `None` if the id is in use.
+    /// Continues a session. `None` if the id is in use.
     pub(super) fn restore(
         &mut self,
         id: &str,
-        nonce: Nonce,
         version: ProtocolVersion,
         info: &RequestInfo,
         now: Instant,
     ) -> Option<SessionKey> {
-        let key = self.insert(id.into(), nonce, info, false, now)?;
-        let session = self.by_key.get_mut(&key)?;
-        (session.version, session.is_sealed) = (Some(version), true);
+        let key = self.insert(id.into(), Nonce::default(), info, false, now)?;
+        self.by_key.get_mut(&key)?.version = Some(version);
         Some(key)
     }
 
@@ -128,6 +129,7 @@ impl Sessions {
             nonce,
             opened: info.unix_time,
             is_sealed: false,
+            stored: None,
             principal: info.principal().cloned(),
             extensions: Extensions::new(),
             version: None,
@@ -143,6 +145,13 @@ impl Sessions {
         self.shares.insert(key, info.holder());
         self.shares.set_unused(key, now);
         Some(key)
+    }
+
+    /// The session with this id over Streamable HTTP, whose principal the caller has checked.
+    pub(super) fn of_id(&mut self, id: &str) -> Option<(SessionKey, &mut Session)> {
+        let key = *self.by_id.get(id)?;
+        let session = self.by_key.get_mut(&key)?;
+        (!session.is_two_endpoint).then_some((key, session))
     }
 
     /// Replaces the id of a session, which its client does not know yet.

@@ -63,7 +63,10 @@ impl Http {
             &self.tools,
         );
         let tag = info.tag(16);
-        self.insert_exchange(exchange, Exchange::Waiting { asked: Asked::Stateless, head, tag });
+        self.insert_exchange(
+            exchange,
+            Exchange::Waiting { asked: Asked::Stateless, head, tag, requests: Box::default() },
+        );
         if request.method == Method::SUBSCRIPTIONS_LISTEN {
             self.exchanges.listens.insert(exchange, info.holder());
         }
@@ -100,7 +103,10 @@ impl Http {
         };
         let version = self.version_of(&head.headers);
         let tag = info.tag(16);
-        self.insert_exchange(exchange, Exchange::Waiting { asked: Asked::Sessionless, head, tag });
+        self.insert_exchange(
+            exchange,
+            Exchange::Waiting { asked: Asked::Sessionless, head, tag, requests: Box::default() },
+        );
         let (principal, reply_to) = (info.principal().cloned(), exchange.to_reply());
         output.inbound.push_back(Inbound::Sessionless { request, version, principal, reply_to });
     }
@@ -141,7 +147,7 @@ impl Http {
                 self.open_stream(key, output);
             }
             Some(Exchange::Streaming { .. }) => {}
-            Some(Exchange::Receiving { .. }) | None => return,
+            Some(Exchange::Receiving { .. } | Exchange::Storing { .. }) | None => return,
         }
         self.write_stateless_event(key, &text, output);
         if is_last {

@@ -6,6 +6,7 @@ use http::{HeaderName, HeaderValue, Response};
 
 use super::exchange::Exchange;
 use super::replay::Stream;
+use super::stored_stream::Appending;
 use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::codec::sse::{EventName, encode_event};
 use crate::conversation::keys::SessionKey;
@@ -17,8 +18,10 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 impl Http {
     /// Turns the response of an exchange into a stream.
     pub(super) fn begin_stream(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(Exchange::Waiting { asked, tag, .. }) = self.exchanges.get(key) else { return };
+        let Some(Exchange::Waiting { asked, tag, requests, .. }) = self.exchanges.get(key) else { return };
         let (session, tag) = (asked.session(), *tag);
+        let instance = session.and_then(|session| self.stored_at(session)).filter(|_| self.config.replay > 0);
+        let appending = instance.map(|instance| Appending::new(instance, requests));
         self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
         let Some(found) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
         let mut stream = Stream::new(tag);
@@ -27,6 +30,12 @@ impl Http {
         // A priming event lets the client resume from the start (SH-S-53); older clients fail on its empty data
         // (SH-S-54).
         let primes = self.config.replay > 0 && rules.is_some_and(|rules| rules.resumable && rules.priming_event);
+        if rules.is_some_and(|rules| rules.resumable) && appending.is_some() {
+            // The response begins when its first event is stored.
+            stream.appending = appending;
+            found.streams.insert(key, stream);
+            return;
+        }
         let priming = primes.then(|| stream.priming(self.config.retry));
         found.streams.insert(key, stream);
         self.open_stream(key, output);
@@ -57,10 +66,16 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let key = session;
+        if of.is_none() && self.stored_at(session).is_some() {
+            return self.append_message(session, text, output);
+        }
         let Some(session) = self.sessions.get_mut(session) else { return };
         let resumable = session.version.is_some_and(|version| version.rules().resumable);
-        let is_kept = self.config.replay > 0 && resumable && !session.is_two_endpoint;
+        let is_kept = self.config.replay > 0 && resumable && !session.is_two_endpoint && session.stored.is_none();
         let Some(stream) = session.stream_mut(of) else { return };
+        if let (Some(of), true) = (of, stream.appending.is_some()) {
+            return self.append(key, of, text, false, output);
+        }
         let exchange = stream.exchange;
         let (chunk, size) = stream.event(text, is_kept);
         session.kept_bytes += size;
@@ -99,6 +114,9 @@ impl Http {
         let Some(found) = self.sessions.get_mut(session) else { return };
         let Some(stream) = found.streams.get_mut(&of) else { return };
         stream.is_over = true;
+        if stream.appending.is_some() {
+            return self.end_append(session, of, output);
+        }
         let exchange = stream.exchange.take();
         if stream.is_empty() {
             found.forget_stream(of);

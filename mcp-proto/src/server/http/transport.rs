@@ -1,12 +1,14 @@
 //! How each message of the server is sent: in a response, or as an event of a stream.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Extensions, HeaderValue, Response, StatusCode};
 
 use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty, json, refused};
-use super::{ExchangeKey, Http, HttpAction, Stage, Timer};
+use super::{ExchangeKey, Http, HttpAction, SessionMode, Stage, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, ParseError, Response as Answer};
@@ -15,11 +17,13 @@ use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::server::Config;
+use crate::server::change_notification::ChangeNotification;
 use crate::server::principal::Principal;
-use crate::server::snapshot::SessionState;
+use crate::server::snapshot::{SessionState, Setting};
 use crate::server::transport::{Kind, ReplyTo, Route, ServerTransport, TransportOutput};
 use crate::spec::header::SESSION_ID;
 use crate::spec::{ProtocolVersion, SupportedVersions, UnreadableId};
+use crate::store::InstanceId;
 
 /// Bytes of an event and a message in addition to the payload and the ids.
 const ENVELOPE: usize = 256;
@@ -56,10 +60,11 @@ impl ServerTransport for Http {
         for exchange in self.sessions.get_streams() {
             self.finish(exchange, output);
         }
+        self.finish_get_readers(output);
     }
 
     fn is_drained(&self) -> bool {
-        self.unclaimed.is_empty()
+        self.unclaimed.is_empty() && !self.store.is_writing()
     }
 
     fn stop(&mut self) {
@@ -93,7 +98,7 @@ impl ServerTransport for Http {
             exchanges: self.exchanges.len(),
             streams: self.exchanges.kept_open(),
             held: self.exchanges.receiving(),
-            unwritten: self.unwritten.bytes(),
+            unwritten: self.unwritten.bytes() + self.store.queued,
             replay: self.sessions.kept_bytes(),
             timers: self.timers.len(),
             ..Load::default()
@@ -126,7 +131,7 @@ impl ServerTransport for Http {
         match self.exchanges.get(key) {
             // Without anything to answer, the response is 202 (SH-S-07).
             Some(Exchange::Waiting { .. }) => self.respond(key, empty(StatusCode::ACCEPTED), output),
-            Some(Exchange::Streaming { .. } | Exchange::Receiving { .. }) | None => {
+            Some(Exchange::Streaming { .. } | Exchange::Storing { .. } | Exchange::Receiving { .. }) | None => {
                 if let Some(session) = route.session {
                     self.end_stream(session, key, output);
                 }
@@ -142,6 +147,33 @@ impl ServerTransport for Http {
         }
     }
 
+    fn instance(&self, session: SessionKey) -> Option<InstanceId> {
+        let found = self.sessions.get(session).filter(|session| !session.is_two_endpoint)?;
+        match &self.config.sessions {
+            SessionMode::None | SessionMode::InMemory => None,
+            // Random, and so that of no other instance.
+            SessionMode::Sealed(_) => Some(InstanceId::new(found.get_stream.tag())),
+            SessionMode::Stored(stored) => Some(stored.instance),
+        }
+    }
+
+    fn changed(&mut self, session: SessionKey, reply_to: ReplyTo, setting: Setting) {
+        let is_stored = self.stored_at(session).is_some();
+        if let Some(exchange) = ExchangeKey::from_reply(reply_to).filter(|_| is_stored) {
+            self.store.changes.entry(exchange).or_default().push(setting);
+        }
+    }
+
+    fn has_client(&self, session: SessionKey) -> bool {
+        let stored = self.sessions.get(session).and_then(|session| session.stored.as_ref());
+        let home = stored.and_then(|stored| stored.home());
+        home.is_none_or(|home| Some(home.instance) == self.stored_at(session))
+    }
+
+    fn published(&mut self, change: &ChangeNotification, output: &mut TransportOutput<'_, HttpAction>) {
+        self.publish_elsewhere(change, output);
+    }
+
     fn set_serving(&mut self, session: SessionKey, is_serving: bool) {
         if let Some(session) = self.sessions.get_mut(session) {
             session.is_serving = is_serving;
@@ -153,6 +185,7 @@ impl ServerTransport for Http {
     }
 
     fn opened(&mut self, session: SessionKey, client: Option<&Json>) {
+        self.store_opened(session, client);
         let (Some(sealed), Some(found)) = (self.config.sealed(), self.sessions.get(session)) else { return };
         let (Some(version), Some(now), false) = (found.version, found.opened, found.is_two_endpoint) else { return };
         let state = SessionState::opened(version, client.cloned());
@@ -175,9 +208,11 @@ impl ServerTransport for Http {
             return;
         }
         self.begin_stream(key, output);
+        self.release_append(session, key, output);
+        let is_stored = self.stored_at(session).is_some();
         // After a resumption, the stream is on another exchange.
         let stream = self.sessions.get(session).and_then(|session| session.streams.get(&key));
-        if let Some(exchange) = stream.and_then(|stream| stream.exchange) {
+        if let Some(exchange) = stream.and_then(|stream| stream.exchange).filter(|_| !is_stored) {
             self.finish(exchange, output);
         }
     }
@@ -185,6 +220,14 @@ impl ServerTransport for Http {
     fn ended(&mut self, session: SessionKey, reason: CloseReason, output: &mut TransportOutput<'_, HttpAction>) {
         // The client of an unused session may return with an id that contains its state.
         let may_return = reason == CloseReason::Expired;
+        if !may_return {
+            self.forget_ended(session, output);
+        }
+        self.end_appending(session, output);
+        let readers = self.stored_mut(session).map(|stored| std::mem::take(&mut stored.readers));
+        for exchange in readers.into_iter().flat_map(BTreeMap::into_values) {
+            self.finish_reading(exchange, output);
+        }
         let Some(ended) = self.sessions.remove(session, may_return, self.config.max_sessions) else { return };
         self.timers.clear(Timer::Idle(session));
         for key in ended.streams.keys() {
@@ -213,14 +256,14 @@ impl ServerTransport for Http {
     fn request_head(&self, reply_to: ReplyTo) -> Option<&Parts> {
         match self.exchanges.get(ExchangeKey::from_reply(reply_to)?)? {
             Exchange::Waiting { head, .. } => Some(head),
-            Exchange::Receiving { .. } | Exchange::Streaming { .. } => None,
+            Exchange::Receiving { .. } | Exchange::Storing { .. } | Exchange::Streaming { .. } => None,
         }
     }
 
     fn extensions(&self, session: Option<SessionKey>, reply_to: ReplyTo) -> Extensions {
         let found = match ExchangeKey::from_reply(reply_to).and_then(|key| self.exchanges.get(key)) {
             Some(Exchange::Waiting { head, .. }) => Some(&head.extensions),
-            Some(Exchange::Receiving { .. } | Exchange::Streaming { .. }) | None => {
+            Some(Exchange::Receiving { .. } | Exchange::Storing { .. } | Exchange::Streaming { .. }) | None => {
                 session.and_then(|session| self.sessions.get(session)).map(|session| &session.extensions)
             }
         };
@@ -256,6 +299,10 @@ impl Http {
                     let id = self.sessions.get(session).filter(|_| *asked == Asked::Opening(session) && is_result);
                     if let Some(id) = id.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
                         response.headers_mut().insert(SESSION_ID, id);
+                        if self.stored_at(session).is_some() {
+                            let asked = *asked;
+                            return self.respond_when_stored(key, asked, response, output);
+                        }
                     }
                     self.respond(key, response, output);
                     return;
@@ -267,6 +314,9 @@ impl Http {
         let has_stream = self.sessions.get(session).is_some_and(|session| session.streams.contains_key(&key));
         match (has_stream, route.kind) {
             (true, Kind::Message) => self.write_event(session, Some(key), &text, output),
+            (true, Kind::Reply | Kind::Refusal) if self.is_appended(session, key) => {
+                self.append(session, key, &text, true, output);
+            }
             (true, Kind::Reply | Kind::Refusal) => {
                 self.write_event(session, Some(key), &text, output);
                 self.end_stream(session, key, output);
@@ -285,6 +335,11 @@ impl Http {
         response: Response<Bytes>,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
+        if let Some(Exchange::Waiting { asked, .. }) = self.exchanges.get(exchange) {
+            if self.store.changes.contains_key(&exchange) {
+                return self.respond_when_stored(exchange, *asked, response, output);
+            }
+        }
         if self.close_exchange(exchange, output.now).is_some() {
             self.act_response(exchange, response, output);
         }

@@ -56,6 +56,11 @@ impl Unwritten {
         self.bytes
     }
 
+    /// The unwritten bytes of one response.
+    pub(super) fn of(&self, exchange: ExchangeKey) -> usize {
+        self.exchanges.get(&exchange).map_or(0, |waiting| waiting.bytes)
+    }
+
     /// Whether the exchange was aborted, so that no further bytes are sent to the driver.
     pub(super) fn is_aborted(&self, exchange: ExchangeKey) -> bool {
         self.exchanges.get(&exchange).is_some_and(|waiting| waiting.is_aborted)
@@ -133,13 +138,14 @@ impl Http {
             Some(_) => self.expect_reading(exchange, now),
             None => {}
         }
+        self.on_reader_written(exchange, now);
     }
 
     /// Whether a message of this many bytes may be sent in addition to all unwritten bytes (M3). Exchanges that have
     /// been large for long are aborted for it, so that clients that do not read cannot block those that do. Small
     /// messages are always allowed, because the number of connections bounds them.
     pub(super) fn makes_room(&mut self, bytes: usize, output: &mut TransportOutput<'_, HttpAction>) -> bool {
-        while bytes > Limits::SMALL && !self.limits.holds_beside(bytes, self.unwritten.bytes) {
+        while bytes > Limits::SMALL && !self.limits.holds_beside(bytes, self.unwritten.bytes + self.store.queued) {
             let Some(oldest) = self.unwritten.oldest(output.now) else { return false };
             self.abort_unread(oldest, output);
         }

@@ -1,0 +1,218 @@
+//! Messages between the instances of a server that share a store.
+//!
+//! A message is a JSON object: `k` is its kind, `s` the session that it concerns, and the other members depend on the kind.
+
+use super::{Http, HttpAction};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Frame, Message, Notification, ParseError};
+use crate::conversation::keys::{RequestKey, SessionKey};
+use crate::server::change_notification::ChangeNotification;
+use crate::server::snapshot::read_hex;
+use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
+use crate::spec::Method;
+use crate::store::{InstanceId, StoreAction};
+
+/// What one instance reports to another about a session.
+pub(super) enum Notice {
+    /// The session has ended.
+    Ended,
+    /// Its GET stream is at this instance from now on.
+    Moved { instance: InstanceId },
+    /// A client reads this stream at the sender.
+    Watched { tag: u64 },
+    /// The sender has added events to this stream.
+    Added { tag: u64 },
+    /// The client has sent this notification or response to the sender.
+    Posted(Message),
+}
+
+/// A notice as it arrives.
+enum Arrived {
+    Ended,
+    Moved { instance: InstanceId },
+    Watched { tag: u64, by: InstanceId },
+    Added { tag: u64 },
+    Posted(Message),
+}
+
+impl Http {
+    /// Sends a notice to one instance.
+    pub(super) fn send_to(
+        &mut self,
+        to: InstanceId,
+        session: SessionKey,
+        notice: Notice,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        self.send_notice(Some(to), session, notice, output);
+    }
+
+    /// Sends a notice to all other instances.
+    pub(super) fn send_to_all(
+        &mut self,
+        session: SessionKey,
+        notice: Notice,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        self.send_notice(None, session, notice, output);
+    }
+
+    fn send_notice(
+        &mut self,
+        to: Option<InstanceId>,
+        session: SessionKey,
+        notice: Notice,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let (Some(config), Some(found)) = (self.config.stored(), self.sessions.get(session)) else { return };
+        let message = Json::empty_object();
+        let hex = |number: u64| Json::from(format!("{number:016x}"));
+        let message = match notice {
+            Notice::Ended => message.with_member("k", &"ended".into()),
+            Notice::Moved { instance } => {
+                message.with_member("i", &hex(instance.number())).with_member("k", &"moved".into())
+            }
+            Notice::Watched { tag } => message
+                .with_member("i", &hex(config.instance.number()))
+                .with_member("t", &hex(tag))
+                .with_member("k", &"watched".into()),
+            Notice::Added { tag } => message.with_member("t", &hex(tag)).with_member("k", &"added".into()),
+            Notice::Posted(posted) => {
+                let Ok(posted) = Json::parse(posted.to_bytes()) else { return };
+                message.with_member("m", &posted).with_member("k", &"posted".into())
+            }
+        };
+        let message = message.with_member("s", &Json::from(&*found.id)).to_bytes();
+        output.out.act(HttpAction::Store(StoreAction::Send { to, message }));
+    }
+
+    /// Another instance publishes what the application has published at this one.
+    pub(super) fn publish_elsewhere(&self, change: &ChangeNotification, output: &mut TransportOutput<'_, HttpAction>) {
+        if self.config.stored().is_none() {
+            return;
+        }
+        let Ok(notification) = Json::parse(Message::Notification(change.notification().clone()).to_bytes()) else {
+            return;
+        };
+        let message = Json::empty_object().with_member("m", &notification).with_member("k", &"published".into());
+        let message = match change.recipient() {
+            None => message,
+            Some(None) => message.with_member("o", &true.into()),
+            Some(Some(principal)) => {
+                message.with_member("p", &principal.as_str().into()).with_member("o", &true.into())
+            }
+        };
+        output.out.act(HttpAction::Store(StoreAction::Send { to: None, message: message.to_bytes() }));
+    }
+
+    /// Passes what the client has sent for another instance on to it. Returns what remains for this one; `None` if
+    /// nothing does.
+    pub(super) fn route_elsewhere(
+        &mut self,
+        session: SessionKey,
+        frame: Result<Frame, ParseError>,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) -> Option<Result<Frame, ParseError>> {
+        if self.stored_at(session).is_none() {
+            return Some(frame);
+        }
+        match frame {
+            Ok(Frame::Single(message)) => Some(Ok(Frame::Single(self.route_message(session, message, output)?))),
+            Ok(Frame::Batch(items)) => {
+                let mut here = Vec::with_capacity(items.len());
+                for item in items {
+                    match item {
+                        Ok(message) => here.extend(self.route_message(session, message, output).map(Ok)),
+                        Err(error) => here.push(Err(error)),
+                    }
+                }
+                Some(Ok(Frame::Batch(here)))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    fn route_message(
+        &mut self,
+        session: SessionKey,
+        message: Message,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) -> Option<Message> {
+        let here = self.stored_at(session);
+        let concerned = match &message {
+            Message::Response(response) => response.id().and_then(RequestKey::instance_of),
+            Message::Notification(notification) if notification.method == Method::PROGRESS => {
+                let token = notification.params.as_ref().and_then(|params| params.first_member("progressToken"));
+                let token = token.and_then(|token| crate::RequestId::from_json_text(token.as_bytes()));
+                token.as_ref().and_then(RequestKey::instance_of)
+            }
+            // The request may be served anywhere.
+            Message::Notification(notification) if notification.method == Method::CANCELLED => {
+                self.send_to_all(session, Notice::Posted(message.clone()), output);
+                None
+            }
+            Message::Notification(_) | Message::Request(_) => None,
+        };
+        match concerned.filter(|concerned| Some(*concerned) != here) {
+            Some(instance) => {
+                self.send_to(instance, session, Notice::Posted(message), output);
+                None
+            }
+            None => Some(message),
+        }
+    }
+
+    /// Another instance has sent a message.
+    pub(super) fn on_message(&mut self, message: &[u8], output: &mut TransportOutput<'_, HttpAction>) {
+        let Ok(message) = Json::parse(message.to_vec()) else { return };
+        let [kind, session, posted] = message.first_members(["k", "s", "m"]);
+        let Some(kind) = kind.as_ref().and_then(Json::as_string) else { return };
+        let read = |posted: Option<Json>| match Frame::parse(&posted?.to_bytes(), &self.limits) {
+            Ok(Frame::Single(message)) => Some(message),
+            Ok(Frame::Batch(_)) | Err(_) => None,
+        };
+        if &*kind == "published" {
+            if let Some(Message::Notification(notification)) = read(posted) {
+                output.inbound.push_back(Inbound::Published(change(&message, notification)));
+            }
+            return;
+        }
+        let [tag, instance] = message.first_members(["t", "i"]);
+        let (tag, instance) = (tag.as_ref().and_then(read_hex), instance.as_ref().and_then(read_hex));
+        let instance = instance.map(InstanceId::new);
+        let arrived = match (&*kind, tag, instance) {
+            ("ended", ..) => Some(Arrived::Ended),
+            ("moved", _, Some(instance)) => Some(Arrived::Moved { instance }),
+            ("watched", Some(tag), Some(by)) => Some(Arrived::Watched { tag, by }),
+            ("added", Some(tag), _) => Some(Arrived::Added { tag }),
+            ("posted", ..) => read(posted).map(Arrived::Posted),
+            // That of a later version.
+            _ => None,
+        };
+        let id = session.as_ref().and_then(Json::as_string);
+        let session = id.and_then(|id| self.sessions.of_id(&id)).map(|(session, _)| session);
+        let Some((session, arrived)) = session.zip(arrived).filter(|(session, _)| self.stored_at(*session).is_some())
+        else {
+            return;
+        };
+        match arrived {
+            Arrived::Ended => self.end_gone(session, output),
+            Arrived::Moved { instance } => self.on_moved(session, instance, output),
+            Arrived::Watched { tag, by } => self.on_watched(session, tag, by, output),
+            Arrived::Added { tag } => self.on_added(session, tag, output),
+            Arrived::Posted(Message::Request(_)) => {}
+            Arrived::Posted(message) => {
+                output.inbound.push_back(Inbound::Message { session, message, reply_to: ReplyTo::Stream });
+            }
+        }
+    }
+}
+
+fn change(message: &Json, notification: Notification) -> ChangeNotification {
+    let [for_one, principal] = message.first_members(["o", "p"]);
+    let principal = principal.as_ref().and_then(Json::as_string).map(|name| (&*name).into());
+    match for_one {
+        Some(_) => ChangeNotification::for_principal(notification, principal.as_ref()),
+        None => notification.into(),
+    }
+}

@@ -1,0 +1,565 @@
+//! Sessions in a store: everything that one instance of a server does for a session, several do that share the store.
+
+use std::time::Duration;
+
+use mcp_proto::client::Call;
+use mcp_proto::server::{Event, LoggingLevel, Outcome, Progress};
+use mcp_proto::store::{InstanceId, MemoryStore, StoreAction};
+use mcp_proto::{Instant, Json, Notification, SessionKey};
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::messages::{INITIALIZED, request};
+use tests::instances::Instances;
+
+const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+fn ping(session: &str) -> TestRequest {
+    TestRequest::post(request("1", "ping", "{}")).in_session(session)
+}
+
+fn delete(session: &str) -> TestRequest {
+    TestRequest::new("DELETE", "").in_session(session)
+}
+
+fn set_level(session: &str, level: &str) -> TestRequest {
+    TestRequest::post(request("8", "logging/setLevel", &format!(r#"{{"level":"{level}"}}"#))).in_session(session)
+}
+
+fn subscribe(session: &str, method: &str, uri: &str) -> TestRequest {
+    let method = format!("resources/{method}");
+    TestRequest::post(request("9", &method, &format!(r#"{{"uri":"{uri}"}}"#))).in_session(session)
+}
+
+fn resume(session: &str, after: &str) -> TestRequest {
+    TestRequest::get().in_session(session).with("last-event-id", after)
+}
+
+fn session_of(instances: &mut Instances, at: usize) -> SessionKey {
+    instances.servers[at].last_session()
+}
+
+fn changed(name: &str) -> Notification {
+    Notification::new(name)
+}
+
+#[test]
+fn every_message_of_a_session_can_arrive_at_another_instance() {
+    for version in VERSIONS {
+        let mut instances = Instances::new(5);
+        let id = instances.session(0, 1, version);
+        let (exchange, ticket) = instances.call(2, &id, "7", r#"{"name":"t"}"#);
+        assert_eq!(instances.servers[2].server.context(&ticket).unwrap().version.as_str(), version);
+        instances.respond(2, ticket, r#"{"content":[]}"#);
+        assert_eq!(instances.take(2, exchange).text(), r#"{"jsonrpc":"2.0","id":7,"result":{"content":[]}}"#);
+        assert_eq!(instances.answer(3, &ping(&id)).code(), 200);
+        assert_eq!(instances.answer(4, &delete(&id)).code(), 204);
+        for at in 0..5 {
+            assert_eq!((instances.answer(at, &ping(&id)).code(), instances.servers[at].server.sessions()), (404, 0));
+        }
+        assert_eq!(instances.store.sessions(), 0);
+    }
+}
+
+#[test]
+fn sh_s_40_a_client_receives_its_session_id_when_the_record_is_written() {
+    let mut instances = Instances::new(1);
+    let opening = TestRequest::post(mcp_testkit::http_exchange::initialize("2025-11-25"));
+    let exchange = instances.servers[0].ask(&opening);
+    assert_eq!(instances.servers[0].take(exchange).code(), 0);
+    assert!(matches!(instances.servers[0].store_actions[..], [StoreAction::Save { expected: 0, .. }]));
+    instances.settle();
+    assert_eq!(instances.take(0, exchange).code(), 200);
+    // A client that does not wait has no session.
+    let exchange = instances.servers[0].ask(&opening);
+    instances.disconnect(0, exchange);
+    assert_eq!((instances.servers[0].server.sessions(), instances.take(0, exchange).code()), (1, 0));
+}
+
+#[test]
+fn what_a_client_sets_is_in_force_at_every_instance_when_it_is_answered() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 1, "2025-11-25");
+    for at in 0..3 {
+        assert_eq!(instances.answer(at, &ping(&id)).code(), 200);
+    }
+    for (at, level) in [(0, "error"), (1, "debug"), (2, "warning")] {
+        assert_eq!(instances.answer(at, &set_level(&id, level)).code(), 200);
+        for other in 0..3 {
+            instances.answer(other, &ping(&id));
+            let session = session_of(&mut instances, other);
+            let expected = LoggingLevel::from_text(level);
+            assert_eq!(instances.servers[other].server.logging_level(session), expected, "{at} {other}");
+        }
+    }
+    // The response is sent after the record is written, or not at all.
+    let exchange = instances.servers[0].ask(&set_level(&id, "info"));
+    instances.settle();
+    assert_eq!(instances.take(0, exchange).code(), 200);
+    instances.servers[1].ask(&ping(&id));
+    instances.settle();
+    instances.is_reachable = false;
+    assert_eq!(instances.answer(1, &set_level(&id, "debug")).code(), 503);
+    instances.is_reachable = true;
+    instances.answer(1, &ping(&id));
+    let session = session_of(&mut instances, 1);
+    assert_eq!(instances.servers[1].server.logging_level(session), Some(LoggingLevel::Info));
+}
+
+#[test]
+fn changes_of_one_session_at_two_instances_are_both_kept() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 1, "2025-11-25");
+    for at in 0..3 {
+        assert_eq!(instances.answer(at, &ping(&id)).code(), 200);
+    }
+    // Both read the same record before one of them writes.
+    let asked = [set_level(&id, "error"), subscribe(&id, "subscribe", "file:///a")];
+    let exchanges = [0, 1].map(|at: usize| instances.servers[at].ask(&asked[at]));
+    instances.settle();
+    for (at, exchange) in exchanges.into_iter().enumerate() {
+        assert_eq!(instances.take(at, exchange).code(), 200, "{at}");
+    }
+    instances.answer(2, &ping(&id));
+    let session = session_of(&mut instances, 2);
+    assert_eq!(instances.servers[2].server.logging_level(session), Some(LoggingLevel::Error));
+    assert_eq!(instances.servers[2].server.load().subscriptions, 1);
+    assert_eq!(instances.answer(0, &subscribe(&id, "unsubscribe", "file:///a")).code(), 200);
+    instances.answer(2, &ping(&id));
+    assert_eq!(instances.servers[2].server.load().subscriptions, 0);
+}
+
+#[test]
+fn se4_a_session_of_another_principal_is_unknown_at_every_instance() {
+    let mut instances = Instances::new(2);
+    let id = instances.open_by(0, "2025-11-25", Some("ada"));
+    for (request, code) in [(ping(&id), 404), (ping(&id).by("eve"), 404), (ping(&id).by("ada"), 200)] {
+        for at in 0..2 {
+            assert_eq!(instances.answer(at, &request).code(), code, "{at}");
+        }
+    }
+    assert_eq!(instances.answer(1, &delete(&id).by("eve")).code(), 404);
+    assert_eq!(instances.answer(0, &ping(&id).by("ada")).code(), 200);
+}
+
+#[test]
+fn nothing_is_asked_of_the_store_for_a_request_that_is_refused() {
+    let mut instances = Instances::new(1);
+    let id = "0123456789abcdef0123456789abcdef";
+    let challenge = mcp_proto::auth::Challenge::bearer();
+    for (request, code) in [
+        (ping(id).with("host", "evil.example"), 403),
+        (ping(id).challenged(challenge), 401),
+        (ping(id).with("content-type", "text/plain"), 415),
+        (ping(id).and("mcp-session-id", id), 404),
+        (ping("short"), 404),
+        (ping(&id.to_uppercase()), 404),
+        (ping(&id.repeat(100)), 404),
+        (TestRequest::post(request("1", "ping", "{}")), 400),
+    ] {
+        let exchange = instances.servers[0].ask(&request);
+        assert_eq!(instances.servers[0].take(exchange).code(), code);
+        assert_eq!(instances.servers[0].store_actions, [], "{code}");
+    }
+}
+
+#[test]
+fn a_request_waits_for_its_session_with_what_has_arrived_of_its_body() {
+    for pieces in [1, 7, 1000] {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-11-25");
+        // The body arrives before the record, and after it.
+        let exchange = instances.servers[1].ask_in_pieces_of(pieces, &ping(&id));
+        assert_eq!(instances.servers[1].take(exchange).code(), 0);
+        assert_eq!(instances.take(1, exchange).code(), 200);
+        let exchange = instances.servers[1].begin(&ping(&id).with("expect", "100-continue"));
+        assert!(instances.servers[1].responses.continued.is_empty(), "it is not known whether it is admitted");
+        instances.settle();
+        assert_eq!(instances.servers[1].responses.continued, [exchange]);
+        let server = &mut instances.servers[1];
+        server.server.handle_body(exchange, &ping(&id).body, server.now);
+        server.server.handle_end(exchange, server.now);
+        assert_eq!(instances.take(1, exchange).code(), 200);
+    }
+}
+
+#[test]
+fn sh_s_52_a_stream_is_resumed_at_any_instance_and_ends_with_the_answer() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 1, "2025-11-25");
+    let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+    let progress = |instances: &mut Instances, value: u32| {
+        let server = &mut instances.servers[0];
+        server.server.progress(&ticket, &Progress::new(f64::from(value)), server.now);
+        instances.settle();
+    };
+    progress(&mut instances, 1);
+    progress(&mut instances, 2);
+    let sent = instances.take(0, exchange);
+    assert_eq!((sent.ids().len(), sent.data().len()), (3, 2), "a priming event, and two with data");
+    for (at, after) in sent.ids().iter().enumerate() {
+        for resumed_at in 0..3 {
+            let resumed = instances.answer(resumed_at, &resume(&id, after));
+            assert_eq!(resumed.data(), sent.data()[at..], "{at} {resumed_at}");
+        }
+    }
+    // The rest reaches the client at the instance where it has come last.
+    let resumed = instances.ask(2, &resume(&id, sent.ids().last().unwrap()));
+    progress(&mut instances, 3);
+    instances.respond(0, ticket, "{}");
+    let rest = instances.take(2, resumed);
+    assert!(rest.is_over && rest.data().len() == 2 && rest.data()[1].contains(r#""id":7"#), "{rest:?}");
+    assert!(instances.take(0, exchange).data().is_empty(), "the client has left this connection");
+    let again = instances.answer(1, &resume(&id, &rest.ids()[0]));
+    assert!(again.is_over && again.data() == rest.data()[1..]);
+}
+
+#[test]
+fn a_replay_is_complete_or_refused() {
+    let mut instances = Instances::with(2, |http, _| http.replay = 300);
+    let id = instances.session(0, 1, "2025-11-25");
+    let other = instances.session(1, 0, "2025-11-25");
+    let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+    for value in 1..6 {
+        let server = &mut instances.servers[0];
+        server.server.progress(&ticket, &Progress::new(f64::from(value)), server.now);
+    }
+    let sent = instances.take(0, exchange);
+    let (ids, data) = (sent.ids(), sent.data());
+    let mut codes = Vec::new();
+    for (at, after) in ids.iter().enumerate() {
+        let resumed = instances.answer(1, &resume(&id, after));
+        codes.push(resumed.code());
+        if resumed.code() == 200 {
+            assert_eq!(resumed.data(), data[at..]);
+        }
+        assert_eq!(instances.answer(1, &resume(&other, after)).code(), 400, "an event of another session");
+    }
+    assert!(codes.is_sorted_by(|a, b| a >= b) && codes.contains(&400) && codes.contains(&200), "{codes:?}");
+    let unknown = ids.last().unwrap().replace("-5", "-6");
+    assert_eq!(instances.answer(1, &resume(&id, &unknown)).code(), 400);
+    assert_eq!(instances.answer(1, &resume(&id, "feed-1")).code(), 400);
+    instances.pass(Duration::from_secs(3600));
+    assert_eq!(instances.answer(1, &resume(&id, ids.last().unwrap())).code(), 404, "the session has expired");
+}
+
+#[test]
+fn the_answer_to_a_request_of_the_server_reaches_the_instance_that_has_sent_it() {
+    for version in VERSIONS {
+        let mut instances = Instances::new(3);
+        let id = instances.session(0, 1, version);
+        let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t"}"#);
+        let (_other, _held) = instances.call(1, &id, "8", r#"{"name":"t"}"#);
+        let now = instances.servers[0].now;
+        let call = Call::new("roots/list").with_progress();
+        let key = instances.servers[0].server.request(&ticket, call, now).unwrap();
+        let own = instances.servers[1].server.request(&_held, Call::new("roots/list"), now).unwrap();
+        let asked = Json::parse(instances.take(0, exchange).data().pop().unwrap()).unwrap();
+        let wire = asked.first_member("id").unwrap().to_text().into_owned();
+        assert_ne!(wire, "1", "{own:?} has another id");
+        let progress = format!(r#"{{"progressToken":{wire},"progress":1}}"#);
+        for message in [
+            format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{progress}}}"#),
+            format!(r#"{{"jsonrpc":"2.0","id":{wire},"result":{{"roots":[]}}}}"#),
+        ] {
+            assert_eq!(instances.answer(2, &TestRequest::post(message).in_session(&id)).code(), 202);
+        }
+        let events = instances.servers[0].events();
+        assert!(events.iter().any(|event| matches!(event, Event::Progressed { request, .. } if *request == key)));
+        let outcome = events.iter().find_map(|event| match event {
+            Event::Responded { request, outcome } if *request == key => Some(outcome),
+            _ => None,
+        });
+        assert!(matches!(outcome, Some(Outcome::Result(_))), "{events:?}");
+        let faults = |event: &Event| matches!(event, Event::Faulted(_) | Event::Responded { .. });
+        assert!(!instances.servers[1..].iter_mut().any(|server| server.events().iter().any(faults)));
+    }
+}
+
+#[test]
+fn cx_03_a_cancellation_reaches_the_instance_that_serves_the_request() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 1, "2025-11-25");
+    let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t"}"#);
+    let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+    assert_eq!(instances.answer(2, &TestRequest::post(cancelled).in_session(&id)).code(), 202);
+    let events = instances.servers[0].events();
+    assert!(events.iter().any(|event| matches!(event, Event::Cancelled { ticket: key, .. } if *key == ticket.key())));
+    assert_eq!(instances.take(0, exchange).code(), 202);
+}
+
+#[test]
+fn a_change_that_one_instance_publishes_reaches_the_clients_of_all() {
+    let mut instances = Instances::new(3);
+    let ids = [0, 1, 2].map(|at| instances.session(at, 0, "2025-11-25"));
+    // Each client has its stream at the instance after the one that has opened its session.
+    let streams = [0, 1, 2].map(|at| instances.ask((at + 1) % 3, &TestRequest::get().in_session(&ids[at])));
+    assert_eq!(instances.answer(2, &subscribe(&ids[1], "subscribe", "file:///a")).code(), 200);
+    let listen = TestRequest::stateless("1", "subscriptions/listen", r#""notifications":{"toolsListChanged":true},"#);
+    let listening = instances.ask(2, &listen);
+    assert_eq!(instances.take(2, listening).data().len(), 1, "it is acknowledged");
+    let now = instances.servers[0].now;
+    instances.servers[0].server.publish(changed("notifications/tools/list_changed"), now).unwrap();
+    let updated =
+        Notification::with_params("notifications/resources/updated", Json::parse(r#"{"uri":"file:///a"}"#).unwrap());
+    instances.servers[1].server.publish(updated, now).unwrap();
+    let received = [0, 1, 2].map(|at| instances.take((at + 1) % 3, streams[at]).data().len());
+    assert_eq!(received, [1, 2, 1], "each change once");
+    assert_eq!(instances.take(2, listening).data().len(), 1);
+}
+
+#[test]
+fn what_is_published_while_no_stream_is_open_waits_for_the_next_one() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 1, "2025-11-25");
+    let publish = |instances: &mut Instances, at: usize| {
+        let now = instances.servers[at].now;
+        instances.servers[at].server.publish(changed("notifications/tools/list_changed"), now).unwrap();
+        instances.settle();
+    };
+    publish(&mut instances, 2);
+    let stream = instances.ask(1, &TestRequest::get().in_session(&id));
+    let first = instances.take(1, stream);
+    assert_eq!(first.data().len(), 1);
+    instances.disconnect(1, stream);
+    publish(&mut instances, 0);
+    publish(&mut instances, 2);
+    // Not again what was sent before.
+    let stream = instances.ask(2, &TestRequest::get().in_session(&id));
+    assert_eq!(instances.take(2, stream).data().len(), 2);
+    instances.disconnect(2, stream);
+    let resumed = instances.ask(0, &resume(&id, &first.ids()[0]));
+    assert_eq!(instances.take(0, resumed).data().len(), 2);
+}
+
+#[test]
+fn a_session_has_one_get_stream_among_all_instances() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 1, "2025-11-25");
+    let get = TestRequest::get().in_session(&id);
+    let stream = instances.ask(1, &get);
+    assert_eq!([0, 1, 2].map(|at| instances.answer(at, &get).code()), [409; 3]);
+    // A client that resumes has lost its connection, even if that instance has not noticed.
+    let now = instances.servers[0].now;
+    instances.servers[0].server.publish(changed("notifications/tools/list_changed"), now).unwrap();
+    let last = instances.take(1, stream).ids().pop().unwrap();
+    let resumed = instances.ask(2, &resume(&id, &last));
+    assert_eq!(instances.take(2, resumed).code(), 200);
+    assert!(instances.take(1, stream).is_over);
+    instances.servers[0].server.publish(changed("notifications/tools/list_changed"), now).unwrap();
+    assert_eq!((instances.take(1, stream).data().len(), instances.take(2, resumed).data().len()), (0, 1));
+    instances.disconnect(2, resumed);
+    let stream = instances.ask(0, &get);
+    assert_eq!(instances.take(0, stream).code(), 200);
+    // The stream of an instance that has ended is none.
+    instances.kill(0);
+    let stream = instances.ask(1, &get);
+    assert_eq!(instances.take(1, stream).code(), 200);
+}
+
+#[test]
+fn an_answer_that_is_stored_outlives_its_instance() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 1, "2025-11-25");
+    let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+    let server = &mut instances.servers[0];
+    server.server.progress(&ticket, &Progress::new(1.0), server.now);
+    let sent = instances.take(0, exchange);
+    instances.disconnect(0, exchange);
+    instances.respond(0, ticket, r#"{"content":[]}"#);
+    instances.kill(0);
+    let resumed = instances.answer(1, &resume(&id, sent.ids().last().unwrap()));
+    assert!(
+        resumed.is_over && resumed.data() == [r#"{"jsonrpc":"2.0","id":7,"result":{"content":[]}}"#],
+        "{resumed:?}"
+    );
+}
+
+#[test]
+fn a_call_of_an_instance_that_has_ended_gets_one_error() {
+    for version in ["2025-06-18", "2025-11-25"] {
+        let mut instances = Instances::new(3);
+        let id = instances.session(0, 1, version);
+        let (exchange, ticket) = instances.call(0, &id, "\"x\"", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+        let server = &mut instances.servers[0];
+        server.server.progress(&ticket, &Progress::new(1.0), server.now);
+        let last = instances.take(0, exchange).ids().pop().unwrap();
+        // One client comes before the end, and one after it.
+        let before = instances.ask(1, &resume(&id, &last));
+        instances.kill(0);
+        instances.pass(Duration::from_secs(20));
+        let error = r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"the instance of the server that was answering has ended"}}"#;
+        let sent = instances.take(1, before);
+        assert!(sent.is_over && sent.data() == [error], "{sent:?}");
+        let after = instances.answer(2, &resume(&id, &last));
+        assert!(after.is_over && after.data() == [error], "{after:?}");
+    }
+}
+
+#[test]
+fn a_store_that_cannot_be_reached_is_a_503_and_no_lost_session() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 1, "2025-11-25");
+    let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+    instances.is_reachable = false;
+    let opening = TestRequest::post(mcp_testkit::http_exchange::initialize("2025-11-25"));
+    let get = TestRequest::get().in_session(&id);
+    for request in [ping(&id), opening, delete(&id), get, resume(&id, "0000000000000001-1")] {
+        for at in 0..2 {
+            let refused = instances.answer(at, &request);
+            assert_eq!((refused.code(), refused.headers.contains_key("retry-after")), (503, true));
+        }
+    }
+    // A client that is connected receives its answer all the same, and nothing of it can be resumed.
+    let server = &mut instances.servers[0];
+    server.server.progress(&ticket, &Progress::new(1.0), server.now);
+    instances.respond(0, ticket, "{}");
+    let sent = instances.take(0, exchange);
+    assert!(sent.is_over && sent.data().len() == 2, "{sent:?}");
+    instances.is_reachable = true;
+    assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+    assert_eq!(instances.answer(1, &resume(&id, &sent.ids()[0])).code(), 400);
+}
+
+#[test]
+fn a_store_that_does_not_answer_counts_as_one_that_cannot_be_reached() {
+    let mut instances = Instances::new(1);
+    let id = instances.session(0, 0, "2025-11-25");
+    let server = &mut instances.servers[0];
+    let exchange = server.ask(&ping(&id));
+    server.pass(Duration::from_millis(4_999));
+    assert_eq!(server.take(exchange).code(), 0);
+    server.pass(Duration::from_millis(1));
+    assert_eq!(server.take(exchange).code(), 503);
+    // What it answers later has no effect.
+    instances.settle();
+    assert_eq!(instances.take(0, exchange).code(), 0);
+    assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
+}
+
+#[test]
+fn se6_a_session_is_kept_while_it_is_used_anywhere() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let idle = Duration::from_secs(30 * 60);
+    for _ in 0..4 {
+        instances.pass(idle - Duration::from_secs(60));
+        assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+    }
+    assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
+    // An open stream and a request that is being served are use, too.
+    let stream = instances.ask(0, &TestRequest::get().in_session(&id));
+    instances.pass(idle * 3);
+    assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+    instances.disconnect(0, stream);
+    let (exchange, ticket) = instances.call(1, &id, "7", r#"{"name":"t"}"#);
+    instances.pass(idle * 3);
+    instances.respond(1, ticket, "{}");
+    assert_eq!(instances.take(1, exchange).code(), 200);
+    assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
+    instances.pass(idle + Duration::from_secs(1));
+    assert_eq!((instances.answer(0, &ping(&id)).code(), instances.store.sessions()), (404, 0));
+    assert_eq!(instances.servers[0].server.sessions() + instances.servers[1].server.sessions(), 0);
+}
+
+#[test]
+fn an_instance_that_is_stopped_leaves_its_sessions_to_the_others() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let stream = instances.ask(0, &TestRequest::get().in_session(&id));
+    let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+    let server = &mut instances.servers[0];
+    server.server.progress(&ticket, &Progress::new(1.0), server.now);
+    let sent = instances.take(0, exchange);
+    let server = &mut instances.servers[0];
+    server.server.drain(Duration::from_secs(10), server.now);
+    instances.settle();
+    assert!(instances.take(0, stream).is_over);
+    let stream = instances.ask(1, &TestRequest::get().in_session(&id));
+    assert_eq!(instances.take(1, stream).code(), 200);
+    assert_eq!(instances.answer(0, &ping(&id)).code(), 200, "a ping is answered");
+    instances.disconnect(0, exchange);
+    instances.respond(0, ticket, "{}");
+    assert!(instances.servers[0].events().iter().any(|event| matches!(event, Event::Drained { cancelled: 0 })));
+    assert_eq!(instances.answer(0, &ping(&id)).code(), 503);
+    let resumed = instances.answer(1, &resume(&id, sent.ids().last().unwrap()));
+    assert!(resumed.is_over && resumed.data().len() == 1, "{resumed:?}");
+    assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+}
+
+#[test]
+fn a_request_that_an_application_ends_a_session_for_ends_it_everywhere() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 1, "2025-11-25");
+    assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+    let session = session_of(&mut instances, 0);
+    let now = instances.servers[0].now;
+    instances.servers[0].server.end(session, now);
+    instances.settle();
+    assert_eq!([0, 1].map(|at| instances.servers[at].server.sessions()), [0, 0]);
+    assert_eq!([0, 1].map(|at| instances.answer(at, &ping(&id)).code()), [404, 404]);
+}
+
+#[test]
+fn a_message_of_another_instance_is_read_with_care() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 1, "2025-11-25");
+    for message in [
+        "",
+        "{",
+        "[]",
+        "{}",
+        r#"{"k":7}"#,
+        r#"{"k":"ended"}"#,
+        r#"{"k":"ended","s":"x"}"#,
+        r#"{"k":"later","s":"SID"}"#,
+        r#"{"k":"moved","s":"SID"}"#,
+        r#"{"k":"moved","s":"SID","i":"zz"}"#,
+        r#"{"k":"watched","s":"SID","t":"0000000000000001"}"#,
+        r#"{"k":"added","s":"SID","t":"1"}"#,
+        r#"{"k":"posted","s":"SID"}"#,
+        r#"{"k":"posted","s":"SID","m":[]}"#,
+        r#"{"k":"posted","s":"SID","m":{"jsonrpc":"2.0","id":1,"method":"tools/call"}}"#,
+        r#"{"k":"published","m":{"jsonrpc":"2.0","method":"notifications/message"}}"#,
+        r#"{"k":"published","m":{"jsonrpc":"2.0","id":1,"method":"ping"}}"#,
+    ] {
+        let server = &mut instances.servers[0];
+        server.server.handle_message(message.replace("SID", &id).as_bytes(), server.now);
+        instances.settle();
+        let asked = |event: &Event| matches!(event, Event::Requested { .. } | Event::Closed { .. });
+        assert!(!instances.servers[0].events().iter().any(asked), "{message}");
+        assert_eq!(instances.answer(0, &ping(&id)).code(), 200, "{message}");
+    }
+}
+
+#[test]
+fn a_record_of_another_form_is_no_session() {
+    let mut instances = Instances::new(1);
+    let id = instances.session(0, 0, "2025-11-25");
+    let mut store = MemoryStore::new();
+    store.register(InstanceId::new(1));
+    std::mem::swap(&mut store, &mut instances.store);
+    for bytes in ["", "{}", r#"{"f":2,"v":"2025-11-25","g":"0000000000000001"}"#, r#"{"v":"2025-11-25"}"#] {
+        let key = instances.servers[0].ask(&ping(&id));
+        let actions = std::mem::take(&mut instances.servers[0].store_actions);
+        let [StoreAction::Load { key: load, .. }] = actions[..] else { panic!("{actions:?}") };
+        let record = mcp_proto::store::Record { version: 99, bytes: bytes.into() };
+        let server = &mut instances.servers[0];
+        server.server.handle_stored(load, mcp_proto::store::StoreResult::Loaded(Some(record)), Instant::START);
+        assert_eq!(server.take(key).code(), 404, "{bytes}");
+    }
+}
+
+#[test]
+fn sh_s_55_a_released_stream_is_resumed_at_another_instance() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 1, "2025-11-25");
+    let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t"}"#);
+    let server = &mut instances.servers[0];
+    server.server.release(&ticket, server.now);
+    let released = instances.take(0, exchange);
+    assert!(released.is_over && released.ids().len() == 1 && released.data().is_empty(), "{released:?}");
+    let resumed = instances.ask(1, &resume(&id, &released.ids()[0]));
+    instances.respond(0, ticket, "{}");
+    let sent = instances.take(1, resumed);
+    assert!(sent.is_over && sent.data().len() == 1, "{sent:?}");
+    let _ = INITIALIZED;
+}
