@@ -110,8 +110,8 @@ pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
 pub use event::Event;
 pub use http::{
-    Access, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, SealedSessions, SessionMode, StoredSessions,
-    TwoEndpoints, expects_continue, server_stopped, too_many_connections,
+    Access, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, SealedSessions, SessionMode, Snapshot,
+    StoredSessions, TwoEndpoints, expects_continue, server_stopped, too_many_connections,
 };
 pub use input::InputRequired;
 pub use logging::LoggingLevel;

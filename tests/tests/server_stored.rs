@@ -247,11 +247,11 @@ fn the_answer_to_a_request_of_the_server_reaches_the_instance_that_has_sent_it()
         let mut instances = Instances::new(3);
         let id = instances.session(0, 1, version);
         let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t"}"#);
-        let (_other, _held) = instances.call(1, &id, "8", r#"{"name":"t"}"#);
+        let (_exchange, held) = instances.call(1, &id, "8", r#"{"name":"t"}"#);
         let now = instances.servers[0].now;
         let call = Call::new("roots/list").with_progress();
         let key = instances.servers[0].server.request(&ticket, call, now).unwrap();
-        let own = instances.servers[1].server.request(&_held, Call::new("roots/list"), now).unwrap();
+        let own = instances.servers[1].server.request(&held, Call::new("roots/list"), now).unwrap();
         let asked = Json::parse(instances.take(0, exchange).data().pop().unwrap()).unwrap();
         let wire = asked.first_member("id").unwrap().to_text().into_owned();
         assert_ne!(wire, "1", "{own:?} has another id");
@@ -561,5 +561,4 @@ fn sh_s_55_a_released_stream_is_resumed_at_another_instance() {
     instances.respond(0, ticket, "{}");
     let sent = instances.take(1, resumed);
     assert!(sent.is_over && sent.data().len() == 1, "{sent:?}");
-    let _ = INITIALIZED;
 }

@@ -59,12 +59,14 @@ impl<K: Ord + Clone> Deadlines<K> {
 
     /// Whether a timer has a deadline.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "nearly all keys are `Copy`")]
     pub fn is_set(&self, key: K) -> bool {
         self.by_key.contains_key(&key)
     }
 
     /// The deadline of a timer; `None` if it is not set.
     #[must_use]
+    #[expect(clippy::needless_pass_by_value, reason = "nearly all keys are `Copy`")]
     pub fn get(&self, key: K) -> Option<Instant> {
         self.by_key.get(&key).copied()
     }

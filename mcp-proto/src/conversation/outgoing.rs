@@ -150,6 +150,16 @@ impl<P> Outgoing<P> {
         Self { instance, ..self }
     }
 
+    /// The number of the next request.
+    pub(crate) const fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Sets the number of the next request, so that no id is used again.
+    pub(crate) const fn continue_at(&mut self, number: u64) {
+        self.next = number;
+    }
+
     /// The key of the next request.
     pub(crate) const fn next_key(&self) -> RequestKey {
         RequestKey::new(self.session, self.instance, self.next)

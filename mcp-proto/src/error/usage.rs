@@ -112,6 +112,21 @@ pub enum UsageError {
     /// Sessions are sealed or stored, at a server that passes requests through.
     #[error("sealed and stored sessions need a server that answers initialize itself, and this one passes it through")]
     SealedSessions,
+    /// A snapshot of a session is none, is of another form than this version reads, or is of a revision that is not served.
+    #[error("this is no snapshot of a session that this server can continue")]
+    UnreadableSnapshot,
+    /// The session of a snapshot is open already.
+    #[error("the session of the snapshot is open already")]
+    SessionExists,
+    /// The limit of sessions is reached.
+    #[error("{limit} sessions are open, which is the limit; end one of them first")]
+    TooManySessions {
+        /// `HttpConfig::max_sessions`.
+        limit: usize,
+    },
+    /// Only sessions in the memory of the process have snapshots.
+    #[error("only a server with SessionMode::InMemory continues a session from a snapshot")]
+    NotInMemory,
     /// The connection or the session is closed, or is being closed (CL3).
     #[error("the connection is closed")]
     Closed,

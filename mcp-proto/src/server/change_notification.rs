@@ -21,8 +21,9 @@ pub struct ChangeNotification {
     recipients: Recipients,
 }
 
+/// Whose subscriptions are notified.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Recipients {
+pub(super) enum Recipients {
     All,
     /// The subscriptions of this principal, or of clients without one.
     Of(Option<Principal>),
@@ -42,12 +43,8 @@ impl ChangeNotification {
         &self.notification
     }
 
-    /// The principal whose subscriptions are notified; `None` if all are.
-    pub(super) fn recipient(&self) -> Option<Option<&Principal>> {
-        match &self.recipients {
-            Recipients::All => None,
-            Recipients::Of(principal) => Some(principal.as_ref()),
-        }
+    pub(super) const fn recipients(&self) -> &Recipients {
+        &self.recipients
     }
 
     pub(super) fn is_for_all(&self) -> bool {

@@ -40,7 +40,7 @@ impl<T: ServerTransport> Server<T> {
     pub(super) fn on_inbound(&mut self, inbound: Inbound, now: Instant) {
         match inbound {
             Inbound::Opened { session, request } => self.on_opened(session, request, now),
-            Inbound::Restored { session, state } => self.on_restored(session, state, now),
+            Inbound::Restored { session, state } => self.on_restored(session, &state, now),
             Inbound::Updated { session, state } => {
                 let (session, _, shared) = &mut self.split_at(session, now);
                 if let Some(session) = session {
@@ -93,7 +93,7 @@ impl<T: ServerTransport> Server<T> {
         }
     }
 
-    fn on_restored(&mut self, key: SessionKey, state: SessionState, now: Instant) {
+    fn on_restored(&mut self, key: SessionKey, state: &SessionState, now: Instant) {
         let mut session = Session::new(key, self.transport.instance(key), &self.config().limits);
         let version = state.version;
         session.continue_from(state, &mut self.split(now).2);

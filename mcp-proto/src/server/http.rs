@@ -30,6 +30,7 @@
 //! | `action` | actions for the driver |
 //! | `exchange` | one exchange, from the head of its request to the end of its response |
 //! | `session` | sessions by their ids |
+//! | `snapshot` | sessions as values |
 //! | `sealed_session` | session ids that contain the state of the session |
 //! | `stored_session` | sessions in a store that instances share, and what waits for it |
 //! | `stored_stream` | streams of events in the store |
@@ -57,6 +58,7 @@ mod replay;
 mod request_info;
 mod sealed_session;
 mod session;
+mod snapshot;
 mod stateless;
 mod stored_session;
 mod stored_stream;
@@ -102,6 +104,7 @@ pub use exchange::ExchangeKey;
 pub use refusal::{server_stopped, too_many_connections};
 pub use request_info::{RequestInfo, expects_continue};
 pub use sealed_session::SealedSessions;
+pub use snapshot::Snapshot;
 pub use stored_session::StoredSessions;
 
 /// How many unused sessions or streams are checked to find one that can be ended.
@@ -346,11 +349,11 @@ impl Http {
         let key = self.exchanges.new_key();
         self.note_origin(key, &head);
         let planned = self.planned(&head, &info);
+        let is_unknown = planned.as_ref().is_err_and(|refusal| *refusal == admission::unknown_session());
+        let sealed = if is_unknown { self.sealed_state(&head, &info) } else { None };
         if let Some(id) = self.id_to_look_up(&head, &planned) {
             self.look_up(key, &id, head, info, output);
-        } else if planned.as_ref().is_err_and(|refusal| *refusal == admission::unknown_session())
-            && let Some((nonce, state)) = self.sealed_state(&head, &info)
-        {
+        } else if let Some((nonce, state)) = sealed {
             self.make_room_to_restore(key, head, info, nonce, state, output);
         } else {
             self.on_planned(key, planned, head, info, output);

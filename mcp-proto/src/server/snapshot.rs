@@ -31,6 +31,8 @@ const FORM: i64 = 1;
 /// | `s` | the resources that the client has subscribed to |
 /// | `p` | the name of the principal |
 /// | `g` | the tag of the GET stream, in hexadecimal |
+/// | `n` | the number of the next request to the client, in a snapshot |
+/// | `e` | the number of the next event of the GET stream, in a snapshot |
 /// | `h` | the instance that has the GET stream, whether it is open there, and the number of the last event that was sent |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionState {
@@ -49,6 +51,9 @@ pub(super) struct Kept {
     pub(super) principal: Option<Box<str>>,
     pub(super) get_stream: u64,
     pub(super) home: Option<Home>,
+    /// Numbers that are not used again; zero if they are counted elsewhere.
+    pub(super) next_request: u64,
+    pub(super) next_event: u64,
 }
 
 /// The instance that has the GET stream of a session, or had it last, and with it changes that are published for the
@@ -82,8 +87,11 @@ impl SessionState {
     pub(super) fn to_text(&self) -> Json {
         let kept = self.kept.as_ref();
         let home = kept.and_then(|kept| kept.home);
+        let number = |of: fn(&Kept) -> u64| kept.map(of).filter(|number| *number > 0).map(Json::from);
         let members = [
             ("h", home.map(Home::to_json)),
+            ("e", number(|kept| kept.next_event)),
+            ("n", number(|kept| kept.next_request)),
             ("g", kept.map(|kept| Json::from(format!("{:016x}", kept.get_stream)))),
             ("p", kept.and_then(|kept| kept.principal.as_deref()).map(Json::from)),
             ("s", self.subscribed.to_json()),
@@ -138,9 +146,27 @@ impl SessionState {
     }
 }
 
+impl Session {
+    /// What another server needs to continue the session; `None` if it is not in use, or not confirmed.
+    pub(super) fn state(&self) -> Option<SessionState> {
+        let version = self.version.filter(|_| self.phase == Phase::Ready)?;
+        Some(SessionState {
+            logging_level: self.settings.logging_level,
+            subscribed: self.settings.subscribed.clone(),
+            ..SessionState::opened(version, self.settings.client.clone())
+        })
+    }
+
+    /// The number of the next request to the client.
+    pub(super) const fn next_request(&self) -> u64 {
+        self.outgoing.next_number()
+    }
+}
+
 impl Kept {
     fn read(state: &Json) -> Option<Self> {
-        let [principal, get_stream, home] = state.first_members(["p", "g", "h"]);
+        let [principal, get_stream, home, next_request, next_event] = state.first_members(["p", "g", "h", "n", "e"]);
+        let number = |of: Option<Json>| of.map_or(Some(0), |number| number.to_text().parse().ok());
         let principal = match principal {
             Some(principal) => Some(Box::from(&*principal.as_string()?)),
             None => None,
@@ -149,7 +175,8 @@ impl Kept {
             Some(home) => Some(Home::read(&home)?),
             None => None,
         };
-        Some(Self { principal, get_stream: read_hex(&get_stream?)?, home })
+        let get_stream = read_hex(&get_stream?)?;
+        Some(Self { principal, get_stream, home, next_request: number(next_request)?, next_event: number(next_event)? })
     }
 }
 
@@ -179,11 +206,14 @@ pub(super) fn read_hex(text: &Json) -> Option<u64> {
 impl Session {
     /// Continues a session that another server has opened. Its client has sent `notifications/initialized`, or is sending
     /// it now.
-    pub(super) fn continue_from<T: ServerTransport>(&mut self, state: SessionState, shared: &mut Shared<'_, T>) {
+    pub(super) fn continue_from<T: ServerTransport>(&mut self, state: &SessionState, shared: &mut Shared<'_, T>) {
         self.phase = Phase::Ready;
         self.version = Some(state.version);
         self.settings.client.clone_from(&state.client);
-        self.set_all(&state, shared);
+        if let Some(kept) = state.kept.as_ref().filter(|kept| kept.next_request > 0) {
+            self.outgoing.continue_at(kept.next_request);
+        }
+        self.set_all(state, shared);
     }
 
     /// Replaces what the client has set by what it has set at any server.

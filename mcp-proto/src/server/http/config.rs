@@ -78,7 +78,6 @@ pub struct TwoEndpoints {
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-#[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct HttpConfig {
     /// The path of the endpoint of Streamable HTTP (SH-S-01); `None` if the driver or a router has checked it. Default
     /// `/mcp`.

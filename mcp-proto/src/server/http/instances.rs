@@ -6,7 +6,7 @@ use super::{Http, HttpAction};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Frame, Message, Notification, ParseError};
 use crate::conversation::keys::{RequestKey, SessionKey};
-use crate::server::change_notification::ChangeNotification;
+use crate::server::change_notification::{ChangeNotification, Recipients};
 use crate::server::snapshot::read_hex;
 use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
 use crate::spec::Method;
@@ -95,10 +95,10 @@ impl Http {
             return;
         };
         let message = Json::empty_object().with_member("m", &notification).with_member("k", &"published".into());
-        let message = match change.recipient() {
-            None => message,
-            Some(None) => message.with_member("o", &true.into()),
-            Some(Some(principal)) => {
+        let message = match change.recipients() {
+            Recipients::All => message,
+            Recipients::Of(None) => message.with_member("o", &true.into()),
+            Recipients::Of(Some(principal)) => {
                 message.with_member("p", &principal.as_str().into()).with_member("o", &true.into())
             }
         };

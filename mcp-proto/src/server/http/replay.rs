@@ -39,6 +39,16 @@ impl Stream {
         Self { tag, next: 0, exchange: None, kept: VecDeque::new(), evicted: 0, is_over: false, appending: None }
     }
 
+    /// The same stream after its events before this number, which are not stored.
+    pub(super) const fn continue_at(&mut self, number: u64) {
+        (self.next, self.evicted) = (number, number);
+    }
+
+    /// The number of the next event.
+    pub(super) const fn next(&self) -> u64 {
+        self.next
+    }
+
     /// An event with an id but without data, so that a client can resume before the first message (SH-S-53).
     pub(super) fn priming(&mut self, retry: Option<Duration>) -> Bytes {
         let mut text = Vec::new();

@@ -94,7 +94,13 @@ impl Sessions {
     /// Opens a session, whose id is built from the driver's random bytes (SE5). `None` if the id is in use, which
     /// happens only with a broken random number generator (CL4).
     pub(super) fn open(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Option<SessionKey> {
-        self.insert(info.session_id().into(), info.session_nonce(), info, is_two_endpoint, now)
+        let session = Session {
+            nonce: info.session_nonce(),
+            opened: info.unix_time,
+            is_two_endpoint,
+            ..Session::new(info.session_id().into(), info.principal().cloned(), info.tag(24), now)
+        };
+        self.insert(session, info.holder(), now)
     }
 
     /// Continues a session. `None` if the id is in use.
@@ -105,44 +111,20 @@ impl Sessions {
         info: &RequestInfo,
         now: Instant,
     ) -> Option<SessionKey> {
-        let key = self.insert(id.into(), Nonce::default(), info, false, now)?;
-        self.by_key.get_mut(&key)?.version = Some(version);
-        Some(key)
+        let session = Session::new(id.into(), info.principal().cloned(), info.tag(24), now);
+        self.insert(Session { version: Some(version), ..session }, info.holder(), now)
     }
 
-    fn insert(
-        &mut self,
-        id: Arc<str>,
-        nonce: Nonce,
-        info: &RequestInfo,
-        is_two_endpoint: bool,
-        now: Instant,
-    ) -> Option<SessionKey> {
-        if self.by_id.contains_key(&id) {
+    /// Adds a session. `None` if its id is in use.
+    pub(super) fn insert(&mut self, session: Session, holder: Holder, now: Instant) -> Option<SessionKey> {
+        if self.by_id.contains_key(&session.id) {
             return None;
         }
         let key = self.next;
         self.next = key.next();
-        self.by_id.insert(Arc::clone(&id), key);
-        let session = Session {
-            id,
-            nonce,
-            opened: info.unix_time,
-            is_sealed: false,
-            stored: None,
-            principal: info.principal().cloned(),
-            extensions: Extensions::new(),
-            version: None,
-            last_active: now,
-            is_serving: false,
-            exchanges: 0,
-            is_two_endpoint,
-            get_stream: Stream::new(info.tag(24)),
-            streams: BTreeMap::new(),
-            kept_bytes: 0,
-        };
+        self.by_id.insert(Arc::clone(&session.id), key);
         self.by_key.insert(key, session);
-        self.shares.insert(key, info.holder());
+        self.shares.insert(key, holder);
         self.shares.set_unused(key, now);
         Some(key)
     }
@@ -226,6 +208,27 @@ impl Sessions {
 }
 
 impl Session {
+    /// A session over Streamable HTTP. The tag is that of its GET stream.
+    pub(super) fn new(id: Arc<str>, principal: Option<Principal>, tag: u64, now: Instant) -> Self {
+        Self {
+            id,
+            nonce: Nonce::default(),
+            opened: None,
+            is_sealed: false,
+            stored: None,
+            principal,
+            extensions: Extensions::new(),
+            version: None,
+            last_active: now,
+            is_serving: false,
+            exchanges: 0,
+            is_two_endpoint: false,
+            get_stream: Stream::new(tag),
+            streams: BTreeMap::new(),
+            kept_bytes: 0,
+        }
+    }
+
     /// The stream for messages on this exchange; with `None`, the GET stream.
     pub(super) fn stream_mut(&mut self, exchange: Option<ExchangeKey>) -> Option<&mut Stream> {
         match exchange {

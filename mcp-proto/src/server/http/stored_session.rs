@@ -358,6 +358,8 @@ impl Http {
             principal: found.principal.as_ref().map(|principal| principal.as_str().into()),
             get_stream: found.get_stream.tag(),
             home: Some(Home { instance: config.instance, is_open: false, sent: 0 }),
+            next_request: 0,
+            next_event: 0,
         };
         let state = SessionState { kept: Some(kept), ..SessionState::opened(version, client.cloned()) };
         found.stored = Some(StoredSession::new(state, 0));

@@ -36,6 +36,7 @@ const WATCHERS: usize = 16;
 const AT_ONCE: usize = 256 * 1024;
 
 /// The events of a request that are being added to the store.
+#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
 pub(super) struct Appending {
     /// What readers need to know.
     label: Bytes,
@@ -67,6 +68,7 @@ struct InFlight {
 }
 
 /// A stream that is read from the store for a client.
+#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
 pub(super) struct Reader {
     pub(super) stream: StreamId,
     pub(super) is_get_stream: bool,
@@ -90,7 +92,7 @@ struct Label {
 }
 
 impl Appending {
-    pub(super) fn new(instance: InstanceId, requests: &[RequestId]) -> Box<Self> {
+    pub(super) fn new(instance: InstanceId, requests: &[RequestId]) -> Self {
         let requests: Vec<u8> = requests.iter().fold(Vec::new(), |mut array, id| {
             array.push(if array.is_empty() { b'[' } else { b',' });
             array.extend_from_slice(id.to_json().as_bytes());
@@ -101,7 +103,7 @@ impl Appending {
             Ok(requests) => label.with_member("r", &requests),
             Err(_) => label,
         };
-        Box::new(Self {
+        Self {
             label: label.to_bytes(),
             next: 1,
             in_flight: None,
@@ -112,7 +114,7 @@ impl Appending {
             releases: false,
             is_ending: false,
             watchers: BTreeSet::new(),
-        })
+        }
     }
 }
 
@@ -314,7 +316,7 @@ impl Http {
         if let Some(exchange) = exchange.filter(|_| ends) {
             self.finish(exchange, output);
         }
-        if is_last && let Some(found) = self.sessions.get_mut(session) {
+        if let Some(found) = self.sessions.get_mut(session).filter(|_| is_last) {
             found.streams.remove(&of);
         }
         for watcher in watchers {
@@ -339,12 +341,11 @@ impl Http {
             let first = appending.next + events.len() as u64;
             let queue = std::mem::take(&mut appending.queue);
             let (is_broken, label) = (appending.is_broken, appending.label.clone());
-            if !is_broken
-                && !queue.is_empty()
-                && let Some(found) = self.sessions.get(session)
-                && let Some(tag) = found.streams.get(&of).map(super::replay::Stream::tag)
-            {
-                let stream = StreamId { session: found.id.clone(), tag };
+            let stream = self.sessions.get(session).and_then(|found| {
+                let tag = found.streams.get(&of)?.tag();
+                Some(StreamId { session: found.id.clone(), tag })
+            });
+            if let Some(stream) = stream.filter(|_| !is_broken && !queue.is_empty()) {
                 let (events, keep, expires_in) = (queue.clone(), self.config.replay, self.config.replay_for);
                 self.ask_store(Pending::Forget(None), output, |key| StoreAction::Append {
                     key,
@@ -627,7 +628,7 @@ impl Http {
             // A replay is complete or refused.
             (Some(None), false) => self.refuse_storing(exchange, admission::unknown_event(), output),
             (Some(Some(_)), false) if is_get_stream => self.claim_get_stream(exchange, output),
-            (Some(Some(events)), false) => self.open_resumed(exchange, events, output),
+            (Some(Some(events)), false) => self.open_resumed(exchange, &events, output),
             (None, false) => self.refuse_storing(exchange, admission::store_unavailable(), output),
             (Some(Some(events)), true) => self.write_read(exchange, &events, output),
             // The GET stream has no events yet, or has lost some while nothing was read.
@@ -655,7 +656,7 @@ impl Http {
     fn open_resumed(
         &mut self,
         exchange: ExchangeKey,
-        events: StoredEvents,
+        events: &StoredEvents,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
@@ -673,7 +674,7 @@ impl Http {
         } else if let Some(producer) = producer.filter(|_| !events.is_last) {
             self.send_to(producer, session, Notice::Watched { tag }, output);
         }
-        self.write_read(exchange, &events, output);
+        self.write_read(exchange, events, output);
     }
 
     /// A client has resumed the stream of a request: what is added is not written to its old connection any more.

@@ -21,7 +21,7 @@ impl Http {
         let Some(Exchange::Waiting { asked, tag, requests, .. }) = self.exchanges.get(key) else { return };
         let (session, tag) = (asked.session(), *tag);
         let instance = session.and_then(|session| self.stored_at(session)).filter(|_| self.config.replay > 0);
-        let appending = instance.map(|instance| Appending::new(instance, requests));
+        let appending = instance.map(|instance| Box::new(Appending::new(instance, requests)));
         self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
         let Some(found) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
         let mut stream = Stream::new(tag);
