@@ -166,6 +166,9 @@ pub struct Server<T: Transport> {
     served_requests: Option<Handling>,
     transport: T,
     sessions: BTreeMap<SessionKey, Session>,
+    /// The number of the first request to the client of a session that is restored: no session that has ended here, and
+    /// perhaps returns, has had a request with this number.
+    next_request: u64,
     stateless: Stateless,
     timers: Deadlines<Timer>,
     usage: Usage,
@@ -230,6 +233,7 @@ impl<T: ServerTransport> Server<T> {
             served_requests: None,
             transport,
             sessions,
+            next_request: 0,
             stateless: Stateless::new(),
             timers: Deadlines::new(),
             usage: Usage::default(),
@@ -782,6 +786,7 @@ impl<T: ServerTransport> Server<T> {
             served_requests,
             transport,
             sessions,
+            next_request: _,
             stateless,
             timers,
             usage,

@@ -6,7 +6,7 @@ use mcp_proto::client::Call;
 use mcp_proto::server::{Event, HttpConfig, SessionMode, Snapshot, StoredSessions};
 use mcp_proto::store::InstanceId;
 use mcp_proto::{Json, Notification, UsageError};
-use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::http_exchange::{TestRequest, TestResponse};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, request};
 use proptest::prelude::*;
@@ -114,7 +114,7 @@ impl Side {
                 self.post(id, request("1", "logging/setLevel", &format!(r#"{{"level":"{level}"}}"#)));
             }
             Step::Subscribe(uri) => {
-                self.post(id, request("2", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#)))
+                self.post(id, request("2", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#)));
             }
             Step::Unsubscribe(uri) => {
                 self.post(id, request("2", "resources/unsubscribe", &format!(r#"{{"uri":"{uri}"}}"#)));
@@ -186,7 +186,7 @@ impl Side {
                 let asked = self.server.server.request(&ticket, Call::new("roots/list"), now);
                 self.seen.push(format!("{:?}", asked.is_ok()));
                 // The client has seen the id of the request on the stream.
-                let sent = self.server.peek(exchange).map(|sent| sent.data()).unwrap_or_default();
+                let sent = self.server.peek(exchange).map(TestResponse::data).unwrap_or_default();
                 let wire = sent.last().and_then(|data| Json::parse(data.clone()).ok()?.first_member("id"));
                 let wire = wire.map_or("0".to_owned(), |wire| wire.to_text().into_owned());
                 self.post(id, format!(r#"{{"jsonrpc":"2.0","id":{wire},"result":{{"roots":[]}}}}"#));

@@ -7,9 +7,11 @@ use mcp_proto::server::{Event, LoggingLevel, Outcome, Progress};
 use mcp_proto::store::{InstanceId, MemoryStore, StoreAction};
 use mcp_proto::{Instant, Json, Notification, SessionKey};
 use mcp_testkit::http_exchange::TestRequest;
-use mcp_testkit::messages::{INITIALIZED, request};
+use mcp_testkit::messages::request;
 use tests::instances::Instances;
 
+/// How long a session may be unused.
+const IDLE: Duration = Duration::from_secs(30 * 60);
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
 fn ping(session: &str) -> TestRequest {
@@ -138,6 +140,54 @@ fn se4_a_session_of_another_principal_is_unknown_at_every_instance() {
     }
     assert_eq!(instances.answer(1, &delete(&id).by("eve")).code(), 404);
     assert_eq!(instances.answer(0, &ping(&id).by("ada")).code(), 200);
+    // What another principal asks for does not end what is open of the session.
+    let get = TestRequest::get().in_session(&id).by("ada");
+    let stream = instances.ask(0, &get);
+    instances.answer(0, &ping(&id).by("eve"));
+    assert!(!instances.take(0, stream).is_over);
+}
+
+#[test]
+fn a_change_of_a_session_that_ends_elsewhere_is_refused() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 1, "2025-11-25");
+    let at = &mut instances.servers[0];
+    // The record is read, and what is to be written is not passed on yet.
+    let exchange = at.ask(&set_level(&id, "error"));
+    let StoreAction::Load { key, .. } = &at.store_actions[0] else { panic!("{:?}", at.store_actions) };
+    let (key, load) = (*key, at.store_actions.remove(0));
+    let record = instances.store.carry_out(InstanceId::new(0xa001), &load, Instant::START).unwrap();
+    let at = &mut instances.servers[0];
+    at.server.handle_stored(key, record, at.now);
+    at.settle();
+    let save = std::mem::take(&mut at.store_actions);
+    assert!(matches!(save[..], [StoreAction::Save { .. }]), "{save:?}");
+    assert_eq!(instances.answer(1, &delete(&id)).code(), 204);
+    assert_eq!(instances.take(0, exchange).code(), 404);
+}
+
+#[test]
+fn what_was_set_elsewhere_is_in_force_while_a_change_is_written() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 1, "2025-11-25");
+    let at = &mut instances.servers[0];
+    let asked = at.ask(&subscribe(&id, "subscribe", "file:///a"));
+    let StoreAction::Load { key, .. } = &at.store_actions[0] else { panic!("{:?}", at.store_actions) };
+    let (key, load) = (*key, at.store_actions.remove(0));
+    let record = instances.store.carry_out(InstanceId::new(0xa001), &load, Instant::START).unwrap();
+    let at = &mut instances.servers[0];
+    at.server.handle_stored(key, record, at.now);
+    at.settle();
+    let save = std::mem::take(&mut at.store_actions);
+    assert_eq!(instances.answer(1, &subscribe(&id, "subscribe", "file:///b")).code(), 200);
+    assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
+    let subscriptions = |instances: &Instances| instances.servers[0].server.load().subscriptions;
+    assert_eq!(subscriptions(&instances), 2, "its own, and the one of the other instance");
+    instances.servers[0].store_actions = save;
+    assert_eq!(instances.take(0, asked).code(), 200);
+    assert_eq!(subscriptions(&instances), 2);
+    instances.answer(1, &ping(&id));
+    assert_eq!(instances.servers[1].server.load().subscriptions, 2);
 }
 
 #[test]
@@ -226,7 +276,9 @@ fn a_replay_is_complete_or_refused() {
     let (ids, data) = (sent.ids(), sent.data());
     let mut codes = Vec::new();
     for (at, after) in ids.iter().enumerate() {
-        let resumed = instances.answer(1, &resume(&id, after));
+        let exchange = instances.ask(1, &resume(&id, after));
+        let resumed = instances.take(1, exchange);
+        instances.disconnect(1, exchange);
         codes.push(resumed.code());
         if resumed.code() == 200 {
             assert_eq!(resumed.data(), data[at..]);
@@ -237,6 +289,7 @@ fn a_replay_is_complete_or_refused() {
     let unknown = ids.last().unwrap().replace("-5", "-6");
     assert_eq!(instances.answer(1, &resume(&id, &unknown)).code(), 400);
     assert_eq!(instances.answer(1, &resume(&id, "feed-1")).code(), 400);
+    instances.respond(0, ticket, "{}");
     instances.pass(Duration::from_secs(3600));
     assert_eq!(instances.answer(1, &resume(&id, ids.last().unwrap())).code(), 404, "the session has expired");
 }
@@ -272,6 +325,29 @@ fn the_answer_to_a_request_of_the_server_reaches_the_instance_that_has_sent_it()
         let faults = |event: &Event| matches!(event, Event::Faulted(_) | Event::Responded { .. });
         assert!(!instances.servers[1..].iter_mut().any(|server| server.events().iter().any(faults)));
     }
+}
+
+#[test]
+fn a_session_that_returns_to_an_instance_has_no_request_with_an_earlier_id() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let mut ids = Vec::new();
+    for _ in 0..2 {
+        let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t"}"#);
+        let now = instances.servers[0].now;
+        instances.servers[0].server.request(&ticket, Call::new("roots/list"), now).unwrap();
+        let asked = Json::parse(instances.take(0, exchange).data().pop().unwrap()).unwrap();
+        ids.push(asked.first_member("id").unwrap().to_text().into_owned());
+        instances.respond(0, ticket, "{}");
+        instances.disconnect(0, exchange);
+        // It is not in memory any more, and still in the store.
+        let session = session_of(&mut instances, 0);
+        instances.pass(IDLE - Duration::from_secs(1));
+        instances.answer(1, &ping(&id));
+        instances.pass(Duration::from_secs(2));
+        assert_eq!(instances.servers[0].server.version(session), None);
+    }
+    assert_ne!(ids[0], ids[1]);
 }
 
 #[test]
@@ -386,7 +462,7 @@ fn a_call_of_an_instance_that_has_ended_gets_one_error() {
         let before = instances.ask(1, &resume(&id, &last));
         instances.kill(0);
         instances.pass(Duration::from_secs(20));
-        let error = r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"the instance of the server that was answering has ended"}}"#;
+        let error = r#"{"jsonrpc":"2.0","id":"x","error":{"code":-32603,"message":"the answer is lost: the instance of the server that was answering has ended, or could not store it"}}"#;
         let sent = instances.take(1, before);
         assert!(sent.is_over && sent.data() == [error], "{sent:?}");
         let after = instances.answer(2, &resume(&id, &last));
@@ -433,6 +509,44 @@ fn a_store_that_does_not_answer_counts_as_one_that_cannot_be_reached() {
     instances.settle();
     assert_eq!(instances.take(0, exchange).code(), 0);
     assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
+}
+
+#[test]
+fn the_events_of_a_session_do_not_expire_before_it() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let publish = |instances: &mut Instances| {
+        let now = instances.servers[0].now;
+        instances.servers[0].server.publish(changed("notifications/tools/list_changed"), now).unwrap();
+        instances.settle();
+    };
+    let stream = instances.ask(0, &TestRequest::get().in_session(&id));
+    publish(&mut instances);
+    let last = instances.take(0, stream).ids().pop().unwrap();
+    instances.disconnect(0, stream);
+    for _ in 0..4 {
+        instances.pass(IDLE * 2 / 3);
+        assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+    }
+    instances.answer(0, &ping(&id));
+    publish(&mut instances);
+    let resumed = instances.ask(1, &resume(&id, &last));
+    let sent = instances.take(1, resumed);
+    assert_eq!((sent.code(), sent.data().len()), (200, 1), "{sent:?}");
+    assert!(sent.ids()[0].ends_with("-2"), "{sent:?}");
+}
+
+#[test]
+fn a_session_in_use_that_the_store_could_not_keep_is_kept_with_the_next_try() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    instances.ask(0, &TestRequest::get().in_session(&id));
+    instances.pass(IDLE / 2 - Duration::from_secs(1));
+    instances.is_reachable = false;
+    instances.pass(Duration::from_secs(10));
+    instances.is_reachable = true;
+    instances.pass(IDLE / 2);
+    assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
 }
 
 #[test]

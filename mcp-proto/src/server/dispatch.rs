@@ -96,7 +96,8 @@ impl<T: ServerTransport> Server<T> {
     fn on_restored(&mut self, key: SessionKey, state: &SessionState, now: Instant) {
         let mut session = Session::new(key, self.transport.instance(key), &self.config().limits);
         let version = state.version;
-        session.continue_from(state, &mut self.split(now).2);
+        let next_request = self.next_request;
+        session.continue_from(state, next_request, &mut self.split(now).2);
         self.sessions.insert(key, session);
         self.out.report(Event::Restored { session: key, version });
     }
@@ -170,7 +171,9 @@ impl<T: ServerTransport> Server<T> {
             close(session, stateless, reason, shared);
         }
         if !T::IS_ONE_CONNECTION {
-            self.sessions.remove(&key);
+            if let Some(session) = self.sessions.remove(&key) {
+                self.next_request = self.next_request.max(session.next_request());
+            }
             self.served_sessions.remove(&key);
         }
     }

@@ -560,7 +560,9 @@ impl Http {
     fn open_session(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no unique session id could be created");
         let key = self.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
-        self.timers.set(Timer::Idle(key), now + self.config.session_idle);
+        // One in the store is kept there in time.
+        let idle = self.config.session_idle;
+        self.timers.set(Timer::Idle(key), now + if self.config.stored().is_some() { idle / 2 } else { idle });
         Ok(key)
     }
 

@@ -205,14 +205,18 @@ pub(super) fn read_hex(text: &Json) -> Option<u64> {
 
 impl Session {
     /// Continues a session that another server has opened. Its client has sent `notifications/initialized`, or is sending
-    /// it now.
-    pub(super) fn continue_from<T: ServerTransport>(&mut self, state: &SessionState, shared: &mut Shared<'_, T>) {
+    /// it now. The number of its next request to the client is at least `next_request`.
+    pub(super) fn continue_from<T: ServerTransport>(
+        &mut self,
+        state: &SessionState,
+        next_request: u64,
+        shared: &mut Shared<'_, T>,
+    ) {
         self.phase = Phase::Ready;
         self.version = Some(state.version);
         self.settings.client.clone_from(&state.client);
-        if let Some(kept) = state.kept.as_ref().filter(|kept| kept.next_request > 0) {
-            self.outgoing.continue_at(kept.next_request);
-        }
+        let next_request = state.kept.as_ref().map_or(0, |kept| kept.next_request).max(next_request);
+        self.outgoing.continue_at(next_request.max(self.outgoing.next_number()));
         self.set_all(state, shared);
     }
 

@@ -45,6 +45,12 @@ pub struct StreamId {
     pub tag: u64,
 }
 
+impl StreamId {
+    /// The tag of the stream for messages that relate to no request. It does not expire before the record of its
+    /// session, because the numbers of its events must not begin again.
+    pub const OF_SESSION: u64 = 0;
+}
+
 /// Shows no session id, which is a secret.
 impl fmt::Debug for StreamId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,7 +90,8 @@ pub enum After {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreAction {
-    /// Read the record of a session. If there is one, it expires after `expires_in` from now on.
+    /// Read the record of a session. If there is one, it expires after `expires_in` from now on, and so does the stream
+    /// [`StreamId::OF_SESSION`], if it exists.
     ///
     /// Answered with [`StoreResult::Loaded`].
     Load {
@@ -96,7 +103,7 @@ pub enum StoreAction {
         expires_in: Duration,
     },
     /// Write the record of a session, if `expected` is the version that is stored (zero: none is stored). The new
-    /// version is `expected + 1`.
+    /// version is `expected + 1`. The stream [`StreamId::OF_SESSION`] expires with it, if it exists.
     ///
     /// Answered with [`StoreResult::Done`], or [`StoreResult::Conflict`] if another version is stored.
     Save {
@@ -111,7 +118,8 @@ pub enum StoreAction {
         /// When the record expires if nothing else is done with it.
         expires_in: Duration,
     },
-    /// Remove the record of a session. Its streams are not used any more, and expire.
+    /// Remove the record of a session and the stream [`StreamId::OF_SESSION`]. Its other streams are not used any more, and
+    /// expire.
     ///
     /// Answered with [`StoreResult::Done`].
     Forget {

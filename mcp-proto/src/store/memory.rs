@@ -83,7 +83,7 @@ impl MemoryStore {
             StoreAction::Load { session, expires_in, .. } => {
                 let found = self.records.get(session).cloned();
                 if found.is_some() {
-                    self.expiries.set(Stored::Record(Arc::clone(session)), now + *expires_in);
+                    self.expire_at(session, now + *expires_in);
                 }
                 StoreResult::Loaded(found)
             }
@@ -95,11 +95,12 @@ impl MemoryStore {
                     return Some(StoreResult::Conflict);
                 }
                 self.records.insert(Arc::clone(session), record);
-                self.expiries.set(Stored::Record(Arc::clone(session)), now + *expires_in);
+                self.expire_at(session, now + *expires_in);
                 StoreResult::Done
             }
             StoreAction::Forget { session, .. } => {
                 self.remove(&Stored::Record(Arc::clone(session)));
+                self.remove(&Stored::Stream(StreamId { session: Arc::clone(session), tag: StreamId::OF_SESSION }));
                 StoreResult::Done
             }
             StoreAction::Append { stream, first, events, label, is_last, keep, expires_in, .. } => {
@@ -141,6 +142,15 @@ impl MemoryStore {
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.records.len()
+    }
+
+    /// Sets when the record of a session expires, and the stream that expires with it.
+    fn expire_at(&mut self, session: &Arc<str>, at: Instant) {
+        self.expiries.set(Stored::Record(Arc::clone(session)), at);
+        let stream = StreamId { session: Arc::clone(session), tag: StreamId::OF_SESSION };
+        if self.streams.contains_key(&stream) {
+            self.expiries.set(Stored::Stream(stream), at);
+        }
     }
 
     fn expire(&mut self, now: Instant) {

@@ -22,6 +22,8 @@ pub(super) enum Notice {
     Watched { tag: u64 },
     /// The sender has added events to this stream.
     Added { tag: u64 },
+    /// The sender adds no more events to this stream.
+    Over { tag: u64 },
     /// The client has sent this notification or response to the sender.
     Posted(Message),
 }
@@ -32,6 +34,7 @@ enum Arrived {
     Moved { instance: InstanceId },
     Watched { tag: u64, by: InstanceId },
     Added { tag: u64 },
+    Over { tag: u64 },
     Posted(Message),
 }
 
@@ -64,7 +67,19 @@ impl Http {
         notice: Notice,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let (Some(config), Some(found)) = (self.config.stored(), self.sessions.get(session)) else { return };
+        if let Some(id) = self.sessions.get(session).map(|found| found.id.clone()) {
+            self.send_notice_for(to, &id, notice, output);
+        }
+    }
+
+    fn send_notice_for(
+        &self,
+        to: Option<InstanceId>,
+        id: &str,
+        notice: Notice,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(config) = self.config.stored() else { return };
         let message = Json::empty_object();
         let hex = |number: u64| Json::from(format!("{number:016x}"));
         let message = match notice {
@@ -77,12 +92,13 @@ impl Http {
                 .with_member("t", &hex(tag))
                 .with_member("k", &"watched".into()),
             Notice::Added { tag } => message.with_member("t", &hex(tag)).with_member("k", &"added".into()),
+            Notice::Over { tag } => message.with_member("t", &hex(tag)).with_member("k", &"over".into()),
             Notice::Posted(posted) => {
                 let Ok(posted) = Json::parse(posted.to_bytes()) else { return };
                 message.with_member("m", &posted).with_member("k", &"posted".into())
             }
         };
-        let message = message.with_member("s", &Json::from(&*found.id)).to_bytes();
+        let message = message.with_member("s", &Json::from(id)).to_bytes();
         output.out.act(HttpAction::Store(StoreAction::Send { to, message }));
     }
 
@@ -185,14 +201,18 @@ impl Http {
             ("moved", _, Some(instance)) => Some(Arrived::Moved { instance }),
             ("watched", Some(tag), Some(by)) => Some(Arrived::Watched { tag, by }),
             ("added", Some(tag), _) => Some(Arrived::Added { tag }),
+            ("over", Some(tag), _) => Some(Arrived::Over { tag }),
             ("posted", ..) => read(posted).map(Arrived::Posted),
             // That of a later version.
             _ => None,
         };
         let id = session.as_ref().and_then(Json::as_string);
-        let session = id.and_then(|id| self.sessions.of_id(&id)).map(|(session, _)| session);
-        let Some((session, arrived)) = session.zip(arrived).filter(|(session, _)| self.stored_at(*session).is_some())
-        else {
+        let (Some(id), Some(arrived)) = (id, arrived) else { return };
+        let session = self.sessions.of_id(&id).map(|(session, _)| session);
+        let Some(session) = session.filter(|session| self.stored_at(*session).is_some()) else {
+            if let Arrived::Watched { tag, by } = arrived {
+                self.send_notice_for(Some(by), &id, Notice::Over { tag }, output);
+            }
             return;
         };
         match arrived {
@@ -200,6 +220,7 @@ impl Http {
             Arrived::Moved { instance } => self.on_moved(session, instance, output),
             Arrived::Watched { tag, by } => self.on_watched(session, tag, by, output),
             Arrived::Added { tag } => self.on_added(session, tag, output),
+            Arrived::Over { tag } => self.on_stream_over(session, tag, output),
             Arrived::Posted(Message::Request(_)) => {}
             Arrived::Posted(message) => {
                 output.inbound.push_back(Inbound::Message { session, message, reply_to: ReplyTo::Stream });

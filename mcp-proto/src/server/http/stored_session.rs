@@ -31,6 +31,9 @@ use crate::store::{InstanceId, Record, StoreAction, StoreKey, StoreResult, Strea
 /// How often a change is written again because another instance has written in between.
 const TRIES: u32 = 16;
 
+/// A session in use is kept in the store again after this part of the time after which it expires, if that has failed.
+const TOUCHES: u32 = 16;
+
 /// Sessions in a store ([`store`](crate::store)), so that every instance with the same store serves them: requests, streams,
 /// resumptions, cancellations, and answers to requests of the server reach a session wherever they arrive, and changes
 /// that one instance publishes reach the clients of all.
@@ -179,7 +182,7 @@ impl StoredSession {
 
     /// Whether its GET stream is open here, or about to be.
     pub(super) fn has_get_stream(&self) -> bool {
-        self.kept().is_some_and(|kept| self.readers.contains_key(&kept.get_stream))
+        self.readers.contains_key(&StreamId::OF_SESSION)
     }
 
     /// A stream is no longer read on this exchange. Returns whether it is the GET stream.
@@ -290,14 +293,16 @@ impl Http {
         let id = admission::single(&head.headers, &SESSION_ID).ok().flatten().map(Box::<str>::from);
         let Some(id) = id else { return };
         let record = record.and_then(|record| self.read_record(&record).map(|state| (record.version, state)));
+        if record.is_none() {
+            // What is here of a session that has ended elsewhere is ended before the request is refused.
+            self.end_if_gone(&id, output);
+        }
         let mine = record.filter(|(_, state)| {
             let principal = state.kept.as_ref().and_then(|kept| kept.principal.as_deref());
             principal == info.principal().map(Principal::as_str)
         });
         let arriving = Arriving { exchange, head, info, body, is_whole };
         let Some((version, state)) = mine else {
-            // What is here of a session that has ended elsewhere is ended before the request is refused.
-            self.end_if_gone(&id, output);
             self.deferred = Some(Step::Admit(arriving));
             return;
         };
@@ -374,11 +379,17 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(stored) = self.stored_mut(session) else { return };
-        if version <= stored.version || stored.saving.is_some() {
+        if version <= stored.version {
             return;
         }
-        stored.version = version;
-        stored.state = state.clone();
+        let state = if let Some(saving) = &stored.saving {
+            // What is being written is either in this record, or is written again after a conflict.
+            applied(&applied(&state, &saving.changes), &stored.queue)
+        } else {
+            stored.version = version;
+            stored.state = state.clone();
+            state
+        };
         output.inbound.push_back(Inbound::Updated { session, state });
     }
 
@@ -393,6 +404,7 @@ impl Http {
 
     /// Ends a session here that was ended elsewhere.
     pub(super) fn end_gone(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+        self.fail_changes(session, admission::unknown_session, output);
         if let Some(found) = self.sessions.get_mut(session) {
             found.stored = None;
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
@@ -477,9 +489,6 @@ impl Http {
             StoreResult::Done => {
                 stored.version += 1;
                 stored.state = saving.state;
-                if saving.tries > 0 {
-                    output.inbound.push_back(Inbound::Updated { session, state: stored.state.clone() });
-                }
                 for change in saving.changes {
                     if let Some(exchange) = change.waiting {
                         self.proceed_with(exchange, output);
@@ -511,10 +520,7 @@ impl Http {
     fn on_reloaded(&mut self, session: SessionKey, result: StoreResult, output: &mut TransportOutput<'_, HttpAction>) {
         let record = match result {
             StoreResult::Loaded(Some(record)) => self.read_record(&record).map(|state| (record.version, state)),
-            StoreResult::Loaded(None) => {
-                self.fail_changes(session, admission::unknown_session, output);
-                return self.end_gone(session, output);
-            }
+            StoreResult::Loaded(None) => return self.end_gone(session, output),
             StoreResult::Done
             | StoreResult::Conflict
             | StoreResult::Events(_)
@@ -524,9 +530,11 @@ impl Http {
         let Some(stored) = self.stored_mut(session) else { return };
         let Some(saving) = stored.saving.take() else { return };
         let Some((version, state)) = record else { return self.on_not_saved(session, saving, output) };
-        let applied = applied(&state, &saving.changes);
+        let changed = applied(&state, &saving.changes);
         (stored.version, stored.state) = (version, state);
-        stored.saving = Some(Saving { state: applied, ..saving });
+        let current = applied(&changed, &stored.queue);
+        stored.saving = Some(Saving { state: changed, ..saving });
+        output.inbound.push_back(Inbound::Updated { session, state: current });
         self.write_record(session, output);
     }
 
@@ -544,7 +552,7 @@ impl Http {
     }
 
     /// Refuses the requests that wait until their changes are written.
-    fn fail_changes(
+    pub(super) fn fail_changes(
         &mut self,
         session: SessionKey,
         refusal: impl Fn() -> Refusal,
@@ -624,7 +632,7 @@ impl Http {
         let Some(stored) = self.stored_mut(session) else { return };
         let Some(home) = stored.home() else { return };
         stored.set_home(Home { instance, ..home });
-        let open = stored.kept().and_then(|kept| stored.readers.get(&kept.get_stream)).copied();
+        let open = stored.readers.get(&StreamId::OF_SESSION).copied();
         if let Some(exchange) = open {
             self.finish(exchange, output);
         }
@@ -699,15 +707,22 @@ impl Http {
             | StoreResult::Conflict
             | StoreResult::Events(_)
             | StoreResult::Found(_)
-            | StoreResult::Failed => {}
+            | StoreResult::Failed => {
+                self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
+            }
         }
+    }
+
+    /// The tag of the GET stream of a session in the ids of its events.
+    pub(super) fn get_stream_tag(&self, session: SessionKey) -> Option<u64> {
+        Some(self.sessions.get(session)?.stored.as_ref()?.kept()?.get_stream)
     }
 
     /// The stream in the store for messages that relate to no request.
     pub(super) fn get_stream_id(&self, session: SessionKey) -> Option<StreamId> {
         let found = self.sessions.get(session)?;
-        let tag = found.stored.as_ref()?.kept()?.get_stream;
-        Some(StreamId { session: found.id.clone(), tag })
+        found.stored.as_ref()?;
+        Some(StreamId { session: found.id.clone(), tag: StreamId::OF_SESSION })
     }
 }
 

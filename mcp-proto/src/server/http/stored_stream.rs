@@ -404,17 +404,14 @@ impl Http {
         let Some(home) = stored.home() else { return };
         match self.stored_at(session) {
             Some(instance) if instance == home.instance => {
-                let tag = self.get_stream_id(session).map(|stream| stream.tag);
                 let stored = self.stored_mut(session);
-                let reader = stored.zip(tag).and_then(|(stored, tag)| stored.readers.get(&tag)).copied();
+                let reader = stored.and_then(|stored| stored.readers.get(&StreamId::OF_SESSION)).copied();
                 if let Some(reader) = reader {
                     self.read_more(reader, output);
                 }
             }
             Some(_) | None => {
-                if let Some(stream) = self.get_stream_id(session) {
-                    self.send_to(home.instance, session, Notice::Added { tag: stream.tag }, output);
-                }
+                self.send_to(home.instance, session, Notice::Added { tag: StreamId::OF_SESSION }, output);
             }
         }
     }
@@ -492,17 +489,20 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let unreadable_id = self.unreadable_id(session);
-        let (Some((tag, number)), Some(get_stream)) = (super::replay::read_id(after), self.get_stream_id(session))
-        else {
+        let read = super::replay::read_id(after);
+        let (Some((tag, number)), Some(mut stream)) = (read, self.get_stream_id(session)) else {
             return self.refuse(exchange, admission::unknown_event(), unreadable_id, output);
         };
-        if self.config.replay == 0 {
+        let is_get_stream = self.get_stream_tag(session) == Some(tag);
+        if self.config.replay == 0 || tag == StreamId::OF_SESSION {
             return self.refuse(exchange, admission::unknown_event(), unreadable_id, output);
         }
-        if self.stage != super::Stage::Serving && tag == get_stream.tag {
+        if self.stage != super::Stage::Serving && is_get_stream {
             return self.refuse(exchange, admission::stopped(), unreadable_id, output);
         }
-        let stream = StreamId { session: get_stream.session, tag };
+        if !is_get_stream {
+            stream.tag = tag;
+        }
         self.begin_reading(exchange, session, stream, After::Number(number), info, output);
         self.read(exchange, output);
     }
@@ -671,6 +671,9 @@ impl Http {
         let tag = reader.stream.tag;
         if producer == self.stored_at(session) {
             self.detach(session, tag, output);
+            if !self.adds_to(session, tag) && !events.is_last {
+                self.append_errors(exchange, output);
+            }
         } else if let Some(producer) = producer.filter(|_| !events.is_last) {
             self.send_to(producer, session, Notice::Watched { tag }, output);
         }
@@ -698,6 +701,9 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         self.detach(session, tag, output);
+        if !self.adds_to(session, tag) {
+            return self.send_to(by, session, Notice::Over { tag }, output);
+        }
         let Some(found) = self.sessions.get_mut(session) else { return };
         let stream = found.streams.values_mut().find(|stream| stream.tag() == tag);
         if let Some(appending) = stream.and_then(|stream| stream.appending.as_deref_mut()) {
@@ -707,6 +713,28 @@ impl Http {
         }
         // What was added before this message arrived.
         self.send_to(by, session, Notice::Added { tag }, output);
+    }
+
+    /// Whether events of the stream of a request are added here.
+    fn adds_to(&self, session: SessionKey, tag: u64) -> bool {
+        let stream = self.sessions.get(session).and_then(|found| {
+            let mut streams = found.streams.values();
+            streams.find(|stream| stream.tag() == tag)
+        });
+        stream.and_then(|stream| stream.appending.as_deref()).is_some_and(|appending| !appending.is_broken)
+    }
+
+    /// The instance that was adding to a stream adds no more. If it has not ended the stream, the store has failed.
+    pub(super) fn on_stream_over(
+        &mut self,
+        session: SessionKey,
+        tag: u64,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let reader = self.stored_mut(session).and_then(|stored| stored.readers.get(&tag)).copied();
+        if let Some(exchange) = reader {
+            self.append_errors(exchange, output);
+        }
     }
 
     /// Another instance has added events to a stream.
@@ -725,10 +753,14 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
-        let (tag, is_get_stream) = (reader.stream.tag, reader.is_get_stream);
+        let (mut tag, is_get_stream) = (reader.stream.tag, reader.is_get_stream);
         reader.after = After::Number((events.first + events.events.len() as u64).saturating_sub(1));
-        let is_first_silence = events.events.is_empty() && std::mem::take(&mut reader.is_polling);
+        let is_silent = events.events.is_empty() && std::mem::take(&mut reader.is_polling);
         let producer = reader.label.as_ref().map(|label| label.instance);
+        if is_get_stream {
+            let session = self.exchanges.get(exchange).and_then(Exchange::session);
+            tag = session.and_then(|session| self.get_stream_tag(session)).unwrap_or(tag);
+        }
         for (number, event) in (events.first..).zip(&events.events) {
             if !self.makes_room(event.len(), output) {
                 return self.abort_unread(exchange, output);
@@ -742,7 +774,7 @@ impl Http {
             self.exchanges.streams.set_unused(exchange, output.now);
         }
         let here = self.config.stored().map(|config| config.instance);
-        if let Some(instance) = producer.filter(|producer| is_first_silence && Some(*producer) != here) {
+        if let Some(instance) = producer.filter(|producer| is_silent && Some(*producer) != here) {
             self.ask_store(Pending::Producer(exchange), output, |key| StoreAction::Find { key, instance });
         }
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
@@ -767,19 +799,37 @@ impl Http {
         }
     }
 
-    /// The instance that adds to a stream has ended: another instance answers its requests with errors, once.
+    /// Whether the instance runs that adds to a stream on which nothing was reported for a while.
     pub(super) fn on_producer_found(
         &mut self,
         exchange: ExchangeKey,
         result: &StoreResult,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let Some(reader) = self.store.readers.get(&exchange).filter(|_| *result == StoreResult::Found(false)) else {
-            return;
-        };
+        match result {
+            StoreResult::Found(false) => self.append_errors(exchange, output),
+            // It may not have received that the stream is read here.
+            StoreResult::Found(true) => {
+                let session = self.exchanges.get(exchange).and_then(Exchange::session);
+                let Some((session, reader)) = session.zip(self.store.readers.get(&exchange)) else { return };
+                let Some(producer) = reader.label.as_ref().map(|label| label.instance) else { return };
+                let tag = reader.stream.tag;
+                self.send_to(producer, session, Notice::Watched { tag }, output);
+            }
+            StoreResult::Loaded(_)
+            | StoreResult::Done
+            | StoreResult::Conflict
+            | StoreResult::Events(_)
+            | StoreResult::Failed => {}
+        }
+    }
+
+    /// The requests of a stream to which no instance adds any more are answered with errors, once.
+    fn append_errors(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(reader) = self.store.readers.get(&exchange) else { return };
         let (After::Number(after), Some(label)) = (reader.after, &reader.label) else { return };
-        let error =
-            || ErrorObject::new(code::INTERNAL_ERROR, "the instance of the server that was answering has ended");
+        let text = "the answer is lost: the instance of the server that was answering has ended, or could not store it";
+        let error = || ErrorObject::new(code::INTERNAL_ERROR, text);
         let ids = label.requests.iter().filter_map(|id| RequestId::from_json_text(id.as_bytes()));
         let errors = ids.map(|id| Message::Response(Response::Error { id: Some(id), error: error() }).to_bytes());
         let (events, stream) = (errors.collect(), reader.stream.clone());

@@ -8,7 +8,7 @@ use http::{Extensions, HeaderValue, Response, StatusCode};
 
 use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty, json, refused};
-use super::{ExchangeKey, Http, HttpAction, SessionMode, Stage, Timer};
+use super::{ExchangeKey, Http, HttpAction, SessionMode, Stage, Timer, admission};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Message, ParseError, Response as Answer};
@@ -223,6 +223,7 @@ impl ServerTransport for Http {
         if !may_return {
             self.forget_ended(session, output);
         }
+        self.fail_changes(session, admission::unknown_session, output);
         self.end_appending(session, output);
         let readers = self.stored_mut(session).map(|stored| std::mem::take(&mut stored.readers));
         for exchange in readers.into_iter().flat_map(BTreeMap::into_values) {
