@@ -13,6 +13,7 @@
 //! | [`relay_pair`] | a relay between a client and a server of any two eras, over HTTP or on byte streams |
 //! | [`gateway`] | a gateway with clients over HTTP, and processes whose lines a test reads and writes |
 //! | [`gateway_simulation`] | clients of a gateway and processes that act in random order; the invariants are checked after each step |
+//! | [`instances`], [`instances_simulation`] | instances of a server that share a store, with requests that reach any of them; at random, with instances that end and a store that fails |
 //! | [`aggregate`] | an aggregate between a client machine and server machines with applications |
 //! | [`unread_pipes`] | servers that do not read their input |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
@@ -40,6 +41,7 @@ pub mod examples;
 pub mod gateway;
 pub mod gateway_simulation;
 pub mod instances;
+pub mod instances_simulation;
 pub mod json_text;
 pub mod keys;
 pub mod model_types;

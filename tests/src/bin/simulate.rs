@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use mcp_testkit::transcript;
-use tests::sign_in_simulation;
 use tests::simulation::{Plan, Report, run, shrink};
+use tests::{instances_simulation, sign_in_simulation};
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]
@@ -32,6 +32,9 @@ struct Args {
     /// Run clients that sign in, with authorization servers, a person and several processes.
     #[arg(long, conflicts_with = "transcript")]
     sign_in: bool,
+    /// Run instances of a server that share a store, with clients whose requests reach any of them.
+    #[arg(long, conflicts_with = "sign_in")]
+    instances: bool,
     /// Continue after a seed that fails, and print each reason with the number of seeds that failed for it.
     #[arg(long)]
     keep_going: bool,
@@ -42,14 +45,18 @@ fn main() -> ExitCode {
     // The panic message is printed once, with the seed, so the default hook is silenced.
     panic::set_hook(Box::new(|_| {}));
     if let Some(seed) = args.transcript {
-        transcript::print(|| drop(attempt(&Plan::new(seed), false)));
+        transcript::print(|| {
+            if args.instances { drop(attempt_instances(seed, false)) } else { drop(attempt(&Plan::new(seed), false)) }
+        });
         return ExitCode::SUCCESS;
     }
-    match (args.seed, args.sign_in) {
-        (Some(seed), true) => one_sign_in(seed),
-        (Some(seed), false) => one(seed),
-        (None, true) => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
-        (None, false) => many(&args, |seed| attempt(&Plan::new(seed), false), Report::add),
+    match args.seed {
+        Some(seed) if args.sign_in => report_one(attempt_sign_in(seed, true)),
+        Some(seed) if args.instances => report_one(attempt_instances(seed, true)),
+        Some(seed) => one(seed),
+        None if args.sign_in => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
+        None if args.instances => many(&args, |seed| attempt_instances(seed, false), instances_simulation::Report::add),
+        None => many(&args, |seed| attempt(&Plan::new(seed), false), Report::add),
     }
 }
 
@@ -61,7 +68,11 @@ fn many<R: Default + Display>(
 ) -> ExitCode {
     let start = Instant::now();
     let until = args.hours.map(|hours| Duration::from_secs_f64(hours * 3600.0));
-    let option = if args.sign_in { "--sign-in " } else { "" };
+    let option = match (args.sign_in, args.instances) {
+        (true, _) => "--sign-in ",
+        (false, true) => "--instances ",
+        (false, false) => "",
+    };
     let mut sum = R::default();
     let mut failed = 0_u64;
     for seed in args.from.. {
@@ -85,22 +96,24 @@ fn many<R: Default + Display>(
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn one_sign_in(seed: u64) -> ExitCode {
-    match attempt_sign_in(seed, true) {
-        Ok(report) => {
-            println!("{report}");
-            ExitCode::SUCCESS
-        }
-        Err(reason) => {
-            println!("{reason}");
-            ExitCode::FAILURE
-        }
-    }
+/// Prints the report of one seed, or the reason for which it failed.
+fn report_one(result: Result<impl Display, String>) -> ExitCode {
+    let (text, code) = match result {
+        Ok(report) => (report.to_string(), ExitCode::SUCCESS),
+        Err(reason) => (reason, ExitCode::FAILURE),
+    };
+    println!("{text}");
+    code
 }
 
 /// Runs the plan of a seed with sign-ins; returns the message of the panic if it fails.
 fn attempt_sign_in(seed: u64, is_watched: bool) -> Result<sign_in_simulation::Report, String> {
     panic::catch_unwind(|| sign_in_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
+}
+
+/// Runs a seed with instances of a server; returns the message of the panic if it fails.
+fn attempt_instances(seed: u64, is_watched: bool) -> Result<instances_simulation::Report, String> {
+    panic::catch_unwind(|| instances_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
 }
 
 /// The message of a panic.
