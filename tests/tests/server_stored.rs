@@ -342,7 +342,7 @@ fn a_session_that_returns_to_an_instance_has_no_request_with_an_earlier_id() {
         instances.disconnect(0, exchange);
         // It is not in memory any more, and still in the store.
         let session = session_of(&mut instances, 0);
-        instances.pass(IDLE - Duration::from_secs(1));
+        instances.pass(IDLE.saturating_sub(Duration::from_secs(1)));
         instances.answer(1, &ping(&id));
         instances.pass(Duration::from_secs(2));
         assert_eq!(instances.servers[0].server.version(session), None);
@@ -541,7 +541,7 @@ fn a_session_in_use_that_the_store_could_not_keep_is_kept_with_the_next_try() {
     let mut instances = Instances::new(2);
     let id = instances.session(0, 0, "2025-11-25");
     instances.ask(0, &TestRequest::get().in_session(&id));
-    instances.pass(IDLE / 2 - Duration::from_secs(1));
+    instances.pass((IDLE / 2).saturating_sub(Duration::from_secs(1)));
     instances.is_reachable = false;
     instances.pass(Duration::from_secs(10));
     instances.is_reachable = true;
@@ -555,7 +555,7 @@ fn se6_a_session_is_kept_while_it_is_used_anywhere() {
     let id = instances.session(0, 0, "2025-11-25");
     let idle = Duration::from_secs(30 * 60);
     for _ in 0..4 {
-        instances.pass(idle - Duration::from_secs(60));
+        instances.pass(idle.saturating_sub(Duration::from_secs(60)));
         assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
     }
     assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
