@@ -180,10 +180,7 @@ impl Redis {
         done
     }
 
-    async fn attempt<'c, T>(
-        &self,
-        command: &impl Fn(MultiplexedConnection) -> Answering<'c, T>,
-    ) -> RedisResult<T> {
+    async fn attempt<'c, T>(&self, command: &impl Fn(MultiplexedConnection) -> Answering<'c, T>) -> RedisResult<T> {
         let (connection, generation) = self.shared.connection.get().await?;
         let result = command(connection).await;
         if let Err(error) = &result {
@@ -260,7 +257,9 @@ impl Redis {
                 let () = connection.unlink(keys.stream(stream)).await?;
                 Ok(StoreResult::Done)
             }
-            StoreAction::Find { instance, .. } => connection.exists(keys.instance(*instance)).await.map(StoreResult::Found),
+            StoreAction::Find { instance, .. } => {
+                connection.exists(keys.instance(*instance)).await.map(StoreResult::Found)
+            }
             StoreAction::Send { to, message } => {
                 let mut send = scripts.send.prepare_invoke();
                 send.key(keys.sent(from)).key(keys.instances());
@@ -280,9 +279,8 @@ impl Redis {
         register.key(self.keys.instance(instance)).key(self.keys.instances());
         register.arg(instance.to_string()).arg(FOUND_FOR_MS);
         let register = &register;
-        let last = self.repeat(|mut connection| {
-            Box::pin(async move { register.invoke_async::<String>(&mut connection).await })
-        });
+        let last = self
+            .repeat(|mut connection| Box::pin(async move { register.invoke_async::<String>(&mut connection).await }));
         last.await.map(|last| MessageId::read(&last))
     }
 
@@ -305,7 +303,8 @@ impl Redis {
                 let () = open.xdel(&key, &ids).await?;
             }
             Ok(entries.into_iter().map(|entry| {
-                let message = entry.map.get("m").cloned().and_then(|message| redis::from_redis_value::<Vec<u8>>(message).ok());
+                let message =
+                    entry.map.get("m").cloned().and_then(|message| redis::from_redis_value::<Vec<u8>>(message).ok());
                 (MessageId::read(&entry.id), message.map(Bytes::from))
             }))
         };

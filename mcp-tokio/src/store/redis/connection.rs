@@ -83,5 +83,6 @@ pub(super) fn may_pass(error: &RedisError) -> bool {
 
 /// Whether the connection can be used after this error.
 pub(super) fn is_usable(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly) || error.kind() == ErrorKind::Extension
+    matches!(error.kind(), ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly)
+        || error.kind() == ErrorKind::Extension
 }
