@@ -217,6 +217,8 @@ fn a_change_reaches_a_client_at_another_instance(store: &(impl Store + Clone)) {
     let session = instances.session(0, 0);
     let mut stream = instances.at(1).open(&TestRequest::get().in_session(&session));
     stream.until(|sent| sent.code() == 200);
+    // From the record of the session, this instance learns that another one has the stream.
+    assert_eq!(instances.at(0).answer(&ping(&session)).code(), 200);
     let change = Notification::new("notifications/tools/list_changed");
     instances.all[0].block_on(instances.all[0].publisher.publish(change)).unwrap();
     assert_eq!(stream.events(1), [r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#]);
