@@ -199,15 +199,15 @@ async fn what_is_repeated_after_a_lost_connection_takes_effect_once() {
     let find = || StoreAction::Find { key: KEY, instance: receiver };
     while store.carry_out(INSTANCE, find()).await != StoreResult::Found(true) {}
     let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let (killer, ends) = (Arc::clone(&server), Arc::clone(&is_over));
+    let (disconnecting, ends) = (Arc::clone(&server), Arc::clone(&is_over));
     let killing = thread::spawn(move || {
-        let mut killed = 0;
+        let mut lost = 0;
         while !ends.load(std::sync::atomic::Ordering::Relaxed) {
-            let answer = killer.ask("CLIENT KILL TYPE normal SKIPME yes");
-            killed += answer.trim_start_matches(':').parse::<u32>().unwrap_or(0);
+            let answer = disconnecting.ask("CLIENT KILL TYPE normal SKIPME yes");
+            lost += answer.trim_start_matches(':').parse::<u32>().unwrap_or(0);
             thread::sleep(Duration::from_millis(3));
         }
-        killed
+        lost
     });
     let numbers: Vec<_> = (0..400).map(|number: u32| number.to_string()).collect();
     for number in &numbers {
@@ -216,8 +216,8 @@ async fn what_is_repeated_after_a_lost_connection_takes_effect_once() {
         store.carry_out(INSTANCE, send).await;
     }
     is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-    let killed = killing.join().unwrap();
-    assert!(killed > 20, "{killed} connections were lost");
+    let lost = killing.join().unwrap();
+    assert!(lost > 20, "{lost} connections were lost");
     assert_eq!(events(&store, 1).await, numbers);
     for number in &numbers {
         let message = timeout(LONG, messages.recv()).await.expect(number).unwrap();
