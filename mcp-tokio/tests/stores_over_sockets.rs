@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::{Config, HttpConfig, LoggingLevel, SessionMode, StoredSessions};
+use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StoreResult};
 use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
@@ -27,6 +28,7 @@ const STORE_TIME: Duration = Duration::from_secs(1);
 
 /// A server with a runtime of its own.
 struct Instance {
+    id: InstanceId,
     client: RawClient,
     service: HttpService,
     publisher: ServerPublisher,
@@ -39,9 +41,9 @@ struct Instances {
     may_answer: Arc<Semaphore>,
 }
 
-fn http() -> HttpConfig {
+fn http(instance: InstanceId) -> HttpConfig {
     let mut http = HttpConfig::new();
-    let mut stored = StoredSessions::new(random_instance().unwrap());
+    let mut stored = StoredSessions::new(instance);
     stored.timeout = STORE_TIME * 2;
     http.sessions = SessionMode::Stored(stored);
     http
@@ -92,17 +94,18 @@ impl Instances {
 
 impl Instance {
     fn start(store: impl Store, may_answer: Arc<Semaphore>) -> Self {
+        let id = random_instance().unwrap();
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (listener, service, publisher) = runtime.block_on(async {
             let config = Config::new("test", "1").with_capabilities(Json::parse(CAPABILITIES).unwrap());
             let server = Server::new(config, move |incoming| serve(incoming, Arc::clone(&may_answer))).store(store);
-            let (service, publisher) = (server.http(http()).unwrap(), server.publisher());
+            let (service, publisher) = (server.http(http(id)).unwrap(), server.publisher());
             (TcpListener::bind("127.0.0.1:0").await.unwrap(), service, publisher)
         });
         let client = RawClient::new(&listener.local_addr().unwrap().to_string());
         let serving = service.clone();
         runtime.spawn(async move { serving.serve(listener).await });
-        Self { client, service, publisher, runtime: Some(runtime) }
+        Self { id, client, service, publisher, runtime: Some(runtime) }
     }
 
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
@@ -237,14 +240,21 @@ fn a_stream_of_an_instance_that_has_crashed_ends_with_an_error(store: &(impl Sto
 }
 
 fn an_instance_that_is_shut_down_ends_the_sessions_of_no_other(store: &(impl Store + Clone)) {
-    let instances = Instances::start(2, store);
+    let instances = Instances::start(3, store);
     let session = instances.session(0, 0);
     let mut counting = instances.at(0).open(&call(&session, "count"));
     let sent = counting.until(|sent| sent.data().len() == 3);
     instances.may_answer.add_permits(1);
     let stopping = &instances.all[0];
     assert_eq!(stopping.block_on(stopping.service.shutdown(LONG)), 0);
-    // All events are in the store when the instance has ended.
+    let closing = &instances.all[2];
+    closing.block_on(closing.service.close());
+    // The store has all events, and knows that the instances have ended.
+    for (at, is_found) in [(0, false), (1, true), (2, false)] {
+        let (asked, by) = (&instances.all[at], &instances.all[1]);
+        let find = StoreAction::Find { key: StoreKey::new(1), instance: asked.id };
+        assert_eq!(by.block_on(store.carry_out(by.id, find)), StoreResult::Found(is_found), "{at}");
+    }
     let resumed = instances.at(1).answer(&resume(&session, &sent.ids()[0]));
     assert_eq!(resumed.data().len(), 5);
     assert_eq!(resumed.data()[4], r#"{"jsonrpc":"2.0","id":7,"result":"counted"}"#);
@@ -254,8 +264,9 @@ fn an_instance_that_is_shut_down_ends_the_sessions_of_no_other(store: &(impl Sto
 #[tokio::test]
 async fn a_server_with_stored_sessions_and_no_store_is_refused() {
     let server = Server::new(Config::new("s", "1"), async |_: Incoming| Ok::<_, ErrorObject>(Json::empty_object()));
-    assert_eq!(server.http(http()).err(), Some(UsageError::NoStore));
-    assert!(server.store(InMemory::new()).http(http()).is_ok());
+    let instance = InstanceId::new(1);
+    assert_eq!(server.http(http(instance)).err(), Some(UsageError::NoStore));
+    assert!(server.store(InMemory::new()).http(http(instance)).is_ok());
 }
 
 #[test]
