@@ -370,13 +370,14 @@ mod tests {
     }
 
     /// The number of an action, which is in the version that it expects, or in a tag, or in a message.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "these tests have no others")]
     fn number(action: &StoreAction) -> u64 {
         match action {
             StoreAction::Save { expected, .. } => *expected,
             StoreAction::Load { expires_in, .. } => expires_in.as_secs(),
             StoreAction::Append { first, .. } => first.unwrap_or(0),
             StoreAction::Send { message, .. } => message.len() as u64,
-            _ => 0,
+            other => panic!("{other:?}"),
         }
     }
 
