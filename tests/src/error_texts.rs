@@ -86,6 +86,7 @@ pub fn all() -> Vec<Texts> {
                 UsageError::SessionExists,
                 UsageError::TooManySessions { limit: 10_000 },
                 UsageError::NotInMemory,
+                UsageError::NoStore,
                 UsageError::Closed,
                 UsageError::TooManyRequests { limit: 4096 },
                 UsageError::TooManySubscriptions { limit: 256 },

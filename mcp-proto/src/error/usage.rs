@@ -127,6 +127,12 @@ pub enum UsageError {
     /// Only sessions in the memory of the process have snapshots.
     #[error("only a server with SessionMode::InMemory continues a session from a snapshot")]
     NotInMemory,
+    /// Sessions are stored, and the driver of the server has no store.
+    #[error(
+        "stored sessions need a store: give one to Server::store of mcp-tokio; \
+         mcp-blocking has none, but can serve sealed sessions"
+    )]
+    NoStore,
     /// The connection or the session is closed, or is being closed (CL3).
     #[error("the connection is closed")]
     Closed,
