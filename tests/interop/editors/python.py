@@ -63,6 +63,9 @@ class Driver(ABC):
     async def sampling(self, feature: Json) -> Json:
         return await self.text(feature["call"])
 
+    async def resumption(self, feature: Json) -> Json:
+        return await self.text(feature["call"])
+
     async def cancel(self, feature: Json) -> Json:
         started, stop = asyncio.Event(), asyncio.Event()
         call = asyncio.create_task(self.call_until(feature["call"], started, stop))

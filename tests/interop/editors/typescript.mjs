@@ -35,6 +35,7 @@ export async function drive(plan, client) {
     },
 
     elicitation: ({ call: params }) => call(params),
+    resumption: ({ call: params }) => call(params),
     sampling: ({ call: params }) => call(params),
 
     async cancel({ call: params, after, seen }) {
