@@ -54,7 +54,7 @@ use mcp_proto::UsageError;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::CloseReason;
 use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
-use mcp_proto::server::{Config, Http, HttpConfig};
+use mcp_proto::server::{Config, Http, HttpConfig, SessionMode};
 
 use authenticate::Authenticate;
 use commands::{Command, Commands, Input};
@@ -160,7 +160,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration or the service is invalid.
+    /// [`UsageError`] if the configuration or the service is invalid; [`UsageError::NoStore`] if sessions are to be
+    /// stored.
     pub fn http(&self, http: HttpConfig) -> Result<HttpService, UsageError> {
         HttpService::new(self.config()?, http, Arc::clone(&self.service), &self.running)
     }
@@ -241,6 +242,9 @@ impl HttpService {
         service: Arc<dyn Service>,
         running: &Arc<Running>,
     ) -> Result<Self, UsageError> {
+        if matches!(http.sessions, SessionMode::Stored(_)) {
+            return Err(UsageError::NoStore);
+        }
         // The machine itself depends on `max_connections`, which may change until the server runs.
         mcp_proto::Server::new(Http::new(http.clone()), config.clone())?;
         let (inbox, inputs) = sync_channel(INPUTS);
@@ -462,6 +466,15 @@ mod tests {
             stream.serve(io::empty(), io::sink()).unwrap_err(),
         ];
         assert_eq!(refused.map(|error| error.kind()), [io::ErrorKind::InvalidInput; 2]);
+    }
+
+    #[test]
+    fn a_server_with_stored_sessions_is_refused_because_it_has_no_store() {
+        let mut http = HttpConfig::new();
+        let instance = mcp_proto::store::InstanceId::new(1);
+        http.sessions = SessionMode::Stored(mcp_proto::server::StoredSessions::new(instance));
+        let refused = Server::new(Config::new("s", "1"), |_: &Incoming| Ok(Json::empty_object())).http(http);
+        assert_eq!(refused.err(), Some(UsageError::NoStore));
     }
 
     #[cfg(unix)]

@@ -205,6 +205,8 @@ mod server;
 pub mod sign_in;
 mod spans;
 mod stdio;
+#[cfg(feature = "http-server")]
+pub mod store;
 
 #[cfg(feature = "http-client")]
 pub use client::HttpServer;

@@ -42,12 +42,16 @@ use std::time::Duration;
 
 use mcp_proto::client::CloseReason;
 use mcp_proto::machine::ClientStream;
+#[cfg(feature = "http-server")]
+use mcp_proto::server::SessionMode;
 use mcp_proto::server::{Config, ServerTransport};
 use mcp_proto::{Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::byte_stream::ByteStream;
 use crate::stdio::{Streams, Written};
+#[cfg(feature = "http-server")]
+use crate::store::{AnyStore, StoreLink};
 use requests::Requests;
 use running::Running;
 use service::AnyService;
@@ -97,6 +101,8 @@ pub struct Server {
     mistake: Option<UsageError>,
     service: Arc<dyn AnyService>,
     running: Arc<Running>,
+    #[cfg(feature = "http-server")]
+    store: Option<Arc<dyn AnyStore>>,
 }
 
 impl Server {
@@ -104,9 +110,24 @@ impl Server {
     #[must_use]
     pub fn new(mut config: Config, service: impl Service) -> Self {
         let mistake = Service::capabilities(&service).map(|capabilities| config.add_capabilities(&capabilities)).err();
-        let server = Self { mistake, service: Arc::new(service), running: Arc::new(Running::new(config)) };
+        let server = Self {
+            mistake,
+            service: Arc::new(service),
+            running: Arc::new(Running::new(config)),
+            #[cfg(feature = "http-server")]
+            store: None,
+        };
         server.service.created(server.publisher());
         server
+    }
+
+    /// Sets the store of the sessions over HTTP, for [`SessionMode::Stored`](mcp_proto::server::SessionMode::Stored). Clones
+    /// that were made before do not have it.
+    #[cfg(feature = "http-server")]
+    #[must_use]
+    pub fn store(mut self, store: impl crate::store::Store) -> Self {
+        self.store = Some(Arc::new(store));
+        self
     }
 
     /// Serves the process that started this one over stdin and stdout, until stdin is closed. Nothing else may be
@@ -160,17 +181,24 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration or the service is invalid.
+    /// [`UsageError`] if the configuration or the service is invalid; [`UsageError::NoStore`] if sessions are to be stored
+    /// and there is no [`Server::store`].
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
     #[cfg(feature = "http-server")]
     pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
+        let stored = if let SessionMode::Stored(stored) = &http.sessions {
+            Some((Arc::clone(self.store.as_ref().ok_or(UsageError::NoStore)?), stored.clone()))
+        } else {
+            None
+        };
         let machine = self.machine(mcp_proto::server::Http::new(http))?;
         let (requests, commands) = Requests::new(Arc::clone(&self.service), &self.running);
         let (stage, publisher) = (requests.stage(), requests.publisher());
-        Ok(HttpService::start(http::Handlers::new(machine, requests, commands), stage, publisher))
+        let store = stored.map(|(store, stored)| StoreLink::start(store, &stored));
+        Ok(HttpService::start(http::Handlers::new(machine, requests, commands, store), stage, publisher))
     }
 
     /// Returns a handle that publishes changes to all clients of this server and of its clones, over all transports.

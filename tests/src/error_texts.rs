@@ -81,6 +81,8 @@ pub fn all() -> Vec<Texts> {
                 UsageError::NotConnected,
                 UsageError::AlreadyConnected,
                 UsageError::AlreadyServing,
+                UsageError::SealedSessions,
+                UsageError::NoStore,
                 UsageError::Closed,
                 UsageError::TooManyRequests { limit: 4096 },
                 UsageError::TooManySubscriptions { limit: 256 },

@@ -112,6 +112,12 @@ pub enum UsageError {
     /// Sessions are sealed or stored, at a server that passes requests through.
     #[error("sealed and stored sessions need a server that answers initialize itself, and this one passes it through")]
     SealedSessions,
+    /// Sessions are stored, and the driver of the server has no store.
+    #[error(
+        "stored sessions need a store: give one to Server::store of mcp-tokio; \
+         mcp-blocking has none, but can serve sealed sessions"
+    )]
+    NoStore,
     /// The connection or the session is closed, or is being closed (CL3).
     #[error("the connection is closed")]
     Closed,

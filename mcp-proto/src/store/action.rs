@@ -36,6 +36,14 @@ impl fmt::Display for InstanceId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StoreKey(pub(crate) u64);
 
+impl StoreKey {
+    /// A key with this number, for tests of a store. A machine ignores a result with a key that is not its own.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// Identifies a stream of events: that of a request, or the one of a session for messages that relate to no request.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId {

@@ -393,7 +393,7 @@ mod tests {
             let running = Arc::new(Running::new(config.clone()));
             let (requests, commands) = Requests::new(Arc::new(service) as Arc<dyn AnyService>, &running);
             let machine = Server::new(Http::new(HttpConfig::new()), config).unwrap();
-            Self { driver: Driver::new(Handlers::new(machine, requests, commands)), may_answer, handlers }
+            Self { driver: Driver::new(Handlers::new(machine, requests, commands, None)), may_answer, handlers }
         }
 
         /// Calls a tool, with the body of the request in two parts.
