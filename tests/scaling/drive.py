@@ -25,7 +25,7 @@ def main() -> int:
     arguments.add_argument("--conformance", type=Path, required=True, help="where the suite is installed")
     arguments.add_argument("--interop", type=Path, required=True, help="where the SDKs are installed")
     arguments.add_argument("--folder", type=Path, required=True, help="for logs")
-    arguments.add_argument("--mode", action="append", choices=("sealed", "stored"), help="only these")
+    arguments.add_argument("--mode", action="append", choices=("sealed", "shared", "stored"), help="only these")
     given = arguments.parse_args()
     modes = given.mode or ["sealed"]
     short = given.part == "run"

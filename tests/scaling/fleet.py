@@ -135,6 +135,8 @@ class Fleet:
     folder: Path
     instances: list[Process]
     order: str
+    targets: list[int]
+    """The ports to which requests are forwarded."""
     forwarder: subprocess.Popen[bytes] | None = None
     port: int = 0
     redis: Process | None = None
@@ -151,10 +153,9 @@ class Fleet:
             self.redis.start()
         for instance in self.instances:
             instance.start()
-        targets = [str(instance.port) for instance in self.instances]
         with (self.folder / "forwarder.log").open("ab") as log:
             self.forwarder = processes.start(
-                [sys.executable, "-B", str(HERE / "forwarder.py"), str(self._log), self.order, *targets],
+                [sys.executable, "-B", str(HERE / "forwarder.py"), str(self._log), self.order, *map(str, self.targets)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -184,7 +185,7 @@ class Fleet:
 
     def shares(self) -> str:
         """How many requests each instance has received."""
-        counts = [sum(1 for exchange in self.exchanges() if exchange["target"] == number + 1) for number in range(len(self.instances))]
+        counts = [sum(1 for exchange in self.exchanges() if exchange["target"] == number + 1) for number in range(len(self.targets))]
         return "+".join(map(str, counts))
 
 
@@ -199,34 +200,44 @@ def running(fleet: Fleet) -> Iterator[Fleet]:
 
 #: A key of sealed sessions that everybody may know, because the servers are reachable from this machine only.
 SEALED_KEY = "5c" * 32
-MODES = ("memory", "sealed", "stored")
 
 
-def own(program: Path, folder: Path, mode: str, count: int = 3, order: str = "random:1", options: list[str] | None = None) -> Fleet:
-    """Instances of everything-server whose sessions are in memory, in their ids, or in Redis."""
+def own(
+    program: Path, folder: Path, mode: str, count: int = 3, order: str = "random:1", options: tuple[str, ...] = ()
+) -> Fleet:
+    """Instances of everything-server.
+
+    `memory`: the sessions are in the memory of each instance; `sealed`: in their ids; `sealed-differently`: the same,
+    with other keys at each instance; `shared`: in a store in the memory of one process with all instances; `stored`: in Redis.
+    """
+    if mode == "shared":
+        ports = [free_port() for _ in range(count)]
+        addresses = [f"127.0.0.1:{port}" for port in ports]
+        command = [str(program), "tokio", *addresses, "--store", "memory", *options]
+        return Fleet(folder, [Process("instances", command, ports[-1], folder)], order, ports)
     store = redis(folder) if mode == "stored" else None
 
     def sessions(number: int) -> list[str]:
+        if store is not None:
+            return ["--store", f"redis://127.0.0.1:{store.port}"]
         return {
             "memory": [],
             "sealed": ["--sealed-key", SEALED_KEY],
             "sealed-differently": ["--sealed-key", f"{number:02x}" * 32],
-            "stored": ["--redis", f"redis://127.0.0.1:{store.port}"] if store else [],
         }[mode]
 
-    def command(number: int, port: int) -> list[str]:
-        given = [*sessions(number), "--instance", str(number), *(options or [])]
-        return [str(program), "tokio", f"127.0.0.1:{port}", *given]
+    def of(number: int, port: int) -> list[str]:
+        return [str(program), "tokio", f"127.0.0.1:{port}", *sessions(number), "--instance", str(number), *options]
 
-    return fleet_of(folder, command, count, order, store)
+    return fleet_of(folder, of, count, order, store)
 
 
 def fleet_of(folder: Path, command: Command, count: int, order: str, store: Process | None = None) -> Fleet:
-    instances = []
-    for number in range(1, count + 1):
-        port = free_port()
-        instances.append(Process(f"instance-{number}", command(number, port), port, folder))
-    return Fleet(folder, instances, order, redis=store)
+    ports = [free_port() for _ in range(count)]
+    instances = [
+        Process(f"instance-{number}", command(number, port), port, folder) for number, port in enumerate(ports, 1)
+    ]
+    return Fleet(folder, instances, order, ports, redis=store)
 
 
 def name_of(text: str) -> str:
