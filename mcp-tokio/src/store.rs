@@ -7,7 +7,7 @@
 //! | store | for |
 //! |---|---|
 //! | [`InMemory`] | several servers in one process, and tests |
-//! | `Redis` (feature `redis`) | any number of processes, with a server of Redis or Valkey |
+//! | [`Redis`] (feature `redis`) | any number of processes, with a server of Redis or Valkey |
 //!
 //! # Example: two servers in one process
 //!
@@ -45,6 +45,8 @@
 //! [`Server::store`]: crate::Server::store
 
 mod in_memory;
+#[cfg(feature = "redis")]
+mod redis;
 mod task;
 
 use std::io;
@@ -55,6 +57,8 @@ use bytes::Bytes;
 use mcp_proto::store::{InstanceId, StoreAction, StoreResult};
 use tokio::sync::mpsc;
 
+#[cfg(feature = "redis")]
+pub use self::redis::Redis;
 pub use in_memory::InMemory;
 pub(crate) use task::{FromStore, StoreLink};
 

@@ -16,6 +16,7 @@
 //! | [`aggregate`] | an aggregate between a client machine and server machines with applications |
 //! | [`unread_pipes`] | servers that do not read their input |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
+//! | [`redis_server`] | a Redis server that a test starts and ends |
 //! | [`protected`] | servers that demand tokens |
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
 //! | [`routed`] | a server that is a router of functions |
@@ -48,6 +49,7 @@ pub mod parallel;
 pub mod plays;
 pub mod protected;
 pub mod random_clients;
+pub mod redis_server;
 pub mod relay_pair;
 pub mod routed;
 pub mod routed_tasks;

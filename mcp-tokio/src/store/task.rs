@@ -263,9 +263,8 @@ impl Task {
             queue.is_written = writes;
             self.waiting -= 1;
             let (store, from, key, limit) = (Arc::clone(&self.store), self.instance, action.key(), self.timeout);
-            let carrying_out = async move {
-                timeout(limit, store.carry_out(from, action)).await.unwrap_or(StoreResult::Failed)
-            };
+            let carrying_out =
+                async move { timeout(limit, store.carry_out(from, action)).await.unwrap_or(StoreResult::Failed) };
             let id = self.running.spawn(carrying_out).id();
             self.carried_out.insert(id, (lane.clone(), key));
         }

@@ -15,6 +15,7 @@
 //! | a client that signs in | [`authorization::ProtectedServer`] | a server on loopback that demands tokens, and issues them |
 //! | a driver, or a machine of your own | [`http_client`], [`http_server`], [`byte_stream`], [`network`] | passes bytes and time to one machine, collects its output, checks that each action is valid |
 //! | an `Authorizer` | [`authorization`] | acts as its authorization server, its store, its browser and its person, for several processes at once |
+//! | a store of sessions | [`store_contract`] | checks what every store has to do |
 //! | a decoder | [`oracle`], [`chunks`] | naive decoders to compare it with, ways to split its input |
 //!
 //! A handler that is written for `mcp-tokio` or `mcp-blocking` is tested with these crates: `Client::builder().in_memory(&server)`
@@ -124,6 +125,7 @@ pub mod oracle;
 pub mod pair;
 pub mod random;
 pub mod raw_client;
+pub mod store_contract;
 pub mod transcript;
 pub mod vocabulary;
 pub mod waiting;

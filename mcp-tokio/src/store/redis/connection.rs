@@ -1,0 +1,88 @@
+//! A connection that is opened again when it is lost.
+
+use std::time::Duration;
+
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, ServerErrorKind};
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How long no new connection is tried after one that failed.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// At most one connection at a time, which any number of tasks use.
+pub(super) struct Connection {
+    client: Client,
+    config: AsyncConnectionConfig,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    open: Option<MultiplexedConnection>,
+    /// Distinguishes one connection from the next.
+    generation: u64,
+    failed: Option<(Instant, RedisError)>,
+}
+
+impl Connection {
+    pub(super) fn new(client: Client, connect_within: Duration, answer_within: Duration) -> Self {
+        let config = AsyncConnectionConfig::new();
+        let config = config.set_connection_timeout(Some(connect_within)).set_response_timeout(Some(answer_within));
+        Self { client, config, state: Mutex::default() }
+    }
+
+    /// The open connection, or a new one, and its generation.
+    pub(super) async fn get(&self) -> RedisResult<(MultiplexedConnection, u64)> {
+        let mut state = self.state.lock().await;
+        if let Some(open) = &state.open {
+            return Ok((open.clone(), state.generation));
+        }
+        if let Some((at, error)) = &state.failed {
+            if at.elapsed() < PAUSE {
+                return Err(error.clone());
+            }
+        }
+        match self.client.get_multiplexed_async_connection_with_config(&self.config).await {
+            Ok(open) => {
+                state.generation += 1;
+                state.open = Some(open.clone());
+                state.failed = None;
+                Ok((open, state.generation))
+            }
+            Err(error) => {
+                state.failed = Some((Instant::now(), error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    /// The connection of this generation is not used any more.
+    pub(super) async fn discard(&self, generation: u64) {
+        let mut state = self.state.lock().await;
+        if state.generation == generation {
+            state.open = None;
+        }
+    }
+}
+
+/// Whether the same command may succeed at once on another connection, or soon.
+pub(super) fn may_pass(error: &RedisError) -> bool {
+    match error.kind() {
+        ErrorKind::Io | ErrorKind::Parse => true,
+        // The server is starting, or another one is taking its place.
+        ErrorKind::Server(
+            ServerErrorKind::BusyLoading
+            | ServerErrorKind::TryAgain
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ReadOnly,
+        ) => true,
+        _ => false,
+    }
+}
+
+/// Whether the connection can be used after this error.
+pub(super) fn is_usable(error: &RedisError) -> bool {
+    matches!(error.kind(), ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly)
+        || error.kind() == ErrorKind::Extension
+}
