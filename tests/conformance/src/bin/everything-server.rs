@@ -19,7 +19,7 @@ use std::time::Duration;
 use conformance::faulty::{Fault, Faulty};
 use conformance::server;
 use mcp_proto::server::{Config, HmacKey, HttpConfig, SealedSessions, SessionMode, StateKeys, StoredSessions};
-use mcp_tokio::store::{InMemory, random_instance};
+use mcp_tokio::store::{InMemory, Redis, random_instance};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -93,7 +93,7 @@ async fn serve(
         let server = match store {
             None => server(),
             Some("memory") => server().store(Faulty::new(memory.clone(), fault)),
-            Some(url) => return Err(format!("there is no store {url}").into()),
+            Some(url) => server().store(Faulty::new(Redis::open(url)?, fault)),
         };
         let listener = TcpListener::bind(address).await?;
         show(listener.local_addr()?.port())?;
