@@ -11,6 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[1:1] = [str(HERE.parent / "interop")]
 
+import clients
 import conformance
 import processes
 from report import Report
@@ -25,11 +26,11 @@ def main() -> int:
     arguments.add_argument("--conformance", type=Path, required=True, help="where the suite is installed")
     arguments.add_argument("--interop", type=Path, required=True, help="where the SDKs are installed")
     arguments.add_argument("--folder", type=Path, required=True, help="for logs")
-    arguments.add_argument("--mode", action="append", choices=("sealed", "shared", "stored"), help="only these")
+    arguments.add_argument("--mode", action="append", choices=("one", "memory", "sealed", "shared", "stored"), help="only these")
     given = arguments.parse_args()
-    modes = given.mode or ["sealed"]
+    modes = given.mode or ["sealed", "stored"]
     short = given.part == "run"
-    parts = ("conformance",) if short else (given.part,)
+    parts = ("conformance", "clients") if short else (given.part,)
     report, started = Report(), time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
@@ -38,6 +39,8 @@ def main() -> int:
             folder = given.folder / part
             if part == "conformance":
                 conformance.check(report, given.server, given.conformance, folder, modes, short)
+            elif part == "clients":
+                clients.check(report, given.server, given.interop.resolve(), folder, modes, short)
     finally:
         processes.kill_all()
     counts = f"{report.passed} passed, {report.failed} failed, {report.not_offered} set aside"

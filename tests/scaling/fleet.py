@@ -207,7 +207,7 @@ def own(
 ) -> Fleet:
     """Instances of everything-server.
 
-    `memory`: the sessions are in the memory of each instance; `sealed`: in their ids; `sealed-differently`: the same,
+    `one`: a single one; `memory`: the sessions are in the memory of each instance; `sealed`: in their ids; `sealed-differently`: the same,
     with other keys at each instance; `shared`: in a store in the memory of one process with all instances; `stored`: in Redis.
     """
     if mode == "shared":
@@ -216,6 +216,8 @@ def own(
         command = [str(program), "tokio", *addresses, "--store", "memory", *options]
         return Fleet(folder, [Process("instances", command, ports[-1], folder)], order, ports)
     store = redis(folder) if mode == "stored" else None
+    if mode == "one":
+        mode, count = "memory", 1
 
     def sessions(number: int) -> list[str]:
         if store is not None:

@@ -70,6 +70,8 @@ export async function drive(plan, client) {
     },
   };
 
+  // The pauses do not keep the process alive, and neither do idle connections.
+  setInterval(() => {}, PATIENCE);
   const revision = await within(client.connect(), 'connection');
   say('connect', { revision });
   for (const feature of plan.features) {

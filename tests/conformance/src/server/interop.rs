@@ -7,17 +7,20 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::model::{CallToolRequestParams, CallToolResult};
-use mcp_proto::server::Progress;
+use mcp_proto::server::{InputRequired, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::{input, invalid};
 
 /// The resource that `touch` updates.
 pub(super) const BOARD: &str = "interop://board";
+
+/// The key of what a tool requires from its client.
+const ASKED: &str = "asked";
 
 /// Name and description of each tool.
 pub(super) const TOOLS: [(&str, &str); 10] = [
@@ -70,20 +73,32 @@ struct Seconds {
 }
 
 /// Calls the tool, if it is one of these.
-pub(super) async fn call(
-    caller: &Caller<'_>,
-    params: &CallToolRequestParams,
-) -> Option<Result<CallToolResult, ErrorObject>> {
+pub(super) async fn call(caller: &Caller<'_>, params: &CallToolRequestParams) -> Option<Result<Json, ErrorObject>> {
     TOOLS.iter().any(|(name, _)| *name == params.name).then_some(())?;
-    Some(text_of(caller, params).await.map(|text| match text {
-        Ok(text) => CallToolResult::text(text),
-        Err(reason) => CallToolResult::error(reason),
+    Some(text_of(caller, params).await.map(|called| match called {
+        Called::Text(text) => CallToolResult::text(text).into(),
+        Called::Fault(reason) => CallToolResult::error(reason).into(),
+        Called::Asks(required) => required.into(),
     }))
 }
 
-/// The text of the result, or of an error result.
-async fn text_of(caller: &Caller<'_>, params: &CallToolRequestParams) -> Result<Result<String, String>, ErrorObject> {
-    Ok(match params.name.as_str() {
+/// What a call comes to.
+enum Called {
+    Text(String),
+    /// The text of an error result.
+    Fault(String),
+    /// An answer of the client is needed, in a revision in which a server sends no requests.
+    Asks(InputRequired),
+}
+
+impl From<Result<String, String>> for Called {
+    fn from(result: Result<String, String>) -> Self {
+        result.map_or_else(Self::Fault, Self::Text)
+    }
+}
+
+async fn text_of(caller: &Caller<'_>, params: &CallToolRequestParams) -> Result<Called, ErrorObject> {
+    let done: Result<String, String> = match params.name.as_str() {
         "echo" => Ok(read::<Text>(params)?.text),
         "work" => Ok(work(caller, read(params)?).await),
         "was_cancelled" => {
@@ -95,14 +110,18 @@ async fn text_of(caller: &Caller<'_>, params: &CallToolRequestParams) -> Result<
             let message =
                 json!({ "role": "user", "content": { "type": "text", "text": read::<Prompt>(params)?.prompt } });
             let asked = json!({ "messages": [message], "maxTokens": 10 });
-            ask(caller, "sampling/createMessage", Some(asked)).await.map(|answer| text_at(&answer, "/content/text"))
+            return Ok(ask(caller, "sampling/createMessage", to_json(&asked)?, |answer| {
+                text_at(answer, "/content/text")
+            })
+            .await);
         }
         "ask_elicitation" => {
-            let form = input::form("Who?", "name", "string").read().map_err(|error| invalid(&error.to_string()))?;
-            let answer = ask(caller, "elicitation/create", Some(form)).await;
-            answer.map(|answer| format!("{} {}", text_at(&answer, "/action"), text_at(&answer, "/content/name")))
+            let show = |answer: &Value| format!("{} {}", text_at(answer, "/action"), text_at(answer, "/content/name"));
+            return Ok(ask(caller, "elicitation/create", input::form("Who?", "name", "string"), show).await);
         }
-        "ask_roots" => ask(caller, "roots/list", None).await.map(|answer| text_at(&answer, "/roots/0/uri")),
+        "ask_roots" => {
+            return Ok(ask(caller, "roots/list", Json::empty_object(), |answer| text_at(answer, "/roots/0/uri")).await);
+        }
         "add_tool" => {
             publish(caller, Notification::new(Method::TOOLS_LIST_CHANGED)).await.map(|()| "added_1".to_owned())
         }
@@ -117,7 +136,8 @@ async fn text_of(caller: &Caller<'_>, params: &CallToolRequestParams) -> Result<
             Ok("fetched".to_owned())
         }
         _ => Ok(INSTANCE.get().copied().unwrap_or(0).to_string()),
-    })
+    };
+    Ok(done.into())
 }
 
 /// Adds the name to those of cancelled calls unless it is told that the work is done.
@@ -148,25 +168,30 @@ async fn publish(caller: &Caller<'_>, notification: Notification) -> Result<(), 
     caller.publish(notification).await.map_err(|error| error.to_string())
 }
 
-async fn ask(
-    caller: &Caller<'_>,
-    method: &'static str,
-    params: Option<serde_json::Value>,
-) -> Result<serde_json::Value, String> {
-    let call = Call::new(method);
-    let call = match params {
-        Some(params) => call.params(Json::from_serialize(&params).map_err(|error| error.to_string())?),
-        None => call,
-    };
-    match caller.ask(call).await.map_err(|error| error.to_string())? {
-        Outcome::Result(answer) => answer.read().map_err(|error| error.to_string()),
-        Outcome::Error(error) => Err(format!("the client refused: {}", error.message())),
-        Outcome::Failed(reason) => Err(format!("the client did not answer: {reason}")),
+/// Asks the client, in the way of its revision.
+async fn ask(caller: &Caller<'_>, method: &'static str, params: Json, show: impl Fn(&Value) -> String) -> Called {
+    if caller.context().version.is_stateless() {
+        return match input::answer(caller, ASKED) {
+            Some(answer) => Called::Text(show(&answer)),
+            None => Called::Asks(InputRequired::new().ask(ASKED, method, params)),
+        };
+    }
+    match caller.ask(Call::new(method).params(params)).await {
+        Ok(Outcome::Result(answer)) => {
+            answer.read().map(|answer| show(&answer)).map_err(|error| error.to_string()).into()
+        }
+        Ok(Outcome::Error(error)) => Called::Fault(format!("the client refused: {}", error.message())),
+        Ok(Outcome::Failed(reason)) => Called::Fault(format!("the client did not answer: {reason}")),
+        Err(error) => Called::Fault(error.to_string()),
     }
 }
 
-fn text_at(answer: &serde_json::Value, pointer: &str) -> String {
-    answer.pointer(pointer).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
+fn text_at(answer: &Value, pointer: &str) -> String {
+    answer.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn to_json(value: &Value) -> Result<Json, ErrorObject> {
+    Json::from_serialize(value).map_err(|error| invalid(&error.to_string()))
 }
 
 fn duration(seconds: f64) -> Result<Duration, ErrorObject> {

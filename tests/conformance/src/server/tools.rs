@@ -174,7 +174,7 @@ pub(crate) async fn call(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
         return tool.call(caller);
     }
     if let Some(result) = interop::call(caller, &params).await {
-        return result.map(Json::from);
+        return result;
     }
     if tasks::TOOLS.iter().any(|(name, _)| *name == params.name) {
         return tasks::call(caller, &params.name).await;
