@@ -86,6 +86,8 @@
 //! Requests from web pages of other origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows
 //! them.
 //!
+//! Several servers, behind any load balancer, can share their sessions: [`Server::store`] sets a [`store::Store`].
+//!
 //! # A proxy
 //!
 //! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
@@ -104,6 +106,7 @@
 //!
 //!   stream, or connections ──────▶ driver  ──▶ lines, or bodies of responses
 //!   handlers ── bounded channel ─▶        ──▶ handler, handler …     (Limits::requests_in)
+//!   store ── bounded channel ────▶        ──▶ action, action …       (64 at one time)
 //!
 //!   connections ─────────────────▶ driver  ──▶ bodies of responses   (a gateway)
 //!   backends ── a chunk of each ─▶        ──▶ backend, backend …     (Limits::backends)
@@ -147,6 +150,9 @@
 //!
 //! `http-server` (on by default): servers over HTTP, on hyper.
 //!
+//! `redis`: sessions in Redis or Valkey (`store::Redis`),
+//! so that any process of a server can serve any request of a session.
+//!
 //! `schema`: JSON schemas of the types of a [`Router`]'s functions, by the crate `schemars`.
 //!
 //! `skills`: skills of a [`Router`], and a client that compares their files with their digests.
@@ -177,6 +183,7 @@
 //! | `server/stream` | the task of a server on a byte stream |
 //! | `server/replay` | a server whose input is known in full |
 //! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
+//! | `store` | stores of sessions: in memory, in Redis, and the task between a server and its store |
 //! | `gateway` | the gateway: the kinds of backends, the task of each, and the machine between them and the clients |
 //! | `proxy` | the proxy: connects a client on a byte stream to a server over HTTP or in a child process |
 //! | `stdio` | stdin and stdout of this process |

@@ -7,7 +7,7 @@
 //! | store | for |
 //! |---|---|
 //! | [`InMemory`] | several servers in one process, and tests |
-//! | [`Redis`] (feature `redis`) | any number of processes, with a server of Redis or Valkey |
+//! | `Redis` (feature `redis`) | any number of processes, with a server of Redis or Valkey |
 //!
 //! # Example: two servers in one process
 //!

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -188,6 +189,42 @@ async fn no_change_of_a_record_is_lost() {
     count_together((0..3).map(|_| Redis::open(&server.url()).unwrap()).collect()).await;
 }
 
+/// A thread that closes all connections of a server again and again, until this is dropped.
+struct Losses {
+    is_over: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<u32>>,
+}
+
+impl Losses {
+    fn begin(server: &Arc<RedisServer>) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (server, ends) = (Arc::clone(server), Arc::clone(&is_over));
+        let thread = thread::spawn(move || {
+            let mut lost = 0;
+            while !ends.load(Ordering::Relaxed) {
+                let answer = server.ask("CLIENT KILL TYPE normal SKIPME yes");
+                lost += answer.trim_start_matches(':').parse::<u32>().unwrap_or(0);
+                thread::sleep(Duration::from_millis(3));
+            }
+            lost
+        });
+        Self { is_over, thread: Some(thread) }
+    }
+
+    /// Returns the number of closed connections.
+    fn end(mut self) -> u32 {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Losses {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(thread::JoinHandle::join);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_repeated_after_a_lost_connection_takes_effect_once() {
     let server = Arc::new(RedisServer::start());
@@ -198,26 +235,15 @@ async fn what_is_repeated_after_a_lost_connection_takes_effect_once() {
     let attending = tokio::spawn(async move { attending.attend(receiver, Messages::new(sender)).await });
     let find = || StoreAction::Find { key: KEY, instance: receiver };
     while store.carry_out(INSTANCE, find()).await != StoreResult::Found(true) {}
-    let is_over = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let (killer, ends) = (Arc::clone(&server), Arc::clone(&is_over));
-    let killing = thread::spawn(move || {
-        let mut killed = 0;
-        while !ends.load(std::sync::atomic::Ordering::Relaxed) {
-            let answer = killer.ask("CLIENT KILL TYPE normal SKIPME yes");
-            killed += answer.trim_start_matches(':').parse::<u32>().unwrap_or(0);
-            thread::sleep(Duration::from_millis(3));
-        }
-        killed
-    });
+    let losses = Losses::begin(&server);
     let numbers: Vec<_> = (0..400).map(|number: u32| number.to_string()).collect();
     for number in &numbers {
         assert_eq!(store.carry_out(INSTANCE, append(1, number)).await, StoreResult::Done);
         let send = StoreAction::Send { to: Some(receiver), message: number.clone().into() };
         store.carry_out(INSTANCE, send).await;
     }
-    is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-    let killed = killing.join().unwrap();
-    assert!(killed > 20, "{killed} connections were lost");
+    let lost = losses.end();
+    assert!(lost > 20, "{lost} connections were lost");
     assert_eq!(events(&store, 1).await, numbers);
     for number in &numbers {
         let message = timeout(LONG, messages.recv()).await.expect(number).unwrap();

@@ -27,7 +27,7 @@ impl Engine for InMemory {
     }
 
     fn pass(&mut self, time: Duration) {
-        self.1 = self.1 + time;
+        self.1 += time;
     }
 }
 

@@ -244,14 +244,11 @@ impl Redis {
                     After::Number(number) => read.arg(*number),
                     After::Latest => read.arg(-1),
                 };
-                let read: Value = read.arg(*max_bytes).invoke_async(&mut connection).await?;
-                let read: Option<(Vec<u8>, u64, bool, Vec<Vec<u8>>)> = redis::from_redis_value(read)?;
-                Ok(StoreResult::Events(read.map(|(label, first, is_last, events)| StoredEvents {
-                    label: label.into(),
-                    first,
-                    events: events.into_iter().map(Bytes::from).collect(),
-                    is_last,
-                })))
+                let read: Option<Value> = read.arg(*max_bytes).invoke_async(&mut connection).await?;
+                let Some(read) = read else { return Ok(StoreResult::Events(None)) };
+                let (label, first, is_last, events): (Vec<u8>, _, _, Vec<Vec<u8>>) = redis::from_redis_value(read)?;
+                let events = events.into_iter().map(Bytes::from).collect();
+                Ok(StoreResult::Events(Some(StoredEvents { label: label.into(), first, events, is_last })))
             }
             StoreAction::ForgetStream { stream } => {
                 let () = connection.unlink(keys.stream(stream)).await?;

@@ -19,7 +19,7 @@ use mcp_proto::server::StoredSessions;
 use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StoreResult, StreamId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinSet};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use super::{AnyStore, Messages};
 
@@ -162,9 +162,17 @@ fn lane_of(action: &StoreAction) -> (Lane, bool) {
     }
 }
 
+#[derive(Debug)]
+struct Waiting {
+    action: StoreAction,
+    writes: bool,
+    /// How long the machine waits for its result.
+    until: Instant,
+}
+
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<(StoreAction, bool)>,
+    waiting: VecDeque<Waiting>,
     running: usize,
     /// What runs is an action that writes.
     is_written: bool,
@@ -176,7 +184,7 @@ impl Queue {
     /// Whether the first action need not wait for earlier ones.
     fn may_start(&self) -> bool {
         match self.waiting.front() {
-            Some((_, writes)) => self.running == 0 || !(*writes || self.is_written),
+            Some(Waiting { writes, .. }) => self.running == 0 || !(*writes || self.is_written),
             None => false,
         }
     }
@@ -243,7 +251,8 @@ impl Task {
             return;
         }
         let (lane, writes) = lane_of(&action);
-        self.lanes.entry(lane.clone()).or_default().waiting.push_back((action, writes));
+        let until = Instant::now() + self.timeout;
+        self.lanes.entry(lane.clone()).or_default().waiting.push_back(Waiting { action, writes, until });
         self.waiting += 1;
         self.start(lane);
     }
@@ -258,15 +267,27 @@ impl Task {
                 }
                 return;
             }
-            let Some((action, writes)) = queue.waiting.pop_front() else { return };
+            let Some(Waiting { action, writes, until }) = queue.waiting.pop_front() else { return };
+            self.waiting -= 1;
+            let (store, from, key, now) = (Arc::clone(&self.store), self.instance, action.key(), Instant::now());
+            let until = match key {
+                // The machine has not waited for longer.
+                Some(key) if until <= now => {
+                    let _ = self.results.send((key, StoreResult::Failed));
+                    continue;
+                }
+                Some(_) => until,
+                None => now + self.timeout,
+            };
             queue.running += 1;
             queue.is_written = writes;
-            self.waiting -= 1;
-            let (store, from, key, limit) = (Arc::clone(&self.store), self.instance, action.key(), self.timeout);
             let carrying_out =
-                async move { timeout(limit, store.carry_out(from, action)).await.unwrap_or(StoreResult::Failed) };
+                async move { timeout_at(until, store.carry_out(from, action)).await.unwrap_or(StoreResult::Failed) };
             let id = self.running.spawn(carrying_out).id();
             self.carried_out.insert(id, (lane.clone(), key));
+        }
+        if queue.running == 0 && queue.waiting.is_empty() {
+            self.lanes.remove(&lane);
         }
     }
 
@@ -285,9 +306,6 @@ impl Task {
         }
         if let Some(queue) = self.lanes.get_mut(&lane) {
             queue.running -= 1;
-            if queue.running == 0 && queue.waiting.is_empty() {
-                self.lanes.remove(&lane);
-            }
         }
         while let Some(ready) = self.ready.pop_front() {
             if let Some(queue) = self.lanes.get_mut(&ready) {
@@ -311,5 +329,271 @@ impl Task {
                 tracing::info!("the store carries out actions again");
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::sync::Semaphore;
+
+    use super::super::Store;
+    use super::*;
+
+    /// A store that reports what begins, and answers when the test lets it.
+    #[derive(Default)]
+    struct Slow {
+        begun: Mutex<Vec<u64>>,
+        at_once: AtomicUsize,
+        may_end: Permits,
+        left: AtomicUsize,
+    }
+
+    struct Permits(Semaphore);
+
+    impl Default for Permits {
+        fn default() -> Self {
+            Self(Semaphore::new(0))
+        }
+    }
+
+    impl Slow {
+        fn begun(&self) -> Vec<u64> {
+            std::mem::take(&mut self.begun.lock().unwrap())
+        }
+
+        async fn end_one(&self) {
+            self.may_end.0.add_permits(1);
+            settle().await;
+        }
+    }
+
+    /// The number of an action, which is in the version that it expects, or in a tag, or in a message.
+    fn number(action: &StoreAction) -> u64 {
+        match action {
+            StoreAction::Save { expected, .. } => *expected,
+            StoreAction::Load { expires_in, .. } => expires_in.as_secs(),
+            StoreAction::Append { first, .. } => first.unwrap_or(0),
+            StoreAction::Send { message, .. } => message.len() as u64,
+            _ => 0,
+        }
+    }
+
+    impl Store for Slow {
+        async fn carry_out(&self, _: InstanceId, action: StoreAction) -> StoreResult {
+            assert!(number(&action) != 13, "a store may panic");
+            self.begun.lock().unwrap().push(number(&action));
+            self.at_once.fetch_add(1, Ordering::Relaxed);
+            self.may_end.0.acquire().await.unwrap().forget();
+            self.at_once.fetch_sub(1, Ordering::Relaxed);
+            StoreResult::Done
+        }
+
+        async fn attend(&self, _: InstanceId, messages: Messages) {
+            messages.pass(Bytes::from_static(b"once")).await;
+            assert_eq!(self.left.load(Ordering::Relaxed), 0);
+        }
+
+        async fn leave(&self, _: InstanceId) {
+            self.left.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    fn link(store: &Arc<Slow>) -> StoreLink {
+        let stored = StoredSessions::new(InstanceId::new(1));
+        StoreLink::start(Arc::new(Arc::clone(store)), &stored)
+    }
+
+    fn load(session: &str, number: u64) -> StoreAction {
+        StoreAction::Load {
+            key: StoreKey::new(number),
+            session: session.into(),
+            expires_in: Duration::from_secs(number),
+        }
+    }
+
+    fn save(session: &str, number: u64) -> StoreAction {
+        let (key, session, expires_in) = (StoreKey::new(number), session.into(), Duration::ZERO);
+        StoreAction::Save { key, session, expected: number, bytes: Bytes::new(), expires_in }
+    }
+
+    fn append(session: &str, tag: u64, number: u64) -> StoreAction {
+        StoreAction::Append {
+            key: StoreKey::new(number),
+            stream: StreamId { session: session.into(), tag },
+            first: Some(number),
+            events: Vec::new(),
+            label: Bytes::new(),
+            is_last: false,
+            keep: 0,
+            expires_in: Duration::ZERO,
+        }
+    }
+
+    fn send(number: usize) -> StoreAction {
+        StoreAction::Send { to: None, message: vec![0; number].into() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_action_that_writes_waits_for_those_before_on_the_same_record_or_stream() {
+        let store = Arc::default();
+        let link = link(&store);
+        for action in [load("a", 1), load("a", 2), save("a", 3), save("a", 4), load("a", 5), load("a", 6), save("a", 7)]
+        {
+            link.carry_out(action);
+        }
+        for action in [append("a", 1, 21), append("a", 1, 22), append("a", 2, 23), save("b", 24), send(25), send(26)] {
+            link.carry_out(action);
+        }
+        settle().await;
+        assert_eq!(store.begun(), [1, 2, 21, 23, 24, 25]);
+        // Permits are given in the order in which actions have begun to wait.
+        store.end_one().await;
+        assert_eq!(store.begun(), [0; 0], "one of two reads has not ended");
+        store.end_one().await;
+        assert_eq!(store.begun(), [3]);
+        store.end_one().await;
+        assert_eq!(store.begun(), [22]);
+        for _ in 0..3 {
+            store.end_one().await;
+        }
+        assert_eq!(store.begun(), [26]);
+        store.end_one().await;
+        assert_eq!(store.begun(), [4]);
+        for _ in 0..3 {
+            store.end_one().await;
+        }
+        assert_eq!(store.begun(), [5, 6]);
+        store.end_one().await;
+        store.end_one().await;
+        assert_eq!(store.begun(), [7]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_limited_number_of_actions_run_and_wait() {
+        let store = Arc::default();
+        let mut link = link(&store);
+        let all = AT_ONCE + WAITING;
+        for number in 0..=all {
+            // Two for each session, and some that must not overtake each other.
+            link.carry_out(save(&(number / 2).to_string(), number as u64 + 100));
+        }
+        settle().await;
+        assert_eq!(store.at_once.load(Ordering::Relaxed), AT_ONCE);
+        let refused = loop {
+            if let FromStore::Stored(key, result) = link.next().await {
+                assert_eq!(result, StoreResult::Failed);
+                break key;
+            }
+        };
+        assert!(refused > StoreKey::new(100 + WAITING as u64), "{refused:?}");
+        store.may_end.0.add_permits(all);
+        let mut ended = 0;
+        while ended < WAITING {
+            if let FromStore::Stored(_, StoreResult::Done) = link.next().await {
+                ended += 1;
+            }
+            assert!(store.at_once.load(Ordering::Relaxed) <= AT_ONCE);
+        }
+        let mut last = BTreeMap::new();
+        for number in store.begun() {
+            assert!(last.insert((number - 100) / 2, number).is_none_or(|earlier| earlier < number));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_panics_or_takes_too_long_has_failed() {
+        let store = Arc::default();
+        let mut link = link(&store);
+        for action in [save("a", 13), save("a", 2), save("b", 3)] {
+            link.carry_out(action);
+        }
+        let mut results = BTreeMap::new();
+        while results.len() < 3 {
+            if let FromStore::Stored(key, result) = link.next().await {
+                results.insert(key, result);
+                store.may_end.0.add_permits(usize::from(key == StoreKey::new(13)));
+            }
+        }
+        // One of the two others had a permit, and the last one is late.
+        assert_eq!(results[&StoreKey::new(13)], StoreResult::Failed);
+        let failed = results.values().filter(|result| **result == StoreResult::Failed).count();
+        assert_eq!(failed, 2, "{results:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_the_machine_has_not_waited_for_is_not_carried_out() {
+        let store = Arc::default();
+        let mut link = link(&store);
+        for action in [save("a", 1), save("a", 2), append("a", 1, 3), append("a", 1, 4), send(5), send(6)] {
+            link.carry_out(action);
+        }
+        let (began, mut failed) = (Instant::now(), 0);
+        while failed < 4 {
+            if let FromStore::Stored(_, result) = link.next().await {
+                assert_eq!(result, StoreResult::Failed);
+                failed += 1;
+            }
+        }
+        assert_eq!(began.elapsed().as_secs(), 5);
+        settle().await;
+        assert_eq!(store.begun(), [1, 3, 5, 6], "nobody waits for messages");
+        store.may_end.0.add_permits(10);
+        link.carry_out(save("a", 7));
+        while !matches!(link.next().await, FromStore::Stored(_, StoreResult::Done)) {}
+        assert_eq!(store.begun(), [7]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn everything_is_carried_out_before_the_end_unless_it_takes_too_long() {
+        for is_in_time in [true, false] {
+            let store: Arc<Slow> = Arc::default();
+            let mut link = link(&store);
+            for action in [save("a", 1), save("a", 2), send(3)] {
+                link.carry_out(action);
+            }
+            link.flush();
+            settle().await;
+            let began = Instant::now();
+            if is_in_time {
+                store.may_end.0.add_permits(3);
+            }
+            let mut done = 0;
+            loop {
+                match link.next().await {
+                    FromStore::Stored(_, result) => done += usize::from(result == StoreResult::Done),
+                    FromStore::Message(_) => {}
+                    FromStore::Flushed => break,
+                }
+            }
+            assert_eq!((done, store.left.load(Ordering::Relaxed)), (if is_in_time { 2 } else { 0 }, 1));
+            let took = began.elapsed();
+            assert!(if is_in_time { took < Duration::from_millis(10) } else { took <= FLUSH_TIMEOUT }, "{took:?}");
+            // What comes later has no effect, and a second flush ends, too.
+            link.carry_out(save("a", 9));
+            link.flush();
+            assert!(matches!(link.next().await, FromStore::Flushed));
+            assert!(!store.begun().contains(&9));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_store_that_gives_up_is_asked_for_messages_again() {
+        let store = Arc::default();
+        let mut link = link(&store);
+        for _ in 0..3 {
+            assert!(matches!(link.next().await, FromStore::Message(message) if message == "once"));
+        }
+        drop(link);
+        settle().await;
+        assert_eq!(store.left.load(Ordering::Relaxed), 1);
     }
 }

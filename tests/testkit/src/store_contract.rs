@@ -24,7 +24,7 @@
 //!         std::iter::from_fn(|| self.0.poll_message(by)).take(count).collect()
 //!     }
 //!     fn pass(&mut self, time: Duration) {
-//!         self.1 = self.1 + time;
+//!         self.1 += time;
 //!     }
 //! }
 //!
@@ -185,12 +185,12 @@ fn joined(read: &StoredEvents) -> String {
     read.events.iter().map(|event| String::from_utf8_lossy(event)).collect::<Vec<_>>().join(",")
 }
 
-fn record(version: u64, text: &'static str) -> Option<Record> {
-    Some(Record { version, bytes: text.into() })
+fn record(version: u64, text: &'static str) -> Record {
+    Record { version, bytes: text.into() }
 }
 
-fn some(first: u64, texts: &str) -> Option<(u64, String)> {
-    Some((first, texts.to_owned()))
+fn texts(first: u64, joined: &str) -> (u64, String) {
+    (first, joined.to_owned())
 }
 
 fn versions(it: &mut Checked<'_>) {
@@ -200,19 +200,19 @@ fn versions(it: &mut Checked<'_>) {
     assert_eq!(it.save("versions", 3, "x", LONG), Conflict);
     assert_eq!(it.load("versions", LONG), None);
     assert_eq!(it.save("versions", 0, "a", LONG), Done);
-    assert_eq!(it.load("versions", LONG), record(1, "a"));
+    assert_eq!(it.load("versions", LONG), Some(record(1, "a")));
     assert_eq!(it.save("versions", 1, "b", LONG), Done);
-    assert_eq!(it.load("versions", LONG), record(2, "b"));
+    assert_eq!(it.load("versions", LONG), Some(record(2, "b")));
     for expected in [0, 1, 3] {
         assert_eq!(it.save("versions", expected, "c", LONG), Conflict, "{expected}");
     }
     assert_eq!(it.save("versions", 1, "b", LONG), Done, "the driver repeats an action");
-    assert_eq!(it.load("versions", LONG), record(2, "b"));
+    assert_eq!(it.load("versions", LONG), Some(record(2, "b")));
     assert_eq!(it.forget("versions"), Done);
     assert_eq!(it.load("versions", LONG), None);
     assert_eq!(it.save("versions", 2, "c", LONG), Conflict, "a session that has ended stays so");
     assert_eq!(it.save("versions", 0, "d", LONG), Done);
-    assert_eq!(it.load("versions", LONG), record(1, "d"));
+    assert_eq!(it.load("versions", LONG), Some(record(1, "d")));
 }
 
 fn expiring_record(it: &mut Checked<'_>) {
@@ -220,7 +220,7 @@ fn expiring_record(it: &mut Checked<'_>) {
     assert_eq!(it.save("lasting", 0, "a", SHORT), StoreResult::Done);
     for _ in 0..3 {
         it.engine.pass(SHORT * 6 / 10);
-        assert_eq!(it.load("lasting", SHORT), record(1, "a"));
+        assert_eq!(it.load("lasting", SHORT), Some(record(1, "a")));
     }
     assert_eq!(it.load("expiring", LONG), None);
     assert_eq!(it.save("lasting", 1, "b", SHORT), StoreResult::Done);
@@ -237,18 +237,22 @@ fn numbers(it: &mut Checked<'_>) {
     assert_eq!(it.append_with(&of, Some(1), &["a", "b"], |with| with.label = "first"), StoreResult::Done);
     assert_eq!(it.append_with(&of, Some(3), &["c"], |with| with.label = "second"), StoreResult::Done);
     assert_eq!(it.append(&of, None, &["d", "e"]), StoreResult::Done);
-    for (after, expected) in
-        [(0, some(1, "a,b,c,d,e")), (2, some(3, "c,d,e")), (4, some(5, "e")), (5, some(6, "")), (6, None)]
-    {
+    for (after, expected) in [
+        (0, Some(texts(1, "a,b,c,d,e"))),
+        (2, Some(texts(3, "c,d,e"))),
+        (4, Some(texts(5, "e"))),
+        (5, Some(texts(6, ""))),
+        (6, None),
+    ] {
         assert_eq!(it.texts(&of, after), expected, "{after}");
     }
     let latest = it.read(&of, After::Latest, 100).expect("a stream");
     assert_eq!((latest.first, latest.events.len(), latest.is_last, &latest.label[..]), (6, 0, false, &b"first"[..]));
     let other = stream("numbers", 2);
     assert_eq!(it.append(&other, None, &["x"]), StoreResult::Done);
-    assert_eq!(it.texts(&other, 0), some(1, "x"));
+    assert_eq!(it.texts(&other, 0), Some(texts(1, "x")));
     assert_eq!(it.append(&other, None, &["x"]), StoreResult::Done);
-    assert_eq!(it.texts(&other, 0), some(1, "x,x"), "another action with the same events is no repetition");
+    assert_eq!(it.texts(&other, 0), Some(texts(1, "x,x")), "another action with the same events is no repetition");
 }
 
 fn repeated_events(it: &mut Checked<'_>) {
@@ -260,10 +264,10 @@ fn repeated_events(it: &mut Checked<'_>) {
     assert_eq!(it.append(&of, Some(1), &["a", "b"]), Done);
     assert_eq!(it.append(&of, Some(2), &["other", "c"]), Done);
     assert_eq!(it.append(&of, Some(5), &["e"]), Conflict);
-    assert_eq!(it.texts(&of, 0), some(1, "a,b,c"));
+    assert_eq!(it.texts(&of, 0), Some(texts(1, "a,b,c")));
     assert_eq!(it.append(&of, Some(4), &[]), Done);
     assert_eq!(it.append(&of, Some(5), &[]), Conflict);
-    assert_eq!(it.texts(&of, 0), some(1, "a,b,c"));
+    assert_eq!(it.texts(&of, 0), Some(texts(1, "a,b,c")));
 }
 
 fn ended_stream(it: &mut Checked<'_>) {
@@ -292,16 +296,18 @@ fn trimmed_stream(it: &mut Checked<'_>) {
     for events in [&["aa", "bb"][..], &["cc"], &["dd"]] {
         assert_eq!(it.append_with(&of, None, events, keep), StoreResult::Done);
     }
-    for (after, expected) in [(0, None), (1, some(2, "bb,cc,dd")), (3, some(4, "dd")), (4, some(5, "")), (5, None)] {
+    for (after, expected) in
+        [(0, None), (1, Some(texts(2, "bb,cc,dd"))), (3, Some(texts(4, "dd"))), (4, Some(texts(5, ""))), (5, None)]
+    {
         assert_eq!(it.texts(&of, after), expected, "{after}");
     }
     // An event that is repeated after it was removed.
     assert_eq!(it.append_with(&of, Some(1), &["aa", "bb"], keep), StoreResult::Done);
-    assert_eq!(it.texts(&of, 1), some(2, "bb,cc,dd"));
+    assert_eq!(it.texts(&of, 1), Some(texts(2, "bb,cc,dd")));
     assert_eq!(it.append_with(&of, Some(5), &["too long"], keep), StoreResult::Done);
-    assert_eq!((it.texts(&of, 4), it.texts(&of, 5)), (None, some(6, "")));
+    assert_eq!((it.texts(&of, 4), it.texts(&of, 5)), (None, Some(texts(6, ""))));
     assert_eq!(it.append_with(&of, Some(6), &["ee"], keep), StoreResult::Done);
-    assert_eq!(it.texts(&of, 5), some(6, "ee"));
+    assert_eq!(it.texts(&of, 5), Some(texts(6, "ee")));
 }
 
 fn limited_read(it: &mut Checked<'_>) {
@@ -326,10 +332,10 @@ fn expiring_stream(it: &mut Checked<'_>) {
         assert_eq!(it.append_with(&lasting, Some(2), &[], short), StoreResult::Done);
     }
     assert_eq!(it.texts(&ending, 0), None);
-    assert_eq!(it.texts(&lasting, 0), some(1, "a"));
+    assert_eq!(it.texts(&lasting, 0), Some(texts(1, "a")));
     assert_eq!(it.append_with(&lasting, Some(2), &["b"], |with| with.expires_in = LONG), StoreResult::Done);
     it.engine.pass(SHORT * 12 / 10);
-    assert_eq!(it.texts(&lasting, 0), some(1, "a,b"));
+    assert_eq!(it.texts(&lasting, 0), Some(texts(1, "a,b")));
 }
 
 fn removed_stream(it: &mut Checked<'_>) {
@@ -339,8 +345,8 @@ fn removed_stream(it: &mut Checked<'_>) {
         assert_eq!(it.append(of, Some(1), &["a", "b"]), StoreResult::Done);
     }
     it.engine.carry_out(INSTANCE, StoreAction::ForgetStream { stream: of.clone() });
-    assert_eq!((it.texts(&of, 0), it.texts(&other, 0)), (None, some(1, "a,b")));
-    assert_eq!(it.load("removed", LONG), record(1, "record"));
+    assert_eq!((it.texts(&of, 0), it.texts(&other, 0)), (None, Some(texts(1, "a,b"))));
+    assert_eq!(it.load("removed", LONG), Some(record(1, "record")));
     assert_eq!(it.append_with(&of, Some(1), &["c"], |with| with.label = "again"), StoreResult::Done);
     let read = it.read(&of, After::Number(0), 100).expect("a stream");
     assert_eq!((joined(&read).as_str(), &read.label[..]), ("c", &b"again"[..]));
@@ -356,9 +362,9 @@ fn similar_names(it: &mut Checked<'_>) {
         }
     }
     for (name, text) in NAMES.iter().zip(TEXTS) {
-        assert_eq!(it.load(name, LONG), record(1, text));
+        assert_eq!(it.load(name, LONG), Some(record(1, text)));
         for tag in [0, 1, u64::MAX] {
-            assert_eq!(it.texts(&stream(name, tag), 0), some(1, text));
+            assert_eq!(it.texts(&stream(name, tag), 0), Some(texts(1, text)));
         }
     }
 }

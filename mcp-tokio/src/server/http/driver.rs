@@ -278,7 +278,8 @@ impl<A: Application> Driver<A> {
                         pieces.abort();
                     }
                 }
-                _ => {}
+                // The application carries out those of a store.
+                HttpAction::Store(_) | _ => {}
             }
         }
     }

@@ -68,21 +68,15 @@ impl Connection {
 
 /// Whether the same command may succeed at once on another connection, or soon.
 pub(super) fn may_pass(error: &RedisError) -> bool {
-    match error.kind() {
-        ErrorKind::Io | ErrorKind::Parse => true,
-        // The server is starting, or another one is taking its place.
-        ErrorKind::Server(
-            ServerErrorKind::BusyLoading
-            | ServerErrorKind::TryAgain
-            | ServerErrorKind::MasterDown
-            | ServerErrorKind::ReadOnly,
-        ) => true,
-        _ => false,
-    }
+    use ServerErrorKind as Kind;
+    // The server is starting, or another one is taking its place.
+    let is_changing = |kind| matches!(kind, Kind::BusyLoading | Kind::TryAgain | Kind::MasterDown | Kind::ReadOnly);
+    let kind = error.kind();
+    matches!(kind, ErrorKind::Io | ErrorKind::Parse) || matches!(kind, ErrorKind::Server(kind) if is_changing(kind))
 }
 
 /// Whether the connection can be used after this error.
 pub(super) fn is_usable(error: &RedisError) -> bool {
-    matches!(error.kind(), ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly)
-        || error.kind() == ErrorKind::Extension
+    let kind = error.kind();
+    kind == ErrorKind::Extension || matches!(kind, ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly)
 }

@@ -36,7 +36,7 @@ pub(super) struct Scripts {
     pub(super) send: Script,
 }
 
-const REGISTER: &str = r"
+const DEFINE_REGISTER: &str = r"
 local function register(messages, instances, id, found_for)
     if redis.call('EXISTS', messages) == 0 then
         redis.call('XADD', messages, '*', 'j', '')
@@ -47,12 +47,7 @@ local function register(messages, instances, id, found_for)
 end
 ";
 
-impl Scripts {
-    pub(super) fn new() -> Self {
-        let with_register = |body: &str| Script::new(&format!("{REGISTER}{body}"));
-        Self {
-            register: with_register(
-                r"
+const REGISTER: &str = r"
 register(KEYS[1], KEYS[2], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
 redis.call('SADD', KEYS[2], ARGV[1])
@@ -62,10 +57,9 @@ for at = 1, #about, 2 do
     if about[at] == 'last-generated-id' then return about[at + 1] end
 end
 return '0-0'
-",
-            ),
-            save: with_register(
-                r"
+";
+
+const SAVE: &str = r"
 register(KEYS[2], KEYS[3], ARGV[1], ARGV[2])
 local expected = tonumber(ARGV[3])
 local stored = redis.call('HMGET', KEYS[1], 'v', 'd')
@@ -75,10 +69,9 @@ if version ~= expected and not is_repeated then return 0 end
 redis.call('HSET', KEYS[1], 'v', string.format('%.0f', expected + 1), 'd', ARGV[4])
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
 return 1
-",
-            ),
-            append: with_register(
-                r"
+";
+
+const APPEND: &str = r"
 register(KEYS[2], KEYS[3], ARGV[1], ARGV[2])
 local field = function(number) return string.format('%.0f', number) end
 local action = 't:' .. ARGV[1]
@@ -113,10 +106,9 @@ if ARGV[4] == '1' then redis.call('HSET', KEYS[1], 'z', '') end
 if ARGV[3] == '0' then redis.call('HSET', KEYS[1], action, ARGV[8]) end
 redis.call('PEXPIRE', KEYS[1], ARGV[6])
 return 1
-",
-            ),
-            read: Script::new(
-                r"
+";
+
+const READ: &str = r"
 local field = function(number) return string.format('%.0f', number) end
 local stored = redis.call('HMGET', KEYS[1], 'n', 'f', 'z', 'l')
 if not stored[1] then return false end
@@ -133,10 +125,9 @@ while at < next do
 end
 local is_last = (stored[3] and at == next) and 1 or 0
 return { stored[4], first, is_last, events }
-",
-            ),
-            send: Script::new(
-                r"
+";
+
+const SEND: &str = r"
 if redis.call('GET', KEYS[1]) == ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[7])
 local recipients = { ARGV[4] }
@@ -150,8 +141,17 @@ for _, recipient in ipairs(recipients) do
     end
 end
 return 0
-",
-            ),
+";
+
+impl Scripts {
+    pub(super) fn new() -> Self {
+        let with_register = |body: &str| Script::new(&format!("{DEFINE_REGISTER}{body}"));
+        Self {
+            register: with_register(REGISTER),
+            save: with_register(SAVE),
+            append: with_register(APPEND),
+            read: Script::new(READ),
+            send: Script::new(SEND),
         }
     }
 }
