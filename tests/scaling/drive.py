@@ -13,6 +13,7 @@ sys.path[1:1] = [str(HERE.parent / "interop")]
 
 import clients
 import conformance
+import kill
 import processes
 from report import Report
 
@@ -30,7 +31,7 @@ def main() -> int:
     given = arguments.parse_args()
     modes = given.mode or ["sealed", "stored"]
     short = given.part == "run"
-    parts = ("conformance", "clients") if short else (given.part,)
+    parts = ("conformance", "clients", "kill") if short else (given.part,)
     report, started = Report(), time.monotonic()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
@@ -41,6 +42,8 @@ def main() -> int:
                 conformance.check(report, given.server, given.conformance, folder, modes, short)
             elif part == "clients":
                 clients.check(report, given.server, given.interop.resolve(), folder, modes, short)
+            elif part == "kill":
+                kill.check(report, given.server, folder, short)
     finally:
         processes.kill_all()
     counts = f"{report.passed} passed, {report.failed} failed, {report.not_offered} set aside"
