@@ -50,7 +50,7 @@ def plan(row: Row, editor: Editor, features: list[str], rounds: int) -> Params:
     return made
 
 
-def talk(editor: Editor, install: Path, made: Params, url: str, files: Path) -> tuple[int, list[Params]]:
+def talk(editor: Editor, install: Path, made: Params, url: str, files: Path, patience: float = PATIENCE) -> tuple[int, list[Params]]:
     """The exit code of the editor, and what it has observed, line by line."""
     files.parent.mkdir(parents=True, exist_ok=True)
     with files.with_suffix(".stderr").open("wb") as errors:
@@ -59,9 +59,9 @@ def talk(editor: Editor, install: Path, made: Params, url: str, files: Path) -> 
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=processes.environment()
         )
         try:
-            output, _ = process.communicate(timeout=PATIENCE)
+            output, _ = process.communicate(timeout=patience)
         except subprocess.TimeoutExpired:
-            raise Failure(f"the client did not end within {PATIENCE} s; see {files}.stderr") from None
+            raise Failure(f"the client did not end within {patience} s; see {files}.stderr") from None
         finally:
             processes.kill(process)
     return process.returncode, [json.loads(line) for line in output.decode().split("\n") if line]

@@ -14,6 +14,8 @@ sys.path[1:1] = [str(HERE.parent / "interop")]
 import clients
 import conformance
 import kill
+import load
+import others
 import processes
 from report import Report
 
@@ -44,6 +46,10 @@ def main() -> int:
                 clients.check(report, given.server, given.interop.resolve(), folder, modes, short)
             elif part == "kill":
                 kill.check(report, given.server, folder, short)
+            elif part == "load":
+                load.check(report, given.server, folder)
+            elif part == "others":
+                others.check(report, given.server, given.interop.resolve(), folder)
     finally:
         processes.kill_all()
     counts = f"{report.passed} passed, {report.failed} failed, {report.not_offered} set aside"

@@ -203,19 +203,20 @@ SEALED_KEY = "5c" * 32
 
 
 def own(
-    program: Path, folder: Path, mode: str, count: int = 3, order: str = "random:1", options: tuple[str, ...] = ()
+    program: Path, folder: Path, mode: str, count: int = 3, order: str = "random:1", options: tuple[str, ...] = (), relaxed: bool = False
 ) -> Fleet:
     """Instances of everything-server.
 
     `one`: a single one; `memory`: the sessions are in the memory of each instance; `sealed`: in their ids; `sealed-differently`: the same,
-    with other keys at each instance; `shared`: in a store in the memory of one process with all instances; `stored`: in Redis.
+    with other keys at each instance; `shared`: in a store in the memory of one process with all instances; `stored`: in Redis,
+    which may be relaxed to write to its disk each second only.
     """
     if mode == "shared":
         ports = [free_port() for _ in range(count)]
         addresses = [f"127.0.0.1:{port}" for port in ports]
         command = [str(program), "tokio", *addresses, "--store", "memory", *options]
         return Fleet(folder, [Process("instances", command, ports[-1], folder)], order, ports)
-    store = redis(folder) if mode == "stored" else None
+    store = redis(folder, *(("--appendfsync", "everysec") if relaxed else ())) if mode == "stored" else None
     if mode == "one":
         mode, count = "memory", 1
 

@@ -18,11 +18,12 @@ from proxy import Failure, expect
 from report import Report
 
 REVISION = "2025-11-25"
-#: How long a call may take until it has an outcome. That an instance has ended is known after ten seconds.
-PATIENCE = 25.0
+#: How long a call may take until it has an outcome. That an instance has ended is known after ten seconds, and read by
+#: another instance after five more, which may end in between.
+PATIENCE = 40.0
 WORKERS = 4
 #: How long instances are killed, in the short run and otherwise.
-TIMES = (12.0, 45.0)
+TIMES = (15.0, 60.0)
 #: How often the answer of a killed instance is fetched.
 FETCHES = (3, 12)
 
@@ -82,7 +83,7 @@ class Session:
             raise Refused(response.status)
         return response
 
-    def open(self) -> None:
+    def open(self, patience: float = PATIENCE) -> None:
         params = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "kill", "version": "1"}}
         request = {"id": 0, "method": "initialize", "params": params}
 
@@ -96,7 +97,7 @@ class Session:
                 self.id = ""
             return bool(self.id)
 
-        wait_until(opened, "session")
+        wait_until(opened, "session", patience)
 
     def is_served(self) -> bool:
         try:
@@ -226,7 +227,7 @@ def one_outcome(fleet: Fleet, duration: float) -> None:
             worker.start()
         kills, end = 0, time.monotonic() + duration
         while time.monotonic() < end:
-            time.sleep(numbers.uniform(0.3, 1.5))
+            time.sleep(numbers.uniform(1.0, 3.0))
             instance = numbers.choice(fleet.instances)
             instance.kill()
             kills += 1
