@@ -383,6 +383,24 @@ fn a_change_that_one_instance_publishes_reaches_the_clients_of_all() {
 }
 
 #[test]
+fn a_subscription_is_in_force_at_once_at_the_instance_with_the_stream() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 1, "2025-11-25");
+    let stream = instances.ask(2, &TestRequest::get().in_session(&id));
+    let publish = |instances: &mut Instances, at: usize| {
+        let uri = Json::parse(r#"{"uri":"file:///a"}"#).unwrap();
+        let now = instances.servers[at].now;
+        let updated = Notification::with_params("notifications/resources/updated", uri);
+        instances.servers[at].server.publish(updated, now).unwrap();
+        instances.take(2, stream).data().len()
+    };
+    for (method, expected) in [("subscribe", [1, 1, 1]), ("unsubscribe", [0, 0, 0]), ("subscribe", [1, 1, 1])] {
+        assert_eq!(instances.answer(0, &subscribe(&id, method, "file:///a")).code(), 200);
+        assert_eq!([1, 2, 0].map(|at| publish(&mut instances, at)), expected, "{method}");
+    }
+}
+
+#[test]
 fn what_is_published_while_no_stream_is_open_waits_for_the_next_one() {
     let mut instances = Instances::new(3);
     let id = instances.session(0, 1, "2025-11-25");
@@ -627,6 +645,8 @@ fn a_message_of_another_instance_is_read_with_care() {
         r#"{"k":"later","s":"SID"}"#,
         r#"{"k":"moved","s":"SID"}"#,
         r#"{"k":"moved","s":"SID","i":"zz"}"#,
+        r#"{"k":"changed","s":"SID","n":"ffffffffffffffff"}"#,
+        r#"{"k":"changed","s":"SID","n":"ffffffffffffffff","r":{"f":1}}"#,
         r#"{"k":"watched","s":"SID","t":"0000000000000001"}"#,
         r#"{"k":"added","s":"SID","t":"1"}"#,
         r#"{"k":"posted","s":"SID"}"#,

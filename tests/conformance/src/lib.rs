@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `authorization` | the behaviour of `authorized-client`, which signs in |
 //! | `client` | the behaviour of `everything-client` in each scenario |
+//! | `faulty` | a store that does not do what it answers, for several instances of `everything-server` |
 //! | `server` | the tools, resources, prompts and skills of `everything-server` |
 //! | `skills` | the behaviour of `skills-client`, which uses skills |
 
@@ -13,6 +14,7 @@ use mcp_proto::ProtocolVersion;
 
 pub mod authorization;
 pub mod client;
+pub mod faulty;
 pub mod server;
 pub mod skills;
 

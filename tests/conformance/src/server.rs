@@ -2,6 +2,7 @@
 
 mod caller;
 mod input;
+mod interop;
 mod prompts;
 mod resources;
 mod samples;
@@ -15,6 +16,7 @@ use mcp_proto::model::{
 use mcp_proto::{ErrorObject, Json, code};
 
 use caller::{Caller, run};
+pub use interop::set_instance;
 
 /// The capabilities besides those of the routers, for the results of `initialize` and `server/discover`.
 #[must_use]

@@ -63,6 +63,9 @@ class Driver(ABC):
     async def sampling(self, feature: Json) -> Json:
         return await self.text(feature["call"])
 
+    async def resumption(self, feature: Json) -> Json:
+        return await self.text(feature["call"])
+
     async def cancel(self, feature: Json) -> Json:
         started, stop = asyncio.Event(), asyncio.Event()
         call = asyncio.create_task(self.call_until(feature["call"], started, stop))
@@ -90,11 +93,12 @@ class Driver(ABC):
 
     async def drive(self, plan: Json, revision: str) -> None:
         say("connect", {"revision": revision})
+        patience = plan.get("patience", PATIENCE)
         for feature in plan["features"]:
             name = feature["name"]
             try:
-                say(name, await asyncio.wait_for(getattr(self, name)(feature), PATIENCE))
+                say(name, await asyncio.wait_for(getattr(self, name)(feature), patience))
             except TimeoutError:
-                say(name, {"error": f"no {name} within {PATIENCE} s"})
+                say(name, {"error": f"no {name} within {patience} s"})
             except Exception as error:
                 say(name, {"error": f"{type(error).__name__}: {error}"})

@@ -1,4 +1,4 @@
-"""A client on the Python SDK 1.x: python_1.py PLAN COMMAND…; README.md tells what it does and prints."""
+"""A client on the Python SDK 1.x: python_1.py PLAN {COMMAND…|URL}; README.md tells what it does and prints."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import json
 import os
 import sys
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 from mcp import ClientSession, StdioServerParameters, types
 from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamablehttp_client
 from pydantic import AnyUrl
 from python import Driver, Json
 
@@ -64,6 +65,12 @@ class Python1(Driver):
         yield
 
 
+def transport(command: str, arguments: list[str]) -> AbstractAsyncContextManager[tuple[Any, ...]]:
+    if command.startswith(("http:", "https:")):
+        return streamablehttp_client(command)
+    return stdio_client(StdioServerParameters(command=command, args=arguments, env=dict(os.environ)))
+
+
 async def main() -> None:
     plan, command, *arguments = sys.argv[1:]
     plan = json.loads(plan)
@@ -75,9 +82,8 @@ async def main() -> None:
         return types.ElicitResult.model_validate(plan["answers"]["elicitation"])
 
     driver = Python1()
-    server = StdioServerParameters(command=command, args=arguments, env=dict(os.environ))
     async with (
-        stdio_client(server) as (read, write),
+        transport(command, arguments) as (read, write, *_),
         ClientSession(
             read, write, sampling_callback=sample, elicitation_callback=elicit, message_handler=driver.receive
         ) as driver.session,

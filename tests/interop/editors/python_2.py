@@ -1,4 +1,4 @@
-"""A client on the Python SDK 2.x: python_2.py PLAN COMMAND…; README.md tells what it does and prints."""
+"""A client on the Python SDK 2.x: python_2.py PLAN {COMMAND…|URL}; README.md tells what it does and prints."""
 
 from __future__ import annotations
 
@@ -79,8 +79,9 @@ async def main() -> None:
         return types.ElicitResult.model_validate(plan["answers"]["elicitation"])
 
     driver = Python2()
+    is_http = command.startswith(("http:", "https:"))
     async with Client(
-        StdioServerParameters(command=command, args=arguments, env=dict(os.environ)),
+        command if is_http else StdioServerParameters(command=command, args=arguments, env=dict(os.environ)),
         mode="auto" if plan["mode"] == "modern" else "legacy",
         sampling_callback=sample,
         elicitation_callback=elicit,

@@ -35,6 +35,7 @@ export async function drive(plan, client) {
     },
 
     elicitation: ({ call: params }) => call(params),
+    resumption: ({ call: params }) => call(params),
     sampling: ({ call: params }) => call(params),
 
     async cancel({ call: params, after, seen }) {
@@ -69,6 +70,8 @@ export async function drive(plan, client) {
     },
   };
 
+  // The pauses do not keep the process alive, and neither do idle connections.
+  setInterval(() => {}, PATIENCE);
   const revision = await within(client.connect(), 'connection');
   say('connect', { revision });
   for (const feature of plan.features) {

@@ -1,4 +1,4 @@
-// A client on the TypeScript SDK 1.x: typescript_1.mjs FOLDER PLAN COMMAND…, where the SDK is installed in FOLDER.
+// A client on the TypeScript SDK 1.x: typescript_1.mjs FOLDER PLAN {COMMAND…|URL}, where the SDK is installed in FOLDER.
 // README.md tells what it does and prints.
 
 import { createRequire } from 'node:module';
@@ -8,6 +8,7 @@ const [folder, plan, command, ...args] = process.argv.slice(2);
 const load = (path) => createRequire(`${folder}/any.js`)(`@modelcontextprotocol/sdk/${path}`);
 const { Client } = load('client/index.js');
 const { StdioClientTransport } = load('client/stdio.js');
+const { StreamableHTTPClientTransport } = load('client/streamableHttp.js');
 const types = load('types.js');
 
 const { answers } = JSON.parse(plan);
@@ -16,16 +17,26 @@ const client = new Client({ name: 'typescript-1', version: '1.0.0' }, { capabili
 client.setRequestHandler(types.CreateMessageRequestSchema, () => answers.sampling);
 client.setRequestHandler(types.ElicitRequestSchema, () => answers.elicitation);
 
-const transport = new StdioClientTransport({ command, args, stderr: 'inherit', env: process.env });
+const isHttp = /^https?:/.test(command);
+const transport = isHttp
+  ? new StreamableHTTPClientTransport(new URL(command))
+  : new StdioClientTransport({ command, args, stderr: 'inherit', env: process.env });
 await drive(JSON.parse(plan), {
   async connect() {
     // The transport is told the revision once it is agreed.
     let revision;
-    transport.setProtocolVersion = (agreed) => (revision = agreed);
+    const tell = transport.setProtocolVersion?.bind(transport);
+    transport.setProtocolVersion = (agreed) => {
+      revision = agreed;
+      tell?.(agreed);
+    };
     await client.connect(transport);
     return revision;
   },
-  close: () => client.close(),
+  async close() {
+    if (isHttp) await transport.terminateSession();
+    await client.close();
+  },
   listTools: () => client.listTools(),
   call: (params, options) => client.callTool(params, undefined, options),
   async onListChanged(of, notify) {

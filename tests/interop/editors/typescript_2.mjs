@@ -1,4 +1,4 @@
-// A client on the TypeScript SDK 2.x: typescript_2.mjs FOLDER PLAN COMMAND…, where the SDK is installed in FOLDER.
+// A client on the TypeScript SDK 2.x: typescript_2.mjs FOLDER PLAN {COMMAND…|URL}, where the SDK is installed in FOLDER.
 // README.md tells what it does and prints.
 
 import { createRequire } from 'node:module';
@@ -6,7 +6,7 @@ import { drive } from './typescript.mjs';
 
 const [folder, plan, command, ...args] = process.argv.slice(2);
 const load = (path) => createRequire(`${folder}/any.js`)(`@modelcontextprotocol/client${path}`);
-const { Client } = load('');
+const { Client, StreamableHTTPClientTransport } = load('');
 const { StdioClientTransport } = load('/stdio');
 
 const { answers, mode } = JSON.parse(plan);
@@ -21,13 +21,19 @@ const client = new Client(
 client.setRequestHandler('sampling/createMessage', () => answers.sampling);
 client.setRequestHandler('elicitation/create', () => answers.elicitation);
 
-const transport = new StdioClientTransport({ command, args, stderr: 'inherit', env: process.env });
+const isHttp = /^https?:/.test(command);
+const transport = isHttp
+  ? new StreamableHTTPClientTransport(new URL(command))
+  : new StdioClientTransport({ command, args, stderr: 'inherit', env: process.env });
 await drive(JSON.parse(plan), {
   async connect() {
     await client.connect(transport);
     return client.getNegotiatedProtocolVersion();
   },
-  close: () => client.close(),
+  async close() {
+    if (isHttp && !isModern) await transport.terminateSession();
+    await client.close();
+  },
   listTools: () => client.listTools(),
   call: (params, options) => client.callTool(params, options),
   async onListChanged(of, notify) {

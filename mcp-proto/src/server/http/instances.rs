@@ -10,7 +10,7 @@ use crate::server::change_notification::{ChangeNotification, Recipients};
 use crate::server::snapshot::read_hex;
 use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
 use crate::spec::Method;
-use crate::store::{InstanceId, StoreAction};
+use crate::store::{InstanceId, Record, StoreAction};
 
 /// What one instance reports to another about a session.
 pub(super) enum Notice {
@@ -18,6 +18,8 @@ pub(super) enum Notice {
     Ended,
     /// Its GET stream is at this instance from now on.
     Moved { instance: InstanceId },
+    /// The client has changed its settings at the sender, which has written this record.
+    Changed { version: u64, state: Json },
     /// A client reads this stream at the sender.
     Watched { tag: u64 },
     /// The sender has added events to this stream.
@@ -32,6 +34,7 @@ pub(super) enum Notice {
 enum Arrived {
     Ended,
     Moved { instance: InstanceId },
+    Changed(Record),
     Watched { tag: u64, by: InstanceId },
     Added { tag: u64 },
     Over { tag: u64 },
@@ -86,6 +89,9 @@ impl Http {
             Notice::Ended => message.with_member("k", &"ended".into()),
             Notice::Moved { instance } => {
                 message.with_member("i", &hex(instance.number())).with_member("k", &"moved".into())
+            }
+            Notice::Changed { version, state } => {
+                message.with_member("r", &state).with_member("n", &hex(version)).with_member("k", &"changed".into())
             }
             Notice::Watched { tag } => message
                 .with_member("i", &hex(config.instance.number()))
@@ -193,12 +199,17 @@ impl Http {
             }
             return;
         }
-        let [tag, instance] = message.first_members(["t", "i"]);
+        let [tag, instance, version, state] = message.first_members(["t", "i", "n", "r"]);
         let (tag, instance) = (tag.as_ref().and_then(read_hex), instance.as_ref().and_then(read_hex));
         let instance = instance.map(InstanceId::new);
         let arrived = match (&*kind, tag, instance) {
             ("ended", ..) => Some(Arrived::Ended),
             ("moved", _, Some(instance)) => Some(Arrived::Moved { instance }),
+            ("changed", ..) => version
+                .as_ref()
+                .and_then(read_hex)
+                .zip(state)
+                .map(|(version, state)| Arrived::Changed(Record { version, bytes: state.to_bytes() })),
             ("watched", Some(tag), Some(by)) => Some(Arrived::Watched { tag, by }),
             ("added", Some(tag), _) => Some(Arrived::Added { tag }),
             ("over", Some(tag), _) => Some(Arrived::Over { tag }),
@@ -218,6 +229,7 @@ impl Http {
         match arrived {
             Arrived::Ended => self.end_gone(session, output),
             Arrived::Moved { instance } => self.on_moved(session, instance, output),
+            Arrived::Changed(record) => self.on_changed(session, &record, output),
             Arrived::Watched { tag, by } => self.on_watched(session, tag, by, output),
             Arrived::Added { tag } => self.on_added(session, tag, output),
             Arrived::Over { tag } => self.on_stream_over(session, tag, output),

@@ -489,6 +489,7 @@ impl Http {
             StoreResult::Done => {
                 stored.version += 1;
                 stored.state = saving.state;
+                self.notify_home(session, &saving.changes, output);
                 for change in saving.changes {
                     if let Some(exchange) = change.waiting {
                         self.proceed_with(exchange, output);
@@ -513,6 +514,32 @@ impl Http {
             | StoreResult::Loaded(_)
             | StoreResult::Events(_)
             | StoreResult::Found(_) => self.on_not_saved(session, saving, output),
+        }
+    }
+
+    /// The instance that has the GET stream sends on it what the client has subscribed to, and reads no record for that.
+    fn notify_home(&mut self, session: SessionKey, changes: &[Change], output: &mut TransportOutput<'_, HttpAction>) {
+        if !changes.iter().any(|change| matches!(change.what, What::Settings(_))) {
+            return;
+        }
+        let here = self.stored_at(session);
+        let Some(stored) = self.stored_mut(session) else { return };
+        let home = stored.home().map(|home| home.instance).filter(|home| Some(*home) != here);
+        let (version, state) = (stored.version, stored.state.to_text());
+        if let Some(home) = home {
+            self.send_to(home, session, Notice::Changed { version, state }, output);
+        }
+    }
+
+    /// Another instance has written a record with settings of the client.
+    pub(super) fn on_changed(
+        &mut self,
+        session: SessionKey,
+        record: &Record,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        if let Some(state) = self.read_record(record) {
+            self.update(session, record.version, state, output);
         }
     }
 

@@ -110,6 +110,11 @@ pub(super) fn prompt_with_context(caller: &Caller<'_>) -> Json {
     GetPromptResult::new([PromptMessage::user(format!("The context is: {context}"))]).into()
 }
 
+/// The client's answer with this key, if the request has it.
+pub(super) fn answer(caller: &Caller<'_>, key: &str) -> Option<Value> {
+    Answers::of(caller).0.get(key).cloned()
+}
+
 fn confirmed(caller: &Caller<'_>, answers: &Answers) -> Result<Json, ErrorObject> {
     let state = caller.open_state()?;
     let is_confirmed = answers.content("confirm").is_some_and(|content| content["ok"].is_boolean());

@@ -4,6 +4,7 @@ use mcp_proto::model::{BlobResourceContents, Resource, ResourceContents, Resourc
 use serde::Deserialize;
 use serde_json::json;
 
+use super::interop::BOARD;
 use super::samples::PNG;
 
 const TEXT: &str = "test://static-text";
@@ -11,7 +12,7 @@ const BINARY: &str = "test://static-binary";
 const WATCHED: &str = "test://watched-resource";
 
 /// The resources, each with its content.
-pub(crate) fn all() -> [(Resource, ResourceContents); 3] {
+pub(crate) fn all() -> [(Resource, ResourceContents); 4] {
     [
         (
             Resource::new(TEXT, "static-text").description("A text").mime_type("text/plain"),
@@ -24,6 +25,10 @@ pub(crate) fn all() -> [(Resource, ResourceContents); 3] {
         (
             Resource::new(WATCHED, "watched-resource").description("May be watched").mime_type("text/plain"),
             text(WATCHED, "This resource may be watched.").into(),
+        ),
+        (
+            Resource::new(BOARD, "board").description("Is updated by the tool touch").mime_type("text/plain"),
+            text(BOARD, "board").into(),
         ),
     ]
 }

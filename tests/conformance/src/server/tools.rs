@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::samples::{PNG, WAV};
-use super::{input, invalid, resources, tasks};
+use super::{input, interop, invalid, resources, tasks};
 
 /// The time between two steps of a tool that reports progress.
 const STEP: Duration = Duration::from_millis(50);
@@ -162,15 +162,19 @@ pub(crate) fn list() -> ListToolsResult {
     let tools = TOOLS.iter().map(|tool| Tool::new(tool.name, (tool.input)()).description(tool.description));
     let asking = input::TOOLS.iter().map(|tool| Tool::new(tool.name, nothing()).description(tool.description));
     let sampling = Tool::new(NEEDS_SAMPLING, nothing()).description("Needs a client with a model");
-    let lasting = tasks::TOOLS.iter().map(|(name, description)| Tool::new(*name, nothing()).description(*description));
+    let others = tasks::TOOLS.iter().chain(&interop::TOOLS);
+    let others = others.map(|(name, description)| Tool::new(*name, nothing()).description(*description));
     let greeting = Tool::new(GREET, texts("name", "Who is greeted")).description("Greets");
-    ListToolsResult::new(tools.chain(asking).chain(lasting).chain([sampling, greeting]).collect::<Vec<_>>())
+    ListToolsResult::new(tools.chain(asking).chain(others).chain([sampling, greeting]).collect::<Vec<_>>())
 }
 
 pub(crate) async fn call(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
     let params = CallToolRequest::params(caller.params())?;
     if let Some(tool) = input::TOOLS.iter().find(|tool| tool.name == params.name) {
         return tool.call(caller);
+    }
+    if let Some(result) = interop::call(caller, &params).await {
+        return result;
     }
     if tasks::TOOLS.iter().any(|(name, _)| *name == params.name) {
         return tasks::call(caller, &params.name).await;

@@ -1,4 +1,4 @@
-//! A client on rmcp. Usage: `rmcp-client PLAN COMMAND…`; `../../README.md` describes the plan and the output.
+//! A client on rmcp. Usage: `rmcp-client PLAN {COMMAND…|URL}`; `../../README.md` describes the plan and the output.
 #![expect(deprecated, reason = "what 2026-07-28 deprecates is still answered")]
 
 use std::io::Write;
@@ -14,7 +14,7 @@ use rmcp::model::{
 use rmcp::service::{
     NotificationContext, PeerRequestOptions, RequestContext, RequestHandle, RunningService, Subscription,
 };
-use rmcp::transport::TokioChildProcess;
+use rmcp::transport::{StreamableHttpClientTransport, TokioChildProcess};
 use rmcp::{ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient};
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -36,9 +36,8 @@ type Failure = Box<dyn std::error::Error>;
 async fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let plan: Value = serde_json::from_str(&arguments.next().ok_or("no plan")?)?;
-    let mut command = Command::new(arguments.next().ok_or("no command")?);
-    command.args(arguments);
-    let driver = timeout(PATIENCE, Driver::connect(&plan, command)).await??;
+    let command = arguments.next().ok_or("no command")?;
+    let driver = timeout(PATIENCE, Driver::connect(&plan, command, arguments.collect())).await??;
     say("connect", json!({ "revision": driver.revision() }))?;
     for feature in plan["features"].as_array().into_iter().flatten() {
         let name = feature["name"].as_str().unwrap_or_default();
@@ -126,16 +125,22 @@ struct Driver {
 }
 
 impl Driver {
-    async fn connect(plan: &Value, command: Command) -> Result<Self, Failure> {
+    async fn connect(plan: &Value, command: String, arguments: Vec<String>) -> Result<Self, Failure> {
         let (told, _) = broadcast::channel(BACKLOG);
         let editor = Editor { answers: plan["answers"].clone(), told: told.clone() };
-        let (transport, _) = TokioChildProcess::builder(command).stderr(Stdio::inherit()).spawn()?;
         let lifecycle = if plan["mode"] == "modern" {
             ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
         } else {
             ClientLifecycleMode::Initialize
         };
-        let client = editor.serve_with_lifecycle(transport, lifecycle).await?;
+        let client = if command.starts_with("http:") {
+            editor.serve_with_lifecycle(StreamableHttpClientTransport::from_uri(command), lifecycle).await?
+        } else {
+            let mut process = Command::new(command);
+            process.args(arguments);
+            let (transport, _) = TokioChildProcess::builder(process).stderr(Stdio::inherit()).spawn()?;
+            editor.serve_with_lifecycle(transport, lifecycle).await?
+        };
         Ok(Self { client, told })
     }
 
@@ -155,7 +160,7 @@ impl Driver {
                 Ok(json!({ "tools": names, "text": self.text(&feature["call"]).await? }))
             }
             "progress" => self.progress(feature).await,
-            "elicitation" | "sampling" => Ok(json!({ "text": self.text(&feature["call"]).await? })),
+            "elicitation" | "sampling" | "resumption" => Ok(json!({ "text": self.text(&feature["call"]).await? })),
             "cancel" => self.cancel(feature).await,
             "list" => self.list(feature).await,
             "subscription" => self.subscription(feature).await,
