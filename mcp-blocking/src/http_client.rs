@@ -51,7 +51,7 @@ const UNSENT: Duration = Duration::from_millis(20);
 
 /// What a worker sends to the inbox.
 #[derive(Debug)]
-pub(crate) enum Received {
+pub(crate) enum FromWorker {
     /// The head of the response, with the body if it is short.
     Head { head: Box<Parts>, body: Chunk, is_whole: bool },
     /// A further part of the body.
@@ -99,7 +99,7 @@ struct Busy {
     is_aborted: bool,
 }
 
-impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
+impl<I: From<(ExchangeKey, FromWorker)> + Send + 'static> Pool<I> {
     pub(crate) fn new(
         options: HttpOptions,
         max_workers: usize,
@@ -175,9 +175,9 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Pool<I> {
     }
 }
 
-impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
+impl<I: From<(ExchangeKey, FromWorker)> + Send + 'static> Link for Pool<I> {
     type Action = HttpAction;
-    type Received = (ExchangeKey, Received);
+    type Received = (ExchangeKey, FromWorker);
 
     fn act(&mut self, action: HttpAction) {
         match action {
@@ -199,7 +199,7 @@ impl<I: From<(ExchangeKey, Received)> + Send + 'static> Link for Pool<I> {
     }
 }
 
-impl<M: HandleResponses, I: From<(ExchangeKey, Received)> + Send + 'static> Feed<M> for Pool<I> {
+impl<M: HandleResponses, I: From<(ExchangeKey, FromWorker)> + Send + 'static> Feed<M> for Pool<I> {
     /// Reports to the machine the requests that were sent since the last call.
     fn catch_up(&mut self, machine: &mut M, now: Instant) {
         for (exchange, busy) in &mut self.busy {
@@ -212,8 +212,9 @@ impl<M: HandleResponses, I: From<(ExchangeKey, Received)> + Send + 'static> Feed
         }
     }
 
-    fn feed(&mut self, machine: &mut M, (exchange, received): (ExchangeKey, Received), now: Instant) {
-        let is_over = matches!(received, Received::End | Received::Failed(_) | Received::Head { is_whole: true, .. });
+    fn feed(&mut self, machine: &mut M, (exchange, received): (ExchangeKey, FromWorker), now: Instant) {
+        let is_over =
+            matches!(received, FromWorker::End | FromWorker::Failed(_) | FromWorker::Head { is_whole: true, .. });
         let Some(busy) = self.busy.get_mut(&exchange) else { return };
         // After `Abort`, nothing more about an exchange is passed to the machine.
         let is_aborted = busy.is_aborted;
@@ -231,7 +232,7 @@ impl<M: HandleResponses, I: From<(ExchangeKey, Received)> + Send + 'static> Feed
             return;
         }
         match received {
-            Received::Head { head, body, is_whole } => {
+            FromWorker::Head { head, body, is_whole } => {
                 machine.handle_response(exchange, &head, now);
                 if !body.is_empty() {
                     machine.handle_body(exchange, &body, now);
@@ -240,9 +241,9 @@ impl<M: HandleResponses, I: From<(ExchangeKey, Received)> + Send + 'static> Feed
                     machine.handle_end(exchange, now);
                 }
             }
-            Received::Body(chunk) => machine.handle_body(exchange, &chunk, now),
-            Received::End => machine.handle_end(exchange, now),
-            Received::Failed(failure) => machine.handle_failure(exchange, failure, now),
+            FromWorker::Body(chunk) => machine.handle_body(exchange, &chunk, now),
+            FromWorker::End => machine.handle_end(exchange, now),
+            FromWorker::Failed(failure) => machine.handle_failure(exchange, failure, now),
         }
     }
 }

@@ -19,7 +19,7 @@ use mcp_proto::relay::{Config, Relay};
 use mcp_proto::{Stdio, UsageError};
 
 use crate::child::{Child, FromChild, Process};
-use crate::http_client::{HttpOptions, Pool, Received};
+use crate::http_client::{FromWorker, HttpOptions, Pool};
 use crate::sign_in::Authorization;
 use crate::stdio::{MayBlock, Output};
 use proxy_loop::{Authorizing, Input, ProxyLoop};
@@ -49,7 +49,7 @@ enum Upstream {
         options: HttpOptions,
         config: Box<Config>,
         authorization: Option<Box<Authorization>>,
-        proxy_loop: ProxyLoop<Http, Pool<Input<(ExchangeKey, Received)>>>,
+        proxy_loop: ProxyLoop<Http, Pool<Input<(ExchangeKey, FromWorker)>>>,
     },
     Child {
         relay: Box<Relay<Stdio>>,

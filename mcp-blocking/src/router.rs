@@ -179,20 +179,59 @@ impl Router {
     /// are refused until one has returned. The function asks the client with its [`TaskContext`]; an error that requires
     /// input ends a task as a failure.
     #[must_use]
-    pub fn task_tool_with_schema<A, O, F>(mut self, tool: &Tool, function: F) -> Self
+    pub fn task_tool_with_schema<A, O, F>(self, tool: &Tool, function: F) -> Self
     where
         A: DeserializeOwned + Send + 'static,
         O: IntoAnswer<CallToolRequest>,
         F: Fn(A, &mut TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
+        self.prepared_task_tool(tool, |arguments, _| Ok(arguments), function)
+    }
+
+    /// Adds a tool as [`Router::task_tool_with_schema`] does, with a step before a task is created: the function is called
+    /// with what `prepare` returns for the arguments. An error of `prepare` answers the call, and there is no task.
+    ///
+    /// # Example: a question before the task, and clients that must support tasks
+    ///
+    /// ```
+    /// use mcp_blocking::{Incoming, Router, TaskContext};
+    /// use mcp_proto::driver::Inputs;
+    /// use mcp_proto::model::{ElicitRequestFormParams, ElicitResult, JsonObject, RequestedSchema, StringSchema, Tool};
+    /// use mcp_proto::server::Tasks;
+    ///
+    /// let router = Router::new().prepared_task_tool(
+    ///     &Tool::new("book", JsonObject::new()),
+    ///     |_: JsonObject, incoming: &Incoming| {
+    ///         incoming.context().require(&Tasks::capabilities())?;
+    ///         let mut inputs = Inputs::new(incoming)?;
+    ///         let form = RequestedSchema::form().with_required("city", StringSchema::new());
+    ///         let city = inputs.elicit("city", ElicitRequestFormParams::new("Which city?", form))?;
+    ///         city.ok_or_else(|| inputs.required())
+    ///     },
+    ///     |city: ElicitResult, _: &mut TaskContext<'_>| Ok(format!("Booked: {:?}", city.action)),
+    /// );
+    /// let server = mcp_blocking::Server::new(mcp_proto::server::Config::new("s", "1"), router);
+    /// assert!(server.replay("").unwrap().is_empty());
+    /// ```
+    #[must_use]
+    pub fn prepared_task_tool<A, P, O, G, F>(mut self, tool: &Tool, prepare: G, function: F) -> Self
+    where
+        A: DeserializeOwned,
+        P: Send + 'static,
+        O: IntoAnswer<CallToolRequest>,
+        G: Fn(A, &Incoming) -> Result<P, HandlerError> + Send + Sync + 'static,
+        F: Fn(P, &mut TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
+    {
         let runner = self.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
         let (runner, function) = (Arc::clone(runner), Arc::new(function));
-        let handler = Handler(Arc::new(move |call, incoming| match call.arguments() {
-            Ok(arguments) => {
-                let function = Arc::clone(&function);
-                runner.call(call, incoming, move |context| function(arguments, context))
+        let handler = Handler(Arc::new(move |call, incoming| {
+            match call.arguments().and_then(|arguments| prepare(arguments, incoming)) {
+                Ok(prepared) => {
+                    let function = Arc::clone(&function);
+                    runner.call(call, incoming, move |context| function(prepared, context))
+                }
+                Err(error) => call.answer::<CallToolRequest, O>(Err(error)),
             }
-            Err(error) => call.answer::<CallToolRequest, O>(Err(error)),
         }));
         self.routes.add_tool(tool, handler);
         self

@@ -212,6 +212,9 @@ fn with_tasks(limits: TaskLimits) -> (Server, Receiver<Ended>, Sender<()>) {
         context.set_message("asking");
         routed_tasks::booked(context.elicit("name", routed_tasks::form())?)
     };
+    let pair = |_: NoArguments, context: &mut TaskContext<'_>| {
+        Ok(context.ask_all(routed_tasks::pair())?.to_text().into_owned())
+    };
     let wait = move |_: NoArguments, context: &mut TaskContext<'_>| {
         let began = Instant::now();
         while !context.is_cancelled() {
@@ -225,6 +228,12 @@ fn with_tasks(limits: TaskLimits) -> (Server, Receiver<Ended>, Sender<()>) {
     let router = Router::new()
         .task_limits(limits)
         .task_tool("book", |tool| tool, book)
+        .task_tool("pair", |tool| tool, pair)
+        .prepared_task_tool(
+            &routed_tasks::tool("greet"),
+            |_: NoArguments, incoming: &Incoming| routed_tasks::asked_before(incoming),
+            |answer, _: &mut TaskContext<'_>| routed_tasks::booked(answer),
+        )
         .task_tool("fail", |tool| tool, |_: NoArguments, _| Err::<&str, _>(HandlerError::new("no room")))
         .task_tool("panic", |tool| tool, |_: NoArguments, _| Ok(routed_tasks::panics()))
         .task_tool("wait", |tool| tool, wait);

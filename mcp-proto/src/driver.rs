@@ -19,7 +19,7 @@
 //! | `incoming` | a request of a client, as its handler receives it |
 //! | `inputs` | input that a handler needs from the client |
 //! | `task_runs` | the tasks of a server, and the functions that work on them |
-//! | `task_input` | input that such a function needs from the client |
+//! | `task_input` | input that such a function needs from the client, one or several at one time |
 //! | `task_call` | a call of a tool whose result may be a task |
 //! | `pages` | a whole list, page by page |
 //! | `typed_params` | the parameters of calls that drivers offer as functions |
@@ -95,7 +95,7 @@ pub use state::StateKeys;
 #[cfg(feature = "model")]
 pub use task_call::{TaskCall, TaskStep};
 #[cfg(feature = "model")]
-pub use task_input::TaskInput;
+pub use task_input::{TaskInput, TaskInputs};
 pub use task_runs::{TaskEffect, TaskRuns};
 #[cfg(feature = "model")]
 pub use typed_params::{completion, directory, page, prompt, tool_call};

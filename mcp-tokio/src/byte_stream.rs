@@ -45,7 +45,7 @@ pub(crate) struct ByteStream<S, R, W> {
 
 /// What happened to a byte stream.
 #[derive(Debug)]
-pub(crate) enum Received {
+pub(crate) enum FromStream {
     /// Bytes were added to the buffer.
     Read,
     /// This number of bytes was written or discarded.
@@ -168,7 +168,7 @@ where
     W: AsyncWrite + Send + Unpin + 'static,
 {
     type Action = StdioAction;
-    type Received = Received;
+    type Received = FromStream;
 
     fn act(&mut self, action: StdioAction) {
         match (action, &mut self.lines) {
@@ -180,37 +180,37 @@ where
         }
     }
 
-    async fn receive(&mut self, wants_input: bool) -> Received {
+    async fn receive(&mut self, wants_input: bool) -> FromStream {
         if std::mem::take(&mut self.has_failed) {
-            return Received::Ended;
+            return FromStream::Ended;
         }
         if self.discarded > 0 {
-            return Received::Written(std::mem::take(&mut self.discarded));
+            return FromStream::Written(std::mem::take(&mut self.discarded));
         }
         if wants_input && !self.buffer.is_empty() {
-            return Received::Read;
+            return FromStream::Read;
         }
         self.buffer.reserve(CHUNK);
         let reads = self.is_readable && (wants_input || self.buffer.len() < self.ahead);
         // Reading continues while a line is queued: a peer that does one thing at a time may be blocked on its output.
         tokio::select! {
             length = self.read.read_buf(&mut self.buffer), if reads => match length {
-                Ok(0) => Received::Ended,
-                Ok(_) => Received::Read,
+                Ok(0) => FromStream::Ended,
+                Ok(_) => FromStream::Read,
                 Err(error) => {
                     tracing::warn!(%error, "reading from the peer failed");
-                    Received::Ended
+                    FromStream::Ended
                 }
             },
             written = write(&mut self.lines) => match written {
-                Ok(bytes) => Received::Written(bytes),
+                Ok(bytes) => FromStream::Written(bytes),
                 Err(error) => {
                     tracing::debug!(%error, "the peer has closed its input");
-                    Received::Closed
+                    FromStream::Closed
                 }
             },
             () = sleep_until(self.closed_until.unwrap_or_else(Instant::now)), if self.closed_until.is_some() => {
-                Received::Ended
+                FromStream::Ended
             }
         }
     }
@@ -234,22 +234,22 @@ where
         machine.wants_bytes(self.stream)
     }
 
-    fn feed(&mut self, machine: &mut M, received: Received) {
+    fn feed(&mut self, machine: &mut M, received: FromStream) {
         match received {
-            Received::Read => {
+            FromStream::Read => {
                 if machine.wants_bytes(self.stream) {
                     machine.handle_bytes(self.stream, self.unread(), now());
                     let length = self.unread().len();
                     self.buffer.advance(length);
                 }
             }
-            Received::Written(0) => {}
-            Received::Written(bytes) => machine.handle_written(self.stream, bytes, now()),
-            Received::Closed => {
+            FromStream::Written(0) => {}
+            FromStream::Written(bytes) => machine.handle_written(self.stream, bytes, now()),
+            FromStream::Closed => {
                 self.discard_lines();
                 self.closed_until = Some(Instant::now() + CLOSED_INPUT_TIMEOUT);
             }
-            Received::Ended => {
+            FromStream::Ended => {
                 (self.is_readable, self.closed_until) = (false, None);
                 if !self.buffer.is_empty() {
                     machine.handle_bytes(self.stream, &self.buffer, now());

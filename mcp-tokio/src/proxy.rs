@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use tracing::Instrument;
 
 use crate::authorize::Authorize;
-use crate::byte_stream::{ByteStream, Received};
+use crate::byte_stream::{ByteStream, FromStream};
 use crate::child;
 use crate::clock::{Alarm, now};
 #[cfg(feature = "http-client")]
@@ -282,8 +282,8 @@ where
                 }
                 received = link.receive(wants_body) => link.feed(relay, received),
                 received = client.receive(wants_bytes) => {
-                    let is_closed = matches!(received, Received::Closed);
-                    if let Received::Read = received {
+                    let is_closed = matches!(received, FromStream::Closed);
+                    if let FromStream::Read = received {
                         observer.received(client.unread());
                     }
                     client.feed(relay, received);

@@ -192,18 +192,59 @@ impl Router {
     /// The function works on after the answer: it is dropped if the client cancels the task, or its time is over. It asks
     /// the client with its [`TaskContext`]; an error that requires input ends a task as a failure.
     #[must_use]
-    pub fn task_tool_with_schema<A, O, F, T>(mut self, tool: &Tool, function: F) -> Self
+    pub fn task_tool_with_schema<A, O, F, T>(self, tool: &Tool, function: F) -> Self
     where
         A: DeserializeOwned,
         O: IntoAnswer<CallToolRequest>,
         F: Fn(A, TaskContext) -> T + Send + Sync + 'static,
         T: Future<Output = Result<O, HandlerError>> + Send + 'static,
     {
+        self.prepared_task_tool(tool, |arguments, _| Ok(arguments), function)
+    }
+
+    /// Adds a tool as [`Router::task_tool_with_schema`] does, with a step before a task is created: the function is called
+    /// with what `prepare` returns for the arguments. An error of `prepare` answers the call, and there is no task.
+    ///
+    /// # Example: a question before the task, and clients that must support tasks
+    ///
+    /// ```
+    /// use mcp_proto::driver::Inputs;
+    /// use mcp_proto::model::{ElicitRequestFormParams, JsonObject, RequestedSchema, StringSchema, Tool};
+    /// use mcp_proto::server::Tasks;
+    /// use mcp_tokio::{Incoming, Router, TaskContext};
+    ///
+    /// let router = Router::new().prepared_task_tool(
+    ///     &Tool::new("book", JsonObject::new()),
+    ///     |_: JsonObject, incoming: &Incoming| {
+    ///         incoming.context().require(&Tasks::capabilities())?;
+    ///         let mut inputs = Inputs::new(incoming)?;
+    ///         let form = RequestedSchema::form().with_required("city", StringSchema::new());
+    ///         let city = inputs.elicit("city", ElicitRequestFormParams::new("Which city?", form))?;
+    ///         city.ok_or_else(|| inputs.required())
+    ///     },
+    ///     |city, _: TaskContext| async move { Ok(format!("Booked: {:?}", city.action)) },
+    /// );
+    /// let server = mcp_tokio::Server::new(mcp_proto::server::Config::new("s", "1"), router);
+    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// assert!(server.replay("").await.unwrap().is_empty());
+    /// # });
+    /// ```
+    #[must_use]
+    pub fn prepared_task_tool<A, P, O, G, F, T>(mut self, tool: &Tool, prepare: G, function: F) -> Self
+    where
+        A: DeserializeOwned,
+        O: IntoAnswer<CallToolRequest>,
+        G: Fn(A, &Incoming) -> Result<P, HandlerError> + Send + Sync + 'static,
+        F: Fn(P, TaskContext) -> T + Send + Sync + 'static,
+        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
+    {
         let runner = self.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
         let runner = Arc::clone(runner);
-        let handler = Handler(Arc::new(move |call, incoming| match call.arguments() {
-            Ok(arguments) => runner.call(call, incoming, |context| function(arguments, context)),
-            Err(error) => Box::pin(std::future::ready(call.answer::<CallToolRequest, O>(Err(error)))),
+        let handler = Handler(Arc::new(move |call, incoming| {
+            match call.arguments().and_then(|arguments| prepare(arguments, &incoming)) {
+                Ok(prepared) => runner.call(call, incoming, |context| function(prepared, context)),
+                Err(error) => Box::pin(std::future::ready(call.answer::<CallToolRequest, O>(Err(error)))),
+            }
         }));
         self.routes.add_tool(tool, handler);
         self

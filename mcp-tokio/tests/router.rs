@@ -277,6 +277,18 @@ fn with_tasks(dropped: &Arc<AtomicBool>) -> Server {
                 routed_tasks::booked(context.elicit("name", routed_tasks::form()).await?)
             },
         )
+        .task_tool(
+            "pair",
+            |tool| tool,
+            |_: NoArguments, mut context: TaskContext| async move {
+                Ok(context.ask_all(routed_tasks::pair()).await?.to_text().into_owned())
+            },
+        )
+        .prepared_task_tool(
+            &routed_tasks::tool("greet"),
+            |_: NoArguments, incoming: &Incoming| routed_tasks::asked_before(incoming),
+            |answer, _: TaskContext| async { routed_tasks::booked(answer) },
+        )
         .task_tool("fail", |tool| tool, |_: NoArguments, _| async { Err::<&str, _>(HandlerError::new("no room")) })
         .task_tool("panic", |tool| tool, |_: NoArguments, _| async { Ok(routed_tasks::panics()) })
         .task_tool(

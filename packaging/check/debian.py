@@ -23,6 +23,7 @@ FILES = [
     "usr/share/man/man1/mcp-proxy-demo.1.gz",
     "usr/share/man/man1/mcp-proxy-login.1.gz",
     "usr/share/man/man1/mcp-proxy-logout.1.gz",
+    "usr/share/man/man1/mcp-proxy-serve.1.gz",
     "usr/share/man/man1/mcp-proxy-whoami.1.gz",
     "usr/share/zsh/vendor-completions/_mcp-proxy",
 ]

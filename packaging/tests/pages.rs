@@ -57,20 +57,25 @@ fn subcommands() -> BTreeSet<String> {
 /// The long options that the source of the command line declares, read without `clap`: `#[arg(long…)]`, and the name of
 /// the field unless the attribute has another.
 fn declared() -> BTreeSet<String> {
-    let mut options = BTreeSet::new();
-    for file in ["args.rs", "args/serve.rs", "hub.rs", "restrictions.rs", "sign_in/options.rs"] {
-        let code = source(file);
-        let mut lines = code.lines().map(str::trim);
-        while let Some(line) = lines.next() {
-            let Some(attribute) = line.strip_prefix("#[arg(") else { continue };
-            let long = attribute.split([',', ')']).map(str::trim).find(|part| part.starts_with("long"));
-            let Some(long) = long else { continue };
-            let field = lines.next().unwrap().trim_start_matches("pub(crate) ").split(':').next().unwrap();
-            let name = long.split('"').nth(1).map_or_else(|| field.replace('_', "-"), str::to_owned);
-            options.insert(name);
-        }
-    }
+    let files = ["args.rs", "args/serve.rs", "hub.rs", "restrictions.rs", "sign_in/options.rs"];
+    let options: BTreeSet<_> = files.into_iter().flat_map(declared_in).collect();
     assert!(options.len() > 30, "{options:?}");
+    options
+}
+
+/// Those in one file.
+fn declared_in(file: &str) -> BTreeSet<String> {
+    let mut options = BTreeSet::new();
+    let code = source(file);
+    let mut lines = code.lines().map(str::trim);
+    while let Some(line) = lines.next() {
+        let Some(attribute) = line.strip_prefix("#[arg(") else { continue };
+        let long = attribute.split([',', ')']).map(str::trim).find(|part| part.starts_with("long"));
+        let Some(long) = long else { continue };
+        let field = lines.next().unwrap().trim_start_matches("pub(crate) ").split(':').next().unwrap();
+        let name = long.split('"').nth(1).map_or_else(|| field.replace('_', "-"), str::to_owned);
+        options.insert(name);
+    }
     options
 }
 
@@ -111,6 +116,21 @@ fn every_option_is_in_the_man_pages_and_in_the_completions_of_each_shell() {
         for shell in SHELLS {
             assert!(is_named(&pages.read(shell)), "--{option} is not in {shell}");
         }
+    }
+}
+
+#[test]
+fn every_option_is_explained_in_the_documents() {
+    let documents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
+    let read = |name: &str| fs::read_to_string(documents.join(name)).unwrap();
+    let (proxy, gateway) = (read("proxy.md"), read("gateway.md"));
+    for option in declared() {
+        let option = format!("--{option}");
+        assert!(has_word(&proxy, &option) || has_word(&gateway, &option), "{option} is in neither document");
+    }
+    // What only `serve` has.
+    for option in declared_in("args/serve.rs") {
+        assert!(has_word(&gateway, &format!("--{option}")), "--{option} is not in docs/gateway.md");
     }
 }
 

@@ -3,15 +3,24 @@
 use std::thread;
 use std::time::Duration;
 
-use mcp_proto::driver::Error;
-use mcp_proto::model::{CallToolResult, ElicitRequestFormParams, ElicitResult, JsonObject, RequestedSchema};
+use mcp_proto::driver::{Error, IncomingRequest, Inputs};
+use mcp_proto::model::{
+    CallToolResult, ElicitRequestFormParams, ElicitRequestParams, ElicitResult, JsonObject, Payload, RequestedSchema,
+    Tool,
+};
 use mcp_proto::router::HandlerError;
+use mcp_proto::server::InputRequired;
 use mcp_proto::{ErrorObject, Json};
 
 use crate::routed;
 
 /// The capabilities of a client that fetches results later, and whose user can be asked.
 pub const CAPABILITIES: &str = r#"{"elicitation":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+
+/// A tool without arguments.
+pub fn tool(name: &str) -> Tool {
+    Tool::new(name, JsonObject::new().with("type", "object"))
+}
 
 /// What the tool `book` asks its user.
 pub fn form() -> ElicitRequestFormParams {
@@ -26,6 +35,23 @@ pub fn form() -> ElicitRequestFormParams {
 pub fn booked(answer: ElicitResult) -> Result<String, HandlerError> {
     let entered = answer.content.ok_or("nothing was entered")?;
     Ok(entered.as_json().to_text().into_owned())
+}
+
+/// What the tool `pair` asks at one time.
+pub fn pair() -> InputRequired {
+    ["first", "second"].iter().fold(InputRequired::new(), |all, key| {
+        all.ask(key, "elicitation/create", ElicitRequestParams::from(form()).to_json())
+    })
+}
+
+/// What the tool `greet` needs before it becomes a task: an answer of its user.
+///
+/// # Errors
+///
+/// The user is to be asked first.
+pub fn asked_before(incoming: &IncomingRequest) -> Result<ElicitResult, HandlerError> {
+    let mut inputs = Inputs::new(incoming)?;
+    inputs.elicit("name", form())?.ok_or_else(|| inputs.required())
 }
 
 /// The tool `panic`.
@@ -43,8 +69,13 @@ pub fn entered() -> ElicitResult {
 }
 
 /// Tools, and the outcomes of their calls for a client whose user answers as [`entered`], with and without a task.
-pub const CALLS: [(&str, &str); 3] = [
+pub const CALLS: [(&str, &str); 5] = [
     ("book", r#"{"name":"Ada"}"#),
+    (
+        "pair",
+        r#"{"first":{"action":"accept","content":{"name":"Ada"}},"second":{"action":"accept","content":{"name":"Ada"}}}"#,
+    ),
+    ("greet", r#"{"name":"Ada"}"#),
     ("fail", "no room"),
     ("panic", "the server answered with error -32603: internal error"),
 ];
@@ -83,9 +114,9 @@ const fn step(method: &'static str, more: &'static str, expected: &'static str) 
     Step { method, more, until: None, member: None, expected }
 }
 
-/// Calls of the tools `book`, which asks its user; `fail`, which fails with the text `no room`; `panic`, which panics; and
+/// Calls of the tools `book`, which asks its user; `pair`, which asks twice at one time; `greet`, which has asked before; `fail`, which fails with the text `no room`; `panic`, which panics; and
 /// `wait`, which ends only when it is cancelled.
-pub const CASES: [Case; 4] = [
+pub const CASES: [Case; 6] = [
     Case {
         call: r#"{"name":"book"}"#,
         steps: &[
@@ -102,6 +133,32 @@ pub const CASES: [Case; 4] = [
             step("tasks/cancel", "", "{}"),
             get("completed", "status", r#""completed""#),
         ],
+    },
+    Case {
+        call: r#"{"name":"pair"}"#,
+        steps: &[
+            get(
+                "input_required",
+                "inputRequests",
+                r#"{"first":{"method":"elicitation/create","params":{"message":"Who are you?","requestedSchema":{"type":"object","properties":{}}}},"second":{"method":"elicitation/create","params":{"message":"Who are you?","requestedSchema":{"type":"object","properties":{}}}}}"#,
+            ),
+            step("tasks/update", r#","inputResponses":{"first":{"action":"decline"}}"#, "{}"),
+            get(
+                "input_required",
+                "inputRequests",
+                r#"{"second":{"method":"elicitation/create","params":{"message":"Who are you?","requestedSchema":{"type":"object","properties":{}}}}}"#,
+            ),
+            step("tasks/update", r#","inputResponses":{"second":{"action":"cancel"}}"#, "{}"),
+            get(
+                "completed",
+                "result",
+                r#"{"content":[{"type":"text","text":"{\"first\":{\"action\":\"decline\"},\"second\":{\"action\":\"cancel\"}}"}]}"#,
+            ),
+        ],
+    },
+    Case {
+        call: r#"{"name":"greet","inputResponses":{"name":{"action":"accept","content":{"name":"Bob"}}}}"#,
+        steps: &[get("completed", "result", r#"{"content":[{"type":"text","text":"{\"name\":\"Bob\"}"}]}"#)],
     },
     Case {
         call: r#"{"name":"fail"}"#,

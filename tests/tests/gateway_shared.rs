@@ -6,7 +6,7 @@ use mcp_proto::gateway::{BackendKey, Event, Sharing};
 use mcp_proto::relay;
 use mcp_proto::server::{ExchangeKey, Principal};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
-use mcp_testkit::messages::{INITIALIZED, request, result};
+use mcp_testkit::messages::{INITIALIZED, initialize_with, request, result};
 use tests::gateway::{GatewayHarness, id_of};
 
 /// The capabilities of the process.
@@ -21,10 +21,7 @@ fn gateway(sharing: Sharing) -> GatewayHarness {
 
 /// A request to open a session, with these capabilities of the client.
 fn opening(version: &str, capabilities: &str) -> TestRequest {
-    let params = format!(
-        r#"{{"protocolVersion":"{version}","capabilities":{capabilities},"clientInfo":{{"name":"c","version":"1"}}}}"#
-    );
-    TestRequest::post(request("0", "initialize", &params))
+    TestRequest::post(initialize_with("0", version, capabilities))
 }
 
 /// The process answers `initialize`.

@@ -9,7 +9,7 @@ use mcp_testkit::bad_requests::PING;
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
 use mcp_testkit::http_server::HttpServerHarness;
-use mcp_testkit::messages::{INITIALIZED, request, result};
+use mcp_testkit::messages::{self, INITIALIZED, request, result};
 
 const TIME: Duration = Duration::from_secs(20);
 const CANCELLED: &str = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
@@ -159,7 +159,7 @@ fn a_server_without_requests_ends_at_once_and_a_close_ends_what_is_drained() {
 
 /// Opens a session of a client that has roots, and returns its id.
 fn session_with_roots(harness: &mut HttpServerHarness) -> String {
-    let opened = initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#);
+    let opened = messages::initialize("0", "2025-11-25");
     let opened = harness.answer(&TestRequest::post(opened));
     let id = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
     harness.answer(&TestRequest::post(INITIALIZED).in_session(&id));

@@ -8,7 +8,7 @@ use mcp_proto::{Json, Ticket};
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
-use mcp_testkit::messages::{INITIALIZED, request, result};
+use mcp_testkit::messages::{self, INITIALIZED, request, result};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Tenant(u32);
@@ -99,7 +99,7 @@ fn the_extensions_of_a_message_are_dropped_once_it_is_handled() {
 #[test]
 fn a_request_that_is_reported_again_has_its_extensions() {
     let mut harness = HttpServerHarness::new();
-    let initialize = initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#);
+    let initialize = messages::initialize("0", "2025-11-25");
     let opened = harness.answer(&TestRequest::post(initialize));
     let id = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
     let post = |body: String| TestRequest::post(body).in_session(&id);

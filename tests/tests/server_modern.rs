@@ -10,6 +10,7 @@ use mcp_proto::{Era, ErrorObject, Json, Method, Notification, ProtocolVersion, T
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::{META, TestRequest, TestResponse, initialize, modern};
 use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::messages::initialize_with;
 
 const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"logging":{}}"#;
 const SERVER: &str = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}"#;
@@ -406,9 +407,7 @@ fn md_i_01_and_03_input_is_required_where_it_may_be() {
 #[test]
 fn br_l_a_legacy_client_receives_requests_for_input_and_the_handler_is_called_again() {
     let mut stream = ServerStream::server_with(configure);
-    let capabilities =
-        initialize("2025-11-25").replace("\"capabilities\":{}", r#""capabilities":{"elicitation":{},"roots":{}}"#);
-    stream.line(capabilities);
+    stream.line(initialize_with("0", "2025-11-25", r#"{"elicitation":{},"roots":{}}"#));
     stream.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
     stream.lines();
     stream.events();
@@ -442,7 +441,7 @@ fn br_l_a_legacy_client_receives_requests_for_input_and_the_handler_is_called_ag
 fn md_i_10_a_legacy_request_ends_without_what_it_needs() {
     for answer in [Some(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":"no"}}"#), None] {
         let mut stream = ServerStream::server_with(configure);
-        stream.line(initialize("2025-11-25").replace("\"capabilities\":{}", r#""capabilities":{"roots":{}}"#));
+        stream.line(initialize_with("0", "2025-11-25", r#"{"roots":{}}"#));
         stream.line(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         stream.line(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#);
         let ticket = stream.requested().pop().unwrap();

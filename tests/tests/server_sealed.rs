@@ -9,7 +9,7 @@ use mcp_proto::server::{
 use mcp_proto::{Fault, Json, ProtocolVersion, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
-use mcp_testkit::messages::{INITIALIZED, request};
+use mcp_testkit::messages::{INITIALIZED, initialize_with, request};
 use proptest::prelude::*;
 
 const LIFETIME: Duration = Duration::from_secs(3600);
@@ -35,10 +35,7 @@ fn instance_with(number: u64, change: impl FnOnce(&mut HttpConfig, &mut Config))
 }
 
 fn opening(version: &str, capabilities: &str) -> TestRequest {
-    let params = format!(
-        r#"{{"protocolVersion":"{version}","capabilities":{capabilities},"clientInfo":{{"name":"c","version":"1"}}}}"#
-    );
-    TestRequest::post(request("0", "initialize", &params))
+    TestRequest::post(initialize_with("0", version, capabilities))
 }
 
 /// Opens a session with these capabilities of the client; it is not confirmed yet.

@@ -523,8 +523,7 @@ fn defect_m3_requests_that_stand_alone_are_bounded_in_sum_and_refused_with_503()
 fn defect_m3_what_parked_calls_were_given_is_bounded_in_sum() {
     const THINGS: usize = 40;
     let mut http_server = http_server();
-    let able = mcp_testkit::http_exchange::initialize("2025-11-25")
-        .replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#);
+    let able = mcp_testkit::messages::initialize("0", "2025-11-25");
     let mut calls = Vec::new();
     for number in 0..10 {
         let id = http_server.answer(&TestRequest::post(able.clone())).headers["mcp-session-id"]

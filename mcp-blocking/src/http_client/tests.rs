@@ -61,7 +61,7 @@ impl HandleResponses for Reported {
     }
 }
 
-type Fed = (ExchangeKey, Received);
+type Fed = (ExchangeKey, FromWorker);
 
 /// A pool, its server, and what was reported of the exchanges.
 struct Pooled {

@@ -13,7 +13,7 @@ use http::{HeaderValue, Method, Request};
 use mcp_proto::client::{ExchangeKey, Failure};
 use ureq::{Agent, Proxy, SendBody, Timeout};
 
-use super::Received;
+use super::FromWorker;
 use super::address_cache::AddressCache;
 use super::chunk::{Buffers, CHUNK, Chunk};
 use super::connection::{FileNotReached, Unsent};
@@ -41,7 +41,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn spawn<I: From<(ExchangeKey, Received)> + Send + 'static>(
+    pub(super) fn spawn<I: From<(ExchangeKey, FromWorker)> + Send + 'static>(
         options: &Arc<HttpOptions>,
         cache: &AddressCache,
         inbox: Arc<dyn Inbox<I>>,
@@ -76,7 +76,7 @@ fn replace(agent: &Mutex<Agent>, options: &HttpOptions, cache: &AddressCache) {
     replaced.shutdown();
 }
 
-fn run<I: From<(ExchangeKey, Received)>>(
+fn run<I: From<(ExchangeKey, FromWorker)>>(
     queue: &Receiver<Job>,
     agents: &Mutex<Agent>,
     options: &HttpOptions,
@@ -91,18 +91,18 @@ fn run<I: From<(ExchangeKey, Received)>>(
         let wait = || backpressure.wait_unless(&aborted);
         let last = if aborted.load(Ordering::Acquire) {
             // It has no connection yet that the abort could close. The pool waits only for the end of the exchange.
-            Some(Received::Failed(Failure::Broken { detail: "aborted".into() }))
+            Some(FromWorker::Failed(Failure::Broken { detail: "aborted".into() }))
         } else {
             // Without a last message, the pool would consider this worker busy forever.
             catch_unwind(AssertUnwindSafe(|| carry(&agent, request, &sent, &mut buffers, &wait, &hand_in)))
                 .unwrap_or_else(|_| {
                     log::error!("an exchange panicked");
                     replace(agents, options, cache);
-                    Some(Received::Failed(Failure::Broken { detail: "the HTTP client panicked".into() }))
+                    Some(FromWorker::Failed(Failure::Broken { detail: "the HTTP client panicked".into() }))
                 })
         };
         drop(agent);
-        if matches!(last, Some(Received::Failed(Failure::Unreachable { .. }))) {
+        if matches!(last, Some(FromWorker::Failed(Failure::Unreachable { .. }))) {
             cache.forget();
         }
         if last.is_some_and(|last| !hand_in(last)) {
@@ -118,8 +118,8 @@ fn carry(
     sent: &AtomicBool,
     buffers: &mut Buffers,
     wait: &impl Fn(),
-    hand_in: &impl Fn(Received) -> bool,
-) -> Option<Received> {
+    hand_in: &impl Fn(FromWorker) -> bool,
+) -> Option<FromWorker> {
     let has_body = request.method() == Method::POST;
     let is_https = request.uri().scheme_str() == Some("https");
     let (mut parts, bytes) = request.into_parts();
@@ -137,7 +137,7 @@ fn carry(
         Err(error) => {
             let proxy = agent.config().proxy();
             let is_begun = body.is_begun && !Unsent::is_reason(&error);
-            return Some(Received::Failed(failure(&error, has_body.then_some(is_begun), is_https, proxy)));
+            return Some(FromWorker::Failed(failure(&error, has_body.then_some(is_begun), is_https, proxy)));
         }
     };
     let (head, body) = response.into_parts();
@@ -150,31 +150,31 @@ fn carry(
         // The whole body fits into one buffer, so one message is sent instead of three.
         let mut body = if is_empty { Chunk::empty() } else { buffers.take() };
         return Some(match read_full(&mut reader, &mut body) {
-            Ok(()) => Received::Head { head, body, is_whole: true },
+            Ok(()) => FromWorker::Head { head, body, is_whole: true },
             Err(error) => {
-                if !hand_in(Received::Head { head, body: Chunk::empty(), is_whole: false }) {
+                if !hand_in(FromWorker::Head { head, body: Chunk::empty(), is_whole: false }) {
                     return None;
                 }
-                Received::Failed(Failure::exchanging(&error))
+                FromWorker::Failed(Failure::exchanging(&error))
             }
         });
     }
-    if !hand_in(Received::Head { head, body: Chunk::empty(), is_whole: false }) {
+    if !hand_in(FromWorker::Head { head, body: Chunk::empty(), is_whole: false }) {
         return None;
     }
     loop {
         wait();
         let mut chunk = buffers.take();
         match reader.read(chunk.room()) {
-            Ok(0) => return Some(Received::End),
+            Ok(0) => return Some(FromWorker::End),
             Ok(length) => {
                 chunk.grow(length);
-                if !hand_in(Received::Body(chunk)) {
+                if !hand_in(FromWorker::Body(chunk)) {
                     return None;
                 }
             }
             // `ErrorKind::Interrupted` does not occur here: the socket retries the read.
-            Err(error) => return Some(Received::Failed(Failure::exchanging(&error))),
+            Err(error) => return Some(FromWorker::Failed(Failure::exchanging(&error))),
         }
     }
 }

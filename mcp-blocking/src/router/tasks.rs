@@ -8,13 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use http::Extensions;
-use mcp_proto::driver::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskRuns};
+use mcp_proto::driver::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskInputs, TaskRuns};
 use mcp_proto::model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
     ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
 use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_proto::server::{Principal, TaskId, TaskLimits, Tasks};
+use mcp_proto::server::{InputRequired, Principal, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 
 use crate::clock::{now, unix_time};
@@ -235,6 +235,30 @@ impl TaskContext<'_> {
     /// As for [`TaskContext::elicit`].
     pub fn roots(&mut self, key: &str) -> Result<ListRootsResult, HandlerError> {
         self.ask::<ListRootsRequest>(key, &RequestParams::new())
+    }
+
+    /// Requests several inputs at one time, and waits for all answers: an object with each answer under its key. The keys
+    /// are unique in the call. A client that waits for the result receives the requests one after the other.
+    ///
+    /// # Errors
+    ///
+    /// The client cannot be asked, does not give one of them, or the task has ended.
+    pub fn ask_all(&mut self, required: InputRequired) -> Result<Json, HandlerError> {
+        let mut inputs = TaskInputs::new(required);
+        match &self.caller {
+            Caller::Waits(incoming) => {
+                Tasks::check_question(incoming.context())?;
+                while let Some((key, call)) = inputs.next_call() {
+                    inputs.add(&key, incoming.ask(call)?)?;
+                }
+                Ok(inputs.answers())
+            }
+            Caller::Fetches { runner, id } => {
+                let (to, answers) = sync_channel(1);
+                runner.change(|runs| runs.ask(id, inputs.required(), to, now()));
+                TaskInputs::from_answers(answers.recv().ok())
+            }
+        }
     }
 
     fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {

@@ -96,7 +96,8 @@ impl HttpExchanges {
                     self.exchanges.remove(&request);
                 }
             }
-            _ => {}
+            // A server with a store is refused at its start.
+            HttpAction::Store(_) | _ => {}
         }
     }
 

@@ -32,18 +32,18 @@ impl Server {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn replay(&self, input: impl Into<Vec<u8>>) -> io::Result<Vec<u8>> {
-        let received = Received::default();
-        self.serve_stream(Cursor::new(input.into()), received.clone())?;
-        let mut bytes = received.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = Sent::default();
+        self.serve_stream(Cursor::new(input.into()), sent.clone())?;
+        let mut bytes = sent.0.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(std::mem::take(&mut *bytes))
     }
 }
 
 /// What the server has written.
 #[derive(Clone, Default)]
-struct Received(Arc<Mutex<Vec<u8>>>);
+struct Sent(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Received {
+impl Write for Sent {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
         Ok(bytes.len())

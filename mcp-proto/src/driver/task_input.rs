@@ -1,5 +1,6 @@
-//! Input that the function of a task needs from the client.
+//! Input that the function of a task needs from the client: one, or several at one time.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use crate::codec::json::Json;
@@ -58,10 +59,7 @@ impl<R: RequestMethod> TaskInput<R> {
     ///
     /// The client has not given it, or it does not have the form of the method's results.
     pub fn from_outcome(&self, outcome: Outcome) -> Result<R::Result, HandlerError> {
-        Self::read(match outcome {
-            Outcome::Result(answer) => Some(answer),
-            Outcome::Error(_) | Outcome::Failed(_) => None,
-        })
+        Self::read(answer_of(outcome))
     }
 
     /// The input in the answers that the client has given to the task; `None` if it has not, because the task has ended.
@@ -74,7 +72,91 @@ impl<R: RequestMethod> TaskInput<R> {
     }
 
     fn read(answer: Option<Json>) -> Result<R::Result, HandlerError> {
-        let answer = answer.ok_or_else(|| HandlerError::new("the client did not give what the tool needs"))?;
+        let answer = answer.ok_or_else(not_given)?;
         Ok(R::Result::from_json(&answer).map_err(ErrorObject::from)?)
     }
+}
+
+/// Several inputs that the function of a task needs from the client at one time.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::Json;
+/// use mcp_proto::client::Outcome;
+/// use mcp_proto::driver::TaskInputs;
+/// use mcp_proto::server::InputRequired;
+///
+/// let required = InputRequired::new().ask("a", "roots/list", Json::empty_object());
+/// let mut inputs = TaskInputs::new(required);
+/// let (key, call) = inputs.next_call().unwrap();
+/// assert_eq!((&*key, call.method().as_str()), ("a", "roots/list"));
+/// inputs.add(&key, Outcome::Result(Json::parse(r#"{"roots":[]}"#)?)).unwrap();
+/// assert!(inputs.next_call().is_none());
+/// assert_eq!(inputs.answers().to_text(), r#"{"a":{"roots":[]}}"#);
+/// # Ok::<(), mcp_proto::JsonError>(())
+/// ```
+#[derive(Debug)]
+pub struct TaskInputs {
+    required: InputRequired,
+    answers: BTreeMap<Box<str>, Json>,
+}
+
+impl TaskInputs {
+    /// Nothing is answered yet.
+    #[must_use]
+    pub const fn new(required: InputRequired) -> Self {
+        Self { required, answers: BTreeMap::new() }
+    }
+
+    /// The next request to a client that waits for the result, with its key; `None` once all are answered.
+    #[must_use]
+    pub fn next_call(&self) -> Option<(Box<str>, Call)> {
+        let mut calls = self.required.calls();
+        let (key, call) = calls.find(|(key, _)| !self.answers.contains_key(*key))?;
+        Some((key.into(), call))
+    }
+
+    /// Adds the outcome of [`TaskInputs::next_call`].
+    ///
+    /// # Errors
+    ///
+    /// The client has not given this input.
+    pub fn add(&mut self, key: &str, outcome: Outcome) -> Result<(), HandlerError> {
+        let answer = answer_of(outcome).ok_or_else(not_given)?;
+        self.answers.insert(key.into(), answer);
+        Ok(())
+    }
+
+    /// The requirement of the task.
+    pub const fn required(&self) -> &InputRequired {
+        &self.required
+    }
+
+    /// The answers of [`TaskInputs::add`]: an object.
+    #[must_use]
+    pub fn answers(self) -> Json {
+        let answers: Vec<_> = self.answers.iter().map(|(key, answer)| (&**key, answer)).collect();
+        Json::empty_object().with_members(&answers)
+    }
+
+    /// The answers that the client has given to the task; `None` if it has not, because the task has ended.
+    ///
+    /// # Errors
+    ///
+    /// The client has not given them.
+    pub fn from_answers(answers: Option<Json>) -> Result<Json, HandlerError> {
+        answers.ok_or_else(not_given)
+    }
+}
+
+fn answer_of(outcome: Outcome) -> Option<Json> {
+    match outcome {
+        Outcome::Result(answer) => Some(answer),
+        Outcome::Error(_) | Outcome::Failed(_) => None,
+    }
+}
+
+fn not_given() -> HandlerError {
+    HandlerError::new("the client did not give what the tool needs")
 }

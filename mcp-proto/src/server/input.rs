@@ -79,6 +79,11 @@ impl InputRequired {
         Some(required)
     }
 
+    /// Each request, with its key.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = (&str, Call)> {
+        self.requests.iter().map(|(key, (method, params))| (&**key, Call::new(method.clone()).params(params.clone())))
+    }
+
     /// Each request, under its key, as the client receives it.
     pub(super) fn requests(&self) -> impl Iterator<Item = (Box<str>, Json)> {
         self.requests.iter().map(|(key, (method, params))| {

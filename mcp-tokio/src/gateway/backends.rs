@@ -15,7 +15,7 @@ use tracing::Instrument;
 
 use super::Start;
 use super::monitor::{GatewayMonitor, GatewayStatus};
-use super::task::{self, Command, Received};
+use super::task::{self, Command, FromBackend};
 use crate::server::{Accepted, Application, Stage};
 
 /// The machine of a gateway, and the backends that were started and have not ended.
@@ -24,9 +24,9 @@ pub(super) struct Backends {
     start: Arc<Start>,
     log_stderr: bool,
     running: BTreeMap<BackendKey, Running>,
-    received: mpsc::UnboundedReceiver<(BackendKey, Received)>,
+    received: mpsc::UnboundedReceiver<(BackendKey, FromBackend)>,
     /// For the tasks of backends. A task sends only what the machine has given it to write and one chunk that it has read.
-    sender: mpsc::UnboundedSender<(BackendKey, Received)>,
+    sender: mpsc::UnboundedSender<(BackendKey, FromBackend)>,
     asked: mpsc::UnboundedReceiver<oneshot::Sender<GatewayStatus>>,
     monitor: GatewayMonitor,
     stage: Arc<watch::Sender<Stage>>,
@@ -53,7 +53,7 @@ impl Running {
 
 /// Something that has happened behind a gateway.
 pub(crate) enum Happened {
-    Received(BackendKey, Received),
+    Received(BackendKey, FromBackend),
     Asked(oneshot::Sender<GatewayStatus>),
 }
 
@@ -96,24 +96,24 @@ impl Backends {
         self.running.insert(backend, Running { commands: Some(commands), untaken: Vec::new() });
     }
 
-    fn on_received(&mut self, backend: BackendKey, received: Received, now: Instant) {
+    fn on_received(&mut self, backend: BackendKey, received: FromBackend, now: Instant) {
         match received {
-            Received::Bytes(bytes) => {
+            FromBackend::Bytes(bytes) => {
                 if let Some(running) = self.running.get_mut(&backend) {
                     running.untaken.push(bytes);
                 }
                 self.pass_on(backend, now);
             }
-            Received::Written(bytes) => {
+            FromBackend::Written(bytes) => {
                 self.machine.handle_backend_written(backend, bytes, now);
                 // The machine may accept bytes again, because a backend has read the answers to its own requests.
                 self.pass_on(backend, now);
             }
-            Received::Ended => {
+            FromBackend::Ended => {
                 self.take_all(backend, now);
                 self.machine.handle_backend_eof(backend, now);
             }
-            Received::Stopped => {
+            FromBackend::Stopped => {
                 self.running.remove(&backend);
                 self.machine.handle_stopped(backend, now);
             }

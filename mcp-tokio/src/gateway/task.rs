@@ -18,7 +18,7 @@ pub(super) enum Command {
 }
 
 /// What the driver receives of a backend.
-pub(super) enum Received {
+pub(super) enum FromBackend {
     /// Bytes, after which nothing more is read until they are taken, except the rest before the end of the stream.
     Bytes(Bytes),
     /// This number of bytes was written, or will never be.
@@ -32,13 +32,13 @@ pub(super) enum Received {
 /// The interface of the stream to the machine, which is in the task of the driver.
 struct Remote {
     backend: BackendKey,
-    driver: mpsc::UnboundedSender<(BackendKey, Received)>,
+    driver: mpsc::UnboundedSender<(BackendKey, FromBackend)>,
     /// The driver has bytes that the machine has not taken.
     is_full: bool,
 }
 
 impl Remote {
-    fn send(&self, received: Received) {
+    fn send(&self, received: FromBackend) {
         // Without a driver, the backend is being stopped.
         let _ = self.driver.send((self.backend, received));
     }
@@ -47,15 +47,15 @@ impl Remote {
 impl HandleBytes<BackendKey> for Remote {
     fn handle_bytes(&mut self, _: BackendKey, bytes: &[u8], _: Instant) {
         self.is_full = true;
-        self.send(Received::Bytes(Bytes::copy_from_slice(bytes)));
+        self.send(FromBackend::Bytes(Bytes::copy_from_slice(bytes)));
     }
 
     fn handle_written(&mut self, _: BackendKey, bytes: usize, _: Instant) {
-        self.send(Received::Written(bytes));
+        self.send(FromBackend::Written(bytes));
     }
 
     fn handle_eof(&mut self, _: BackendKey, _: Instant) {
-        self.send(Received::Ended);
+        self.send(FromBackend::Ended);
     }
 
     fn wants_bytes(&self, _: BackendKey) -> bool {
@@ -66,7 +66,7 @@ impl HandleBytes<BackendKey> for Remote {
 /// Reports the end, also if the function that starts the backend has panicked.
 impl Drop for Remote {
     fn drop(&mut self) {
-        self.send(Received::Stopped);
+        self.send(FromBackend::Stopped);
     }
 }
 
@@ -76,7 +76,7 @@ pub(super) async fn run(
     starting: Starting,
     log_stderr: bool,
     mut commands: mpsc::UnboundedReceiver<Command>,
-    driver: mpsc::UnboundedSender<(BackendKey, Received)>,
+    driver: mpsc::UnboundedSender<(BackendKey, FromBackend)>,
 ) {
     let mut remote = Remote { backend, driver, is_full: false };
     let Some(started) = start(backend, starting, log_stderr, &mut commands).await else { return };

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Extensions;
-use mcp_proto::driver::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskRuns};
+use mcp_proto::driver::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskInputs, TaskRuns};
 use mcp_proto::model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
     ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
 use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_proto::server::{Principal, TaskId, TaskLimits, Tasks};
+use mcp_proto::server::{InputRequired, Principal, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
@@ -234,6 +234,30 @@ impl TaskContext {
     /// As for [`TaskContext::elicit`].
     pub async fn roots(&mut self, key: &str) -> Result<ListRootsResult, HandlerError> {
         self.ask::<ListRootsRequest>(key, &RequestParams::new()).await
+    }
+
+    /// Requests several inputs at one time, and waits for all answers: an object with each answer under its key. The keys
+    /// are unique in the call. A client that waits for the result receives the requests one after the other.
+    ///
+    /// # Errors
+    ///
+    /// The client cannot be asked, does not give one of them, or the task has ended.
+    pub async fn ask_all(&mut self, required: InputRequired) -> Result<Json, HandlerError> {
+        let mut inputs = TaskInputs::new(required);
+        match &self.caller {
+            Caller::Waits(incoming) => {
+                Tasks::check_question(incoming.context())?;
+                while let Some((key, call)) = inputs.next_call() {
+                    inputs.add(&key, incoming.ask(call).await?)?;
+                }
+                Ok(inputs.answers())
+            }
+            Caller::Fetches { runner, id } => {
+                let (to, answers) = oneshot::channel();
+                runner.change(|runs| runs.ask(id, inputs.required(), to, now()));
+                TaskInputs::from_answers(answers.await.ok())
+            }
+        }
     }
 
     async fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {

@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::sleep;
 
 use super::requests::{Commands, Requests};
-use crate::byte_stream::{ByteStream, Received};
+use crate::byte_stream::{ByteStream, FromStream};
 use crate::clock::{Alarm, now};
 use crate::link::{Feed, Link};
 use crate::stdio::Written;
@@ -40,11 +40,11 @@ pub(super) async fn serve(
         let (due, wants_input, has_room) = (machine.poll_timeout(), client.wants_input(&machine), client.has_room());
         tokio::select! {
             received = client.receive(wants_input) => {
-                let is_closed = matches!(received, Received::Closed);
+                let is_closed = matches!(received, FromStream::Closed);
                 client.feed(&mut machine, received);
                 if is_closed {
                     // A client that no longer reads sends nothing that could be answered.
-                    client.feed(&mut machine, Received::Ended);
+                    client.feed(&mut machine, FromStream::Ended);
                 }
             }
             // A handler that sends more than the client reads waits here.

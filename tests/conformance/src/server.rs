@@ -27,7 +27,7 @@ pub fn capabilities() -> Json {
         .prompts(PromptsCapability::new().list_changed(true))
         .resources(ResourcesCapability::new().subscribe(true))
         .tools(ToolsCapability::new().list_changed(true));
-    Json::from(capabilities).with_member("extensions", &tasks::capability())
+    capabilities.into()
 }
 
 /// The service on `mcp-blocking`.
@@ -38,7 +38,12 @@ pub fn blocking() -> mcp_blocking::Router {
     });
     let router = router.resource_template(&resources::template(), |id, _| Ok(resources::templated(&id)));
     let router = skills::all().iter().fold(router, mcp_blocking::Router::skill);
-    router.fallback(|incoming: &mcp_blocking::Incoming| run(serve(&Caller::Blocking(incoming))))
+    let router = tools::all().iter().fold(router, |router, tool| {
+        let call = |_: Json, incoming: &mcp_blocking::Incoming| run(tools::call(&Caller::Blocking(incoming)));
+        router.tool_with_schema(tool, call)
+    });
+    let router = tasks::blocking(router);
+    router.fallback(|incoming: &mcp_blocking::Incoming| serve(&Caller::Blocking(incoming)))
 }
 
 /// The service on `mcp-tokio`.
@@ -50,17 +55,19 @@ pub fn tokio() -> mcp_tokio::Router {
     let router =
         router.resource_template(&resources::template(), |id, _| std::future::ready(Ok(resources::templated(&id))));
     let router = skills::all().iter().fold(router, mcp_tokio::Router::skill);
-    router.fallback(async |incoming: mcp_tokio::Incoming| serve(&Caller::Tokio(&incoming)).await)
+    let router = tools::all().iter().fold(router, |router, tool| {
+        let call = async |_: Json, incoming: mcp_tokio::Incoming| tools::call(&Caller::Tokio(&incoming)).await;
+        router.tool_with_schema(tool, call)
+    });
+    let router = tasks::tokio(router);
+    router.fallback(async |incoming: mcp_tokio::Incoming| serve(&Caller::Tokio(&incoming)))
 }
 
-async fn serve(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
+fn serve(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
     match caller.method().as_str() {
-        "tools/list" => Ok(tools::list().into()),
-        "tools/call" => tools::call(caller).await,
         "prompts/list" => Ok(prompts::list().into()),
         "prompts/get" => prompts::get(caller),
         "completion/complete" => Ok(CompleteResult::new(Completion::new([]).total(0).has_more(false)).into()),
-        "tasks/get" | "tasks/update" | "tasks/cancel" => tasks::on_task(caller),
         _ => Err(ErrorObject::new(code::METHOD_NOT_FOUND, "method not found")),
     }
 }

@@ -6,6 +6,8 @@ use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Request, StatusCode};
 use mcp_proto::auth::Challenge;
 use mcp_proto::server::{PeerKey, Principal};
 
+use crate::messages::initialize_with;
+
 /// The part of a response that has been sent so far.
 #[derive(Debug, Default)]
 pub struct TestResponse {
@@ -187,9 +189,7 @@ pub fn modern(id: &str, method: &str, members: &str) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{{{members}"_meta":{{{META}}}}}}}"#)
 }
 
-/// The body of an `initialize` request.
+/// The body of an `initialize` request of a client without capabilities; its id is 0.
 pub fn initialize(version: &str) -> String {
-    format!(
-        r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{{"protocolVersion":"{version}","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}}}}}}"#
-    )
+    initialize_with("0", version, "{}")
 }

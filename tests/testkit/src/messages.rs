@@ -20,11 +20,18 @@ pub fn progress_notification(token: &str, progress: impl Display) -> String {
     format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#)
 }
 
-/// `initialize` as a line.
+/// `initialize` as a line, of a client that has roots.
 pub fn initialize(id: &str, version: &str) -> String {
-    let params = format!(
-        r#"{{"protocolVersion":"{version}","capabilities":{{"roots":{{}}}},"clientInfo":{{"name":"editor","version":"1.0"}}}}"#
-    );
+    initialize_of(id, version, r#"{"roots":{}}"#, r#"{"name":"editor","version":"1.0"}"#)
+}
+
+/// `initialize` as a line, of a client with these capabilities, which are JSON.
+pub fn initialize_with(id: &str, version: &str, capabilities: &str) -> String {
+    initialize_of(id, version, capabilities, r#"{"name":"c","version":"1"}"#)
+}
+
+fn initialize_of(id: &str, version: &str, capabilities: &str, client: &str) -> String {
+    let params = format!(r#"{{"protocolVersion":"{version}","capabilities":{capabilities},"clientInfo":{client}}}"#);
     request(id, "initialize", &params)
 }
 

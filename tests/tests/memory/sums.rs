@@ -5,9 +5,9 @@ use mcp_proto::server::{Event, HttpConfig, InputRequired};
 use mcp_proto::{Ceilings, Failed, Intake, Json, Limits, Notification, ProtocolVersion, Ticket};
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
-use mcp_testkit::http_exchange::{TestRequest, initialize};
+use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::http_server::HttpServerHarness;
-use mcp_testkit::messages::{INITIALIZED, event, request, result};
+use mcp_testkit::messages::{INITIALIZED, event, initialize_with, request, result};
 
 use super::{Account, CHUNK, INTAKE, limits};
 
@@ -251,7 +251,7 @@ fn servers_on_streams(account: &mut Account) {
     });
     account.flood("M3", "server over stdio: what parked calls are given", ceiling, || {
         let mut stream = ServerStream::server_with(|config| config.limits = limits.clone());
-        stream.line(initialize("2025-11-25").replace(r#""capabilities":{}"#, r#""capabilities":{"roots":{}}"#));
+        stream.line(initialize_with("0", "2025-11-25", r#"{"roots":{}}"#));
         stream.line(INITIALIZED);
         stream.lines();
         for id in 0..MANY {

@@ -57,16 +57,10 @@ impl Plan {
 
 impl Http {
     pub(super) fn plan(&self, head: &Parts, info: &RequestInfo) -> Result<Plan, Refusal> {
-        let access = &self.config.access;
-        if !is_host_allowed(access, head) {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
-        }
+        self.check_access(head)?;
         let path = head.uri.path();
         if self.config.metadata_at(path).is_some() {
             return Self::plan_metadata(&head.method);
-        }
-        if !is_origin_allowed(access, head) {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "this Origin is not allowed"));
         }
         let own = self.config.path.as_deref();
         let two = self.config.two_endpoints.as_ref();
@@ -101,6 +95,18 @@ impl Http {
             }
             _ => Err(Refusal::method(self.methods(false))),
         }
+    }
+
+    /// Whether the host and the web page of a request are allowed. The metadata are for every page.
+    pub(super) fn check_access(&self, head: &Parts) -> Result<(), Refusal> {
+        let access = &self.config.access;
+        if !is_host_allowed(access, head) {
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
+        }
+        if self.config.metadata_at(head.uri.path()).is_none() && !is_origin_allowed(access, head) {
+            return Err(Refusal::new(StatusCode::FORBIDDEN, "this Origin is not allowed"));
+        }
+        Ok(())
     }
 
     /// Whether clients of revisions up to 2025-11-25 get sessions.

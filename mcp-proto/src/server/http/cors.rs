@@ -11,7 +11,6 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
-use super::access::{is_host_allowed, is_origin_allowed};
 use super::refusal::empty;
 use super::{Access, ExchangeKey, Http};
 use crate::spec::header::{HEADERS, PARAM_PREFIX};
@@ -47,14 +46,14 @@ impl AllowedOrigins {
 impl Http {
     /// Stores the origin of the page that sent a request, if it may read the response.
     pub(super) fn note_origin(&mut self, exchange: ExchangeKey, head: &Parts) {
-        // The metadata are for every page.
+        // The metadata have headers of their own.
         if !self.config.cors || self.config.metadata_at(head.uri.path()).is_some() {
             return;
         }
-        let access = &self.config.access;
         let Some(origin) = head.headers.get(ORIGIN) else { return };
-        if is_host_allowed(access, head) && is_origin_allowed(access, head) {
-            let origin = if *access == Access::Anybody { HeaderValue::from_static("*") } else { origin.clone() };
+        if self.check_access(head).is_ok() {
+            let is_any = self.config.access == Access::Anybody;
+            let origin = if is_any { HeaderValue::from_static("*") } else { origin.clone() };
             self.allowed_origins.0.insert(exchange, origin);
         }
     }

@@ -27,7 +27,7 @@ pub(super) const TOOLS: [Asking; 9] = [
         call: |_, answers| {
             Ok(match answers.text("user_name", "name") {
                 Some(name) => text(&format!("Hello, {name}!")),
-                None => ask_for_name(),
+                None => ask_for_name().into(),
             })
         },
     },
@@ -84,7 +84,7 @@ pub(super) const TOOLS: [Asking; 9] = [
         call: |_, answers| {
             Ok(match answers.text("user_name", "name") {
                 Some(name) => text(&format!("Hello, {name}!")),
-                None => ask_for_name(),
+                None => ask_for_name().into(),
             })
         },
     },
@@ -96,9 +96,9 @@ impl Asking {
     }
 }
 
-/// The answer of a tool that requires the user's name.
-pub(super) fn ask_for_name() -> Json {
-    InputRequired::new().ask("user_name", "elicitation/create", name_form()).into()
+/// What a tool requires that needs the user's name.
+pub(super) fn ask_for_name() -> InputRequired {
+    InputRequired::new().ask("user_name", "elicitation/create", name_form())
 }
 
 /// A prompt whose text depends on the user.

@@ -1,30 +1,22 @@
 //! The extension `io.modelcontextprotocol/tasks`: calls whose results are fetched later.
-//!
-//! No code runs for a task between requests: its status is computed from the time and from the client's answers.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use mcp_proto::model::CallToolResult;
-use mcp_proto::{ErrorObject, Json, code};
-use serde_json::{Map, Value, json};
+use mcp_proto::model::{CallToolResult, Tool};
+use mcp_proto::router::HandlerError;
+use mcp_proto::server::{InputRequired, TaskLimits, Tasks};
+use mcp_proto::{ErrorObject, Json};
 
-use super::caller::Caller;
-use super::input::{Answers, form};
-use super::invalid;
+use super::caller::{Caller, run};
+use super::input::{Answers, ask_for_name, form};
+use super::tools::nothing;
 
-/// The name of the extension.
-const EXTENSION: &str = "io.modelcontextprotocol/tasks";
-/// The time for which a task is kept.
-const LIFETIME: Duration = Duration::from_secs(600);
-/// The interval at which clients should poll a task.
-const POLL: Duration = Duration::from_millis(200);
-/// The most tasks at one time. Beyond it, the oldest are dropped.
-const MOST: usize = 1000;
+/// How often a function on a thread checks whether it was cancelled.
+const SLICE: Duration = Duration::from_millis(20);
 
 /// The names and descriptions of the tools whose calls create tasks.
-pub(super) const TOOLS: [(&str, &str); 6] = [
+const TOOLS: [(&str, &str); 6] = [
     ("slow_compute", "Computes for as many seconds as it is told"),
     ("failing_job", "Fails after a second"),
     ("protocol_error_job", "Breaks down"),
@@ -33,185 +25,122 @@ pub(super) const TOOLS: [(&str, &str); 6] = [
     ("test_tool_with_task", "Asks for a name, and then takes its time"),
 ];
 
-static TASKS: Mutex<Tasks> = Mutex::new(Tasks { next: 1, open: BTreeMap::new() });
-
-struct Tasks {
-    next: u64,
-    open: BTreeMap<u64, Task>,
-}
-
-struct Task {
-    created: SystemTime,
-    updated: SystemTime,
-    work: Work,
-    is_cancelled: bool,
-    /// The input requests of the task, by key, each with the client's answer.
-    asked: BTreeMap<&'static str, Option<Value>>,
-}
-
+/// What a function works on.
 enum Work {
-    /// Takes this long, and ends with this result.
-    Takes(Duration, Json),
-    /// Ends with an error.
-    Breaks,
-    /// Requires input, and ends with the client's answers.
-    Asks,
+    Compute(Duration),
+    Fail,
+    Break,
+    Ask(&'static [&'static str]),
+    Greet(String),
 }
 
-/// The capability, as client and server declare it.
-pub(super) fn capability() -> Json {
-    to_json(&json!({ EXTENSION: {} }))
+/// The tools and how long their tasks are kept, on `mcp-blocking`.
+pub(super) fn blocking(router: mcp_blocking::Router) -> mcp_blocking::Router {
+    tools().into_iter().fold(router.task_limits(limits()), |router, tool| {
+        let name = tool.name.clone();
+        router.prepared_task_tool(
+            &tool,
+            move |arguments: Json, incoming: &mcp_blocking::Incoming| {
+                prepare(&name, &arguments, &Caller::Blocking(incoming))
+            },
+            |work, context| run(work.result(&mut TaskCaller::Blocking(context))),
+        )
+    })
 }
 
-/// Answers a call of one of [`TOOLS`].
-pub(super) async fn call(caller: &Caller<'_>, name: &str) -> Result<Json, ErrorObject> {
-    let arguments = arguments(caller);
-    let seconds = Duration::from_secs(arguments["seconds"].as_u64().unwrap_or_default().min(3600));
-    let required = Json::empty_object().with_member("extensions", &capability());
-    let declared = caller.context().require(&required);
-    if name == "slow_compute" && declared.is_err() {
-        caller.sleep(seconds).await;
-        return Ok(computed());
+/// The same on `mcp-tokio`.
+pub(super) fn tokio(router: mcp_tokio::Router) -> mcp_tokio::Router {
+    tools().into_iter().fold(router.task_limits(limits()), |router, tool| {
+        let name = tool.name.clone();
+        router.prepared_task_tool(
+            &tool,
+            move |arguments: Json, incoming: &mcp_tokio::Incoming| prepare(&name, &arguments, &Caller::Tokio(incoming)),
+            |work: Work, mut context| async move { work.result(&mut TaskCaller::Tokio(&mut context)).await },
+        )
+    })
+}
+
+fn tools() -> [Tool; 6] {
+    TOOLS.map(|(name, description)| Tool::new(name, nothing()).description(description))
+}
+
+fn limits() -> TaskLimits {
+    let mut limits = TaskLimits::default();
+    limits.poll_interval = Duration::from_millis(200);
+    limits
+}
+
+/// What is done before a task is created.
+fn prepare(name: &str, arguments: &Json, caller: &Caller<'_>) -> Result<Work, HandlerError> {
+    if name == "slow_compute" {
+        let seconds = arguments.first_member("seconds").and_then(|seconds| seconds.read().ok());
+        return Ok(Work::Compute(Duration::from_secs(seconds.unwrap_or(0_u64).min(3600))));
     }
-    declared?;
-    let (work, asked) = match name {
-        "slow_compute" => (Work::Takes(seconds, computed()), &[][..]),
-        "failing_job" => {
-            (Work::Takes(Duration::from_secs(1), CallToolResult::error("The job has failed.").into()), &[][..])
-        }
-        "protocol_error_job" => (Work::Breaks, &[][..]),
-        "confirm_delete" => (Work::Asks, &["confirm"][..]),
-        "multi_input" => (Work::Asks, &["first", "second"][..]),
-        _ => {
-            let Some(name) = Answers::of(caller).text("user_name", "name") else {
-                return Ok(super::input::ask_for_name());
-            };
-            (Work::Takes(POLL, CallToolResult::text(format!("It was done for {name}.")).into()), &[][..])
-        }
-    };
-    let now = SystemTime::now();
-    let asked = asked.iter().map(|key| (*key, None)).collect();
-    let task = Task { created: now, updated: now, work, is_cancelled: false, asked };
-    let mut tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
-    let id = tasks.next;
-    let mut created = task.head(id, now);
-    // The status is `working` even if input is required: the client sees the input requests in `tasks/get`.
-    created.insert("resultType".to_owned(), json!("task"));
-    created.insert("status".to_owned(), json!("working"));
-    tasks.open.insert(id, task);
-    tasks.next += 1;
-    while tasks.open.len() > MOST {
-        tasks.open.pop_first();
-    }
-    Ok(to_json(&Value::Object(created)))
+    caller.context().require(&Tasks::capabilities())?;
+    Ok(match name {
+        "failing_job" => Work::Fail,
+        "protocol_error_job" => Work::Break,
+        "confirm_delete" => Work::Ask(&["confirm"]),
+        "multi_input" => Work::Ask(&["first", "second"]),
+        _ => Work::Greet(Answers::of(caller).text("user_name", "name").ok_or_else(ask_for_name)?),
+    })
 }
 
-/// Answers `tasks/get`, `tasks/update` and `tasks/cancel`.
-pub(super) fn on_task(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
-    caller.context().require(&Json::empty_object().with_member("extensions", &capability()))?;
-    let id = params(caller)["taskId"].as_str().and_then(|id| id.strip_prefix("task-")?.parse::<u64>().ok());
-    let now = SystemTime::now();
-    let mut tasks = TASKS.lock().unwrap_or_else(PoisonError::into_inner);
-    let found =
-        id.and_then(|id| tasks.open.get_mut(&id).filter(|task| task.age(now) < LIFETIME).map(|task| (id, task)));
-    let (id, task) = found.ok_or_else(|| invalid("there is no such task"))?;
-    match caller.method().as_str() {
-        "tasks/get" => return Ok(to_json(&Value::Object(task.describe(id, now)))),
-        "tasks/cancel" if !task.is_over(now) => (task.is_cancelled, task.updated) = (true, now),
-        "tasks/update" => {
-            let answers = Answers::of(caller);
-            for (key, answer) in &mut task.asked {
-                if answer.is_none() {
-                    *answer = answers.content(key).cloned();
+impl Work {
+    async fn result(self, caller: &mut TaskCaller<'_, '_>) -> Result<CallToolResult, HandlerError> {
+        match self {
+            Self::Compute(time) => {
+                caller.sleep(time).await;
+                Ok(CallToolResult::text("The result is 42."))
+            }
+            Self::Fail => {
+                caller.sleep(Duration::from_secs(1)).await;
+                Err("The job has failed.".into())
+            }
+            Self::Break => Err(ErrorObject::internal().into()),
+            Self::Ask(keys) => {
+                let required = keys.iter().fold(InputRequired::new(), |required, key| {
+                    let (message, field, kind) = match *key {
+                        "confirm" => ("Delete the file?", "confirm", "boolean"),
+                        _ => ("Which name?", "name", "string"),
+                    };
+                    required.ask(key, "elicitation/create", form(message, field, kind))
+                });
+                let answers = caller.ask_all(required).await?;
+                Ok(CallToolResult::text(format!("The answers were {}", answers.to_text())))
+            }
+            Self::Greet(name) => {
+                caller.sleep(Duration::from_millis(200)).await;
+                Ok(CallToolResult::text(format!("It was done for {name}.")))
+            }
+        }
+    }
+}
+
+/// The client of a task. On `mcp-blocking`, each future is ready at its first poll, because the driver blocks.
+enum TaskCaller<'t, 'c> {
+    Blocking(&'t mut mcp_blocking::TaskContext<'c>),
+    Tokio(&'t mut mcp_tokio::TaskContext),
+}
+
+impl TaskCaller<'_, '_> {
+    /// Sleeps, or until the task is cancelled.
+    async fn sleep(&self, time: Duration) {
+        match self {
+            Self::Blocking(context) => {
+                let until = Instant::now() + time;
+                while Instant::now() < until && !context.is_cancelled() {
+                    thread::sleep(until.saturating_duration_since(Instant::now()).min(SLICE));
                 }
             }
-            task.updated = now;
-        }
-        _ => {}
-    }
-    Ok(Json::empty_object())
-}
-
-impl Task {
-    fn age(&self, now: SystemTime) -> Duration {
-        now.duration_since(self.created).unwrap_or_default()
-    }
-
-    fn status(&self, now: SystemTime) -> &'static str {
-        match &self.work {
-            _ if self.is_cancelled => "cancelled",
-            Work::Takes(time, _) if self.age(now) < *time => "working",
-            Work::Asks if self.asked.values().any(Option::is_none) => "input_required",
-            Work::Breaks => "failed",
-            Work::Takes(..) | Work::Asks => "completed",
+            Self::Tokio(_) => tokio::time::sleep(time).await,
         }
     }
 
-    fn is_over(&self, now: SystemTime) -> bool {
-        !matches!(self.status(now), "working" | "input_required")
-    }
-
-    fn head(&self, id: u64, now: SystemTime) -> Map<String, Value> {
-        let time = |time| humantime::format_rfc3339_millis(time).to_string();
-        let head = json!({
-            "taskId": format!("task-{id}"),
-            "status": self.status(now),
-            "createdAt": time(self.created),
-            "lastUpdatedAt": time(self.updated),
-            "ttlMs": LIFETIME.as_secs() * 1000,
-            "pollIntervalMs": POLL.subsec_millis(),
-        });
-        head.as_object().cloned().unwrap_or_default()
-    }
-
-    fn describe(&self, id: u64, now: SystemTime) -> Map<String, Value> {
-        let mut described = self.head(id, now);
-        match (self.status(now), &self.work) {
-            ("completed", Work::Takes(_, result)) => drop(described.insert("result".to_owned(), to_value(result))),
-            ("completed", _) => {
-                let answers = json!(self.asked).to_string();
-                let result = CallToolResult::text(format!("The answers were {answers}")).into();
-                described.insert("result".to_owned(), to_value(&result));
-            }
-            ("failed", _) => {
-                let error = json!({ "code": code::INTERNAL_ERROR, "message": "the job broke down" });
-                described.insert("error".to_owned(), error);
-            }
-            ("input_required", _) => {
-                let waiting = self.asked.iter().filter(|(_, answer)| answer.is_none());
-                let requests: Map<_, _> = waiting.map(|(key, _)| ((*key).to_owned(), request(key))).collect();
-                described.insert("inputRequests".to_owned(), Value::Object(requests));
-            }
-            _ => {}
+    async fn ask_all(&mut self, required: InputRequired) -> Result<Json, HandlerError> {
+        match self {
+            Self::Blocking(context) => context.ask_all(required),
+            Self::Tokio(context) => context.ask_all(required).await,
         }
-        described
     }
-}
-
-fn request(key: &str) -> Value {
-    let (message, field, kind) = match key {
-        "confirm" => ("Delete the file?", "confirm", "boolean"),
-        _ => ("Which name?", "name", "string"),
-    };
-    json!({ "method": "elicitation/create", "params": to_value(&form(message, field, kind)) })
-}
-
-fn computed() -> Json {
-    CallToolResult::text("The result is 42.").into()
-}
-
-fn params(caller: &Caller<'_>) -> Value {
-    caller.params().map(to_value).unwrap_or_default()
-}
-
-fn arguments(caller: &Caller<'_>) -> Value {
-    params(caller)["arguments"].take()
-}
-
-fn to_value(json: &Json) -> Value {
-    json.read().unwrap_or_default()
-}
-
-fn to_json(value: &Value) -> Json {
-    Json::from_serialize(value).expect("a tree of JSON is JSON")
 }

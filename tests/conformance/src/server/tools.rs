@@ -7,18 +7,18 @@ use mcp_proto::client::{Call, Outcome};
 use mcp_proto::model::{
     AudioContent, BooleanSchema, CallToolRequest, CallToolRequestParams, CallToolResult, ContentBlock,
     CreateMessageRequest, CreateMessageRequestParams, ElicitRequest, ElicitRequestFormParams, EmbeddedResource,
-    EnumOption, ImageContent, JsonObject, LegacyTitledEnumSchema, ListToolsResult, NumberKind, NumberSchema, Payload,
-    RequestMethod, RequestedSchema, SamplingMessage, StringSchema, TextResourceContents, TitledItems,
-    TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, Tool, UntitledItems, UntitledMultiSelectEnumSchema,
-    UntitledSingleSelectEnumSchema,
+    EnumOption, ImageContent, JsonObject, LegacyTitledEnumSchema, NumberKind, NumberSchema, Payload, RequestMethod,
+    RequestedSchema, SamplingMessage, StringSchema, TextResourceContents, TitledItems, TitledMultiSelectEnumSchema,
+    TitledSingleSelectEnumSchema, Tool, UntitledItems, UntitledMultiSelectEnumSchema, UntitledSingleSelectEnumSchema,
 };
+use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
 use mcp_proto::server::{LoggingLevel, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification, UsageError};
 use serde_json::{Value, json};
 
 use super::caller::Caller;
 use super::samples::{PNG, WAV};
-use super::{input, interop, invalid, resources, tasks};
+use super::{input, interop, invalid, resources};
 
 /// The time between two steps of a tool that reports progress.
 const STEP: Duration = Duration::from_millis(50);
@@ -158,26 +158,35 @@ const TOOLS: [Offered; 18] = [
     },
 ];
 
-pub(crate) fn list() -> ListToolsResult {
+pub(super) fn all() -> Vec<Tool> {
     let tools = TOOLS.iter().map(|tool| Tool::new(tool.name, (tool.input)()).description(tool.description));
     let asking = input::TOOLS.iter().map(|tool| Tool::new(tool.name, nothing()).description(tool.description));
     let sampling = Tool::new(NEEDS_SAMPLING, nothing()).description("Needs a client with a model");
-    let others = tasks::TOOLS.iter().chain(&interop::TOOLS);
-    let others = others.map(|(name, description)| Tool::new(*name, nothing()).description(*description));
+    let others = interop::TOOLS.iter().map(|(name, description)| Tool::new(*name, nothing()).description(*description));
     let greeting = Tool::new(GREET, texts("name", "Who is greeted")).description("Greets");
-    ListToolsResult::new(tools.chain(asking).chain(others).chain([sampling, greeting]).collect::<Vec<_>>())
+    tools.chain(asking).chain(others).chain([sampling, greeting]).collect()
 }
 
-pub(crate) async fn call(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
+pub(super) async fn call(caller: &Caller<'_>) -> Result<Answer, HandlerError> {
+    Ok(Answer(result(caller).await?))
+}
+
+/// A result, or what is required before there is one.
+pub(super) struct Answer(Json);
+
+impl IntoAnswer<CallToolRequest> for Answer {
+    fn into_answer(self, _: &RoutedCall) -> Result<Json, ErrorObject> {
+        Ok(self.0)
+    }
+}
+
+async fn result(caller: &Caller<'_>) -> Result<Json, ErrorObject> {
     let params = CallToolRequest::params(caller.params())?;
     if let Some(tool) = input::TOOLS.iter().find(|tool| tool.name == params.name) {
         return tool.call(caller);
     }
     if let Some(result) = interop::call(caller, &params).await {
         return result;
-    }
-    if tasks::TOOLS.iter().any(|(name, _)| *name == params.name) {
-        return tasks::call(caller, &params.name).await;
     }
     if params.name == GREET {
         let name = argument(&params, "name").map_err(|reason| invalid(&reason))?;
@@ -299,7 +308,7 @@ fn object(value: &Value) -> JsonObject {
     JsonObject::from_serialize(value).expect("the schemas of this file are objects")
 }
 
-fn nothing() -> JsonObject {
+pub(super) fn nothing() -> JsonObject {
     object(&json!({ "type": "object", "properties": {} }))
 }
 
