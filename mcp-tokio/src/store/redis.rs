@@ -210,7 +210,9 @@ impl Redis {
             StoreAction::Load { session, expires_in, .. } => {
                 let key = keys.record(session);
                 let mut load = pipe();
-                load.atomic().pexpire(&key, milliseconds(*expires_in)).ignore().hmget(&key, &["v", "d"]);
+                let time = milliseconds(*expires_in);
+                load.atomic().pexpire(&key, time).ignore().pexpire(keys.stream_of_session(session), time).ignore();
+                load.hmget(&key, &["v", "d"]);
                 let ((version, bytes),): ((Option<u64>, Option<Vec<u8>>),) = load.query_async(&mut connection).await?;
                 let record = version.zip(bytes).map(|(version, bytes)| Record { version, bytes: bytes.into() });
                 Ok(StoreResult::Loaded(record))
@@ -218,12 +220,13 @@ impl Redis {
             StoreAction::Save { session, expected, bytes, expires_in, .. } => {
                 let mut save = scripts.save.prepare_invoke();
                 save.key(keys.record(session)).key(keys.instance(from)).key(keys.instances());
+                save.key(keys.stream_of_session(session));
                 save.arg(from.to_string()).arg(FOUND_FOR_MS);
                 save.arg(*expected).arg(&bytes[..]).arg(milliseconds(*expires_in));
                 save.invoke_async(&mut connection).await.map(written)
             }
             StoreAction::Forget { session, .. } => {
-                let () = connection.unlink(keys.record(session)).await?;
+                let () = connection.unlink(&[keys.record(session), keys.stream_of_session(session)]).await?;
                 Ok(StoreResult::Done)
             }
             StoreAction::Append { stream, first, events, label, is_last, keep, expires_in, .. } => {

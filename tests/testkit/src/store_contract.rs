@@ -82,6 +82,10 @@ pub const BEHAVIOURS: &[Behaviour] = &[
     Behaviour { name: "the oldest events are removed, and what is missing is not left out", check: trimmed_stream },
     Behaviour { name: "a read returns a limited number of bytes, but one event at least", check: limited_read },
     Behaviour { name: "a stream expires after the last action that adds to it", check: expiring_stream },
+    Behaviour {
+        name: "the events of a session expire with its record, and are removed with it",
+        check: events_of_session,
+    },
     Behaviour { name: "a stream that was removed begins again", check: removed_stream },
     Behaviour { name: "sessions and streams with similar names are separate", check: similar_names },
     Behaviour { name: "any bytes can be stored", check: any_bytes },
@@ -336,6 +340,21 @@ fn expiring_stream(it: &mut Checked<'_>) {
     assert_eq!(it.append_with(&lasting, Some(2), &["b"], |with| with.expires_in = LONG), StoreResult::Done);
     it.engine.pass(SHORT * 12 / 10);
     assert_eq!(it.texts(&lasting, 0), Some(texts(1, "a,b")));
+}
+
+fn events_of_session(it: &mut Checked<'_>) {
+    let of = stream("events of it", StreamId::OF_SESSION);
+    assert_eq!(it.save("events of it", 0, "a", SHORT), StoreResult::Done);
+    assert_eq!(it.append_with(&of, None, &["a"], |with| with.expires_in = SHORT), StoreResult::Done);
+    for version in 1..4 {
+        it.engine.pass(SHORT * 6 / 10);
+        assert_eq!(it.save("events of it", version, "a", SHORT), StoreResult::Done);
+        it.engine.pass(SHORT * 6 / 10);
+        assert!(it.load("events of it", SHORT).is_some());
+    }
+    assert_eq!(it.texts(&of, 0), Some(texts(1, "a")));
+    assert_eq!(it.forget("events of it"), StoreResult::Done);
+    assert_eq!(it.texts(&of, 0), None);
 }
 
 fn removed_stream(it: &mut Checked<'_>) {

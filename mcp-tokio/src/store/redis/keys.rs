@@ -28,6 +28,11 @@ impl Keys {
         format!("{}:e:{}:{:x}", self.prefix, digest(&stream.session), stream.tag)
     }
 
+    /// The stream that expires with the record of its session.
+    pub(super) fn stream_of_session(&self, session: &Arc<str>) -> String {
+        self.stream(&StreamId { session: Arc::clone(session), tag: StreamId::OF_SESSION })
+    }
+
     /// The messages to an instance; this key exists while the instance runs.
     pub(super) fn instance(&self, instance: InstanceId) -> String {
         format!("{}{instance}", self.instance_prefix())

@@ -21,7 +21,8 @@ pub(super) struct Scripts {
     ///
     /// Keys: those of the instance and of the set. Arguments: its id, [`FOUND_FOR_MS`]. Returns the id of the last message.
     pub(super) register: Script,
-    /// Keys: that of the record, and those of `register`. Arguments: those of `register`, the expected version, the bytes,
+    /// Keys: that of the record, those of `register`, and that of the stream that expires with the record. Arguments: those
+    /// of `register`, the expected version, the bytes,
     /// the milliseconds until it expires. Returns 1, or 0 if another version is stored.
     pub(super) save: Script,
     /// Keys: that of the stream, and those of `register`. Arguments: those of `register`, the number of the first event or
@@ -68,6 +69,7 @@ local is_repeated = version == expected + 1 and stored[2] == ARGV[4]
 if version ~= expected and not is_repeated then return 0 end
 redis.call('HSET', KEYS[1], 'v', string.format('%.0f', expected + 1), 'd', ARGV[4])
 redis.call('PEXPIRE', KEYS[1], ARGV[5])
+redis.call('PEXPIRE', KEYS[4], ARGV[5])
 return 1
 ";
 
