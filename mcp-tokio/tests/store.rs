@@ -140,6 +140,14 @@ fn load(session: &str) -> StoreAction {
     StoreAction::Load { key: KEY, session: session.into(), expires_in: EXPIRES_IN }
 }
 
+async fn until_found(store: &impl Store, instance: InstanceId) {
+    let until = Instant::now() + LONG;
+    while store.carry_out(INSTANCE, StoreAction::Find { key: KEY, instance }).await != StoreResult::Found(true) {
+        assert!(Instant::now() < until, "{instance}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
 /// The texts of the events of a stream.
 async fn events(store: &impl Store, tag: u64) -> Vec<String> {
     let read = StoreAction::Read { key: KEY, stream: stream(tag), after: After::Number(0), max_bytes: usize::MAX };
@@ -233,8 +241,7 @@ async fn what_is_repeated_after_a_lost_connection_takes_effect_once() {
     let (sender, mut messages) = mpsc::channel(10_000);
     let attending = store.clone();
     let attending = tokio::spawn(async move { attending.attend(receiver, Messages::new(sender)).await });
-    let find = || StoreAction::Find { key: KEY, instance: receiver };
-    while store.carry_out(INSTANCE, find()).await != StoreResult::Found(true) {}
+    until_found(&store, receiver).await;
     let losses = Losses::begin(&server);
     let numbers: Vec<_> = (0..400).map(|number: u32| number.to_string()).collect();
     for number in &numbers {
@@ -298,7 +305,7 @@ async fn an_instance_is_found_and_receives_messages_after_the_server_has_lost_it
     let attending = store.clone();
     let attending = tokio::spawn(async move { attending.attend(receiver, Messages::new(sender)).await });
     let find = || StoreAction::Find { key: KEY, instance: receiver };
-    while store.carry_out(INSTANCE, find()).await != StoreResult::Found(true) {}
+    until_found(&store, receiver).await;
     // Another server has taken its place, whose clock is behind.
     let key = format!("mcp:i:{receiver}");
     assert_eq!(server.ask(&format!("XADD {key} 99999999999999-0 m early")).chars().next(), Some('$'));
@@ -319,11 +326,7 @@ async fn an_instance_is_found_and_receives_messages_after_the_server_has_lost_it
     };
     assert_eq!(timeout(LONG, message).await.unwrap().unwrap(), "late");
     assert_eq!(server.ask("FLUSHALL"), "+OK");
-    let until = Instant::now() + LONG;
-    while store.carry_out(INSTANCE, find()).await != StoreResult::Found(true) {
-        assert!(Instant::now() < until);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until_found(&store, receiver).await;
     attending.abort();
 }
 

@@ -292,24 +292,27 @@ impl Redis {
         let (mut open, generation) = connection.get().await?;
         let wait = usize::try_from(WAIT.as_millis()).unwrap_or(usize::MAX);
         let options = StreamReadOptions::default().block(wait).count(AT_ONCE);
-        let reading = async {
-            let read: Option<StreamReadReply> = open.xread_options(&[&key], &[after.to_string()], &options).await?;
-            let entries: Vec<_> = read.into_iter().flat_map(|read| read.keys).flat_map(|read| read.ids).collect();
-            if !entries.is_empty() {
-                let ids: Vec<_> = entries.iter().map(|entry| entry.id.as_str()).collect();
-                let () = open.xdel(&key, &ids).await?;
+        let read: RedisResult<Option<StreamReadReply>> =
+            open.xread_options(&[&key], &[after.to_string()], &options).await;
+        let entries: Vec<_> = match read {
+            Ok(read) => read.into_iter().flat_map(|read| read.keys).flat_map(|read| read.ids).collect(),
+            Err(error) => {
+                connection.discard(generation).await;
+                return Err(error);
             }
-            Ok(entries.into_iter().map(|entry| {
-                let message =
-                    entry.map.get("m").cloned().and_then(|message| redis::from_redis_value::<Vec<u8>>(message).ok());
-                (MessageId::read(&entry.id), message.map(Bytes::from))
-            }))
         };
-        let read: RedisResult<_> = reading.await;
-        if read.is_err() {
-            connection.discard(generation).await;
+        if !entries.is_empty() {
+            let ids: Vec<_> = entries.iter().map(|entry| entry.id.as_str()).collect();
+            let removed: RedisResult<()> = open.xdel(&key, &ids).await;
+            // They are not read again in any case, and the number of those that wait is limited.
+            if removed.is_err() {
+                connection.discard(generation).await;
+            }
         }
-        read.map(Iterator::collect)
+        let message = |field: Value| redis::from_redis_value::<Vec<u8>>(field).ok().map(Bytes::from);
+        let entries =
+            entries.into_iter().map(|mut entry| (MessageId::read(&entry.id), entry.map.remove("m").and_then(message)));
+        Ok(entries.collect())
     }
 }
 
@@ -324,19 +327,22 @@ impl Store for Redis {
     async fn attend(&self, instance: InstanceId, messages: Messages) {
         // A command that waits would delay those of other tasks on the same connection.
         let connection = Connection::new(self.shared.client.clone(), TIMEOUT / 3, WAIT + TIMEOUT);
-        let (last, registered) = tokio::sync::watch::channel(MessageId::default());
         let registering = async {
             loop {
-                if let Some(id) = self.register(instance).await {
-                    last.send_replace(id);
-                    sleep(REGISTER).await;
-                }
+                self.register(instance).await;
+                sleep(REGISTER).await;
             }
         };
         let reading = async {
             let mut after = MessageId::default();
             loop {
                 match self.read_messages(&connection, instance, after).await {
+                    Ok(read) if read.is_empty() => {
+                        // Ids begin again if the server has lost its data.
+                        if self.register(instance).await.is_some_and(|last| last < after) {
+                            after = MessageId::default();
+                        }
+                    }
                     Ok(read) => {
                         for (id, message) in read {
                             after = id;
@@ -346,10 +352,6 @@ impl Store for Redis {
                         }
                     }
                     Err(_) => sleep(LONGEST_PAUSE).await,
-                }
-                // Ids begin again if the server has lost its data.
-                if registered.has_changed().unwrap_or(false) {
-                    after = after.min(*registered.borrow());
                 }
             }
         };

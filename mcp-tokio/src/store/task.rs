@@ -67,23 +67,9 @@ impl StoreLink {
         let (commands, received) = mpsc::unbounded_channel();
         let (to_results, results) = mpsc::unbounded_channel();
         let (to_messages, messages) = mpsc::channel(MESSAGES);
-        let attending = Arc::clone(&store);
-        let instance = stored.instance;
-        let attending = async move {
-            loop {
-                let (store, messages) = (Arc::clone(&attending), Messages(to_messages.clone()));
-                // A panic ends only this task; if this future is dropped, the task is ended, too.
-                let mut once = JoinSet::new();
-                once.spawn(async move { store.attend(instance, messages).await });
-                if once.join_next().await.is_some_and(|ended| ended.is_err()) {
-                    tracing::error!("the store has panicked");
-                }
-                sleep(ATTEND_AGAIN).await;
-            }
-        };
         let task = Task {
             store,
-            instance,
+            instance: stored.instance,
             timeout: stored.timeout,
             lanes: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -91,9 +77,10 @@ impl StoreLink {
             running: JoinSet::new(),
             carried_out: BTreeMap::new(),
             results: to_results,
+            messages: Messages(to_messages),
             is_failing: false,
         };
-        tokio::spawn(task.run(received, attending));
+        tokio::spawn(task.run(received));
         Self { commands, results, messages, flushed: None }
     }
 
@@ -203,16 +190,13 @@ struct Task {
     /// The actions that run.
     carried_out: BTreeMap<Id, (Lane, Option<StoreKey>)>,
     results: mpsc::UnboundedSender<(StoreKey, StoreResult)>,
+    messages: Messages,
     is_failing: bool,
 }
 
 impl Task {
-    async fn run(
-        mut self,
-        mut commands: mpsc::UnboundedReceiver<Command>,
-        attending: impl Future<Output = ()> + Send + 'static,
-    ) {
-        let mut attending = JoinSet::from_iter([attending]);
+    async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        let mut attending = JoinSet::from_iter([self.attend(Duration::ZERO)]);
         let done = loop {
             tokio::select! {
                 command = commands.recv() => match command {
@@ -221,6 +205,12 @@ impl Task {
                     None => break None,
                 },
                 Some(ended) = self.running.join_next_with_id() => self.on_ended(ended),
+                Some(ended) = attending.join_next() => {
+                    if ended.is_err() {
+                        tracing::error!("the store has panicked");
+                    }
+                    attending.spawn(self.attend(ATTEND_AGAIN));
+                }
             }
         };
         let until = Instant::now() + FLUSH_TIMEOUT;
@@ -239,6 +229,15 @@ impl Task {
         let _ = timeout(LEAVE_TIMEOUT, self.store.leave(self.instance)).await;
         if let Some(done) = done {
             let _ = done.send(());
+        }
+    }
+
+    /// Passes on messages, after this time.
+    fn attend(&self, after: Duration) -> impl Future<Output = ()> + Send + 'static {
+        let (store, instance, messages) = (Arc::clone(&self.store), self.instance, self.messages.clone());
+        async move {
+            sleep(after).await;
+            store.attend(instance, messages).await;
         }
     }
 
@@ -371,13 +370,14 @@ mod tests {
     }
 
     /// The number of an action, which is in the version that it expects, or in a tag, or in a message.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "these tests have no others")]
     fn number(action: &StoreAction) -> u64 {
         match action {
             StoreAction::Save { expected, .. } => *expected,
             StoreAction::Load { expires_in, .. } => expires_in.as_secs(),
             StoreAction::Append { first, .. } => first.unwrap_or(0),
             StoreAction::Send { message, .. } => message.len() as u64,
-            _ => 0,
+            other => panic!("{other:?}"),
         }
     }
 
