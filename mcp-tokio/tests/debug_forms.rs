@@ -1,6 +1,6 @@
 //! The `Debug` output of all public types, each with a marked secret wherever the type can hold one.
 
-#![cfg(all(feature = "http-client", feature = "http-server"))]
+#![cfg(all(feature = "http-client", feature = "http-server", feature = "redis"))]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,11 +12,13 @@ use mcp_proto::auth::{Challenge, ClientIdentity};
 use mcp_proto::client::Call;
 use mcp_proto::model::{JsonObject, ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
 use mcp_proto::server::{Config, HttpConfig, Principal};
+use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StoreResult};
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server, modern_server};
 use mcp_testkit::messages::{INITIALIZED, initialize, request, result};
 use mcp_tokio::sign_in::{Authorization, PrivateKey};
+use mcp_tokio::store::{InMemory, Messages, Redis, Store};
 use mcp_tokio::{
     Backend, Builder, Change, Client, Error, Gateway, HttpOptions, Incoming, Proxy, Router, Server, SharedRouter,
     StateKeys, reqwest,
@@ -183,6 +185,21 @@ fn sign_in_forms(forms: &mut Forms) {
     assert!(!format!("{key:?}").contains(secret));
 }
 
+/// The stores, with a session.
+async fn store_forms(forms: &mut Forms) {
+    let store = InMemory::new();
+    let (key, session, bytes) = (StoreKey::new(1), SECRET.into(), SECRET.into());
+    let expires_in = std::time::Duration::from_secs(60);
+    let save = StoreAction::Save { key, session, expected: 0, bytes, expires_in };
+    assert_eq!(store.carry_out(InstanceId::new(1), save).await, StoreResult::Done);
+    forms.add("InMemory", &store);
+    forms.add("Redis", &Redis::open(&format!("redis://{SECRET}:{SECRET}@127.0.0.1:1/")).unwrap());
+    let (sender, _messages) = tokio::sync::mpsc::channel(1);
+    let messages = Messages::new(sender);
+    messages.pass(SECRET.into()).await;
+    forms.add("Messages", &messages);
+}
+
 /// A router, and what a tool of it receives in a task.
 async fn router_forms(forms: &mut Forms) {
     let (keep, mut kept) = tokio::sync::mpsc::unbounded_channel();
@@ -214,6 +231,7 @@ async fn defect_x2_no_debug_form_of_a_public_type_prints_a_secret() {
     proxy_forms(&mut forms);
     sign_in_forms(&mut forms);
     router_forms(&mut forms).await;
+    store_forms(&mut forms).await;
     let seen: BTreeSet<_> = forms.0.into_keys().map(str::to_owned).collect();
     let mut types = public_types(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"));
     // These are the core's.

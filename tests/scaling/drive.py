@@ -39,9 +39,9 @@ def main() -> int:
     try:
         for part in parts:
             print(f"\n== {part}", flush=True)
-            folder = given.folder / part
+            folder = given.folder.resolve() / part
             if part == "conformance":
-                conformance.check(report, given.server, given.conformance, folder, modes, short)
+                conformance.check(report, given.server, given.conformance.resolve(), folder, modes, short)
             elif part == "clients":
                 clients.check(report, given.server, given.interop.resolve(), folder, modes, short)
             elif part == "kill":

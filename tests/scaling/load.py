@@ -119,7 +119,10 @@ def measure(make: Callable[[], Fleet]) -> Figures:
 
 def call(connection: Connection, session: str, number: int) -> None:
     params = b'{"name":"echo","arguments":{"text":"hello"}}'
-    connection.post(b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}' % (number + 1, params), session)
+    request = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":%s}' % (number + 1, params)
+    _, answer = connection.post(request, session)
+    if b'"hello"' not in answer or b'"id":%d' % (number + 1) not in answer:
+        raise RuntimeError("another answer than that of the call")
 
 
 def memory(fleet: Fleet) -> int:
