@@ -142,7 +142,7 @@ fn a_remote_server_that_is_not_there_is_an_error_for_its_clients_only() {
     assert_eq!(serving.end("TERM").0, Some(0));
 }
 
-/// mcp-proxy of PyPI #75 and #149: a gateway stayed broken after a remote server was started again.
+/// mcp-proxy of `PyPI` #75 and #149: a gateway stayed broken after a remote server was started again.
 #[test]
 fn a_remote_server_that_was_started_again_is_used_again() {
     let remote = Running::new();
