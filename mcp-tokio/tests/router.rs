@@ -378,7 +378,8 @@ async fn subscribers_are_notified_of_the_last_change_of_a_task() {
     let mut changes = client.listen(filter).await.unwrap();
     assert!(matches!(changes.next().await, Some(Change::Listening(_))));
     client.request("tasks/cancel", Some(Json::empty_object().with_member("taskId", &task))).await.unwrap();
-    let Some(Change::Notified(change)) = changes.next().await else { panic!("a change") };
+    let change = tokio::time::timeout(Duration::from_secs(20), changes.next()).await.expect("a change in time");
+    let Some(Change::Notified(change)) = change else { panic!("a change") };
     assert_eq!(change.params.unwrap().first_member("status"), Some(Json::from("cancelled")));
     client.close().await;
 }

@@ -266,6 +266,26 @@ fn br_t_06_what_belongs_to_no_request_is_sent_with_the_only_open_one_else_on_the
     assert_eq!(gateway.lines(process), [result("5", r#"{"roots":[]}"#)]);
 }
 
+/// claude.ai declares roots and answers no request for them (anthropics/claude-ai-mcp#708).
+#[test]
+fn a_client_that_never_answers_a_request_holds_up_neither_its_calls_nor_its_process() {
+    let mut gateway = GatewayHarness::new();
+    let (id, process) = gateway.session();
+    let (waiting, line) = called(&mut gateway, &id, process, r#"{"name":"a"}"#);
+    gateway.reply(process, r#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#);
+    assert!(gateway.responses.take(waiting).data().concat().contains(r#""method":"roots/list""#));
+    let (other, other_line) = called(&mut gateway, &id, process, r#"{"name":"b"}"#);
+    gateway.reply(process, &result(id_of(&other_line), "{}"));
+    assert!(gateway.responses.take(other).is_over);
+    // A person may take long to answer, but not for ever.
+    gateway.pass(relay::Config::default().max_timeout + Duration::from_secs(1));
+    let lines = gateway.lines(process);
+    let answers: Vec<_> = lines.iter().filter(|line| line.contains(r#""id":"q""#)).collect();
+    assert!(matches!(&answers[..], [answer] if answer.contains(r#""error":"#)), "{lines:?}");
+    gateway.reply(process, &result(id_of(&line), "{}"));
+    assert!(gateway.responses.take(waiting).is_over);
+}
+
 /// The transport of 2024-11-05, whose sessions begin with a stream.
 #[test]
 fn hs_01_a_two_endpoint_session_has_a_process_from_its_initialize_on() {

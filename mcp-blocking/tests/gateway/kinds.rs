@@ -7,6 +7,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
+use mcp_blocking::{Incoming, Server};
+use mcp_proto::Json;
+use mcp_proto::server::{Config, HttpConfig};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::{RawClient, text};
@@ -136,6 +139,26 @@ fn a_remote_server_that_is_not_there_is_an_error_for_its_clients_only() {
     assert!(refused.contains(r#""error":"#), "{refused}");
     let session = serving.open(Asks::at("/near/mcp")).unwrap();
     assert!(session.pid() > 0);
+    assert_eq!(serving.end("TERM").0, Some(0));
+}
+
+/// mcp-proxy of `PyPI` #75 and #149: a gateway stayed broken after a remote server was started again.
+#[test]
+fn a_remote_server_that_was_started_again_is_used_again() {
+    let remote = Running::new();
+    let (address, url) = (remote.address.clone(), remote.url.clone());
+    let path = folder("restarted").join("servers.json");
+    std::fs::write(&path, format!(r#"{{"mcpServers":{{"far":{{"url":"{url}"}}}}}}"#)).unwrap();
+    let serving = Serving::spawn(gateway(&["--health", "--config", path.to_str().unwrap()]));
+    let session = serving.open(Asks::at("/far/mcp")).unwrap();
+    let echo = || session.send(&request("5", "echo", r#"{"text":"far"}"#)).text();
+    let expected = r#"{"jsonrpc":"2.0","id":5,"result":{"text":"far"}}"#;
+    assert_eq!(echo(), expected);
+    drop(remote);
+    assert!(echo().contains(r#""error":"#), "it is down");
+    let service = Server::new(Config::new("test", "1"), |_: &Incoming| Ok(Json::parse(r#"{"text":"far"}"#).unwrap()));
+    let _remote = Running::at(&address, service.http(HttpConfig::new()).unwrap());
+    wait_until(|| echo() == expected);
     assert_eq!(serving.end("TERM").0, Some(0));
 }
 

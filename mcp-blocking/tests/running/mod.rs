@@ -47,7 +47,12 @@ impl Running {
     }
 
     pub(crate) fn of(service: HttpService) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at("127.0.0.1:0", service)
+    }
+
+    /// Starts a server at this address.
+    pub(crate) fn at(address: &str, service: HttpService) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let (address, stopper) = (listener.local_addr().unwrap().to_string(), service.stopper());
         let thread = thread::spawn(move || service.serve(listener).unwrap());
         Self { url: format!("http://{address}/mcp"), address, stopper, thread: Some(thread) }
