@@ -14,7 +14,6 @@
 //! | a message of another instance reaches all sessions | what a client receives belongs to its session, and to the call of the stream |
 //! | a resumed stream begins one event too early | the events of a stream have consecutive numbers, from the one after `Last-Event-ID` |
 //! | a resumption is answered although events are not stored any more | the same |
-//! | an instance whose stream was resumed elsewhere keeps writing | a client receives no event twice |
 //! | nothing ends the streams of an instance that has ended | each call has one outcome |
 //! | the errors of such a stream replace what was stored | an answer that was stored is received |
 //! | a response is sent before its change is stored | what was accepted is in force at every instance |
@@ -47,6 +46,8 @@ const STEPS: u32 = 300;
 const IDLE: Duration = Duration::from_secs(600);
 /// How long the events of an answered request are stored.
 const REPLAY_FOR: Duration = Duration::from_secs(120);
+/// The bytes of events that are stored for a request, in runs where some are removed, and in others.
+const REPLAY: [usize; 2] = [400, 1 << 20];
 /// The longest time after which a correct server has noticed everything: an instance that has ended, a lost message, a
 /// store that did not answer.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -215,6 +216,7 @@ struct Simulation {
     is_watched: bool,
     now: Instant,
     store: MemoryStore,
+    replay: usize,
     instances: BTreeMap<InstanceId, Instance>,
     started: u64,
     flights: BTreeMap<(Instant, u64), Flight>,
@@ -234,6 +236,7 @@ impl Simulation {
     fn new(seed: u64, faults: Faults) -> Self {
         let mut random = Random::new(seed);
         let count = 1 + random.below(4);
+        let replay = REPLAY[usize::from(!random.one_in(4))];
         let mut simulation = Self {
             random,
             faults,
@@ -241,6 +244,7 @@ impl Simulation {
             is_watched: false,
             now: Instant::START,
             store: MemoryStore::new(),
+            replay,
             instances: BTreeMap::new(),
             started: 0,
             flights: BTreeMap::new(),
@@ -354,8 +358,9 @@ impl Simulation {
     /// Everything is answered, resumed and ended.
     fn finish(&mut self) {
         self.is_faulty = false;
-        self.advance(PATIENCE);
+        self.advance(Duration::from_secs(2));
         self.check_arrived();
+        self.advance(PATIENCE);
         for _ in 0..6 {
             for id in self.instances.keys().copied().collect::<Vec<_>>() {
                 let tickets = self.instances.get_mut(&id).map(|instance| std::mem::take(&mut instance.tickets));
@@ -405,12 +410,12 @@ impl Simulation {
 }
 
 impl Instance {
-    fn new(id: InstanceId, number: u64, now: Instant) -> Self {
+    fn new(id: InstanceId, number: u64, replay: usize, now: Instant) -> Self {
         let mut server = HttpServerHarness::with(|http, config| {
             http.sessions = SessionMode::Stored(mcp_proto::server::StoredSessions::new(id));
             http.session_idle = IDLE;
             http.replay_for = REPLAY_FOR;
-            http.replay = 1 << 20;
+            http.replay = replay;
             let declared = r#"{"logging":{},"tools":{"listChanged":true},"resources":{"subscribe":true}}"#;
             config.capabilities = json(declared);
         });

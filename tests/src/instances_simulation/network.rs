@@ -39,7 +39,7 @@ impl Simulation {
         self.started += 1;
         let id = InstanceId::new(0xa000 + self.started);
         self.store.register(id);
-        self.instances.insert(id, Instance::new(id, self.started, self.now));
+        self.instances.insert(id, Instance::new(id, self.started, self.replay, self.now));
     }
 
     /// An instance ends without notice, and another one is started. What it has sent to the store may still arrive.

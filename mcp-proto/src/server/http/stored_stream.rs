@@ -79,7 +79,7 @@ pub(super) struct Reader {
     has_more: bool,
     /// The client has not taken what was written.
     is_behind: bool,
-    /// Nothing was reported for a while.
+    /// If the next read finds no events, it is asked whether the instance that adds them runs.
     is_polling: bool,
     /// The instance that adds the events, and the requests that it answers.
     label: Option<Label>,
@@ -532,7 +532,7 @@ impl Http {
             is_reading: false,
             has_more: false,
             is_behind: false,
-            is_polling: false,
+            is_polling: true,
             label: None,
         };
         // A client that resumes has lost the old connection, even if the server has not detected that.
@@ -774,7 +774,12 @@ impl Http {
             self.exchanges.streams.set_unused(exchange, output.now);
         }
         let here = self.config.stored().map(|config| config.instance);
-        if let Some(instance) = producer.filter(|producer| is_silent && Some(*producer) != here) {
+        let session = self.exchanges.get(exchange).and_then(Exchange::session);
+        if producer.is_some() && producer == here {
+            if is_silent && !session.is_some_and(|session| self.adds_to(session, tag)) {
+                self.append_errors(exchange, output);
+            }
+        } else if let Some(instance) = producer.filter(|_| is_silent) {
             self.ask_store(Pending::Producer(exchange), output, |key| StoreAction::Find { key, instance });
         }
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
