@@ -28,7 +28,7 @@
 //!   connection was lost.
 //! * The events of a stream are numbered from 1 without gaps. A stream may lose its oldest events, never one between two
 //!   others.
-//! * Everything expires: a record or stream at the latest `expires_in` after the last action that names it. The stream for
+//! * Everything expires: a record or stream at the latest `expires_in` and an eighth of it after the last action that names it. The stream for
 //!   messages that relate to no request ([`StreamId::OF_SESSION`]) does not expire before the record of its session.
 //! * An instance is found while it runs, and is not found any more a short time after it has ended in any way. Ten seconds
 //!   are a good choice.

@@ -98,8 +98,8 @@ pub enum After {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreAction {
-    /// Read the record of a session. If there is one, it expires after `expires_in` from now on, and so does the stream
-    /// [`StreamId::OF_SESSION`], if it exists.
+    /// Read the record of a session. If there is one, it expires after `expires_in` from now on, or up to an eighth of
+    /// that later, and so does the stream [`StreamId::OF_SESSION`], if it exists.
     ///
     /// Answered with [`StoreResult::Loaded`].
     Load {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_proto::store::{After, InstanceId, Record, StoreAction, StoreResult, StoredEvents};
+use mcp_proto::store::{After, InstanceId, Record, StoreAction, StoreResult, StoredEvents, StreamId};
 use redis::aio::MultiplexedConnection;
 use redis::streams::{StreamReadOptions, StreamReadReply};
 use redis::{AsyncCommands, Client, RedisError, RedisResult, Value, pipe};
@@ -208,12 +208,10 @@ impl Redis {
         let written = |written: bool| if written { StoreResult::Done } else { StoreResult::Conflict };
         match action {
             StoreAction::Load { session, expires_in, .. } => {
-                let key = keys.record(session);
-                let mut load = pipe();
-                let time = milliseconds(*expires_in);
-                load.atomic().pexpire(&key, time).ignore().pexpire(keys.stream_of_session(session), time).ignore();
-                load.hmget(&key, &["v", "d"]);
-                let ((version, bytes),): ((Option<u64>, Option<Vec<u8>>),) = load.query_async(&mut connection).await?;
+                let mut load = scripts.load.prepare_invoke();
+                load.key(keys.record(session)).key(keys.stream_of_session(session));
+                load.arg(milliseconds(*expires_in)).arg(milliseconds(longer(*expires_in)));
+                let (version, bytes): (Option<u64>, Option<Vec<u8>>) = load.invoke_async(&mut connection).await?;
                 let record = version.zip(bytes).map(|(version, bytes)| Record { version, bytes: bytes.into() });
                 Ok(StoreResult::Loaded(record))
             }
@@ -222,7 +220,7 @@ impl Redis {
                 save.key(keys.record(session)).key(keys.instance(from)).key(keys.instances());
                 save.key(keys.stream_of_session(session));
                 save.arg(from.to_string()).arg(FOUND_FOR_MS);
-                save.arg(*expected).arg(&bytes[..]).arg(milliseconds(*expires_in));
+                save.arg(*expected).arg(&bytes[..]).arg(milliseconds(longer(*expires_in)));
                 save.invoke_async(&mut connection).await.map(written)
             }
             StoreAction::Forget { session, .. } => {
@@ -233,7 +231,10 @@ impl Redis {
                 let mut append = scripts.append.prepare_invoke();
                 append.key(keys.stream(stream)).key(keys.instance(from)).key(keys.instances());
                 append.arg(from.to_string()).arg(FOUND_FOR_MS);
-                append.arg(first.unwrap_or(0)).arg(u8::from(*is_last)).arg(*keep).arg(milliseconds(*expires_in));
+                // It must not expire before the record.
+                let is_of_session = stream.tag == StreamId::OF_SESSION;
+                let expires_in = if is_of_session { longer(*expires_in) } else { *expires_in };
+                append.arg(first.unwrap_or(0)).arg(u8::from(*is_last)).arg(*keep).arg(milliseconds(expires_in));
                 append.arg(&label[..]).arg(name);
                 for event in events {
                     append.arg(&event[..]);
@@ -392,6 +393,11 @@ impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.0, self.1)
     }
+}
+
+/// The time after which a record that is in use is written to keep it: between this and what was asked for.
+fn longer(time: Duration) -> Duration {
+    time.saturating_add(time / 8)
 }
 
 fn milliseconds(time: Duration) -> i64 {

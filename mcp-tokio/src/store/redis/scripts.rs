@@ -21,6 +21,10 @@ pub(super) struct Scripts {
     ///
     /// Keys: those of the instance and of the set. Arguments: its id, [`FOUND_FOR_MS`]. Returns the id of the last message.
     pub(super) register: Script,
+    /// Keys: those of the record and of the stream that expires with it. Arguments: the milliseconds that they must have left,
+    /// and those that they get if they have fewer. Returns the version and the bytes, or nothing. A record that is used often
+    /// is written now and then only, which matters where each write is flushed to the disk.
+    pub(super) load: Script,
     /// Keys: that of the record, those of `register`, and that of the stream that expires with the record. Arguments: those
     /// of `register`, the expected version, the bytes,
     /// the milliseconds until it expires. Returns 1, or 0 if another version is stored.
@@ -58,6 +62,15 @@ for at = 1, #about, 2 do
     if about[at] == 'last-generated-id' then return about[at + 1] end
 end
 return '0-0'
+";
+
+const LOAD: &str = r"
+local record = redis.call('HMGET', KEYS[1], 'v', 'd')
+if record[1] and redis.call('PTTL', KEYS[1]) < tonumber(ARGV[1]) then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+    redis.call('PEXPIRE', KEYS[2], ARGV[2])
+end
+return record
 ";
 
 const SAVE: &str = r"
@@ -150,6 +163,7 @@ impl Scripts {
         let with_register = |body: &str| Script::new(&format!("{DEFINE_REGISTER}{body}"));
         Self {
             register: with_register(REGISTER),
+            load: Script::new(LOAD),
             save: with_register(SAVE),
             append: with_register(APPEND),
             read: Script::new(READ),
