@@ -47,7 +47,7 @@ const IDLE: Duration = Duration::from_secs(600);
 /// How long the events of an answered request are stored.
 const REPLAY_FOR: Duration = Duration::from_secs(120);
 /// The bytes of events that are stored for a request, in runs where some are removed, and in others.
-const REPLAY: [usize; 2] = [400, 1 << 20];
+const REPLAY: [usize; 2] = [150, 1 << 20];
 /// The longest time after which a correct server has noticed everything: an instance that has ended, a lost message, a
 /// store that did not answer.
 const PATIENCE: Duration = Duration::from_secs(90);

@@ -151,8 +151,12 @@ impl Simulation {
         let Call { session, reading: None, outcome: None, last_event: Some(after), .. } = &self.calls[call] else {
             return;
         };
+        let next = number_of(after).map(|number| number + 1);
         let (session, asked) = (*session, TestRequest::get().with("last-event-id", after));
         let key = self.ask(session, What::Resume(call), asked);
+        if let Some(open) = self.exchanges.get_mut(&key) {
+            open.next = next;
+        }
         self.calls[call].reading = Some(key);
         self.calls[call].was_resumed = true;
     }
