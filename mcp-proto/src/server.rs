@@ -165,7 +165,8 @@ pub struct Server<T: Transport> {
     /// How stateless requests are handled, if [`Server::serve_requests`] was called.
     served_requests: Option<Handling>,
     transport: T,
-    sessions: BTreeMap<SessionKey, Session>,
+    /// Boxed, because the nodes of the map are not full.
+    sessions: BTreeMap<SessionKey, Box<Session>>,
     /// The number of the first request to the client of a session that is restored: no session that has ended here, and
     /// perhaps returns, has had a request with this number.
     next_request: u64,
@@ -225,7 +226,8 @@ impl<T: ServerTransport> Server<T> {
         transport.configure(config, handling.serving().is_some())?;
         let mut sessions = BTreeMap::new();
         if T::IS_ONE_CONNECTION {
-            sessions.insert(SessionKey::FIRST, Session::new(SessionKey::FIRST, None, &config.limits));
+            let session = Session::new(SessionKey::FIRST, None, &config.limits);
+            sessions.insert(SessionKey::FIRST, Box::new(session));
         }
         Ok(Self {
             handling,
@@ -751,7 +753,7 @@ impl<T: ServerTransport> Server<T> {
 
     /// Checks whether the connection of a byte stream has not ended.
     fn check_connection(&self) -> Result<(), UsageError> {
-        let is_closed = T::IS_ONE_CONNECTION && self.sessions.values().any(Session::is_closed);
+        let is_closed = T::IS_ONE_CONNECTION && self.sessions.values().any(|session| session.is_closed());
         if is_closed { Err(UsageError::Closed) } else { Ok(()) }
     }
 
@@ -766,10 +768,10 @@ impl<T: ServerTransport> Server<T> {
     /// The session with this key, the stateless requests, and what they share.
     fn split_at(&mut self, session: SessionKey, now: Instant) -> (Option<&mut Session>, &mut Stateless, Shared<'_, T>) {
         let (sessions, stateless, shared) = self.split_for(Some(session), now);
-        (sessions.get_mut(&session), stateless, shared)
+        (sessions.get_mut(&session).map(AsMut::as_mut), stateless, shared)
     }
 
-    fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Session>, &mut Stateless, Shared<'_, T>) {
+    fn split(&mut self, now: Instant) -> (&mut BTreeMap<SessionKey, Box<Session>>, &mut Stateless, Shared<'_, T>) {
         self.split_for(None, now)
     }
 
@@ -779,7 +781,7 @@ impl<T: ServerTransport> Server<T> {
         &mut self,
         session: Option<SessionKey>,
         now: Instant,
-    ) -> (&mut BTreeMap<SessionKey, Session>, &mut Stateless, Shared<'_, T>) {
+    ) -> (&mut BTreeMap<SessionKey, Box<Session>>, &mut Stateless, Shared<'_, T>) {
         let Self {
             handling,
             served_sessions,

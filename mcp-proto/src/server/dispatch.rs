@@ -83,7 +83,7 @@ impl<T: ServerTransport> Server<T> {
 
     fn on_opened(&mut self, key: SessionKey, request: Option<(Request, ReplyTo)>, now: Instant) {
         let session = Session::new(key, self.transport.instance(key), &self.config().limits);
-        self.sessions.insert(key, session);
+        self.sessions.insert(key, Box::new(session));
         let Some((request, reply_to)) = request else { return };
         self.on_message(key, Message::Request(request), Source { reply_to, batch: None }, now);
         // If `initialize` was refused, there is no session.
@@ -98,7 +98,7 @@ impl<T: ServerTransport> Server<T> {
         let version = state.version;
         let next_request = self.next_request;
         session.continue_from(state, next_request, &mut self.split(now).2);
-        self.sessions.insert(key, session);
+        self.sessions.insert(key, Box::new(session));
         self.out.report(Event::Restored { session: key, version });
     }
 

@@ -49,7 +49,8 @@ pub(super) struct Session {
 /// All sessions.
 pub(super) struct Sessions {
     next: SessionKey,
-    by_key: BTreeMap<SessionKey, Session>,
+    /// Boxed, because the nodes of the map are not full.
+    by_key: BTreeMap<SessionKey, Box<Session>>,
     by_id: BTreeMap<Arc<str>, SessionKey>,
     /// The shares of clients. A session with an open exchange is in use.
     shares: Shares<SessionKey>,
@@ -123,7 +124,7 @@ impl Sessions {
         let key = self.next;
         self.next = key.next();
         self.by_id.insert(Arc::clone(&session.id), key);
-        self.by_key.insert(key, session);
+        self.by_key.insert(key, Box::new(session));
         self.shares.insert(key, holder);
         self.shares.set_unused(key, now);
         Some(key)
@@ -187,11 +188,11 @@ impl Sessions {
     }
 
     pub(super) fn get(&self, key: SessionKey) -> Option<&Session> {
-        self.by_key.get(&key)
+        self.by_key.get(&key).map(AsRef::as_ref)
     }
 
     pub(super) fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
-        self.by_key.get_mut(&key)
+        self.by_key.get_mut(&key).map(AsMut::as_mut)
     }
 
     /// Removes a session. If its id contains its state, it is not continued here, unless it was only unused; of such
@@ -203,7 +204,7 @@ impl Sessions {
         if session.is_sealed && !may_return {
             self.ended.add(session.nonce, max_ended);
         }
-        Some(session)
+        Some(*session)
     }
 }
 
