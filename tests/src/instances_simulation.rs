@@ -11,14 +11,15 @@
 //! | broken machine | invariant |
 //! |---|---|
 //! | the principal of a record is not compared | a session is not found for another principal |
-//! | a message of another instance reaches all sessions | what a client receives belongs to its session, and to the call of the stream |
+//! | all sessions have one stream of messages in the store | what a client receives belongs to its session |
 //! | a resumed stream begins one event too early | the events of a stream have consecutive numbers, from the one after `Last-Event-ID` |
-//! | a resumption is answered although events are not stored any more | the same |
 //! | nothing ends the streams of an instance that has ended | each call has one outcome |
-//! | the errors of such a stream replace what was stored | an answer that was stored is received |
 //! | a response is sent before its change is stored | what was accepted is in force at every instance |
 //! | a conflict of two records is ignored | the same |
+//! | the settings of a record are not in force while another change is written | the same |
 //! | a record is lost when it could not be read | a session is found until it is ended, or was not used for long |
+//! | the GET stream expires before its session | an event has the number that it has in the store |
+//! | a request that waits when its session ends elsewhere is not answered | no exchange is without an end |
 //! | an answer of a client is not passed to the instance that asked | without faults, each accepted answer arrives |
 //! | a cancellation is not passed on | without faults, each accepted cancellation arrives |
 //! | a snapshot lacks what a client has set | a snapshot of any moment is restored, with all that was accepted |

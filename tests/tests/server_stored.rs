@@ -468,6 +468,32 @@ fn an_answer_that_is_stored_outlives_its_instance() {
 }
 
 #[test]
+fn a_stream_whose_events_could_not_be_stored_ends_with_an_error_for_a_client_that_resumes_it() {
+    for at in 0..2 {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-11-25");
+        let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+        let progress = |instances: &mut Instances, value| {
+            let server = &mut instances.servers[0];
+            server.server.progress(&ticket, &Progress::new(value), server.now);
+            instances.settle();
+        };
+        progress(&mut instances, 1.0);
+        let last = instances.take(0, exchange).ids().pop().unwrap();
+        instances.disconnect(0, exchange);
+        instances.is_reachable = false;
+        // The store does not receive that the stream is incomplete, either.
+        progress(&mut instances, 2.0);
+        instances.is_reachable = true;
+        let resumed = instances.ask(at, &resume(&id, &last));
+        let sent = instances.take(at, resumed);
+        assert!(sent.is_over && sent.data().len() == 1 && sent.data()[0].contains("the answer is lost"), "{sent:?}");
+        let again = instances.answer(1, &resume(&id, &last));
+        assert_eq!((again.is_over, again.data()), (true, sent.data()));
+    }
+}
+
+#[test]
 fn a_call_of_an_instance_that_has_ended_gets_one_error() {
     for version in ["2025-06-18", "2025-11-25"] {
         let mut instances = Instances::new(3);
