@@ -87,13 +87,13 @@ impl World {
                 let (Some(version), Some(record)) = (script.byte(), script.text()) else { return };
                 let (session, bytes) = (self.session.as_str().into(), self.filled(record).into());
                 let (key, expected) = (StoreKey::new(0), u64::from(version));
-                self.write(StoreAction::Save { key, session, expected, bytes, expires_in: IDLE });
+                self.write(&StoreAction::Save { key, session, expected, bytes, expires_in: IDLE });
             }
             8 => {
                 let (Some(tag), Some(event)) = (script.byte(), script.text()) else { return };
                 // The tag of the stream of the last event, or that of the session.
                 let tag = if tag % 2 == 0 { StreamId::OF_SESSION } else { self.last_tag() };
-                self.write(StoreAction::Append {
+                self.write(&StoreAction::Append {
                     key: StoreKey::new(0),
                     stream: StreamId { session: self.session.as_str().into(), tag },
                     first: None,
@@ -137,9 +137,9 @@ impl World {
     }
 
     /// Carries out an action that no instance has asked for.
-    fn write(&mut self, action: StoreAction) {
+    fn write(&mut self, action: &StoreAction) {
         let now = self.instances.servers.first().map_or(Instant::START, |server| server.now);
-        self.instances.store.carry_out(InstanceId::new(1), &action, now);
+        self.instances.store.carry_out(InstanceId::new(1), action, now);
     }
 
     fn settle(&mut self) {
