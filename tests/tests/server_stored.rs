@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Event, LoggingLevel, Outcome, Progress};
+use mcp_proto::server::{Event, ExchangeKey, LoggingLevel, Outcome, Progress};
 use mcp_proto::store::{InstanceId, MemoryStore, StoreAction};
 use mcp_proto::{Instant, Json, Notification, SessionKey};
 use mcp_testkit::http_exchange::TestRequest;
@@ -37,6 +37,20 @@ fn resume(session: &str, after: &str) -> TestRequest {
 
 fn session_of(instances: &mut Instances, at: usize) -> SessionKey {
     instances.servers[at].last_session()
+}
+
+/// Passes a request to the first instance, which reads the record; what it writes then is returned, and not passed on.
+fn ask_without_saving(instances: &mut Instances, asked: &TestRequest) -> (ExchangeKey, StoreAction) {
+    let id = instances.id(0);
+    let at = &mut instances.servers[0];
+    let exchange = at.ask(asked);
+    let load = at.store_actions.remove(0);
+    let record = instances.store.carry_out(id, &load, at.now).unwrap();
+    at.server.handle_stored(load.key().unwrap(), record, at.now);
+    at.settle();
+    let save = at.store_actions.remove(0);
+    assert!(matches!(save, StoreAction::Save { .. }) && at.store_actions.is_empty(), "{save:?}");
+    (exchange, save)
 }
 
 fn changed(name: &str) -> Notification {
@@ -151,17 +165,7 @@ fn se4_a_session_of_another_principal_is_unknown_at_every_instance() {
 fn a_change_of_a_session_that_ends_elsewhere_is_refused() {
     let mut instances = Instances::new(2);
     let id = instances.session(0, 1, "2025-11-25");
-    let at = &mut instances.servers[0];
-    // The record is read, and what is to be written is not passed on yet.
-    let exchange = at.ask(&set_level(&id, "error"));
-    let StoreAction::Load { key, .. } = &at.store_actions[0] else { panic!("{:?}", at.store_actions) };
-    let (key, load) = (*key, at.store_actions.remove(0));
-    let record = instances.store.carry_out(InstanceId::new(0xa001), &load, Instant::START).unwrap();
-    let at = &mut instances.servers[0];
-    at.server.handle_stored(key, record, at.now);
-    at.settle();
-    let save = std::mem::take(&mut at.store_actions);
-    assert!(matches!(save[..], [StoreAction::Save { .. }]), "{save:?}");
+    let (exchange, _) = ask_without_saving(&mut instances, &set_level(&id, "error"));
     assert_eq!(instances.answer(1, &delete(&id)).code(), 204);
     assert_eq!(instances.take(0, exchange).code(), 404);
 }
@@ -170,20 +174,12 @@ fn a_change_of_a_session_that_ends_elsewhere_is_refused() {
 fn what_was_set_elsewhere_is_in_force_while_a_change_is_written() {
     let mut instances = Instances::new(2);
     let id = instances.session(0, 1, "2025-11-25");
-    let at = &mut instances.servers[0];
-    let asked = at.ask(&subscribe(&id, "subscribe", "file:///a"));
-    let StoreAction::Load { key, .. } = &at.store_actions[0] else { panic!("{:?}", at.store_actions) };
-    let (key, load) = (*key, at.store_actions.remove(0));
-    let record = instances.store.carry_out(InstanceId::new(0xa001), &load, Instant::START).unwrap();
-    let at = &mut instances.servers[0];
-    at.server.handle_stored(key, record, at.now);
-    at.settle();
-    let save = std::mem::take(&mut at.store_actions);
+    let (asked, save) = ask_without_saving(&mut instances, &subscribe(&id, "subscribe", "file:///a"));
     assert_eq!(instances.answer(1, &subscribe(&id, "subscribe", "file:///b")).code(), 200);
     assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
     let subscriptions = |instances: &Instances| instances.servers[0].server.load().subscriptions;
     assert_eq!(subscriptions(&instances), 2, "its own, and the one of the other instance");
-    instances.servers[0].store_actions = save;
+    instances.servers[0].store_actions.push(save);
     assert_eq!(instances.take(0, asked).code(), 200);
     assert_eq!(subscriptions(&instances), 2);
     instances.answer(1, &ping(&id));
