@@ -545,7 +545,7 @@ mod tests {
         }
         assert_eq!(began.elapsed().as_secs(), 5);
         settle().await;
-        assert_eq!(store.begun(), [1, 3, 5, 6], "nobody waits for messages");
+        assert_eq!(store.begun(), [1, 3, 5, 6], "messages have no result");
         store.may_end.0.add_permits(10);
         link.carry_out(save("a", 7));
         while !matches!(link.next().await, FromStore::Stored(_, StoreResult::Done)) {}
