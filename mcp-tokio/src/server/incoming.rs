@@ -83,13 +83,15 @@ impl Incoming {
     }
 
     /// Sends a request to the client on behalf of this request, for example for input of its user, and waits for the
-    /// outcome. Dropping the future cancels it. Since 2026-07-28, a server sends no requests: a handler for all revisions uses
+    /// outcome. Dropping the future cancels it.
+    ///
+    /// Since 2026-07-28, a server sends no requests: a handler for all revisions uses
     /// [`Inputs`](mcp_proto::driver::Inputs), or returns [`InputRequired`](mcp_proto::server::InputRequired).
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotInRevision`] since 2026-07-28; otherwise [`UsageError`] if the request cannot be sent, for example
-    /// because the client has not declared the capability.
+    /// [`UsageError::NotInRevision`] since 2026-07-28. Otherwise [`UsageError`] if the request cannot be sent, for
+    /// example because the client has not declared the capability.
     ///
     /// # Example
     ///
