@@ -1,33 +1,51 @@
 //! What drivers share besides their I/O: types of their APIs, and decisions that do not depend on the kind of I/O. The
-//! crates `mcp-blocking` and `mcp-tokio` use all of it; an application that drives a machine itself needs none of it.
+//! crates `mcp-blocking` and `mcp-tokio` are built of it. It is public for the authors of other drivers, who take what
+//! they need; a driver that consists of a loop around one machine needs none of it.
 //!
-//! | file | what it does |
+//! What the application of any driver uses:
+//!
+//! | items | purpose |
 //! |---|---|
-//! | `error` | why a client could not connect, or a call has no result |
-//! | `connected` | how the first attempt of a client to connect has ended, and what is known about the server |
-//! | `start` | the error of a program that cannot be started |
-//! | `client_event` | sorts the events of a client by who receives them |
-//! | `client_handlers` | functions of an application for single kinds of requests and notifications |
-//! | `sign_in` | what the events of a sign-in mean for a machine and for a log |
-//! | `change` | events of a subscription |
-//! | `observation` | events of a client that need no answer |
-//! | `progress` | progress notifications that callers have not received yet |
-//! | `not_read` | the error of a client that does not read |
-//! | `notice` | what handlers and services receive without answering it, and how much of it is queued |
-//! | `observer` | what a relay reports to the application |
-//! | `authenticated` | what an application has found out about the sender of an HTTP request |
-//! | `incoming` | a request of a client, as its handler receives it |
-//! | `inputs` | input that a handler needs from the client |
-//! | `task_runs` | the tasks of a server, and the functions that work on them |
-//! | `task_input` | input that such a function needs from the client, one or several at one time |
-//! | `task_call` | a call of a tool whose result may be a task |
-//! | `pages` | a whole list, page by page |
-//! | `typed_params` | the parameters of calls that drivers offer as functions |
-//! | `state` | states that clients send back and cannot alter |
-//! | `accept` | errors of listening sockets |
-//! | `connections` | the connections of a listening server |
-//! | `connection_timeouts` | how long the client of a connection may take |
-//! | `client_limits` | the limits and times of clients that are the same in all drivers |
+//! | [`IncomingRequest`] | a request of a client, as its handler receives it |
+//! | `Inputs`, `Elicited` (feature `model`; `schema`) | input that a handler needs from the client, in both eras |
+//! | `StateKeys` (feature `seal`) | states that clients send back and cannot alter |
+//! | [`Authenticated`] | what an application has found out about the sender of an HTTP request |
+//! | [`Error`] | why a client could not connect, or a call has no result |
+//! | [`Change`], [`Observation`], [`Severity`] | events of a subscription, and events of a client that need no answer |
+//! | [`Observer`] | receives what a relay does, for example for a log |
+//!
+//! What a driver of clients uses:
+//!
+//! | items | purpose |
+//! |---|---|
+//! | [`ClientEvent`], [`Notice`] | sort the events of a client by who receives them: a caller, a subscription, the handler |
+//! | [`Connected`], [`SharedConnected`], [`NotConnected`] | what is known about the server, or why it could not be connected to |
+//! | [`ClientHandlers`], [`RequestKind`] | functions of the application for single kinds of requests and notifications, and the capabilities that they need |
+//! | [`ProgressBytes`], [`ProgressQueue`] | progress notifications that callers have not received yet, with their limits |
+//! | `Pages`, `MAX_PAGES` (feature `model`) | a whole list, page by page |
+//! | `TaskCall`, `TaskStep` (feature `model`) | a call of a tool whose result may be a task |
+//! | `tool_call`, `prompt`, `completion`, `page`, `directory` (feature `model`) | the parameters of calls that a driver offers as functions |
+//! | `SignInReport`, `SignInOutcome` (feature `auth`) | what the events of a sign-in mean for a machine and for a log |
+//! | [`not_started`] | the error of a program that cannot be started |
+//! | [`CONNECT_TIMEOUT`], [`STORED_TOKEN_TIMEOUT`], [`EXIT_TIMEOUT`], [`CLOSED_INPUT_TIMEOUT`], [`LONGEST_TIMEOUT`] | how long it waits |
+//! | [`MAX_CHANGES`], [`MAX_CHANGE_BYTES`], [`NOTICES`], [`NOTICE_BYTES`] | how much it queues |
+//!
+//! What a driver of servers and proxies uses:
+//!
+//! | items | purpose |
+//! |---|---|
+//! | [`SharedConnections`], [`Admitted`], [`ConnectionSlot`] | which connections a listening server serves, and which it closes for others |
+//! | [`ConnectionTimeouts`] | how long the client of a connection may take |
+//! | [`may_accept_later`] | whether a listening socket can be used after an error |
+//! | [`NoticeLoad`] | how much is queued for a service |
+//! | [`TaskRuns`], [`TaskEffect`] | the tasks of a server, and the functions that work on them |
+//! | `TaskInput`, `TaskInputs` (feature `model`) | input that such a function needs from the client, one or several at one time |
+//! | [`poll_observed`], [`ObservedOutput`] | the outputs of a relay, those for the [`Observer`] taken out |
+//! | [`not_read`] | the error of a client that does not read |
+//! | [`STREAM_FLUSH_TIMEOUT`], [`PROXY_FLUSH_TIMEOUT`], [`URGENT_PROXY_FLUSH_TIMEOUT`] | how long it waits for such a client |
+//!
+//! Each item has a file of a similar name; `driver/client_limits.rs` has the limits and times that are the same in all
+//! drivers. `docs/versioning.md` of the repository states what is promised about this module and [`machine`](crate::machine).
 
 mod accept;
 mod authenticated;

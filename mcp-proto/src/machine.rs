@@ -10,7 +10,12 @@
 //! | [`HandleRequests`] | answers HTTP requests | `Server<Http>`, [`Gateway`] |
 //!
 //! A machine may implement several of them: `Relay<Http>` reads the byte stream of its client and the responses of its
-//! server.
+//! server. [`ServerStream`] and [`ClientStream`] name the streams of machines that have one or two. [`Received`] is
+//! what a thread or task that performs an HTTP exchange sends to the one with the machine.
+//!
+//! For the author of a machine that is composed of others, such as the example `filtering_proxy`: [`Outbox`] is the
+//! queue of its output, in which [`Weight`] measures actions and events against the limits, and [`Deadlines`] are its
+//! timers.
 
 mod received;
 

@@ -11,23 +11,30 @@ use crate::server::{self, HmacKey, StateBinding};
 /// A state is valid until it expires, for the same request by the same principal. It is signed, not encrypted, and may
 /// be used more than once; to prevent that, keep a list of the states that were used.
 ///
-/// # Example: a handler that asks once
+/// # Example: a handler that asks once, about the price that it has seen
 ///
 /// ```
 /// use std::time::Duration;
 ///
 /// use mcp_proto::driver::{IncomingRequest, StateKeys};
+/// use mcp_proto::model::{
+///     CallToolRequest, CallToolResult, ElicitAction, ElicitRequest, ElicitRequestFormParams, Payload, RequestMethod,
+///     RequestedSchema,
+/// };
 /// use mcp_proto::server::InputRequired;
 /// use mcp_proto::{ErrorObject, Json};
 ///
 /// fn book(incoming: &IncomingRequest, keys: &StateKeys) -> Result<Json, ErrorObject> {
-///     if keys.open(incoming)?.as_deref() == Some("asked") {
-///         return Ok(Json::parse(r#"{"content":[]}"#).expect("JSON"));
+///     let params = CallToolRequest::params(incoming.params())?;
+///     if let Some(price) = keys.open(incoming)? {
+///         let answer = params.input_response::<ElicitRequest>("sure")?;
+///         let is_sure = answer.is_some_and(|answer| answer.action == ElicitAction::Accept);
+///         let text = if is_sure { format!("Booked for {price}.") } else { "Nothing was booked.".into() };
+///         return Ok(CallToolResult::text(text).into());
 ///     }
-///     let state = keys.seal(incoming, "asked", Duration::from_secs(600));
-///     let params = r#"{"message":"Sure?","requestedSchema":{"type":"object","properties":{}}}"#;
-///     let form = Json::parse(params).expect("JSON");
-///     Ok(InputRequired::new().ask("sure", "elicitation/create", form).state(&state).into())
+///     let state = keys.seal(incoming, "80 euros", Duration::from_secs(600));
+///     let form = ElicitRequestFormParams::new("Book for 80 euros?", RequestedSchema::form());
+///     Ok(InputRequired::new().ask("sure", "elicitation/create", form.to_json()).state(&state).into())
 /// }
 /// ```
 #[derive(Debug, Clone)]

@@ -85,9 +85,47 @@ impl Incoming {
     /// Sends a request to the client on behalf of this request, for example for input of its user, and waits for the
     /// outcome. Dropping the future cancels it.
     ///
+    /// Since 2026-07-28, a server sends no requests: a handler for all revisions uses
+    /// [`Inputs`](mcp_proto::driver::Inputs), or returns [`InputRequired`](mcp_proto::server::InputRequired).
+    ///
     /// # Errors
     ///
-    /// [`UsageError`] if the request cannot be sent, for example because the client has not declared the capability.
+    /// [`UsageError::NotInRevision`] since 2026-07-28. Otherwise [`UsageError`] if the request cannot be sent, for
+    /// example because the client has not declared the capability.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::client::{Call, Outcome};
+    /// use mcp_proto::model::Root;
+    /// use mcp_proto::server::Config;
+    /// use mcp_proto::{ErrorObject, Json, ProtocolVersion, UsageError};
+    /// use mcp_tokio::{Client, Incoming, Server};
+    ///
+    /// async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
+    ///     match incoming.ask(Call::new("roots/list")).await {
+    ///         Ok(Outcome::Result(roots)) => Ok(roots),
+    ///         Ok(Outcome::Error(error)) => Err(error),
+    ///         Err(UsageError::NotInRevision { .. }) => Ok(Json::from("no requests")),
+    ///         Ok(Outcome::Failed(_)) | Err(_) => Err(ErrorObject::internal()),
+    ///     }
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), mcp_tokio::Error> {
+    /// let server = Server::new(Config::new("my-tools", "1.0.0"), serve);
+    /// let roots = r#"{"roots":[{"uri":"file:///home/ada"}]}"#;
+    /// for (version, answer) in [
+    ///     (ProtocolVersion::V2025_11_25, Json::parse(roots).unwrap()),
+    ///     (ProtocolVersion::V2026_07_28, Json::from("no requests")),
+    /// ] {
+    ///     let client = Client::builder().versions([version]).roots([Root::new("file:///home/ada")]);
+    ///     let client = client.in_memory(&server).connect().await?;
+    ///     assert_eq!(client.request("hello", None).await?, answer);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub async fn ask(&self, call: Call) -> Result<Outcome, UsageError> {
         let (accept, accepted) = oneshot::channel();
         let (outcome, answered) = oneshot::channel();
