@@ -3,6 +3,7 @@
 //! A machine never reuses a local key, and the wire id of an own request is its key, so a late response cannot match a
 //! newer request (RP16). Each direction has keys of its own, because the ids of the two sides are independent (JR-06).
 
+use std::fmt;
 use std::num::NonZeroU64;
 
 use crate::codec::jsonrpc::RequestId;
@@ -24,12 +25,24 @@ impl SessionKey {
 }
 
 /// Identifies a request that this side has made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestKey {
     session: Option<SessionKey>,
     /// The instance that has made it, if other instances may serve the session, too: two of them never use the same id.
     instance: Option<InstanceId>,
     number: u64,
+}
+
+/// Without an instance if it has none.
+impl fmt::Debug for RequestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("RequestKey");
+        shown.field("session", &self.session);
+        if let Some(instance) = &self.instance {
+            shown.field("instance", instance);
+        }
+        shown.field("number", &self.number).finish()
+    }
 }
 
 impl RequestKey {
