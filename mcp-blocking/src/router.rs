@@ -194,13 +194,16 @@ impl Router {
     /// # Example: a question before the task, and clients that must support tasks
     ///
     /// ```
+    /// use std::collections::BTreeMap;
+    ///
     /// use mcp_blocking::{Incoming, Router, TaskContext};
     /// use mcp_proto::driver::Inputs;
     /// use mcp_proto::model::{ElicitRequestFormParams, ElicitResult, JsonObject, RequestedSchema, StringSchema, Tool};
     /// use mcp_proto::server::Tasks;
     ///
+    /// let schema = JsonObject::from_serialize(&BTreeMap::from([("type", "object")])).unwrap();
     /// let router = Router::new().prepared_task_tool(
-    ///     &Tool::new("book", JsonObject::new()),
+    ///     &Tool::new("book", schema),
     ///     |_: JsonObject, incoming: &Incoming| {
     ///         incoming.context().require(&Tasks::capabilities())?;
     ///         let mut inputs = Inputs::new(incoming)?;
