@@ -228,7 +228,7 @@ impl Router {
     ///     |city, _: TaskContext| async move { Ok(format!("Booked: {:?}", city.action)) },
     /// );
     /// let server = mcp_tokio::Server::new(mcp_proto::server::Config::new("s", "1"), router);
-    /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// assert!(server.replay("").await.unwrap().is_empty());
     /// # });
     /// ```
