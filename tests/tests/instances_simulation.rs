@@ -3,7 +3,7 @@
 use tests::instances_simulation::{Report, run};
 
 /// The number of runs, which take a few seconds.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 120;
 
 #[test]
 fn each_exchange_has_one_outcome_at_any_instance_and_no_event_is_lost_repeated_or_received_by_another() {

@@ -36,7 +36,7 @@ failed = run("--method", "tools/call", "--tool-name", "test_error_handling")[1]
 assert "intentionally returns an error" in failed, failed
 resources = ask("--method", "resources/list")["resources"]
 # Three, and the SKILL.md of two skills.
-assert len(resources) == 5, resources
+assert len(resources) == 6, resources
 read = ask("--method", "resources/read", "--uri", "test://static-text")
 assert "static text resource" in read["contents"][0]["text"], read
 prompts = ask("--method", "prompts/list")["prompts"]
