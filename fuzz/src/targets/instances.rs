@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use mcp_proto::server::{ExchangeKey, Progress, Snapshot};
+use mcp_proto::server::{Event, ExchangeKey, Progress, Snapshot};
 use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StreamId};
-use mcp_proto::{Instant, Notification};
+use mcp_proto::{Instant, Notification, Ticket};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::request;
@@ -34,7 +34,7 @@ struct World {
     session: String,
     last_event: String,
     open: Vec<(usize, ExchangeKey)>,
-    tickets: Vec<(usize, mcp_proto::Ticket)>,
+    tickets: Vec<(usize, Ticket)>,
 }
 
 impl World {
@@ -54,11 +54,6 @@ impl World {
             2 => {
                 let params = r#"{"name":"t","_meta":{"progressToken":1}}"#;
                 self.ask(at, &TestRequest::post(request("7", "tools/call", params)));
-                for event in self.instances.servers[at].events() {
-                    if let mcp_proto::server::Event::Requested { ticket, .. } = event {
-                        self.tickets.push((at, ticket));
-                    }
-                }
             }
             3 => {
                 let Some(body) = script.text() else { return };
@@ -144,6 +139,13 @@ impl World {
 
     fn settle(&mut self) {
         self.instances.settle();
+        for (at, server) in self.instances.servers.iter_mut().enumerate() {
+            for event in server.events() {
+                if let Event::Requested { ticket, .. } = event {
+                    self.tickets.push((at, ticket));
+                }
+            }
+        }
         let (instances, last_event) = (&mut self.instances, &mut self.last_event);
         self.open.retain(|(at, exchange)| {
             let sent = instances.take(*at, *exchange);
