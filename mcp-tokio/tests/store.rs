@@ -161,7 +161,7 @@ async fn count_together<S: Store>(stores: Vec<S>) {
     const EACH: u64 = 50;
     let all = stores.len() as u64 * EACH;
     let stores: Vec<_> = stores.into_iter().map(Arc::new).collect();
-    assert_eq!(stores[0].carry_out(INSTANCE, save("counter", 0, "0 by nobody")).await, StoreResult::Done);
+    assert_eq!(stores[0].carry_out(INSTANCE, save("counter", 0, "0 by the first")).await, StoreResult::Done);
     let counting = stores.iter().enumerate().map(|(number, store)| {
         let store = Arc::clone(store);
         tokio::spawn(async move {

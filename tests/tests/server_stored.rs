@@ -477,13 +477,15 @@ fn a_stream_whose_events_could_not_be_stored_ends_with_an_error_for_a_client_tha
         progress(&mut instances, 1.0);
         let last = instances.take(0, exchange).ids().pop().unwrap();
         instances.disconnect(0, exchange);
+        progress(&mut instances, 2.0);
+        progress(&mut instances, 3.0);
         instances.is_reachable = false;
         // The store does not receive that the stream is incomplete, either.
-        progress(&mut instances, 2.0);
+        progress(&mut instances, 4.0);
         instances.is_reachable = true;
         let resumed = instances.ask(at, &resume(&id, &last));
         let sent = instances.take(at, resumed);
-        assert!(sent.is_over && sent.data().len() == 1 && sent.data()[0].contains("the answer is lost"), "{sent:?}");
+        assert!(sent.is_over && sent.data().len() == 3 && sent.data()[2].contains("the answer is lost"), "{sent:?}");
         let again = instances.answer(1, &resume(&id, &last));
         assert_eq!((again.is_over, again.data()), (true, sent.data()));
     }

@@ -86,7 +86,7 @@ impl StoreLink {
 
     /// Has an action carried out. If it has a key, its result follows.
     pub(crate) fn carry_out(&self, action: StoreAction) {
-        // The task ends after the machine is closed. Nobody waits for a result then.
+        // The task ends after the machine is closed. Its results are not awaited then.
         let _ = self.commands.send(Command::Action(action));
     }
 

@@ -437,7 +437,7 @@ fn messages(it: &mut Checked<'_>) {
     it.send(a, Some(b), "one");
     it.send(a, None, "two");
     it.send(b, None, "three");
-    it.send(a, Some(InstanceId::new(0xdead)), "nobody");
+    it.send(a, Some(InstanceId::new(0xdead)), "no instance");
     it.send(a, Some(a), "self");
     it.send(a, Some(b), binary.clone());
     for number in 0..200 {
@@ -452,5 +452,5 @@ fn messages(it: &mut Checked<'_>) {
     for instance in [a, b, c] {
         it.engine.unregister(instance);
     }
-    it.send(a, Some(b), "nobody");
+    it.send(a, Some(b), "no instance");
 }

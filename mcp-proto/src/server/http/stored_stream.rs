@@ -832,7 +832,7 @@ impl Http {
     /// The requests of a stream to which no instance adds any more are answered with errors, once.
     fn append_errors(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(reader) = self.store.readers.get(&exchange) else { return };
-        let (After::Number(after), Some(label)) = (reader.after, &reader.label) else { return };
+        let Some(label) = &reader.label else { return };
         let text = "the answer is lost: the instance of the server that was answering has ended, or could not store it";
         let error = || ErrorObject::new(code::INTERNAL_ERROR, text);
         let ids = label.requests.iter().filter_map(|id| RequestId::from_json_text(id.as_bytes()));
@@ -842,7 +842,8 @@ impl Http {
         self.ask_store(Pending::AppendErrors(exchange), output, |key| StoreAction::Append {
             key,
             stream,
-            first: Some(after + 1),
+            // After events that this client has not received yet. If the stream has ended, nothing is added.
+            first: None,
             events,
             label: Bytes::new(),
             is_last: true,

@@ -26,12 +26,12 @@ const ASKED: &str = "asked";
 pub(super) const TOOLS: [(&str, &str); 10] = [
     ("echo", "Answers with its text"),
     ("work", "Takes a while, and reports progress after each step"),
-    ("was_cancelled", "Tells whether the work with this name was cancelled at this instance"),
+    ("was_cancelled", "Returns whether the work with this name was cancelled at this instance"),
     ("ask_sampling", "Lets the client's model answer a prompt"),
     ("ask_elicitation", "Asks the client's user for a name"),
     ("ask_roots", "Asks for the client's roots"),
-    ("add_tool", "Tells that the list of tools has changed"),
-    ("touch", "Tells that the resource interop://board was updated"),
+    ("add_tool", "Notifies of a changed list of tools"),
+    ("touch", "Notifies of an update of the resource interop://board"),
     ("hang_up", "Ends the stream of this call before its answer"),
     ("instance", "Answers with the number of this instance"),
 ];
@@ -140,7 +140,7 @@ async fn text_of(caller: &Caller<'_>, params: &CallToolRequestParams) -> Result<
     Ok(done.into())
 }
 
-/// Adds the name to those of cancelled calls unless it is told that the work is done.
+/// Adds the name to those of cancelled calls unless the work is reported as done.
 struct Working(Option<String>);
 
 impl Drop for Working {
