@@ -757,8 +757,8 @@ impl Http {
         reader.after = After::Number((events.first + events.events.len() as u64).saturating_sub(1));
         let is_silent = events.events.is_empty() && std::mem::take(&mut reader.is_polling);
         let producer = reader.label.as_ref().map(|label| label.instance);
+        let session = self.exchanges.get(exchange).and_then(Exchange::session);
         if is_get_stream {
-            let session = self.exchanges.get(exchange).and_then(Exchange::session);
             tag = session.and_then(|session| self.get_stream_tag(session)).unwrap_or(tag);
         }
         for (number, event) in (events.first..).zip(&events.events) {
@@ -774,7 +774,6 @@ impl Http {
             self.exchanges.streams.set_unused(exchange, output.now);
         }
         let here = self.config.stored().map(|config| config.instance);
-        let session = self.exchanges.get(exchange).and_then(Exchange::session);
         if producer.is_some() && producer == here {
             if is_silent && !session.is_some_and(|session| self.adds_to(session, tag)) {
                 self.append_errors(exchange, output);
