@@ -32,8 +32,12 @@
 //! | `session` | sessions by their ids |
 //! | `snapshot` | sessions as values |
 //! | `sealed_session` | session ids that contain the state of the session |
-//! | `stored_session` | sessions in a store that instances share, and what waits for it |
-//! | `stored_stream` | streams of events in the store |
+//! | `stored_session` | sessions in a store that instances share: how requests find them, and how they end |
+//! | `stored_record` | changes of the record of a session, and the responses that wait for them |
+//! | `stored_get_stream` | the GET stream of a session in the store |
+//! | `stored_append` | events of requests that are served here, which are stored, then written |
+//! | `stored_read` | streams that are read from the store for clients |
+//! | `store_work` | actions of the store whose results are awaited |
 //! | `instances` | messages between instances |
 //! | `stream` | responses that are streams of events |
 //! | `replay` | events of one stream, stored until they are sent again |
@@ -60,8 +64,12 @@ mod sealed_session;
 mod session;
 mod snapshot;
 mod stateless;
+mod store_work;
+mod stored_append;
+mod stored_get_stream;
+mod stored_read;
+mod stored_record;
 mod stored_session;
-mod stored_stream;
 mod stream;
 mod transport;
 mod unwritten;
@@ -95,7 +103,8 @@ use exchange::{Asked, Exchange, Exchanges};
 use refusal::{Refusal, empty};
 use sealed_session::Nonce;
 use session::Sessions;
-use stored_session::{Arriving, StoreWork};
+use store_work::StoreWork;
+use stored_session::Arriving;
 use unwritten::Unwritten;
 
 pub use action::HttpAction;

@@ -8,7 +8,7 @@ use http::Extensions;
 
 use super::replay::Stream;
 use super::sealed_session::{EndedSessions, Nonce};
-use super::stored_session::StoredSession;
+use super::stored_record::StoredSession;
 use super::{ExchangeKey, RequestInfo};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;

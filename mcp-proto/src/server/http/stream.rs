@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue, Response};
 
 use super::exchange::Exchange;
 use super::replay::Stream;
-use super::stored_stream::Appending;
+use super::stored_append::Appending;
 use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::codec::sse::{EventName, encode_event};
 use crate::conversation::keys::SessionKey;

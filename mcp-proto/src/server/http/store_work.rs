@@ -1,0 +1,110 @@
+//! Actions of the store whose results are awaited.
+
+use std::collections::BTreeMap;
+
+use super::stored_read::Reader;
+use super::{ExchangeKey, Http, HttpAction, Timer};
+use crate::conversation::keys::SessionKey;
+use crate::server::snapshot::Setting;
+use crate::server::transport::TransportOutput;
+use crate::store::{StoreAction, StoreKey, StoreResult};
+
+/// An action of the store whose result is awaited.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Pending {
+    /// The record of the session that a request names.
+    LookUp(ExchangeKey),
+    /// The record of a session that has been in use for long.
+    Touch(SessionKey),
+    Save(SessionKey),
+    /// The record, to apply changes to it again.
+    Reload(SessionKey),
+    /// The record is removed, for this DELETE if there is one.
+    Forget(Option<(SessionKey, ExchangeKey)>),
+    /// Whether the instance runs that has the GET stream which this exchange is to have.
+    Holder(ExchangeKey),
+    /// Events of the stream of a request.
+    Append(SessionKey, ExchangeKey),
+    /// A message for the GET stream.
+    AppendMessage(SessionKey),
+    /// The errors that end the stream of an instance that has ended, read on this exchange.
+    AppendErrors(ExchangeKey),
+    Read(ExchangeKey),
+    /// Whether the instance runs that adds to the stream which is read on this exchange.
+    Producer(ExchangeKey),
+}
+
+/// All that waits for the store.
+#[derive(Default)]
+pub(super) struct StoreWork {
+    next: u64,
+    pending: BTreeMap<StoreKey, Pending>,
+    /// What clients have set with requests that are not answered yet.
+    pub(super) changes: BTreeMap<ExchangeKey, Vec<Setting>>,
+    /// The streams that are read from the store.
+    pub(super) readers: BTreeMap<ExchangeKey, Reader>,
+    /// Bytes of events that are not stored yet.
+    pub(super) queued: usize,
+    /// Sessions whose GET stream has been closed here.
+    pub(super) closed_streams: Vec<SessionKey>,
+}
+
+impl StoreWork {
+    /// Whether something is being written.
+    pub(super) fn is_writing(&self) -> bool {
+        self.pending.values().any(|pending| match pending {
+            Pending::Save(_)
+            | Pending::Reload(_)
+            | Pending::Forget(_)
+            | Pending::Append(..)
+            | Pending::AppendMessage(_)
+            | Pending::AppendErrors(_) => true,
+            Pending::LookUp(_) | Pending::Touch(_) | Pending::Holder(_) | Pending::Read(_) | Pending::Producer(_) => {
+                false
+            }
+        })
+    }
+}
+
+impl Http {
+    /// Passes an action to the driver, and waits for its result.
+    pub(super) fn ask_store(
+        &mut self,
+        pending: Pending,
+        output: &mut TransportOutput<'_, HttpAction>,
+        action: impl FnOnce(StoreKey) -> StoreAction,
+    ) {
+        let Some(stored) = self.config.stored() else { return };
+        let at = output.now + stored.timeout;
+        let key = StoreKey(self.store.next);
+        self.store.next += 1;
+        self.store.pending.insert(key, pending);
+        self.timers.set(Timer::Store(key), at);
+        output.out.act(HttpAction::Store(action(key)));
+    }
+
+    /// The store has answered, or has not answered in time.
+    pub(super) fn on_stored(
+        &mut self,
+        key: StoreKey,
+        result: StoreResult,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(pending) = self.store.pending.remove(&key) else { return };
+        self.timers.clear(Timer::Store(key));
+        match pending {
+            Pending::LookUp(exchange) => self.on_looked_up(exchange, result, output),
+            Pending::Touch(session) => self.on_touched(session, result, output),
+            Pending::Save(session) => self.on_saved(session, &result, output),
+            Pending::Reload(session) => self.on_reloaded(session, result, output),
+            Pending::Forget(Some((session, exchange))) => self.on_forgotten(session, exchange, &result, output),
+            Pending::Forget(None) => {}
+            Pending::Holder(exchange) => self.on_holder_found(exchange, &result, output),
+            Pending::Append(session, of) => self.on_appended(session, of, &result, output),
+            Pending::AppendMessage(session) => self.on_message_appended(session, &result, output),
+            Pending::AppendErrors(exchange) => self.read(exchange, output),
+            Pending::Read(exchange) => self.on_read(exchange, result, output),
+            Pending::Producer(exchange) => self.on_producer_found(exchange, &result, output),
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The GET stream of a session in a store: any instance adds messages to it, and the one that its client is connected to
+//! reads it.
+//!
+//! That instance is in the record of the session ([`Home`]), so that the others notify it of what they add.
+
+use bytes::Bytes;
+
+use super::exchange::{Exchange, Then};
+use super::instances::Notice;
+use super::store_work::Pending;
+use super::stored_record::What;
+use super::{ExchangeKey, Http, HttpAction, RequestInfo, admission};
+use crate::conversation::keys::SessionKey;
+use crate::server::snapshot::Home;
+use crate::server::transport::TransportOutput;
+use crate::store::{After, InstanceId, StoreAction, StoreResult, StreamId};
+
+impl Http {
+    /// The tag of the GET stream of a session in the ids of its events.
+    pub(super) fn get_stream_tag(&self, session: SessionKey) -> Option<u64> {
+        Some(self.sessions.get(session)?.stored.as_ref()?.kept()?.get_stream)
+    }
+
+    /// The stream in the store for messages that relate to no request.
+    pub(super) fn get_stream_id(&self, session: SessionKey) -> Option<StreamId> {
+        let found = self.sessions.get(session)?;
+        found.stored.as_ref()?;
+        Some(StreamId { session: found.id.clone(), tag: StreamId::OF_SESSION })
+    }
+
+    /// Adds a message that relates to no request to the GET stream of a session.
+    pub(super) fn append_message(
+        &mut self,
+        session: SessionKey,
+        message: &Bytes,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(stream) = self.get_stream_id(session).filter(|_| self.config.get_stream) else { return };
+        // Without replay, the message waits for the client for a while all the same.
+        let keep = self.config.replay.max(self.limits.message);
+        let (events, expires_in) = (vec![message.clone()], self.config.session_idle);
+        self.ask_store(Pending::AppendMessage(session), output, |key| StoreAction::Append {
+            key,
+            stream,
+            first: None,
+            events,
+            label: Bytes::new(),
+            is_last: false,
+            keep,
+            expires_in,
+        });
+    }
+
+    pub(super) fn on_message_appended(
+        &mut self,
+        session: SessionKey,
+        result: &StoreResult,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(stored) = self.stored_mut(session).filter(|_| *result == StoreResult::Done) else { return };
+        let Some(home) = stored.home() else { return };
+        match self.stored_at(session) {
+            Some(instance) if instance == home.instance => {
+                let stored = self.stored_mut(session);
+                let reader = stored.and_then(|stored| stored.readers.get(&StreamId::OF_SESSION)).copied();
+                if let Some(reader) = reader {
+                    self.read_more(reader, output);
+                }
+            }
+            Some(_) | None => {
+                self.send_to(home.instance, session, Notice::Added { tag: StreamId::OF_SESSION }, output);
+            }
+        }
+    }
+
+    /// A client opens the GET stream of a session.
+    pub(super) fn open_get_stream_stored(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        info: &RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let unreadable_id = self.unreadable_id(session);
+        let Some(stream) = self.get_stream_id(session) else { return };
+        if self.stored_mut(session).is_some_and(|stored| stored.has_get_stream()) {
+            return self.refuse(exchange, admission::has_get_stream(), unreadable_id, output);
+        }
+        let (home, here) = (self.stored_mut(session).and_then(|stored| stored.home()), self.stored_at(session));
+        let after = home.map_or(0, |home| home.sent);
+        if !self.begin_reading(exchange, session, stream, After::Number(after), info, output) {
+            return;
+        }
+        match home.filter(|home| home.is_open && Some(home.instance) != here) {
+            Some(home) => {
+                let instance = home.instance;
+                self.ask_store(Pending::Holder(exchange), output, |key| StoreAction::Find { key, instance });
+            }
+            None => self.claim_get_stream(exchange, output),
+        }
+    }
+
+    /// Whether another instance has the GET stream of the session. If it has ended, what it has sent is not known.
+    pub(super) fn on_holder_found(
+        &mut self,
+        exchange: ExchangeKey,
+        result: &StoreResult,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let refusal = match result {
+            StoreResult::Found(true) => admission::has_get_stream(),
+            StoreResult::Found(false) => {
+                if let Some(reader) = self.store.readers.get_mut(&exchange) {
+                    reader.after = After::Latest;
+                }
+                return self.claim_get_stream(exchange, output);
+            }
+            StoreResult::Loaded(_)
+            | StoreResult::Done
+            | StoreResult::Conflict
+            | StoreResult::Events(_)
+            | StoreResult::Failed => admission::store_unavailable(),
+        };
+        self.refuse_storing(exchange, refusal, output);
+    }
+
+    /// This instance has the GET stream of a session from now on, which is opened when that is in the store.
+    pub(super) fn claim_get_stream(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
+        let Some(instance) = self.stored_at(session) else { return };
+        let home = self.stored_mut(session).and_then(|stored| stored.home());
+        let from = home.map(|home| home.instance).filter(|home| *home != instance);
+        if let Some(Exchange::Storing { then, .. }) = self.exchanges.get_mut(exchange) {
+            *then = Then::OpenGetStream { from };
+        }
+        let home = Home { instance, is_open: true, sent: home.map_or(0, |home| home.sent) };
+        self.change(session, What::Home(home), Some(exchange), output);
+    }
+
+    /// Opens a GET stream that this instance has from now on.
+    pub(super) fn open_stored_get_stream(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        from: Option<InstanceId>,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: None });
+        if let (Some(from), Some(instance)) = (from, self.stored_at(session)) {
+            self.send_to(from, session, Notice::Moved { instance }, output);
+        }
+        self.open_stream(exchange, output);
+        self.read(exchange, output);
+    }
+
+    /// Another instance has the GET stream of a session from now on.
+    pub(super) fn on_moved(
+        &mut self,
+        session: SessionKey,
+        instance: InstanceId,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(stored) = self.stored_mut(session) else { return };
+        let Some(home) = stored.home() else { return };
+        stored.set_home(Home { instance, ..home });
+        let open = stored.readers.get(&StreamId::OF_SESSION).copied();
+        if let Some(exchange) = open {
+            self.finish(exchange, output);
+        }
+    }
+
+    /// Writes that GET streams are no longer open here.
+    pub(super) fn store_closed_streams(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+        while let Some(session) = self.store.closed_streams.pop() {
+            let Some(instance) = self.stored_at(session) else { continue };
+            let Some(stored) = self.stored_mut(session) else { continue };
+            let is_open = |home: &Home| home.instance == instance && home.is_open;
+            if let Some(home) = stored.home().filter(is_open).filter(|_| !stored.has_get_stream()) {
+                let home = Home { is_open: false, ..home };
+                stored.set_home(home);
+                self.change(session, What::Home(home), None, output);
+            }
+        }
+    }
+
+    /// Ends the GET streams that are open here. Their clients open them at another instance.
+    pub(super) fn finish_get_readers(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+        let of_get_streams = self.store.readers.iter().filter(|(_, reader)| reader.is_get_stream);
+        for exchange in of_get_streams.map(|(exchange, _)| *exchange).collect::<Vec<_>>() {
+            self.finish_reading(exchange, output);
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! Streams that are read from the store for clients, wherever their events are added: GET streams, and streams of requests
+//! that were resumed.
+//!
+//! If no instance adds to the stream of a request any more, its requests are answered with errors.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::exchange::{Asked, Exchange, Then};
+use super::instances::Notice;
+use super::store_work::Pending;
+use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{ErrorObject, Message, RequestId, Response};
+use crate::conversation::keys::SessionKey;
+use crate::server::snapshot::read_hex;
+use crate::server::transport::TransportOutput;
+use crate::spec::code;
+use crate::store::{After, InstanceId, StoreAction, StoreResult, StoredEvents, StreamId};
+
+/// How long a stream is not read again if no instance reports new events: such a report may be lost.
+const POLL: Duration = Duration::from_secs(5);
+/// The bytes of events that are read at once.
+const AT_ONCE: usize = 256 * 1024;
+
+/// A stream that is read from the store for a client.
+#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
+pub(super) struct Reader {
+    pub(super) stream: StreamId,
+    pub(super) is_get_stream: bool,
+    pub(super) after: After,
+    /// An action is not answered.
+    is_reading: bool,
+    /// There is more since that action.
+    has_more: bool,
+    /// The client has not taken what was written.
+    is_behind: bool,
+    /// If the next read finds no events, it is asked whether the instance that adds them runs.
+    is_polling: bool,
+    /// The instance that adds the events, and the requests that it answers.
+    label: Option<Label>,
+}
+
+/// What readers of a stream need to know if the instance that adds its events has ended.
+struct Label {
+    instance: InstanceId,
+    requests: Vec<Json>,
+}
+
+impl Reader {
+    /// The number of the last event that was written, if it is known.
+    pub(super) const fn sent(&self) -> Option<u64> {
+        match self.after {
+            After::Number(number) => Some(number),
+            After::Latest => None,
+        }
+    }
+}
+
+impl Label {
+    fn read(text: &Bytes) -> Option<Self> {
+        let label = Json::parse(text.to_vec()).ok()?;
+        let [instance, requests] = label.first_members(["i", "r"]);
+        let requests = requests.iter().flat_map(Json::elements).collect();
+        Some(Self { instance: InstanceId::new(read_hex(&instance?)?), requests })
+    }
+}
+
+impl Http {
+    /// A client resumes a stream after an event.
+    pub(super) fn resume_stored(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        after: &str,
+        info: &RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let unreadable_id = self.unreadable_id(session);
+        let read = super::replay::read_id(after);
+        let (Some((tag, number)), Some(mut stream)) = (read, self.get_stream_id(session)) else {
+            return self.refuse(exchange, admission::unknown_event(), unreadable_id, output);
+        };
+        let is_get_stream = self.get_stream_tag(session) == Some(tag);
+        if self.config.replay == 0 || tag == StreamId::OF_SESSION {
+            return self.refuse(exchange, admission::unknown_event(), unreadable_id, output);
+        }
+        if self.stage != super::Stage::Serving && is_get_stream {
+            return self.refuse(exchange, admission::stopped(), unreadable_id, output);
+        }
+        if !is_get_stream {
+            stream.tag = tag;
+        }
+        self.begin_reading(exchange, session, stream, After::Number(number), info, output);
+        self.read(exchange, output);
+    }
+
+    /// Inserts the exchange of a stream that is to be read. Returns `false` if it was refused.
+    pub(super) fn begin_reading(
+        &mut self,
+        exchange: ExchangeKey,
+        session: SessionKey,
+        stream: StreamId,
+        after: After,
+        info: &RequestInfo,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) -> bool {
+        if let Err(refusal) = self.make_room_for_stream(&info.holder(), output) {
+            self.refuse(exchange, refusal, self.unreadable_id(session), output);
+            return false;
+        }
+        let is_get_stream = self.get_stream_id(session).is_some_and(|get_stream| get_stream == stream);
+        let asked = Asked::InSession(session);
+        self.insert_exchange(exchange, Exchange::Storing { asked, then: Then::Resume });
+        self.hold_stream(exchange, info.holder(), output.now);
+        let reader = Reader {
+            stream,
+            is_get_stream,
+            after,
+            is_reading: false,
+            has_more: false,
+            is_behind: false,
+            is_polling: true,
+            label: None,
+        };
+        // A client that resumes has lost the old connection, even if the server has not detected that.
+        let old = self.stored_mut(session).and_then(|stored| stored.readers.insert(reader.stream.tag, exchange));
+        self.store.readers.insert(exchange, reader);
+        if let Some(old) = old {
+            self.finish_reading(old, output);
+        }
+        true
+    }
+
+    /// Ends an exchange on which a stream is read.
+    pub(super) fn finish_reading(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        if matches!(self.exchanges.get(exchange), Some(Exchange::Storing { .. })) {
+            self.refuse_storing(exchange, admission::has_get_stream(), output);
+        } else {
+            self.finish(exchange, output);
+        }
+    }
+
+    pub(super) fn refuse_storing(
+        &mut self,
+        exchange: ExchangeKey,
+        refusal: super::Refusal,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        if let Some(closed) = self.close_exchange(exchange, output.now) {
+            let unreadable_id = closed.session().map(|session| self.unreadable_id(session));
+            self.refuse(exchange, refusal, unreadable_id.unwrap_or(crate::spec::UnreadableId::Null), output);
+        }
+    }
+
+    /// Reads a stream, unless it is being read.
+    pub(super) fn read(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let max_bytes = AT_ONCE.min(self.limits.unwritten);
+        let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
+        if reader.is_reading || reader.is_behind {
+            reader.has_more = true;
+            return;
+        }
+        (reader.is_reading, reader.has_more) = (true, false);
+        let (stream, after) = (reader.stream.clone(), reader.after);
+        self.timers.clear(Timer::Poll(exchange));
+        self.ask_store(Pending::Read(exchange), output, |key| StoreAction::Read { key, stream, after, max_bytes });
+    }
+
+    /// There are new events, if the stream is open.
+    pub(super) fn read_more(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        if matches!(self.exchanges.get(exchange), Some(Exchange::Streaming { .. })) {
+            self.read(exchange, output);
+        }
+    }
+
+    /// Another instance has added events to a stream.
+    pub(super) fn on_added(&mut self, session: SessionKey, tag: u64, output: &mut TransportOutput<'_, HttpAction>) {
+        let reader = self.stored_mut(session).and_then(|stored| stored.readers.get(&tag)).copied();
+        if let Some(exchange) = reader {
+            self.read_more(exchange, output);
+        }
+    }
+
+    /// Nothing was reported for a while.
+    pub(super) fn on_poll(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        if let Some(reader) = self.store.readers.get_mut(&exchange) {
+            (reader.is_polling, reader.is_behind) = (true, false);
+        }
+        self.read_more(exchange, output);
+    }
+
+    /// The client has taken some of what was written.
+    pub(super) fn on_reader_written(&mut self, exchange: ExchangeKey, now: crate::Instant) {
+        let is_small = self.unwritten.of(exchange) <= AT_ONCE.min(self.limits.unwritten) / 4;
+        if let Some(reader) = self.store.readers.get_mut(&exchange).filter(|reader| reader.is_behind && is_small) {
+            reader.is_behind = false;
+            self.timers.set(Timer::Poll(exchange), now);
+        }
+    }
+
+    pub(super) fn on_read(
+        &mut self,
+        exchange: ExchangeKey,
+        result: StoreResult,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
+        reader.is_reading = false;
+        let is_get_stream = reader.is_get_stream;
+        let events = match result {
+            StoreResult::Events(events) => Some(events),
+            StoreResult::Loaded(_)
+            | StoreResult::Done
+            | StoreResult::Conflict
+            | StoreResult::Found(_)
+            | StoreResult::Failed => None,
+        };
+        let is_open = matches!(self.exchanges.get(exchange), Some(Exchange::Streaming { .. }));
+        match (events, is_open) {
+            // A replay is complete or refused.
+            (Some(None), false) => self.refuse_storing(exchange, admission::unknown_event(), output),
+            (Some(Some(_)), false) if is_get_stream => self.claim_get_stream(exchange, output),
+            (Some(Some(events)), false) => self.open_resumed(exchange, &events, output),
+            (None, false) => self.refuse_storing(exchange, admission::store_unavailable(), output),
+            (Some(Some(events)), true) => self.write_read(exchange, &events, output),
+            // The GET stream has no events yet, or has lost some while nothing was read.
+            (Some(None), true) if is_get_stream => {
+                if let Some(reader) = self.store.readers.get_mut(&exchange) {
+                    if reader.after != After::Number(0) {
+                        reader.after = After::Latest;
+                    }
+                }
+                self.wait_for_more(exchange, output);
+            }
+            (Some(None), true) => self.finish(exchange, output),
+            (None, true) => self.wait_for_more(exchange, output),
+        }
+    }
+
+    fn open_resumed(
+        &mut self,
+        exchange: ExchangeKey,
+        events: &StoredEvents,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
+        // The exchange is that of no request, so that the stream is only in the table of readers.
+        self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: Some(exchange) });
+        self.exchanges.streams.set_used(exchange);
+        self.open_stream(exchange, output);
+        let label = Label::read(&events.label);
+        let producer = label.as_ref().map(|label| label.instance);
+        let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
+        reader.label = label;
+        let tag = reader.stream.tag;
+        if producer == self.stored_at(session) {
+            self.detach(session, tag, output);
+            if !self.adds_to(session, tag) && !events.is_last {
+                self.append_errors(exchange, output);
+            }
+        } else if let Some(producer) = producer.filter(|_| !events.is_last) {
+            self.send_to(producer, session, Notice::Watched { tag }, output);
+        }
+        self.write_read(exchange, events, output);
+    }
+
+    /// Writes events that were read.
+    fn write_read(
+        &mut self,
+        exchange: ExchangeKey,
+        events: &StoredEvents,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
+        let (mut tag, is_get_stream) = (reader.stream.tag, reader.is_get_stream);
+        reader.after = After::Number((events.first + events.events.len() as u64).saturating_sub(1));
+        let is_silent = events.events.is_empty() && std::mem::take(&mut reader.is_polling);
+        let producer = reader.label.as_ref().map(|label| label.instance);
+        let session = self.exchanges.get(exchange).and_then(Exchange::session);
+        if is_get_stream {
+            tag = session.and_then(|session| self.get_stream_tag(session)).unwrap_or(tag);
+        }
+        for (number, event) in (events.first..).zip(&events.events) {
+            if !self.makes_room(event.len(), output) {
+                return self.abort_unread(exchange, output);
+            }
+            self.write_stored(exchange, tag, Some(number), event, output);
+        }
+        if events.is_last {
+            return self.finish(exchange, output);
+        }
+        if is_get_stream && !events.events.is_empty() {
+            self.exchanges.streams.set_unused(exchange, output.now);
+        }
+        let here = self.config.stored().map(|config| config.instance);
+        if producer.is_some() && producer == here {
+            if is_silent && !session.is_some_and(|session| self.adds_to(session, tag)) {
+                self.append_errors(exchange, output);
+            }
+        } else if let Some(instance) = producer.filter(|_| is_silent) {
+            self.ask_store(Pending::Producer(exchange), output, |key| StoreAction::Find { key, instance });
+        }
+        let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
+        if events.events.is_empty() {
+            return self.wait_for_more(exchange, output);
+        }
+        // The rest is read when the client has taken most of this.
+        if self.unwritten.of(exchange) > AT_ONCE.min(self.limits.unwritten) / 4 {
+            reader.is_behind = true;
+            self.timers.set(Timer::Poll(exchange), output.now + POLL);
+        } else {
+            self.read(exchange, output);
+        }
+    }
+
+    fn wait_for_more(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        if self.store.readers.get(&exchange).is_some_and(|reader| reader.has_more) {
+            self.read(exchange, output);
+        } else {
+            self.timers.set(Timer::Poll(exchange), output.now + POLL);
+        }
+    }
+
+    /// Whether the instance runs that adds to a stream on which nothing was reported for a while.
+    pub(super) fn on_producer_found(
+        &mut self,
+        exchange: ExchangeKey,
+        result: &StoreResult,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        match result {
+            StoreResult::Found(false) => self.append_errors(exchange, output),
+            // It may not have received that the stream is read here.
+            StoreResult::Found(true) => {
+                let session = self.exchanges.get(exchange).and_then(Exchange::session);
+                let Some((session, reader)) = session.zip(self.store.readers.get(&exchange)) else { return };
+                let Some(producer) = reader.label.as_ref().map(|label| label.instance) else { return };
+                let tag = reader.stream.tag;
+                self.send_to(producer, session, Notice::Watched { tag }, output);
+            }
+            StoreResult::Loaded(_)
+            | StoreResult::Done
+            | StoreResult::Conflict
+            | StoreResult::Events(_)
+            | StoreResult::Failed => {}
+        }
+    }
+
+    /// The instance that was adding to a stream adds no more. If it has not ended the stream, the store has failed.
+    pub(super) fn on_stream_over(
+        &mut self,
+        session: SessionKey,
+        tag: u64,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let reader = self.stored_mut(session).and_then(|stored| stored.readers.get(&tag)).copied();
+        if let Some(exchange) = reader {
+            self.append_errors(exchange, output);
+        }
+    }
+
+    /// The requests of a stream to which no instance adds any more are answered with errors, once.
+    fn append_errors(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(reader) = self.store.readers.get(&exchange) else { return };
+        let Some(label) = &reader.label else { return };
+        let text = "the answer is lost: the instance of the server that was answering has ended, or could not store it";
+        let error = || ErrorObject::new(code::INTERNAL_ERROR, text);
+        let ids = label.requests.iter().filter_map(|id| RequestId::from_json_text(id.as_bytes()));
+        let errors = ids.map(|id| Message::Response(Response::Error { id: Some(id), error: error() }).to_bytes());
+        let (events, stream) = (errors.collect(), reader.stream.clone());
+        let (keep, expires_in) = (self.config.replay, self.config.replay_for);
+        self.ask_store(Pending::AppendErrors(exchange), output, |key| StoreAction::Append {
+            key,
+            stream,
+            // After events that this client has not received yet. If the stream has ended, nothing is added.
+            first: None,
+            events,
+            label: Bytes::new(),
+            is_last: true,
+            keep,
+            expires_in,
+        });
+    }
+}

@@ -1,0 +1,376 @@
+//! Changes of the record of a session, and the responses that wait until a change is written.
+//!
+//! One record is written at a time, with all changes since the last one. If another instance has written in between, the
+//! changes are applied to what it has written:
+//!
+//! ```text
+//!   change ──▶ queue ──▶ Saving ── Save ──▶ Done ──▶ the responses that wait
+//!                          ▲                │ Conflict
+//!                          └──── Load ◀─────┘
+//! ```
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::Response;
+
+use super::exchange::{Asked, Exchange, Then};
+use super::instances::Notice;
+use super::refusal::Refusal;
+use super::store_work::Pending;
+use super::stored_read::Reader;
+use super::{ExchangeKey, Http, HttpAction, admission};
+use crate::codec::json::Json;
+use crate::conversation::keys::SessionKey;
+use crate::conversation::outcome::CloseReason;
+use crate::server::snapshot::{Home, Kept, SessionState, Setting};
+use crate::server::transport::{Inbound, TransportOutput};
+use crate::store::{Record, StoreAction, StoreResult, StreamId};
+
+/// How often a change is written again because another instance has written in between.
+const TRIES: u32 = 16;
+
+/// What a session in the store has here.
+pub(super) struct StoredSession {
+    /// As it was read or written last.
+    state: SessionState,
+    /// The version of that record; zero before the first one is written.
+    pub(super) version: u64,
+    saving: Option<Saving>,
+    /// Changes that are written next.
+    queue: Vec<Change>,
+    /// The streams that clients read here, by their tags.
+    pub(super) readers: BTreeMap<u64, ExchangeKey>,
+}
+
+/// A record that is being written.
+struct Saving {
+    state: SessionState,
+    changes: Vec<Change>,
+    tries: u32,
+}
+
+/// A change of a record, and the exchange that waits until it is written.
+struct Change {
+    what: What,
+    waiting: Option<ExchangeKey>,
+}
+
+pub(super) enum What {
+    /// The session is opened.
+    Opened,
+    Settings(Vec<Setting>),
+    Home(Home),
+}
+
+impl StoredSession {
+    /// A session that is not in the store yet.
+    pub(super) fn new(state: SessionState, version: u64) -> Box<Self> {
+        Box::new(Self { state, version, saving: None, queue: Vec::new(), readers: BTreeMap::new() })
+    }
+
+    pub(super) fn kept(&self) -> Option<&Kept> {
+        self.state.kept.as_ref()
+    }
+
+    /// The instance that has the GET stream.
+    pub(super) fn home(&self) -> Option<Home> {
+        self.kept().and_then(|kept| kept.home)
+    }
+
+    pub(super) fn set_home(&mut self, home: Home) {
+        if let Some(kept) = &mut self.state.kept {
+            kept.home = Some(home);
+        }
+    }
+
+    /// Whether its GET stream is open here, or about to be.
+    pub(super) fn has_get_stream(&self) -> bool {
+        self.readers.contains_key(&StreamId::OF_SESSION)
+    }
+
+    /// A stream is no longer read on this exchange. Returns whether it is the GET stream.
+    pub(super) fn on_reader_closed(&mut self, exchange: ExchangeKey, reader: &Reader) -> bool {
+        if self.readers.get(&reader.stream.tag) == Some(&exchange) {
+            self.readers.remove(&reader.stream.tag);
+        }
+        let home = self.home().filter(|_| reader.is_get_stream);
+        if let (Some(home), Some(sent)) = (home, reader.sent()) {
+            self.set_home(Home { sent, ..home });
+        }
+        home.is_some()
+    }
+}
+
+impl Http {
+    /// A session is opened here. Its record is written before the client receives its id.
+    pub(super) fn store_opened(&mut self, session: SessionKey, client: Option<&Json>) {
+        let (Some(config), Some(found)) = (self.config.stored(), self.sessions.get_mut(session)) else { return };
+        let (Some(version), false) = (found.version, found.is_two_endpoint) else { return };
+        let kept = Kept {
+            principal: found.principal.as_ref().map(|principal| principal.as_str().into()),
+            get_stream: found.get_stream.tag(),
+            home: Some(Home { instance: config.instance, is_open: false, sent: 0 }),
+            next_request: 0,
+            next_event: 0,
+        };
+        let state = SessionState { kept: Some(kept), ..SessionState::opened(version, client.cloned()) };
+        found.stored = Some(StoredSession::new(state, 0));
+    }
+
+    /// Sends the response to a request that has changed its session, once the change is in the store.
+    pub(super) fn respond_when_stored(
+        &mut self,
+        exchange: ExchangeKey,
+        asked: Asked,
+        response: Response<Bytes>,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(session) = asked.session() else { return };
+        self.exchanges.insert(exchange, Exchange::Storing { asked, then: Then::Respond(response) });
+        let what = match self.store.changes.remove(&exchange) {
+            Some(settings) => What::Settings(settings),
+            None => What::Opened,
+        };
+        self.change(session, what, Some(exchange), output);
+    }
+
+    /// Writes what the client has set with a request whose response is not sent, or is a stream.
+    pub(super) fn store_settings_of(
+        &mut self,
+        session: SessionKey,
+        exchange: ExchangeKey,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        if let Some(settings) = self.store.changes.remove(&exchange) {
+            self.change(session, What::Settings(settings), None, output);
+        }
+    }
+
+    pub(super) fn change(
+        &mut self,
+        session: SessionKey,
+        what: What,
+        waiting: Option<ExchangeKey>,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(stored) = self.stored_mut(session) else { return };
+        stored.queue.push(Change { what, waiting });
+        self.begin_save(session, output);
+    }
+
+    fn begin_save(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(stored) = self.stored_mut(session) else { return };
+        if stored.saving.is_some() || stored.queue.is_empty() {
+            return;
+        }
+        let changes = std::mem::take(&mut stored.queue);
+        let state = applied(&stored.state, &changes);
+        stored.saving = Some(Saving { state, changes, tries: 0 });
+        self.write_record(session, output);
+    }
+
+    fn write_record(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(found) = self.sessions.get(session) else { return };
+        let Some(stored) = &found.stored else { return };
+        let Some(saving) = &stored.saving else { return };
+        let (expected, id, expires_in) = (stored.version, found.id.clone(), self.config.session_idle);
+        let bytes = saving.state.to_text().to_bytes();
+        self.ask_store(Pending::Save(session), output, |key| StoreAction::Save {
+            key,
+            session: id,
+            expected,
+            bytes,
+            expires_in,
+        });
+    }
+
+    pub(super) fn on_saved(
+        &mut self,
+        session: SessionKey,
+        result: &StoreResult,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(stored) = self.stored_mut(session) else { return };
+        let Some(mut saving) = stored.saving.take() else { return };
+        match result {
+            StoreResult::Done => {
+                stored.version += 1;
+                stored.state = saving.state;
+                self.notify_home(session, &saving.changes, output);
+                for change in saving.changes {
+                    if let Some(exchange) = change.waiting {
+                        self.proceed_with(exchange, output);
+                    }
+                }
+                self.store.closed_streams.push(session);
+                self.begin_save(session, output);
+            }
+            StoreResult::Conflict if saving.tries < TRIES && stored.version > 0 => {
+                saving.tries += 1;
+                stored.saving = Some(saving);
+                let Some(found) = self.sessions.get(session) else { return };
+                let (id, expires_in) = (found.id.clone(), self.config.session_idle);
+                self.ask_store(Pending::Reload(session), output, |key| StoreAction::Load {
+                    key,
+                    session: id,
+                    expires_in,
+                });
+            }
+            StoreResult::Conflict
+            | StoreResult::Failed
+            | StoreResult::Loaded(_)
+            | StoreResult::Events(_)
+            | StoreResult::Found(_) => self.on_not_saved(session, saving, output),
+        }
+    }
+
+    /// Another instance has written a record in between, to which the changes are applied.
+    pub(super) fn on_reloaded(
+        &mut self,
+        session: SessionKey,
+        result: StoreResult,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let record = match result {
+            StoreResult::Loaded(Some(record)) => self.read_record(&record).map(|state| (record.version, state)),
+            StoreResult::Loaded(None) => return self.end_gone(session, output),
+            StoreResult::Done
+            | StoreResult::Conflict
+            | StoreResult::Events(_)
+            | StoreResult::Found(_)
+            | StoreResult::Failed => None,
+        };
+        let Some(stored) = self.stored_mut(session) else { return };
+        let Some(saving) = stored.saving.take() else { return };
+        let Some((version, state)) = record else { return self.on_not_saved(session, saving, output) };
+        let changed = applied(&state, &saving.changes);
+        (stored.version, stored.state) = (version, state);
+        let current = applied(&changed, &stored.queue);
+        stored.saving = Some(Saving { state: changed, ..saving });
+        output.inbound.push_back(Inbound::Updated { session, state: current });
+        self.write_record(session, output);
+    }
+
+    /// Changes cannot be written: what is in the store stays in force.
+    fn on_not_saved(&mut self, session: SessionKey, saving: Saving, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(stored) = self.stored_mut(session) else { return };
+        let (state, is_new) = (stored.state.clone(), stored.version == 0);
+        stored.saving = Some(saving);
+        self.fail_changes(session, admission::store_unavailable, output);
+        output.inbound.push_back(if is_new {
+            Inbound::Ended { session, reason: CloseReason::Local }
+        } else {
+            Inbound::Updated { session, state }
+        });
+    }
+
+    /// Refuses the requests that wait until their changes are written.
+    pub(super) fn fail_changes(
+        &mut self,
+        session: SessionKey,
+        refusal: impl Fn() -> Refusal,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(stored) = self.stored_mut(session) else { return };
+        let saving = stored.saving.take().map(|saving| saving.changes).unwrap_or_default();
+        let waiting = saving.into_iter().chain(std::mem::take(&mut stored.queue)).filter_map(|change| change.waiting);
+        let unreadable_id = self.unreadable_id(session);
+        for exchange in waiting.collect::<Vec<_>>() {
+            if self.close_exchange(exchange, output.now).is_some() {
+                self.refuse(exchange, refusal(), unreadable_id, output);
+            }
+        }
+    }
+
+    /// What an exchange waits for is in the store.
+    fn proceed_with(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        match self.exchanges.get(exchange) {
+            Some(Exchange::Storing { then: Then::Respond(_), .. }) => {
+                if let Some(Exchange::Storing { then: Then::Respond(response), .. }) =
+                    self.close_exchange(exchange, output.now)
+                {
+                    self.act_response(exchange, response, output);
+                }
+            }
+            Some(Exchange::Storing { asked, then: Then::OpenGetStream { from } }) => {
+                if let Some(session) = asked.session() {
+                    let from = *from;
+                    self.open_stored_get_stream(exchange, session, from, output);
+                }
+            }
+            Some(
+                Exchange::Storing { then: Then::Resume, .. }
+                | Exchange::Receiving { .. }
+                | Exchange::Waiting { .. }
+                | Exchange::Streaming { .. },
+            )
+            | None => {}
+        }
+    }
+
+    /// Applies a record that was read, unless a later one is known.
+    pub(super) fn update(
+        &mut self,
+        session: SessionKey,
+        version: u64,
+        state: SessionState,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(stored) = self.stored_mut(session) else { return };
+        if version <= stored.version {
+            return;
+        }
+        let state = if let Some(saving) = &stored.saving {
+            // What is being written is either in this record, or is written again after a conflict.
+            applied(&applied(&state, &saving.changes), &stored.queue)
+        } else {
+            stored.version = version;
+            stored.state = state.clone();
+            state
+        };
+        output.inbound.push_back(Inbound::Updated { session, state });
+    }
+
+    /// The instance that has the GET stream sends on it what the client has subscribed to, and reads no record for that.
+    fn notify_home(&mut self, session: SessionKey, changes: &[Change], output: &mut TransportOutput<'_, HttpAction>) {
+        if !changes.iter().any(|change| matches!(change.what, What::Settings(_))) {
+            return;
+        }
+        let here = self.stored_at(session);
+        let Some(stored) = self.stored_mut(session) else { return };
+        let home = stored.home().map(|home| home.instance).filter(|home| Some(*home) != here);
+        let (version, state) = (stored.version, stored.state.to_text());
+        if let Some(home) = home {
+            self.send_to(home, session, Notice::Changed { version, state }, output);
+        }
+    }
+
+    /// Another instance has written a record with settings of the client.
+    pub(super) fn on_changed(
+        &mut self,
+        session: SessionKey,
+        record: &Record,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        if let Some(state) = self.read_record(record) {
+            self.update(session, record.version, state, output);
+        }
+    }
+}
+
+fn applied(state: &SessionState, changes: &[Change]) -> SessionState {
+    let mut state = state.clone();
+    for change in changes {
+        match &change.what {
+            What::Opened => {}
+            What::Settings(settings) => settings.iter().for_each(|setting| state.set(setting)),
+            What::Home(home) => {
+                if let Some(kept) = &mut state.kept {
+                    kept.home = Some(*home);
+                }
+            }
+        }
+    }
+    state
+}
