@@ -36,6 +36,7 @@
 //! | `stored_record` | changes of the record of a session, and the responses that wait for them |
 //! | `stored_get_stream` | the GET stream of a session in the store |
 //! | `stored_append` | events of requests that are served here, which are stored, then written |
+//! | `stored_label` | what is stored with the stream of a request for the case that its instance ends |
 //! | `stored_read` | streams that are read from the store for clients |
 //! | `store_work` | actions of the store whose results are awaited |
 //! | `instances` | messages between instances |
@@ -67,6 +68,7 @@ mod stateless;
 mod store_work;
 mod stored_append;
 mod stored_get_stream;
+mod stored_label;
 mod stored_read;
 mod stored_record;
 mod stored_session;

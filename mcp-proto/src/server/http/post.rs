@@ -6,6 +6,7 @@ use http::{Extensions, Response, StatusCode};
 
 use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty};
+use super::stored_label::requests_of;
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Step, admission, header_check};
 use crate::codec::jsonrpc::{Frame, Message, ParseError, Request};
 use crate::conversation::keys::SessionKey;
@@ -47,7 +48,8 @@ impl Http {
         }
         self.sessions.authenticated(session, &info);
         let tag = info.tag(16);
-        let requests = self.requests_to_label(&frame);
+        let stores_events = self.config.stored().is_some() && self.config.replay > 0;
+        let requests = if stores_events { requests_of(&frame) } else { Box::default() };
         let waiting = Exchange::Waiting { asked: Asked::InSession(session), head, tag, requests };
         let Some(frame) = self.route_elsewhere(session, frame, output) else {
             return self.act_response(exchange, empty(StatusCode::ACCEPTED), output);

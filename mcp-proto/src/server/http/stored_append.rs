@@ -13,9 +13,8 @@ use super::exchange::Exchange;
 use super::instances::Notice;
 use super::replay::id_text;
 use super::store_work::Pending;
+use super::stored_label::Label;
 use super::{ExchangeKey, Http, HttpAction, Timer};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Frame, Message, ParseError, RequestId};
 use crate::codec::sse::{EventId, EventName, encode_event};
 use crate::conversation::keys::SessionKey;
 use crate::server::transport::TransportOutput;
@@ -57,17 +56,7 @@ struct InFlight {
 }
 
 impl Appending {
-    pub(super) fn new(instance: InstanceId, requests: &[RequestId]) -> Self {
-        let requests: Vec<u8> = requests.iter().fold(Vec::new(), |mut array, id| {
-            array.push(if array.is_empty() { b'[' } else { b',' });
-            array.extend_from_slice(id.to_json().as_bytes());
-            array
-        });
-        let label = Json::empty_object().with_member("i", &Json::from(instance.to_string()));
-        let label = match Json::parse([requests, b"]".to_vec()].concat()) {
-            Ok(requests) => label.with_member("r", &requests),
-            Err(_) => label,
-        };
+    pub(super) fn new(label: &Label) -> Self {
         Self {
             label: label.to_bytes(),
             next: 1,
@@ -84,22 +73,6 @@ impl Appending {
 }
 
 impl Http {
-    /// The ids that the label of a stream names, if the events of requests are stored.
-    pub(super) fn requests_to_label(&self, frame: &Result<Frame, ParseError>) -> Box<[RequestId]> {
-        if self.config.stored().is_none() || self.config.replay == 0 {
-            return Box::default();
-        }
-        let id_of = |message: &Message| match message {
-            Message::Request(request) => Some(request.id.clone()),
-            Message::Notification(_) | Message::Response(_) => None,
-        };
-        match frame {
-            Ok(Frame::Single(message)) => id_of(message).into_iter().collect(),
-            Ok(Frame::Batch(items)) => items.iter().flatten().filter_map(id_of).collect(),
-            Err(_) => Box::default(),
-        }
-    }
-
     /// Adds a message to the stream of a request, which perhaps ends with it.
     pub(super) fn append(
         &mut self,

@@ -10,14 +10,13 @@ use bytes::Bytes;
 use super::exchange::{Asked, Exchange, Then};
 use super::instances::Notice;
 use super::store_work::Pending;
+use super::stored_label::Label;
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
-use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Message, RequestId, Response};
 use crate::conversation::keys::SessionKey;
-use crate::server::snapshot::read_hex;
 use crate::server::transport::TransportOutput;
 use crate::spec::code;
-use crate::store::{After, InstanceId, StoreAction, StoreResult, StoredEvents, StreamId};
+use crate::store::{After, StoreAction, StoreResult, StoredEvents, StreamId};
 
 /// How long a stream is not read again if no instance reports new events: such a report may be lost.
 const POLL: Duration = Duration::from_secs(5);
@@ -38,14 +37,7 @@ pub(super) struct Reader {
     is_behind: bool,
     /// If the next read finds no events, it is asked whether the instance that adds them runs.
     is_polling: bool,
-    /// The instance that adds the events, and the requests that it answers.
     label: Option<Label>,
-}
-
-/// What readers of a stream need to know if the instance that adds its events has ended.
-struct Label {
-    instance: InstanceId,
-    requests: Vec<Json>,
 }
 
 impl Reader {
@@ -55,15 +47,6 @@ impl Reader {
             After::Number(number) => Some(number),
             After::Latest => None,
         }
-    }
-}
-
-impl Label {
-    fn read(text: &Bytes) -> Option<Self> {
-        let label = Json::parse(text.to_vec()).ok()?;
-        let [instance, requests] = label.first_members(["i", "r"]);
-        let requests = requests.iter().flat_map(Json::elements).collect();
-        Some(Self { instance: InstanceId::new(read_hex(&instance?)?), requests })
     }
 }
 
@@ -367,8 +350,8 @@ impl Http {
         let Some(label) = &reader.label else { return };
         let text = "the answer is lost: the instance of the server that was answering has ended, or could not store it";
         let error = || ErrorObject::new(code::INTERNAL_ERROR, text);
-        let ids = label.requests.iter().filter_map(|id| RequestId::from_json_text(id.as_bytes()));
-        let errors = ids.map(|id| Message::Response(Response::Error { id: Some(id), error: error() }).to_bytes());
+        let answer = |id: &RequestId| Message::Response(Response::Error { id: Some(id.clone()), error: error() });
+        let errors = label.requests.iter().map(|id| answer(id).to_bytes());
         let (events, stream) = (errors.collect(), reader.stream.clone());
         let (keep, expires_in) = (self.config.replay, self.config.replay_for);
         self.ask_store(Pending::AppendErrors(exchange), output, |key| StoreAction::Append {

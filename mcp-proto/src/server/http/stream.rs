@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue, Response};
 use super::exchange::Exchange;
 use super::replay::Stream;
 use super::stored_append::Appending;
+use super::stored_label::Label;
 use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::codec::sse::{EventName, encode_event};
 use crate::conversation::keys::SessionKey;
@@ -21,7 +22,8 @@ impl Http {
         let Some(Exchange::Waiting { asked, tag, requests, .. }) = self.exchanges.get(key) else { return };
         let (session, tag) = (asked.session(), *tag);
         let instance = session.and_then(|session| self.stored_at(session)).filter(|_| self.config.replay > 0);
-        let appending = instance.map(|instance| Box::new(Appending::new(instance, requests)));
+        let label = instance.map(|instance| Label { instance, requests: requests.clone() });
+        let appending = label.map(|label| Box::new(Appending::new(&label)));
         self.exchanges.insert(key, Exchange::Streaming { session, stream: Some(key) });
         let Some(found) = session.and_then(|session| self.sessions.get_mut(session)) else { return };
         let mut stream = Stream::new(tag);

@@ -1,0 +1,43 @@
+//! The label of the stream of a request in the store: what a reader needs to know if the instance that adds its events has
+//! ended.
+
+use bytes::Bytes;
+
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Frame, Message, ParseError, RequestId};
+use crate::server::snapshot::read_hex;
+use crate::store::InstanceId;
+
+/// The instance that adds the events of a stream, and the requests that they answer.
+pub(super) struct Label {
+    pub(super) instance: InstanceId,
+    pub(super) requests: Box<[RequestId]>,
+}
+
+impl Label {
+    pub(super) fn to_bytes(&self) -> Bytes {
+        let requests: Vec<_> = self.requests.iter().map(RequestId::to_json).collect();
+        let instance = Json::from(self.instance.to_string());
+        Json::empty_object().with_members(&[("i", &instance), ("r", &Json::array(&requests))]).to_bytes()
+    }
+
+    pub(super) fn read(text: &Bytes) -> Option<Self> {
+        let [instance, requests] = Json::parse(text.clone()).ok()?.first_members(["i", "r"]);
+        let requests = requests.iter().flat_map(Json::elements);
+        let requests = requests.filter_map(|id| RequestId::from_json_text(id.as_bytes())).collect();
+        Some(Self { instance: InstanceId::new(read_hex(&instance?)?), requests })
+    }
+}
+
+/// The ids of the requests in the body of a POST.
+pub(super) fn requests_of(frame: &Result<Frame, ParseError>) -> Box<[RequestId]> {
+    let id_of = |message: &Message| match message {
+        Message::Request(request) => Some(request.id.clone()),
+        Message::Notification(_) | Message::Response(_) => None,
+    };
+    match frame {
+        Ok(Frame::Single(message)) => id_of(message).into_iter().collect(),
+        Ok(Frame::Batch(items)) => items.iter().flatten().filter_map(id_of).collect(),
+        Err(_) => Box::default(),
+    }
+}
