@@ -23,11 +23,15 @@
 //! | an answer of a client is not passed to the instance that asked | without faults, each accepted answer arrives |
 //! | a cancellation is not passed on | without faults, each accepted cancellation arrives |
 //! | a snapshot lacks what a client has set | a snapshot of any moment is restored, with all that was accepted |
+//! | a request about a task is answered by the instance that receives it | an instance answers for its own tasks, and for those of instances that have ended |
+//! | the principal of a request about a task is not passed on | the application receives the principal of the client |
+//! | a request about a task that its instance does not answer is kept | no exchange is without an end |
 //! | a session stays in memory after its end | after the last session, nothing is held |
 
 mod clients;
 mod events;
 mod network;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -40,6 +44,7 @@ use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::random::Random;
 
 use network::Flight;
+use tasks::{AskedTask, TaskTicket};
 
 /// The steps of a run.
 const STEPS: u32 = 300;
@@ -77,6 +82,8 @@ pub struct Report {
     pub errors: usize,
     /// Calls that ended without an answer, which a fault allows.
     pub lost: usize,
+    /// Requests about tasks that another instance than the receiving one has answered.
+    pub tasks: usize,
     /// Requests of the server that the client answered.
     pub asked: usize,
     /// Messages on GET streams.
@@ -97,6 +104,7 @@ impl Report {
         self.resumed += other.resumed;
         self.errors += other.errors;
         self.lost += other.lost;
+        self.tasks += other.tasks;
         self.asked += other.asked;
         self.notified += other.notified;
         self.crashes += other.crashes;
@@ -110,6 +118,7 @@ impl fmt::Display for Report {
         writeln!(f, "{} sessions, {} snapshots of them restored", self.sessions, self.snapshots)?;
         writeln!(f, "{} calls with a result, {} of them after a resumption", self.results, self.resumed)?;
         writeln!(f, "{} calls with an error, {} without an answer", self.errors, self.lost)?;
+        writeln!(f, "{} requests about tasks that another instance has answered", self.tasks)?;
         writeln!(f, "{} answers to the server, {} messages on GET streams", self.asked, self.notified)?;
         write!(f, "{} instances ended without notice, {} actions of the store failed", self.crashes, self.failed)
     }
@@ -142,6 +151,7 @@ struct Instance {
     sessions: BTreeSet<SessionKey>,
     /// Requests that are not answered.
     tickets: Vec<Asked>,
+    task_tickets: Vec<TaskTicket>,
     /// Its requests to clients that have no outcome, with their numbers.
     questions: BTreeMap<RequestKey, u64>,
     /// What it sends to the store arrives in this order.
@@ -225,6 +235,7 @@ struct Simulation {
     sessions: Vec<Session>,
     calls: Vec<Call>,
     exchanges: BTreeMap<Key, clients::Open>,
+    task_exchanges: BTreeMap<Key, AskedTask>,
     numbers: u64,
     /// The numbers of requests of the server whose answers were accepted, and when.
     accepted: BTreeMap<u64, Instant>,
@@ -253,6 +264,7 @@ impl Simulation {
             sessions: Vec::new(),
             calls: Vec::new(),
             exchanges: BTreeMap::new(),
+            task_exchanges: BTreeMap::new(),
             numbers: 0,
             accepted: BTreeMap::new(),
             stored: BTreeMap::new(),
@@ -285,7 +297,9 @@ impl Simulation {
                 let time = self.random.time(Duration::from_secs(if long { 720 } else { 20 }));
                 self.advance(time);
             }
-            43..=50 => {
+            43 | 44 => self.ask_about_task(),
+            45 if self.random.one_in(4) => self.disconnect_task(),
+            46..=52 => {
                 let time = self.random.time(Duration::from_millis(40));
                 self.advance(time);
             }
@@ -314,6 +328,7 @@ impl Simulation {
     /// The application of an instance does something with one of its requests.
     fn act(&mut self) {
         let id = self.some_instance();
+        self.answer_task(id);
         let number = self.number();
         let (choice, any) = (self.random.below(10), self.random.draw());
         let now = self.now;
@@ -368,6 +383,9 @@ impl Simulation {
                 for asked in tickets.into_iter().flatten() {
                     self.respond(id, asked);
                 }
+                while self.instances.get(&id).is_some_and(|instance| !instance.task_tickets.is_empty()) {
+                    self.answer_task(id);
+                }
             }
             for call in 0..self.calls.len() {
                 self.resume_call(call);
@@ -376,6 +394,7 @@ impl Simulation {
         }
         let open: Vec<_> = (0..self.calls.len()).filter(|call| self.calls[*call].outcome.is_none()).collect();
         assert!(open.is_empty(), "calls without an outcome: {open:?}");
+        assert!(self.task_exchanges.is_empty(), "exchanges without an end: {:?}", self.task_exchanges);
         for (key, open) in std::mem::take(&mut self.exchanges) {
             assert!(open.is_stream(), "an exchange without an end: {open:?}");
             self.leave(key);
@@ -422,7 +441,14 @@ impl Instance {
         });
         server.drawn = number * 1_000_000;
         server.now = now;
-        Self { server, sessions: BTreeSet::new(), tickets: Vec::new(), questions: BTreeMap::new(), last_arrival: now }
+        Self {
+            server,
+            sessions: BTreeSet::new(),
+            tickets: Vec::new(),
+            task_tickets: Vec::new(),
+            questions: BTreeMap::new(),
+            last_arrival: now,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ fn each_exchange_has_one_outcome_at_any_instance_and_no_event_is_lost_repeated_o
     let runs = usize::try_from(SEEDS).unwrap();
     assert!(sum.sessions > 2 * runs && sum.results > 5 * runs && sum.resumed > runs, "{sum}");
     assert!(sum.errors > runs / 3 && sum.asked > runs / 2 && sum.notified > 2 * runs, "{sum}");
-    assert!(sum.crashes > runs && sum.failed > runs && sum.snapshots > runs, "{sum}");
+    assert!(sum.crashes > runs && sum.failed > runs && sum.snapshots > runs && sum.tasks > runs, "{sum}");
 }
 
 #[test]

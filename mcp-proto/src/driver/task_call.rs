@@ -417,6 +417,7 @@ mod tests {
             client_info: None,
             logging_level: None,
             principal: None,
+            instance: None,
         };
         let (mut tasks, id, mut now) = (Tasks::new(TaskLimits::default()), TaskId::new([1; 16]), Instant::START);
         let created = tasks.create(&id, &context, UNIX, now).unwrap();

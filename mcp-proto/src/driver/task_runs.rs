@@ -223,6 +223,7 @@ mod tests {
             client_info: None,
             logging_level: None,
             principal: Some(Principal::new(principal)),
+            instance: None,
         }
     }
 

@@ -8,6 +8,7 @@ use crate::error::UsageError;
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 use crate::spec::capability::capability_for;
+use crate::store::InstanceId;
 
 /// The revision, client and settings that apply to one request. Up to 2025-11-25, they are those of the session; since
 /// 2026-07-28, those that the request itself states (MD-M-04).
@@ -24,6 +25,9 @@ pub struct Context {
     pub logging_level: Option<LoggingLevel>,
     /// The sender of the request, if the driver authenticated it.
     pub principal: Option<Principal>,
+    /// The instance that serves the stateless request, if it shares a store with others. It becomes a part of the ids of
+    /// tasks ([`TaskId::for_call`](super::TaskId::for_call)).
+    pub instance: Option<InstanceId>,
 }
 
 impl Context {

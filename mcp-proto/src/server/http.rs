@@ -40,6 +40,7 @@
 //! | `stored_read` | streams that are read from the store for clients |
 //! | `store_work` | actions of the store whose results are awaited |
 //! | `instances` | messages between instances |
+//! | `task_requests` | requests about tasks of another instance |
 //! | `stream` | responses that are streams of events |
 //! | `replay` | events of one stream, stored until they are sent again |
 //! | `unwritten` | bytes of responses that are not written yet |
@@ -73,6 +74,7 @@ mod stored_read;
 mod stored_record;
 mod stored_session;
 mod stream;
+mod task_requests;
 mod transport;
 mod unwritten;
 

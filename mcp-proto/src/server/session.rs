@@ -336,6 +336,7 @@ impl Session {
                 .declares("logging")
                 .then_some(self.settings.logging_level.unwrap_or(LoggingLevel::Debug)),
             principal: request.principal.clone(),
+            instance: None,
         })
     }
 

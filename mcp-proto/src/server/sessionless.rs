@@ -38,6 +38,7 @@ impl Stateless {
             client_info: None,
             logging_level: config.declares("logging").then_some(LoggingLevel::Debug),
             principal,
+            instance: None,
         };
         self.report(id, method, params, context, reply_to, None, shared);
     }

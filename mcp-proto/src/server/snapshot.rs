@@ -92,7 +92,7 @@ impl SessionState {
             ("h", home.map(Home::to_json)),
             ("e", number(|kept| kept.next_event)),
             ("n", number(|kept| kept.next_request)),
-            ("g", kept.map(|kept| Json::from(format!("{:016x}", kept.get_stream)))),
+            ("g", kept.map(|kept| hex(kept.get_stream))),
             ("p", kept.and_then(|kept| kept.principal.as_deref()).map(Json::from)),
             ("s", self.subscribed.to_json()),
             ("l", self.logging_level.map(|level| Json::from(level.as_str()))),
@@ -195,6 +195,11 @@ impl Home {
             sent: sent?.to_text().parse().ok()?,
         })
     }
+}
+
+/// 16 hexadecimal digits.
+pub(super) fn hex(number: u64) -> Json {
+    Json::from(format!("{number:016x}"))
 }
 
 /// Reads 16 hexadecimal digits.

@@ -68,7 +68,7 @@ impl Stateless {
         let admitted = Self::admit(&request, meta, envelope, beside, shared);
         let Request { id, method, params } = request;
         let context = match admitted {
-            Ok(context) => context,
+            Ok(context) => Context { instance: shared.transport.stored_instance(), ..context },
             Err(error) => return shared.refuse(Some(id), error, route(reply_to, Kind::Refusal)),
         };
         if beside.is_none_or(|session| session.version.is_none()) {
@@ -362,7 +362,7 @@ fn admit(
         })?),
     };
     let principal = envelope.principal;
-    Ok(Context { version, client_capabilities, client_info: meta.client_info, logging_level, principal })
+    Ok(Context { version, client_capabilities, client_info: meta.client_info, logging_level, principal, instance: None })
 }
 
 /// Admits a request that a relay forwards: it needs a served revision, and the server checks the rest (BR-T-09).
@@ -375,6 +375,7 @@ fn pass(config: &Config, meta: RequestMeta) -> Result<Context, ErrorObject> {
         client_info: meta.client_info,
         logging_level: meta.log_level.as_deref().and_then(LoggingLevel::from_text),
         principal: None,
+        instance: None,
     })
 }
 

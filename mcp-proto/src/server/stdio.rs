@@ -142,6 +142,10 @@ impl ServerTransport for Stdio {
         None
     }
 
+    fn stored_instance(&self) -> Option<InstanceId> {
+        None
+    }
+
     fn changed(&mut self, _session: SessionKey, _reply_to: ReplyTo, _setting: Setting) {}
 
     fn has_client(&self, _session: SessionKey) -> bool {

@@ -22,6 +22,7 @@ use super::principal::Principal;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Notification};
 use crate::spec::{Method, tasks_capability};
+use crate::store::InstanceId;
 use crate::time::Instant;
 use task::{Status, Task};
 
@@ -105,6 +106,21 @@ impl TaskId {
     #[must_use]
     pub fn new(random: [u8; 16]) -> Self {
         Self(format!("{:032x}", u128::from_be_bytes(random)).into())
+    }
+
+    /// An id for a task of this call, of 16 random bytes from a secure source. If the server shares a store with other
+    /// instances, the id names the one that serves the call, to which they pass requests about the task on.
+    #[must_use]
+    pub fn for_call(context: &Context, random: [u8; 16]) -> Self {
+        let Self(random) = Self::new(random);
+        Self(context.instance.map_or(random.clone(), |instance| format!("{instance}{random}").into()))
+    }
+
+    /// The instance that an id names.
+    pub(crate) fn instance_of(id: &str) -> Option<InstanceId> {
+        let is_hex = id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let instance = id.get(..16).filter(|_| id.len() == 48 && is_hex)?;
+        u64::from_str_radix(instance, 16).ok().map(InstanceId::new)
     }
 
     /// The id on the wire.
@@ -444,6 +460,7 @@ mod tests {
             client_info: None,
             logging_level: None,
             principal: principal.map(Principal::new),
+            instance: None,
         }
     }
 

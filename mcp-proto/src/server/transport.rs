@@ -78,6 +78,11 @@ impl Envelope {
     /// A line of a byte stream contains nothing else (ST-14).
     pub(crate) const NONE: Self =
         Self { names_stateless: false, version: Ok(()), method_and_name: Ok(()), arguments: Ok(()), principal: None };
+
+    /// Whether it agrees with the body.
+    pub(crate) const fn agrees(&self) -> bool {
+        self.version.is_ok() && self.method_and_name.is_ok() && self.arguments.is_ok()
+    }
 }
 
 /// The destination of an outgoing message.
@@ -169,6 +174,9 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// This instance, if others may serve the session, too.
     #[doc(hidden)]
     fn instance(&self, session: SessionKey) -> Option<InstanceId>;
+    /// This instance, if it shares a store with others.
+    #[doc(hidden)]
+    fn stored_instance(&self) -> Option<InstanceId>;
     /// A session was opened by a client that has stated this about itself. The answer to its `initialize` follows.
     #[doc(hidden)]
     fn opened(&mut self, session: SessionKey, client: Option<&Json>);

@@ -1,10 +1,12 @@
 //! What the machines report to the applications, and what becomes of an instance that ends.
 
+use mcp_proto::Method;
 use mcp_proto::client::Outcome;
 use mcp_proto::server::Event;
 use mcp_proto::store::InstanceId;
 use serde_json::Value;
 
+use super::tasks::TaskTicket;
 use super::{Asked, Simulation};
 
 impl Simulation {
@@ -17,6 +19,7 @@ impl Simulation {
             }
         }
         self.read_exchanges();
+        self.read_task_exchanges();
     }
 
     fn on_event(&mut self, id: InstanceId, event: Event) {
@@ -28,8 +31,12 @@ impl Simulation {
             Event::Closed { session, .. } => {
                 assert!(instance.sessions.remove(&session), "the end of an unknown session");
             }
-            Event::Requested { ticket, params, .. } => {
+            Event::Requested { ticket, method, params } => {
                 let params: Value = serde_json::from_slice(params.expect("parameters").as_bytes()).expect("JSON");
+                if method == Method::TASKS_GET {
+                    let number = params["number"].as_u64().expect("a number");
+                    return instance.task_tickets.push(TaskTicket { ticket, number });
+                }
                 let number = |name: &str| {
                     let number = params[name].as_u64().expect("a number");
                     usize::try_from(number).expect("few sessions and calls")
@@ -38,7 +45,10 @@ impl Simulation {
                 assert_eq!(self.calls[call].session, session);
                 instance.tickets.push(Asked { ticket, session, call, progress: 0 });
             }
-            Event::Cancelled { ticket, .. } => instance.tickets.retain(|asked| asked.ticket.key() != ticket),
+            Event::Cancelled { ticket, .. } => {
+                instance.tickets.retain(|asked| asked.ticket.key() != ticket);
+                instance.task_tickets.retain(|asked| asked.ticket.key() != ticket);
+            }
             Event::Responded { request, outcome } => {
                 let number = instance.questions.remove(&request).expect("one outcome of an open request");
                 if let Outcome::Result(result) = outcome {
@@ -53,6 +63,7 @@ impl Simulation {
 
     /// The connections to an instance break, and its requests are not answered any more.
     pub(super) fn on_instance_ended(&mut self, id: InstanceId) {
+        self.break_task_exchanges(id);
         for call in self.calls.iter_mut().filter(|call| call.served_by == Some(id)) {
             call.was_hit = true;
         }

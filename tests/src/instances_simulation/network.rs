@@ -8,6 +8,9 @@ use serde_json::Value;
 
 use super::{Faults, Instance, Simulation};
 
+/// The number before that of the first instance.
+pub(super) const FIRST: u64 = 0xa000;
+
 /// What is on the way.
 pub(super) enum Flight {
     /// An action, which the store carries out.
@@ -37,7 +40,7 @@ pub(super) enum Fate {
 impl Simulation {
     pub(super) fn start(&mut self) {
         self.started += 1;
-        let id = InstanceId::new(0xa000 + self.started);
+        let id = InstanceId::new(FIRST + self.started);
         self.store.register(id);
         self.instances.insert(id, Instance::new(id, self.started, self.replay, self.now));
     }

@@ -74,6 +74,8 @@ pub(super) enum Asked {
     InSession(SessionKey),
     /// A request of 2026-07-28.
     Stateless,
+    /// A request of 2026-07-28 about a task, which this instance has received: there, the number identifies it.
+    Elsewhere { instance: InstanceId, number: u64 },
     /// A request of an older revision, at a server that opens no sessions (ER-43).
     Sessionless,
 }
@@ -82,7 +84,7 @@ impl Asked {
     pub(super) const fn session(self) -> Option<SessionKey> {
         match self {
             Self::Opening(session) | Self::InSession(session) => Some(session),
-            Self::Stateless | Self::Sessionless => None,
+            Self::Stateless | Self::Elsewhere { .. } | Self::Sessionless => None,
         }
     }
 }
@@ -209,6 +211,7 @@ impl Http {
         self.timers.clear(Timer::Body(key));
         self.timers.clear(Timer::KeepAlive(key));
         self.timers.clear(Timer::Poll(key));
+        self.take_task_request(key);
         let reader = self.store.readers.remove(&key);
         if let Some(session) = exchange.session() {
             self.sessions.end_exchange(session, now);

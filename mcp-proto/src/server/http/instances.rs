@@ -1,13 +1,14 @@
 //! Messages between the instances of a server that share a store.
 //!
-//! A message is a JSON object: `k` is its kind, `s` the session that it concerns, and the other members depend on the kind.
+//! A message is a JSON object: `k` is its kind, `s` the session that it concerns, if there is one, and the other members
+//! depend on the kind.
 
 use super::{Http, HttpAction};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{Frame, Message, Notification, ParseError};
 use crate::conversation::keys::{RequestKey, SessionKey};
 use crate::server::change_notification::{ChangeNotification, Recipients};
-use crate::server::snapshot::read_hex;
+use crate::server::snapshot::{hex, read_hex};
 use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
 use crate::spec::Method;
 use crate::store::{InstanceId, Record, StoreAction};
@@ -84,7 +85,6 @@ impl Http {
     ) {
         let Some(config) = self.config.stored() else { return };
         let message = Json::empty_object();
-        let hex = |number: u64| Json::from(format!("{number:016x}"));
         let message = match notice {
             Notice::Ended => message.with_member("k", &"ended".into()),
             Notice::Moved { instance } => {
@@ -199,15 +199,27 @@ impl Http {
             }
             return;
         }
-        let [tag, instance, version, state] = message.first_members(["t", "i", "n", "r"]);
-        let (tag, instance) = (tag.as_ref().and_then(read_hex), instance.as_ref().and_then(read_hex));
+        let [tag, instance, number, state] = message.first_members(["t", "i", "n", "r"]);
+        let [tag, instance, number] = [tag, instance, number].map(|number| number.as_ref().and_then(read_hex));
         let instance = instance.map(InstanceId::new);
+        match (&*kind, instance, number) {
+            ("asked", Some(from), Some(number)) => {
+                if let Some(Message::Request(request)) = read(posted) {
+                    let principal = message.first_member("p");
+                    self.on_task_request(from, number, request, principal.as_ref(), output);
+                }
+                return;
+            }
+            ("answered", _, Some(number)) => {
+                let status = message.first_member("c");
+                return self.on_task_answer(number, status.as_ref(), posted, output);
+            }
+            _ => {}
+        }
         let arrived = match (&*kind, tag, instance) {
             ("ended", ..) => Some(Arrived::Ended),
             ("moved", _, Some(instance)) => Some(Arrived::Moved { instance }),
-            ("changed", ..) => version
-                .as_ref()
-                .and_then(read_hex)
+            ("changed", ..) => number
                 .zip(state)
                 .map(|(version, state)| Arrived::Changed(Record { version, bytes: state.to_bytes() })),
             ("watched", Some(tag), Some(by)) => Some(Arrived::Watched { tag, by }),

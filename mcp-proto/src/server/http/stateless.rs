@@ -71,6 +71,9 @@ impl Http {
             self.exchanges.listens.insert(exchange, info.holder());
         }
         let (envelope, reply_to) = (Box::new(envelope), exchange.to_reply());
+        if let Some(instance) = self.instance_of_task(&request, &envelope) {
+            return self.find_instance_of_task(exchange, instance, request, envelope, output);
+        }
         output.inbound.push_back(Inbound::Stateless { request, meta, envelope, reply_to });
     }
 
@@ -136,12 +139,14 @@ impl Http {
         match self.exchanges.get(key) {
             Some(Exchange::Waiting { asked, .. }) if is_last => {
                 let status = match asked {
-                    Asked::Stateless => status(message, route.kind),
+                    Asked::Stateless | Asked::Elsewhere { .. } => status(message, route.kind),
                     Asked::Sessionless | Asked::Opening(_) | Asked::InSession(_) => legacy_status(message, route.kind),
                 };
                 self.respond(key, json(status, text), output);
                 return;
             }
+            // What precedes the response is not passed on.
+            Some(Exchange::Waiting { asked: Asked::Elsewhere { .. }, .. }) => return,
             Some(Exchange::Waiting { .. }) => {
                 self.exchanges.insert(key, Exchange::Streaming { session: None, stream: Some(key) });
                 self.open_stream(key, output);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::stored_read::Reader;
+use super::task_requests::TaskRequest;
 use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::conversation::keys::SessionKey;
 use crate::server::snapshot::Setting;
@@ -32,6 +33,10 @@ pub(super) enum Pending {
     Read(ExchangeKey),
     /// Whether the instance runs that adds to the stream which is read on this exchange.
     Producer(ExchangeKey),
+    /// Whether the instance runs that has the task of a request.
+    TaskInstance(ExchangeKey),
+    /// The response of that instance, which is a message.
+    TaskAnswer(ExchangeKey),
 }
 
 /// All that waits for the store.
@@ -43,22 +48,26 @@ pub(super) struct StoreWork {
     pub(super) changes: BTreeMap<ExchangeKey, Vec<Setting>>,
     /// The streams that are read from the store.
     pub(super) readers: BTreeMap<ExchangeKey, Reader>,
-    /// Bytes of events that are not stored yet.
+    /// The requests about tasks of other instances that are not passed on yet.
+    pub(super) task_requests: BTreeMap<ExchangeKey, TaskRequest>,
+    /// Bytes of these requests, and of events that are not stored yet.
     pub(super) queued: usize,
     /// Sessions whose GET stream has been closed here.
     pub(super) closed_streams: Vec<SessionKey>,
 }
 
 impl StoreWork {
-    /// Whether something is being written.
-    pub(super) fn is_writing(&self) -> bool {
+    /// Whether something is being written, or another instance answers a request.
+    pub(super) fn is_pending(&self) -> bool {
         self.pending.values().any(|pending| match pending {
             Pending::Save(_)
             | Pending::Reload(_)
             | Pending::Forget(_)
             | Pending::Append(..)
             | Pending::AppendMessage(_)
-            | Pending::AppendErrors(_) => true,
+            | Pending::AppendErrors(_)
+            | Pending::TaskInstance(_)
+            | Pending::TaskAnswer(_) => true,
             Pending::LookUp(_) | Pending::Touch(_) | Pending::Holder(_) | Pending::Read(_) | Pending::Producer(_) => {
                 false
             }
@@ -105,6 +114,16 @@ impl Http {
             Pending::AppendErrors(exchange) => self.read(exchange, output),
             Pending::Read(exchange) => self.on_read(exchange, result, output),
             Pending::Producer(exchange) => self.on_producer_found(exchange, &result, output),
+            Pending::TaskInstance(exchange) => self.on_task_instance_found(exchange, &result, output),
+            Pending::TaskAnswer(exchange) => self.on_no_task_answer(exchange, output),
         }
+    }
+
+    /// The exchange that waits for the answer of another instance.
+    pub(super) fn take_task_answer(&mut self, key: StoreKey) -> Option<ExchangeKey> {
+        let Some(Pending::TaskAnswer(exchange)) = self.store.pending.get(&key).copied() else { return None };
+        self.store.pending.remove(&key);
+        self.timers.clear(Timer::Store(key));
+        Some(exchange)
     }
 }

@@ -64,7 +64,7 @@ impl ServerTransport for Http {
     }
 
     fn is_drained(&self) -> bool {
-        self.unclaimed.is_empty() && !self.store.is_writing()
+        self.unclaimed.is_empty() && !self.store.is_pending()
     }
 
     fn stop(&mut self) {
@@ -155,6 +155,10 @@ impl ServerTransport for Http {
             SessionMode::Sealed(_) => Some(InstanceId::new(found.get_stream.tag())),
             SessionMode::Stored(stored) => Some(stored.instance),
         }
+    }
+
+    fn stored_instance(&self) -> Option<InstanceId> {
+        self.config.stored().map(|stored| stored.instance)
     }
 
     fn changed(&mut self, session: SessionKey, reply_to: ReplyTo, setting: Setting) {
@@ -341,8 +345,12 @@ impl Http {
                 return self.respond_when_stored(exchange, *asked, response, output);
             }
         }
-        if self.close_exchange(exchange, output.now).is_some() {
-            self.act_response(exchange, response, output);
+        match self.close_exchange(exchange, output.now) {
+            Some(Exchange::Waiting { asked: Asked::Elsewhere { instance, number }, .. }) => {
+                Self::answer_elsewhere(instance, number, response, output);
+            }
+            Some(_) => self.act_response(exchange, response, output),
+            None => {}
         }
     }
 
