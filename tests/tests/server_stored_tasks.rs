@@ -92,6 +92,9 @@ fn a_client_fetches_the_result_of_a_task_at_any_instance() {
     assert!(answer(&mut tasks, 0, about_task("tasks/get", &id, ""), "ada").1.contains("working"));
     assert_eq!(answer(&mut tasks, 0, about_task("tasks/cancel", &id, ""), "ada").0, 200);
     assert!(answer(&mut tasks, 2, about_task("tasks/get", &id, ""), "ada").1.contains("cancelled"));
+    for at in 0..3 {
+        assert_eq!(instances.servers[at].server.load().to_string(), "nothing", "{at}");
+    }
 }
 
 #[test]
@@ -166,9 +169,10 @@ fn a_task_of_an_instance_that_has_ended_is_looked_for_where_the_request_arrives(
 #[test]
 fn only_ids_that_name_another_instance_are_asked_for() {
     let mut instances = instances();
-    let own = task_of(&mut instances, 0);
+    let (own, of_another) = (task_of(&mut instances, 0), task_of(&mut instances, 1));
     let of_none = TaskId::new([7; 16]);
-    let texts = ["x".repeat(48), own.as_str().to_uppercase(), format!("{}0", own.as_str()), String::new()];
+    let name = of_another.as_str();
+    let texts = ["x".repeat(48), name.to_uppercase(), format!("{name}0"), name[..47].into(), String::new()];
     let asked_for = texts.iter().map(|id| asked("tasks/get", id, &format!(r#""taskId":"{id}","#)));
     let none = [asked("tasks/get", "7", r#""taskId":7,"#), TestRequest::stateless("7", "tasks/get", "")];
     let known = [about_task("tasks/get", &own, ""), about_task("tasks/get", &of_none, "")];
@@ -178,8 +182,6 @@ fn only_ids_that_name_another_instance_are_asked_for() {
         assert!(instances.servers[0].store_actions.is_empty(), "{:?}", instances.servers[0].store_actions);
     }
     // Nor for a request of another method, or one whose headers do not agree with its body.
-    let of_another = task_of(&mut instances, 1);
-    let name = of_another.as_str();
     let call = asked("tools/call", "t", &format!(r#""name":"t","taskId":"{name}","#));
     let contradiction = about_task("tasks/get", &of_another, "").with("mcp-name", own.as_str());
     for asked in [call, contradiction] {
@@ -262,6 +264,16 @@ fn a_server_that_is_being_stopped_waits_for_the_answer_and_passes_on_nothing_new
     instances.respond(1, ticket, "{}");
     assert_eq!(instances.take(0, exchange).code(), 200);
     assert!(has_drained(&mut instances, 0) && has_drained(&mut instances, 1));
+}
+
+#[test]
+fn a_closed_server_answers_that_it_is_stopping() {
+    let mut instances = instances();
+    let id = task_of(&mut instances, 1);
+    let now = instances.servers[1].now;
+    instances.servers[1].server.close(now);
+    let sent = instances.answer(0, &about_task("tasks/get", &id, ""));
+    assert_eq!((sent.code(), tickets(&mut instances, 1).len()), (503, 0), "{}", sent.text());
 }
 
 #[test]

@@ -129,8 +129,12 @@ impl Http {
         principal: Option<&Json>,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if self.stage == Stage::Closed || !is_about_task(&request) {
+        if !is_about_task(&request) {
             return;
+        }
+        if self.stage == Stage::Closed {
+            let response = admission::stopped().into_response(UnreadableId::Omitted);
+            return Self::answer_elsewhere(from, number, response, output);
         }
         let exchange = self.exchanges.new_key();
         let asked = Asked::Elsewhere { instance: from, number };
