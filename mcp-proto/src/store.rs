@@ -18,7 +18,7 @@
 //! | one [`Record`] for each session | [`StoreAction::Load`], [`Save`](StoreAction::Save), [`Forget`](StoreAction::Forget) | what the session is between two messages, and a version |
 //! | streams of events, by [`StreamId`] | [`Append`](StoreAction::Append), [`Read`](StoreAction::Read), [`ForgetStream`](StoreAction::ForgetStream) | server-sent events for clients that resume a stream, and for the instance to which a client is connected |
 //! | which instances run | [`Find`](StoreAction::Find) | nothing: the driver registers its instance while it runs |
-//! | messages to an instance, or to all | [`Send`](StoreAction::Send) | answers, cancellations and changes that arrived at another instance |
+//! | messages to an instance, or to all | [`Send`](StoreAction::Send) | answers, cancellations, changes and requests about tasks that arrived at another instance |
 //!
 //! # What a store has to promise
 //!

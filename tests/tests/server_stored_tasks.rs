@@ -12,7 +12,9 @@ const TASKS: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 const UNIX: Duration = Duration::from_secs(1_800_000_000);
 
 fn instances() -> Instances {
-    Instances::with(3, |_, config| config.capabilities = Tasks::capabilities().with_member("tools", &Json::empty_object()))
+    Instances::with(3, |_, config| {
+        config.capabilities = Tasks::capabilities().with_member("tools", &Json::empty_object());
+    })
 }
 
 /// A request of a client that supports tasks.
@@ -143,7 +145,8 @@ fn progress_that_precedes_the_response_is_not_passed_on() {
     let mut instances = instances();
     let id = task_of(&mut instances, 1);
     let asked = about_task("tasks/get", &id, "");
-    let body = String::from_utf8(asked.body.to_vec()).unwrap().replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#);
+    let body =
+        String::from_utf8(asked.body.to_vec()).unwrap().replace(r#""_meta":{"#, r#""_meta":{"progressToken":1,"#);
     let exchange = instances.ask(0, &TestRequest { body: body.into(), ..asked });
     let ticket = instances.servers[1].ticket();
     let now = instances.servers[1].now;
@@ -205,7 +208,7 @@ fn without_the_store_or_an_answer_a_request_is_refused_with_503() {
     let id = task_of(&mut instances, 1);
     instances.is_reachable = false;
     let sent = instances.answer(0, &about_task("tasks/get", &id, ""));
-    assert_eq!((sent.code(), &*sent.headers["retry-after"].to_str().unwrap()), (503, "5"));
+    assert_eq!((sent.code(), sent.headers["retry-after"].to_str().unwrap()), (503, "5"));
     instances.is_reachable = true;
 
     // The instance does not.

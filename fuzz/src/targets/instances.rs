@@ -119,6 +119,7 @@ impl World {
                     self.instances.kill(at);
                 }
                 Some(1) => self.instances.is_reachable ^= true,
+                Some(2) => self.ask_about_task(at),
                 Some(seconds) => self.instances.pass(Duration::from_secs(u64::from(seconds))),
                 None => {}
             },
@@ -128,6 +129,14 @@ impl World {
 
     fn ask(&mut self, at: usize, asked: &TestRequest) {
         let exchange = self.instances.ask(at, &asked.clone().in_session(&self.session));
+        self.open.push((at, exchange));
+    }
+
+    /// Asks about a task of the second instance.
+    fn ask_about_task(&mut self, at: usize) {
+        let id = format!("{}{}", self.instances.id(1), "07".repeat(16));
+        let asked = TestRequest::stateless("7", "tasks/get", &format!(r#""taskId":"{id}","#)).with("mcp-name", &id);
+        let exchange = self.instances.ask(at, &asked);
         self.open.push((at, exchange));
     }
 

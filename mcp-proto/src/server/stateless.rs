@@ -362,7 +362,14 @@ fn admit(
         })?),
     };
     let principal = envelope.principal;
-    Ok(Context { version, client_capabilities, client_info: meta.client_info, logging_level, principal, instance: None })
+    Ok(Context {
+        version,
+        client_capabilities,
+        client_info: meta.client_info,
+        logging_level,
+        principal,
+        instance: None,
+    })
 }
 
 /// Admits a request that a relay forwards: it needs a served revision, and the server checks the rest (BR-T-09).

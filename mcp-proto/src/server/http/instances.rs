@@ -219,9 +219,9 @@ impl Http {
         let arrived = match (&*kind, tag, instance) {
             ("ended", ..) => Some(Arrived::Ended),
             ("moved", _, Some(instance)) => Some(Arrived::Moved { instance }),
-            ("changed", ..) => number
-                .zip(state)
-                .map(|(version, state)| Arrived::Changed(Record { version, bytes: state.to_bytes() })),
+            ("changed", ..) => {
+                number.zip(state).map(|(version, state)| Arrived::Changed(Record { version, bytes: state.to_bytes() }))
+            }
             ("watched", Some(tag), Some(by)) => Some(Arrived::Watched { tag, by }),
             ("added", Some(tag), _) => Some(Arrived::Added { tag }),
             ("over", Some(tag), _) => Some(Arrived::Over { tag }),

@@ -146,13 +146,17 @@ impl Http {
                 return;
             }
             // What precedes the response is not passed on.
-            Some(Exchange::Waiting { asked: Asked::Elsewhere { .. }, .. }) => return,
+            Some(
+                Exchange::Waiting { asked: Asked::Elsewhere { .. }, .. }
+                | Exchange::Receiving { .. }
+                | Exchange::Storing { .. },
+            )
+            | None => return,
             Some(Exchange::Waiting { .. }) => {
                 self.exchanges.insert(key, Exchange::Streaming { session: None, stream: Some(key) });
                 self.open_stream(key, output);
             }
             Some(Exchange::Streaming { .. }) => {}
-            Some(Exchange::Receiving { .. } | Exchange::Storing { .. }) | None => return,
         }
         self.write_stateless_event(key, &text, output);
         if is_last {

@@ -100,12 +100,7 @@ impl Http {
             StoreResult::Found(false) => {
                 let TaskRequest { request, envelope, .. } = asked;
                 let meta = RequestMeta::read(request.params.as_ref());
-                output.inbound.push_back(Inbound::Stateless {
-                    request,
-                    meta,
-                    envelope,
-                    reply_to: exchange.to_reply(),
-                });
+                output.inbound.push_back(Inbound::Stateless { request, meta, envelope, reply_to: exchange.to_reply() });
             }
             StoreResult::Loaded(_)
             | StoreResult::Done
