@@ -323,6 +323,38 @@ fn the_answer_to_a_request_of_the_server_reaches_the_instance_that_has_sent_it()
     }
 }
 
+/// An array of this many levels.
+fn nested(depth: usize) -> String {
+    format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+}
+
+#[test]
+fn what_is_as_deep_as_the_limits_allow_reaches_other_instances() {
+    for depth in [128, 1000] {
+        let mut instances = Instances::with(2, |_, config| config.limits.depth = 1000);
+        // The parameters, the client and its capabilities are levels too.
+        let deep = format!(r#""capabilities":{{"experimental":{{"x":{}}}}}"#, nested(depth - 4));
+        let opening = mcp_testkit::http_exchange::initialize("2025-11-25").replace(r#""capabilities":{}"#, &deep);
+        let opened = instances.answer(0, &TestRequest::post(opening));
+        let id = opened.headers["mcp-session-id"].to_str().unwrap().to_owned();
+        let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t"}"#);
+        let now = instances.servers[0].now;
+        instances.servers[0].server.request(&ticket, Call::new("roots/list"), now).unwrap();
+        let asked = Json::parse(instances.take(0, exchange).data().pop().unwrap()).unwrap();
+        let wire = asked.first_member("id").unwrap().to_text().into_owned();
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":{wire},"result":{{"x":{}}}}}"#, nested(depth - 2));
+        assert_eq!(instances.answer(1, &TestRequest::post(answer).in_session(&id)).code(), 202, "{depth}");
+        let is_answered = |event: &Event| matches!(event, Event::Responded { outcome: Outcome::Result(_), .. });
+        assert!(instances.servers[0].events().iter().any(is_answered), "{depth}");
+        let params = Json::parse_within(format!(r#"{{"x":{}}}"#, nested(depth - 2)), depth).unwrap();
+        let now = instances.servers[0].now;
+        let change = Notification::with_params("notifications/tools/list_changed", params);
+        let stream = instances.ask(1, &TestRequest::get().in_session(&id));
+        instances.servers[0].server.publish(change, now).unwrap();
+        assert_eq!(instances.take(1, stream).data().len(), 1, "{depth}");
+    }
+}
+
 #[test]
 fn a_session_that_returns_to_an_instance_has_no_request_with_an_earlier_id() {
     let mut instances = Instances::new(2);

@@ -158,6 +158,17 @@ fn progress_that_precedes_the_response_is_not_passed_on() {
 }
 
 #[test]
+fn a_request_and_a_response_may_be_as_deep_as_the_limits_allow() {
+    let deep = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let mut instances = instances();
+    let id = task_of(&mut instances, 1);
+    let exchange = instances.ask(0, &about_task("tasks/get", &id, &format!(r#""x":{},"#, deep(126))));
+    let ticket = instances.servers[1].ticket();
+    instances.respond(1, ticket, &format!(r#"{{"x":{}}}"#, deep(127)));
+    assert!(instances.take(0, exchange).text().contains(&deep(127)));
+}
+
+#[test]
 fn a_task_of_an_instance_that_has_ended_is_looked_for_where_the_request_arrives() {
     let mut instances = instances();
     let id = task_of(&mut instances, 1);

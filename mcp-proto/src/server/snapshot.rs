@@ -8,6 +8,7 @@ use super::shared::Shared;
 use super::subscribed::Names;
 use super::transport::ServerTransport;
 use crate::codec::json::Json;
+use crate::codec::json::scan::DEEPEST;
 use crate::spec::ProtocolVersion;
 use crate::store::InstanceId;
 
@@ -111,7 +112,8 @@ impl SessionState {
         if text.len() > LARGEST {
             return None;
         }
-        let state = Json::parse(text).ok()?;
+        // What the client has stated is at most as deep as its message, whose limit another server may not have.
+        let state = Json::parse_within(text, DEEPEST).ok()?;
         let [form, version, client, level, subscribed] = state.first_members(["f", "v", "c", "l", "s"]);
         let kept = match form {
             Some(form) if form.to_text() == "1" => Some(Kept::read(&state)?),

@@ -286,6 +286,12 @@ pub(super) const fn store_unavailable() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the store of sessions cannot be reached; try again later")
 }
 
+/// For a request about a task of another instance.
+pub(super) const fn task_unavailable() -> Refusal {
+    let text = "the instance of the server that has this task cannot be reached; try again later";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
+}
+
 pub(super) const fn has_get_stream() -> Refusal {
     Refusal::new(StatusCode::CONFLICT, "this session has its stream already")
 }

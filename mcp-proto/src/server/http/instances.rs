@@ -5,6 +5,7 @@
 
 use super::{Http, HttpAction};
 use crate::codec::json::Json;
+use crate::codec::json::scan::DEEPEST;
 use crate::codec::jsonrpc::{Frame, Message, Notification, ParseError};
 use crate::conversation::keys::{RequestKey, SessionKey};
 use crate::server::change_notification::{ChangeNotification, Recipients};
@@ -100,8 +101,7 @@ impl Http {
             Notice::Added { tag } => message.with_member("t", &hex(tag)).with_member("k", &"added".into()),
             Notice::Over { tag } => message.with_member("t", &hex(tag)).with_member("k", &"over".into()),
             Notice::Posted(posted) => {
-                let Ok(posted) = Json::parse(posted.to_bytes()) else { return };
-                message.with_member("m", &posted).with_member("k", &"posted".into())
+                message.with_member("m", &Json::from_validated(posted.to_bytes())).with_member("k", &"posted".into())
             }
         };
         let message = message.with_member("s", &Json::from(id)).to_bytes();
@@ -113,9 +113,7 @@ impl Http {
         if self.config.stored().is_none() {
             return;
         }
-        let Ok(notification) = Json::parse(Message::Notification(change.notification().clone()).to_bytes()) else {
-            return;
-        };
+        let notification = Json::from_validated(Message::Notification(change.notification().clone()).to_bytes());
         let message = Json::empty_object().with_member("m", &notification).with_member("k", &"published".into());
         let message = match change.recipients() {
             Recipients::All => message,
@@ -186,7 +184,8 @@ impl Http {
 
     /// Another instance has sent a message.
     pub(super) fn on_message(&mut self, message: &[u8], output: &mut TransportOutput<'_, HttpAction>) {
-        let Ok(message) = Json::parse(message.to_vec()) else { return };
+        // The message that it contains is checked by itself.
+        let Ok(message) = Json::parse_within(message.to_vec(), DEEPEST) else { return };
         let [kind, session, posted] = message.first_members(["k", "s", "m"]);
         let Some(kind) = kind.as_ref().and_then(Json::as_string) else { return };
         let read = |posted: Option<Json>| match Frame::parse(&posted?.to_bytes(), &self.limits) {

@@ -88,7 +88,7 @@ impl Http {
             StoreResult::Found(true) => {
                 let TaskRequest { instance, request, envelope } = asked;
                 let principal = envelope.principal.as_ref().map(principal_to_json);
-                let Ok(request) = Json::parse(Message::Request(request).to_bytes()) else { return };
+                let request = Json::from_validated(Message::Request(request).to_bytes());
                 let message = Json::empty_object().with_members(&[("m", &request), ("k", &"asked".into())]);
                 let message = principal.iter().fold(message, |message, principal| message.with_member("p", principal));
                 let Some(here) = self.config.stored().map(|config| hex(config.instance.number())) else { return };
@@ -112,7 +112,7 @@ impl Http {
 
     /// The instance of a task cannot be reached, or has not answered in time.
     pub(super) fn on_no_task_answer(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-        self.respond(exchange, admission::store_unavailable().into_response(UnreadableId::Omitted), output);
+        self.respond(exchange, admission::task_unavailable().into_response(UnreadableId::Omitted), output);
     }
 
     /// Another instance has received a request about a task of this one. `number` is how it refers to the request.
@@ -153,10 +153,8 @@ impl Http {
             ("c", &u32::from(response.status().as_u16()).into()),
             ("k", &"answered".into()),
         ]);
-        let message = match Json::parse(response.into_body()) {
-            Ok(body) => message.with_member("m", &body),
-            Err(_) => message,
-        };
+        let body = response.into_body();
+        let message = if body.is_empty() { message } else { message.with_member("m", &Json::from_validated(body)) };
         output.out.act(HttpAction::Store(StoreAction::Send { to: Some(instance), message: message.to_bytes() }));
     }
 
