@@ -27,7 +27,7 @@ ANSWER_ELSEWHERE = "the client's answer to a request of the server arrives at an
 EVENTS_ELSEWHERE = "the events for the client that resumes a stream are in the memory of another instance"
 ENDED_ELSEWHERE = "a session that one instance has ended is known to the others until it expires"
 CHANGE_ELSEWHERE = "a change that one instance publishes is not known to the others"
-TASK_ELSEWHERE = "the server of the test has its tasks in the memory of each instance"
+TASK_ELSEWHERE = "a task is known to the instance that has created it"
 
 #: What sealed sessions do not have across instances.
 NOT_SEALED = {
@@ -38,9 +38,6 @@ NOT_SEALED = {
     "server-sse-polling": EVENTS_ELSEWHERE,
     "server-session-lifecycle": ENDED_ELSEWHERE,
     "server-stateless": CHANGE_ELSEWHERE,
-}
-#: What the server of the test does not share with those in other processes.
-NOT_SHARED = {
     "tasks-dispatch-and-envelope": TASK_ELSEWHERE,
     "tasks-lifecycle": TASK_ELSEWHERE,
     "tasks-mrtr-composition": TASK_ELSEWHERE,
@@ -49,8 +46,6 @@ NOT_SHARED = {
     "tasks-request-state-removal": TASK_ELSEWHERE,
     "tasks-wire-fields": TASK_ELSEWHERE,
 }
-
-
 #: Instances with which the suite has to fail.
 CONTROLS = (
     ("memory", ()),
@@ -127,7 +122,7 @@ def check(report: Report, program: Path, install: Path, folder: Path, modes: lis
         if not report.check("one instance", revision, "conformance", alone) or single is None:
             continue
         for mode in modes:
-            lacks = (NOT_SEALED if mode == "sealed" else {}) | ({} if mode == "shared" else NOT_SHARED)
+            lacks = NOT_SEALED if mode == "sealed" else {}
             lacking = {name: why for name, why in lacks.items() if name in single.all}
             failed: set[str] = set()
             orders = ORDERS[:1] if short else ORDERS
@@ -135,7 +130,7 @@ def check(report: Report, program: Path, install: Path, folder: Path, modes: lis
                 name = f"{mode}, {order}"
                 fleet = own(program, folder / f"{revision}-{mode}-{order.replace(':', '-')}", mode, order=order)
                 report.check(name, revision, "conformance", lambda: failed.update(three(suite, fleet, revision, single, lacking)))
-            if not short:
+            if lacking and not short:
                 report.check(mode, revision, "what is lacking", lambda: all_fail(lacking, failed))
             for scenario, why in lacking.items():
                 report.offers_not(mode, revision, scenario, why)
