@@ -23,6 +23,7 @@
 //! | an answer of a client is not passed to the instance that asked | without faults, each accepted answer arrives |
 //! | a cancellation is not passed on | without faults, each accepted cancellation arrives |
 //! | a snapshot lacks what a client has set | a snapshot of any moment is restored, with all that was accepted |
+//! | the streams that are read for a session are not ended with it | no stream is open after the end of its session |
 //! | a request about a task is answered by the instance that receives it | an instance answers for its own tasks, and for those of instances that have ended |
 //! | the principal of a request about a task is not passed on | the application receives the principal of the client |
 //! | a request about a task that its instance does not answer is kept | no exchange is without an end |
@@ -175,6 +176,8 @@ struct Session {
     is_confirmed: bool,
     /// A request that ends it was sent, or it was not found.
     is_over: bool,
+    /// That request was accepted.
+    is_ended: bool,
     /// When it was last known to be used.
     used: Instant,
     /// The GET stream, and the last event id that the client has of it.
@@ -395,6 +398,11 @@ impl Simulation {
         let open: Vec<_> = (0..self.calls.len()).filter(|call| self.calls[*call].outcome.is_none()).collect();
         assert!(open.is_empty(), "calls without an outcome: {open:?}");
         assert!(self.task_exchanges.is_empty(), "exchanges without an end: {:?}", self.task_exchanges);
+        if self.faults != Faults::None && self.has_stream_of_ended_session() {
+            // The message to the instance with the stream may be lost, also with the one that sends it.
+            self.advance(IDLE);
+        }
+        assert!(!self.has_stream_of_ended_session(), "a stream of a session that has ended");
         for (key, open) in std::mem::take(&mut self.exchanges) {
             assert!(open.is_stream(), "an exchange without an end: {open:?}");
             self.leave(key);
@@ -410,6 +418,10 @@ impl Simulation {
             let load = instance.server.server.load();
             assert_eq!(load.to_string(), "nothing");
         }
+    }
+
+    fn has_stream_of_ended_session(&self) -> bool {
+        self.exchanges.values().any(|open| self.sessions[open.session].is_ended)
     }
 
     /// What was accepted before the last wait has arrived, if nothing but clients failed.

@@ -39,8 +39,8 @@ fn session_of(instances: &mut Instances, at: usize) -> SessionKey {
     instances.servers[at].last_session()
 }
 
-/// Passes a request to the first instance, which reads the record; what it writes then is returned, and not passed on.
-fn ask_without_saving(instances: &mut Instances, asked: &TestRequest) -> (ExchangeKey, StoreAction) {
+/// Passes a request to the first instance, which reads the record; what it asks then is returned, and not passed on.
+fn ask_and_hold(instances: &mut Instances, asked: &TestRequest) -> (ExchangeKey, StoreAction) {
     let id = instances.id(0);
     let at = &mut instances.servers[0];
     let exchange = at.ask(asked);
@@ -48,9 +48,9 @@ fn ask_without_saving(instances: &mut Instances, asked: &TestRequest) -> (Exchan
     let record = instances.store.carry_out(id, &load, at.now).unwrap();
     at.server.handle_stored(load.key().unwrap(), record, at.now);
     at.settle();
-    let save = at.store_actions.remove(0);
-    assert!(matches!(save, StoreAction::Save { .. }) && at.store_actions.is_empty(), "{save:?}");
-    (exchange, save)
+    let held = at.store_actions.remove(0);
+    assert!(at.store_actions.is_empty(), "{held:?}");
+    (exchange, held)
 }
 
 fn changed(name: &str) -> Notification {
@@ -165,7 +165,7 @@ fn se4_a_session_of_another_principal_is_unknown_at_every_instance() {
 fn a_change_of_a_session_that_ends_elsewhere_is_refused() {
     let mut instances = Instances::new(2);
     let id = instances.session(0, 1, "2025-11-25");
-    let (exchange, _) = ask_without_saving(&mut instances, &set_level(&id, "error"));
+    let (exchange, _) = ask_and_hold(&mut instances, &set_level(&id, "error"));
     assert_eq!(instances.answer(1, &delete(&id)).code(), 204);
     assert_eq!(instances.take(0, exchange).code(), 404);
 }
@@ -174,7 +174,7 @@ fn a_change_of_a_session_that_ends_elsewhere_is_refused() {
 fn what_was_set_elsewhere_is_in_force_while_a_change_is_written() {
     let mut instances = Instances::new(2);
     let id = instances.session(0, 1, "2025-11-25");
-    let (asked, save) = ask_without_saving(&mut instances, &subscribe(&id, "subscribe", "file:///a"));
+    let (asked, save) = ask_and_hold(&mut instances, &subscribe(&id, "subscribe", "file:///a"));
     assert_eq!(instances.answer(1, &subscribe(&id, "subscribe", "file:///b")).code(), 200);
     assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
     let subscriptions = |instances: &Instances| instances.servers[0].server.load().subscriptions;
@@ -567,6 +567,49 @@ fn a_store_that_cannot_be_reached_is_a_503_and_no_lost_session() {
     instances.is_reachable = true;
     assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
     assert_eq!(instances.answer(1, &resume(&id, &sent.ids()[0])).code(), 400);
+}
+
+#[test]
+fn the_streams_of_a_session_end_when_it_is_ended_at_any_instance() {
+    for at in 0..3 {
+        let mut instances = Instances::new(3);
+        let id = instances.session(0, 1, "2025-11-25");
+        let (call, ticket) = instances.call(1, &id, "7", r#"{"name":"t","_meta":{"progressToken":1}}"#);
+        let server = &mut instances.servers[1];
+        server.server.progress(&ticket, &Progress::new(1.0), server.now);
+        let begun = instances.take(1, call).ids().remove(0);
+        let streams = [instances.ask(0, &TestRequest::get().in_session(&id)), instances.ask(0, &resume(&id, &begun))];
+        for stream in streams {
+            let sent = instances.take(0, stream);
+            assert_eq!((sent.code(), sent.is_over), (200, false));
+        }
+        assert_eq!(instances.answer(at, &delete(&id)).code(), 204);
+        for stream in streams {
+            assert!(instances.take(0, stream).is_over, "{at}");
+        }
+        instances.pass(Duration::from_secs(60));
+        for at in 0..3 {
+            assert_eq!(instances.servers[at].server.load().to_string(), "nothing");
+        }
+    }
+}
+
+#[test]
+fn a_request_that_waits_for_the_store_when_its_session_ends_elsewhere_is_answered_with_404() {
+    for with_event in [false, true] {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-11-25");
+        let stream = instances.ask(1, &TestRequest::get().in_session(&id));
+        let now = instances.servers[1].now;
+        instances.servers[1].server.publish(changed("notifications/tools/list_changed"), now).unwrap();
+        let after = instances.take(1, stream).ids().pop().unwrap();
+        instances.disconnect(1, stream);
+        let get = TestRequest::get().in_session(&id);
+        let (waiting, held) = ask_and_hold(&mut instances, &if with_event { resume(&id, &after) } else { get });
+        assert!(matches!(held, StoreAction::Read { .. } | StoreAction::Save { .. }), "{held:?}");
+        assert_eq!(instances.answer(1, &delete(&id)).code(), 204);
+        assert_eq!(instances.take(0, waiting).code(), 404, "{with_event}");
+    }
 }
 
 #[test]

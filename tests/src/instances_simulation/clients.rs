@@ -17,7 +17,7 @@ use super::{Call, Faults, IDLE, Key, Outcome, REPLAY, REPLAY_FOR, Session, Simul
 /// An exchange that was not complete at the last look.
 #[derive(Debug)]
 pub(super) struct Open {
-    session: usize,
+    pub(super) session: usize,
     what: What,
     begun: Instant,
     status: u16,
@@ -104,6 +104,7 @@ impl Simulation {
             id: None,
             is_confirmed: false,
             is_over: false,
+            is_ended: false,
             used: self.now,
             stream: None,
             last_event: None,
@@ -485,7 +486,8 @@ impl Simulation {
                 }
             }
             What::Call(call) | What::Resume(call) => self.on_call_over(*call, open),
-            What::Steal | What::Delete => {}
+            What::Delete => session.is_ended = open.status == 204,
+            What::Steal => {}
         }
     }
 

@@ -187,7 +187,7 @@ impl Http {
     pub(super) fn finish_get_readers(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         let of_get_streams = self.store.readers.iter().filter(|(_, reader)| reader.is_get_stream);
         for exchange in of_get_streams.map(|(exchange, _)| *exchange).collect::<Vec<_>>() {
-            self.finish_reading(exchange, output);
+            self.finish_reading(exchange, admission::stopped(), output);
         }
     }
 }

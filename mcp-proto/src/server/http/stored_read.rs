@@ -3,12 +3,14 @@
 //!
 //! If no instance adds to the stream of a request any more, its requests are answered with errors.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 
 use super::exchange::{Asked, Exchange, Then};
 use super::instances::Notice;
+use super::refusal::Refusal;
 use super::store_work::Pending;
 use super::stored_label::Label;
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
@@ -111,15 +113,28 @@ impl Http {
         let old = self.stored_mut(session).and_then(|stored| stored.readers.insert(reader.stream.tag, exchange));
         self.store.readers.insert(exchange, reader);
         if let Some(old) = old {
-            self.finish_reading(old, output);
+            self.finish_reading(old, admission::has_get_stream(), output);
         }
         true
     }
 
-    /// Ends an exchange on which a stream is read.
-    pub(super) fn finish_reading(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    /// Ends the exchanges on which the streams of a session are read.
+    pub(super) fn finish_readers(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let readers = self.stored_mut(session).map(|stored| std::mem::take(&mut stored.readers));
+        for exchange in readers.into_iter().flat_map(BTreeMap::into_values) {
+            self.finish_reading(exchange, admission::unknown_session(), output);
+        }
+    }
+
+    /// Ends an exchange on which a stream is read; with a refusal if its response has not begun.
+    pub(super) fn finish_reading(
+        &mut self,
+        exchange: ExchangeKey,
+        refusal: Refusal,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         if matches!(self.exchanges.get(exchange), Some(Exchange::Storing { .. })) {
-            self.refuse_storing(exchange, admission::has_get_stream(), output);
+            self.refuse_storing(exchange, refusal, output);
         } else {
             self.finish(exchange, output);
         }
@@ -128,7 +143,7 @@ impl Http {
     pub(super) fn refuse_storing(
         &mut self,
         exchange: ExchangeKey,
-        refusal: super::Refusal,
+        refusal: Refusal,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if let Some(closed) = self.close_exchange(exchange, output.now) {

@@ -286,6 +286,7 @@ impl Http {
     /// Ends a session here that was ended elsewhere.
     pub(super) fn end_gone(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
         self.fail_changes(session, admission::unknown_session, output);
+        self.finish_readers(session, output);
         if let Some(found) = self.sessions.get_mut(session) {
             found.stored = None;
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });

@@ -1,7 +1,5 @@
 //! How each message of the server is sent: in a response, or as an event of a stream.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Extensions, HeaderValue, Response, StatusCode};
@@ -229,10 +227,7 @@ impl ServerTransport for Http {
         }
         self.fail_changes(session, admission::unknown_session, output);
         self.end_appending(session, output);
-        let readers = self.stored_mut(session).map(|stored| std::mem::take(&mut stored.readers));
-        for exchange in readers.into_iter().flat_map(BTreeMap::into_values) {
-            self.finish_reading(exchange, output);
-        }
+        self.finish_readers(session, output);
         let Some(ended) = self.sessions.remove(session, may_return, self.config.max_sessions) else { return };
         self.timers.clear(Timer::Idle(session));
         for key in ended.streams.keys() {
