@@ -19,12 +19,9 @@ mod tokens;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-use std::time::Duration;
 
 use log::Level;
-use mcp_blocking::{Gateway, GatewayObserver, GatewayStopper};
+use mcp_blocking::{Gateway, GatewayObserver};
 use mcp_proto::gateway::{BackendKey, Event};
 use mcp_proto::relay;
 use mcp_proto::server::TwoEndpoints;
@@ -36,7 +33,8 @@ use crate::logging::Log;
 use crate::pin_file::PinFile;
 use crate::record::{Record, Recorder, Source};
 use crate::secrets::Secrets;
-use crate::{END_TIMEOUT, INTERRUPTED, OVERDUE, seed};
+use crate::signals::Signals;
+use crate::{END_TIMEOUT, seed};
 use jwt::Jwts;
 use listen::Listening;
 use pages::Pages;
@@ -93,17 +91,17 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     }
     let pages = Pages::new(args, gateway.status(), &servers);
     gateway = gateway.pages(move |head| pages.answer(head));
-    let signals = stop_on_signals(gateway.stopper(), args.drain_timeout)?;
+    // Requests in progress are answered, then the processes are stopped.
+    let (drain, stop, kill) = (args.drain_timeout, gateway.stopper(), gateway.stopper());
+    let within = drain.saturating_add(END_TIMEOUT);
+    let signals = Signals::stop(within, move || stop.shutdown(drain), move || kill.kill())?;
     // So that warnings are printed before.
     log.flush();
     announce(&listening, &servers, args)?;
     let Listening { listener, file, .. } = listening;
     let outcome = gateway.serve(listener);
     drop(file);
-    if signals.load(Ordering::SeqCst) > 1 {
-        // The thread that handles the signals is about to do the same.
-        std::process::exit(INTERRUPTED);
-    }
+    signals.exit_after(2);
     outcome.map(|()| true)
 }
 
@@ -171,33 +169,6 @@ fn announce(listening: &Listening, servers: &[Described], args: &ServeArgs) -> i
         writeln!(out, "mcp-proxy: {} is a page for monitoring", listening.url(path))?;
     }
     out.flush()
-}
-
-/// The first signal ends the gateway: requests in progress are answered, then processes are stopped. The second ends it at
-/// once. Returns the count of signals.
-fn stop_on_signals(stopper: GatewayStopper, drain: Duration) -> io::Result<Arc<AtomicUsize>> {
-    let signals = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&signals);
-    ctrlc::set_handler(move || {
-        if count.fetch_add(1, Ordering::SeqCst) > 0 {
-            stopper.kill();
-            std::process::exit(INTERRUPTED);
-        }
-        log::info!("stopped by a signal");
-        // Nothing that blocks may delay the end, such as a program that cannot be started or stopped.
-        let overdue = stopper.clone();
-        let watching = thread::Builder::new().name("mcp-end".to_owned()).spawn(move || {
-            thread::sleep(drain.saturating_add(END_TIMEOUT));
-            overdue.kill();
-            std::process::exit(OVERDUE);
-        });
-        if let Err(error) = watching {
-            log::warn!("cannot start a thread: {error}");
-        }
-        stopper.shutdown(drain);
-    })
-    .map_err(io::Error::other)?;
-    Ok(signals)
 }
 
 /// Logs the events of a server, and records messages.

@@ -13,32 +13,28 @@ mod record;
 mod restrictions;
 mod secrets;
 mod sign_in;
+mod signals;
 #[cfg(unix)]
 mod socket_file;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use args::{Account, Args, Command, LogOptions, Server, Settings};
 use clap::Parser;
 use log::Level;
 use logging::Log;
-use mcp_blocking::{Observer, Proxy, ServerProcess};
+use mcp_blocking::{Observer, Proxy};
 use mcp_proto::client::{CloseReason, Unavailable};
 use mcp_proto::relay::{Config, Event, KnownServer, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
 use pin_file::PinFile;
 use record::{Record, Recorder, Source};
 use sign_in::KnownServerFile;
+use signals::Signals;
 
-/// Exit code of a process that a signal ended at once: the second one, or the first during `--check`.
-const INTERRUPTED: i32 = 130;
-/// Exit code of a process that did not end in time after a signal.
-const OVERDUE: i32 = 1;
 /// How long an orderly end may take after a signal. The steps with their own timeouts take less: ending the session,
 /// ending the server's process, writing the last lines and the log.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
@@ -98,27 +94,12 @@ fn run_command(command: Command, log: &Log) -> io::Result<bool> {
 /// Returns whether the server can be used.
 fn check(args: &Args, settings: Settings) -> io::Result<bool> {
     let mut out = io::stdout().lock();
-    let signals = Arc::new(AtomicUsize::new(0));
-    let outcome = check::check(settings, args.request_timeout, &mut out, &|server| exit_on_signal(server, &signals));
-    if signals.load(Ordering::SeqCst) > 0 {
-        // The thread that handles the signals is about to do the same.
-        std::process::exit(INTERRUPTED);
-    }
+    let signals = Signals::default();
+    let outcome = check::check(settings, args.request_timeout, &mut out, &|server| signals.kill(server));
+    signals.exit_after(1);
     let fine = outcome?;
     out.flush()?;
     Ok(fine)
-}
-
-/// Makes a signal kill this server and end this process. Without a handler, the signal would end only this process,
-/// because the server has its own process group.
-fn exit_on_signal(server: ServerProcess, signals: &Arc<AtomicUsize>) -> io::Result<()> {
-    let count = Arc::clone(signals);
-    ctrlc::set_handler(move || {
-        count.fetch_add(1, Ordering::SeqCst);
-        server.kill();
-        std::process::exit(INTERRUPTED);
-    })
-    .map_err(io::Error::other)
 }
 
 /// Returns whether the client or a signal ended the proxy, as opposed to the server.
@@ -145,15 +126,14 @@ fn serve(args: &Args, settings: Settings) -> io::Result<bool> {
         Server::Child(command) => Proxy::child(command, config),
     };
     let proxy = proxy.map_err(io::Error::other)?;
-    let signals = stop_on_signals(&proxy)?;
+    // Requests without an answer are answered with errors, and the session and the child process are ended.
+    let (stop, kill) = (proxy.stopper(), proxy.stopper());
+    let signals = Signals::stop(END_TIMEOUT, move || stop.stop(), move || kill.kill())?;
     if io::stdin().is_terminal() {
         log::warn!("this reads MCP messages from stdin, one per line; an editor usually starts it; see --help");
     }
     let reason = proxy.run_on_stdio(watcher);
-    if signals.load(Ordering::SeqCst) > 1 {
-        // The thread that handles the signals is about to do the same.
-        std::process::exit(INTERRUPTED);
-    }
+    signals.exit_after(2);
     Ok(reason? == CloseReason::Local)
 }
 
@@ -167,35 +147,6 @@ fn config(args: &Args, versions: Vec<ProtocolVersion>, limits: Limits) -> Config
     config.max_timeout = config.max_timeout.max(args.request_timeout);
     config.seed = seed();
     config
-}
-
-/// The first signal ends the proxy within [`END_TIMEOUT`]: requests without an answer are answered with errors, the session
-/// and the child process are ended. The second ends it at once. Returns the count of
-/// signals.
-fn stop_on_signals(proxy: &Proxy) -> io::Result<Arc<AtomicUsize>> {
-    let stopper = proxy.stopper();
-    let signals = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&signals);
-    ctrlc::set_handler(move || {
-        if count.fetch_add(1, Ordering::SeqCst) > 0 {
-            stopper.kill();
-            std::process::exit(INTERRUPTED);
-        }
-        log::info!("stopped by a signal");
-        stopper.stop();
-        // Nothing that blocks, such as a recording on a file system that does not respond, may delay the end.
-        let overdue = stopper.clone();
-        let watching = thread::Builder::new().name("mcp-end".to_owned()).spawn(move || {
-            thread::sleep(END_TIMEOUT);
-            overdue.kill();
-            std::process::exit(OVERDUE);
-        });
-        if let Err(error) = watching {
-            log::warn!("cannot start a thread: {error}");
-        }
-    })
-    .map_err(io::Error::other)?;
-    Ok(signals)
 }
 
 /// Returns a value that differs between proxies, even if they were started at the same time.
@@ -408,7 +359,7 @@ mod tests {
     #[test]
     fn defect_b13_proxies_do_not_share_a_seed() {
         let seeds = [(); 3].map(|()| {
-            thread::sleep(Duration::from_micros(10));
+            std::thread::sleep(Duration::from_micros(10));
             config_of(&[]).seed
         });
         assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2], "{seeds:?}");

@@ -1,0 +1,79 @@
+//! What the signals do that end the process: SIGINT, SIGTERM and SIGHUP, and their like on Windows.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use mcp_blocking::ServerProcess;
+
+/// Exit code of a process that a signal ended at once: the second one, or the first during `--check`.
+const INTERRUPTED: i32 = 130;
+/// Exit code of a process that did not end in time after a signal.
+const OVERDUE: i32 = 1;
+
+/// How many signals have arrived. A process has one handler of signals.
+#[derive(Default)]
+pub(crate) struct Signals(Arc<AtomicUsize>);
+
+impl Signals {
+    /// The first signal calls `stop`, after which the process has to end within this time; the second one ends it at once,
+    /// as does the time, with `kill`.
+    ///
+    /// # Errors
+    ///
+    /// The system does not allow a handler.
+    pub(crate) fn stop(
+        within: Duration,
+        stop: impl Fn() + Send + 'static,
+        kill: impl Fn() + Clone + Send + 'static,
+    ) -> io::Result<Self> {
+        let signals = Self::default();
+        let count = Arc::clone(&signals.0);
+        let handle = move || {
+            if count.fetch_add(1, Ordering::SeqCst) > 0 {
+                kill();
+                std::process::exit(INTERRUPTED);
+            }
+            log::info!("stopped by a signal");
+            // Nothing that blocks may delay the end, such as a recording on a file system that does not respond, or a program
+            // that cannot be stopped.
+            let kill = kill.clone();
+            let watching = thread::Builder::new().name("mcp-end".to_owned()).spawn(move || {
+                thread::sleep(within);
+                kill();
+                std::process::exit(OVERDUE);
+            });
+            if let Err(error) = watching {
+                log::warn!("cannot start a thread: {error}");
+            }
+            stop();
+        };
+        ctrlc::set_handler(handle).map_err(io::Error::other)?;
+        Ok(signals)
+    }
+
+    /// The first signal kills this server and ends the process. Without a handler, the signal would end only the process,
+    /// because the server has its own process group.
+    ///
+    /// # Errors
+    ///
+    /// The system does not allow a handler.
+    pub(crate) fn kill(&self, server: ServerProcess) -> io::Result<()> {
+        let count = Arc::clone(&self.0);
+        let handle = move || {
+            count.fetch_add(1, Ordering::SeqCst);
+            server.kill();
+            std::process::exit(INTERRUPTED);
+        };
+        ctrlc::set_handler(handle).map_err(io::Error::other)
+    }
+
+    /// Ends the process if this many signals have arrived, as the thread that handles them is about to do.
+    pub(crate) fn exit_after(&self, signals: usize) {
+        if self.0.load(Ordering::SeqCst) >= signals {
+            std::process::exit(INTERRUPTED);
+        }
+    }
+}
