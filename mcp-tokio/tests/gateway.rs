@@ -173,7 +173,7 @@ async fn br_t_06_sharing_decides_which_clients_have_a_process_in_common() {
         for (at, token) in [Some("ada"), Some("ada"), Some("bob"), None].into_iter().enumerate() {
             let client = serving.connect(version, token).await;
             if expected[at] == usize::MAX {
-                // Without a principal, there is nobody to share a process with, and no session to have one.
+                // Without a principal, no client shares a process, and no session has one.
                 let outcome = match &client {
                     Ok(client) => client.request("tools/call", Some(params(1))).await.err(),
                     Err(_) => None,

@@ -259,7 +259,7 @@ fn br_m_05_a_client_is_asked_only_if_it_is_known_which_one_is_meant_and_it_can_b
     assert!(gateway.lines(process).is_empty());
     assert_eq!(gateway.answer(&TestRequest::post(answer).in_session(&ids[0])).code(), 202);
     assert_eq!(gateway.lines(process), [result("4", r#"{"action":"decline"}"#)]);
-    // A change of roots, of which the process has not been told.
+    // A change of roots, of which the process has received no notification.
     let changed = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
     assert_eq!(gateway.answer(&TestRequest::post(changed).in_session(&ids[0])).code(), 202);
     assert!(gateway.lines(process).is_empty());

@@ -329,7 +329,7 @@ fn over_http_each_session_that_is_served_has_its_own_description() {
     assert_eq!(server.take(other).code(), 200);
 }
 
-/// What a session is told belongs to it alone.
+/// What is sent to a session belongs to it alone.
 #[test]
 fn over_http_a_change_can_be_published_to_one_session() {
     let mut server = HttpServerHarness::with(|_, config| {

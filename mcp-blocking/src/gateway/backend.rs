@@ -51,7 +51,7 @@ impl Backend {
     /// the command sets another. The argument is the authenticated client for which a process is started, if there is only
     /// one and it is known: never with [`Sharing::Shared`](mcp_proto::gateway::Sharing::Shared).
     ///
-    /// # Example: the server is told for whom it works
+    /// # Example: the server receives the name of the client in its environment
     ///
     /// ```
     /// use std::process::Command;

@@ -39,7 +39,7 @@ impl Running {
         &self.config
     }
 
-    /// Adds a stream or an HTTP service, which keeps the returned value, and forgets those that have ended.
+    /// Adds a stream or an HTTP service, which keeps the returned value, and removes those that have ended.
     pub(super) fn add(self: &Arc<Self>, publisher: ServerPublisher, stopper: ServerStopper) -> Registration {
         let registration = Registration { _running: Arc::clone(self), is_running: Arc::default() };
         let mut handles = self.handles();

@@ -113,7 +113,7 @@ impl Aggregate {
         }
     }
 
-    /// Notifies the client of a change, if it wants to know of it.
+    /// Notifies the client of a change, if it has asked for that.
     pub(super) fn publish(&mut self, change: Notification, now: Instant) {
         // It fails if the aggregate has not stated the capability when it was opened.
         let _ = self.server.publish(change, now);

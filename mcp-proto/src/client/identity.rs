@@ -57,7 +57,7 @@ impl Identity {
         extensions.is_some_and(|extensions| extensions.is_object() && extensions.as_bytes() != b"{}")
     }
 
-    /// What the server may be told to request, and the extensions: an object.
+    /// What the server may request, and the extensions: an object.
     pub(super) const fn capabilities(&self) -> &Json {
         &self.capabilities
     }

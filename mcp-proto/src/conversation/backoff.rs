@@ -106,7 +106,7 @@ impl Backoff {
         Some(oldest).filter(|oldest| *oldest + MINUTE > at)
     }
 
-    /// Counts the planned attempt, if its time has come, and forgets those of earlier minutes.
+    /// Counts the planned attempt, if its time has come, and removes those of earlier minutes.
     fn count_until(&mut self, now: Instant) {
         if let Some(planned) = self.planned.take_if(|planned| *planned <= now) {
             self.attempts.push_back(planned);

@@ -45,7 +45,7 @@ impl Running {
         Self::new(Clients::One { session, link: Link::over_http(config) }, config, client)
     }
 
-    /// A new backend for several sessions. If not `has_roots`, it is not told that clients have roots.
+    /// A new backend for several sessions. Without `has_roots`, its client does not declare roots.
     ///
     /// # Errors
     ///

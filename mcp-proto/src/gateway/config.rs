@@ -56,7 +56,7 @@ pub enum Sharing {
     PerSession,
     /// Those of one principal whose clients have declared the same capabilities. A session without a principal has its own.
     PerPrincipal,
-    /// All sessions use one, for clients of one person whose server keeps no state of a client. The server is not told of
+    /// All sessions use one, for clients of one person whose server keeps no state of a client. The server receives no
     /// roots, since those of one client would apply to all, and asks a client only during its call.
     Shared,
 }

@@ -58,7 +58,7 @@ pub(super) struct Ends<'e> {
 }
 
 impl Shared {
-    /// A backend without sessions. If not `has_roots`, the backend is not told that clients have roots.
+    /// A backend without sessions. Without `has_roots`, its client does not declare roots.
     pub(super) const fn new(has_roots: bool) -> Self {
         let settings = SharedSettings::new();
         Self { sessions: BTreeMap::new(), waiting: Vec::new(), is_opening: false, opened: None, has_roots, settings }

@@ -81,7 +81,7 @@ impl ServerPublisher {
 pub(crate) struct Publishers(Vec<ServerPublisher>);
 
 impl Publishers {
-    /// Adds the publisher of a server, and forgets those of servers that have ended.
+    /// Adds the publisher of a server, and removes those of servers that have ended.
     pub(crate) fn add(&mut self, publisher: ServerPublisher) {
         self.0.retain(|publisher| !publisher.is_closed());
         self.0.push(publisher);

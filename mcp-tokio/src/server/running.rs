@@ -38,7 +38,7 @@ impl Running {
         &self.config
     }
 
-    /// Adds a stream or an HTTP service, and forgets those that have ended.
+    /// Adds a stream or an HTTP service, and removes those that have ended.
     pub(super) fn add(&self, handle: Handle) {
         let mut handles = self.handles();
         handles.retain(|handle| handle.final_commands().is_some());

@@ -307,8 +307,8 @@ fn client_body(is_stream: bool, size: usize) {
     let (_, opened) = harness.request("tools/list");
     let answer = result(&opened.id(), &keys(size));
     let (reply, body) = if is_stream {
-        let told = event(notification().trim());
-        (Reply::events(""), told.repeat(size / told.len()) + &event(&answer))
+        let notified = event(notification().trim());
+        (Reply::events(""), notified.repeat(size / notified.len()) + &event(&answer))
     } else {
         (Reply::json(""), answer)
     };
@@ -362,8 +362,8 @@ fn relay_events(size: usize) {
     let mut harness = HttpClientHarness::connected_relay_with(|config: &mut relay::Config, _| config.limits = limits());
     let opened = harness.call("1", "tools/list");
     harness.begin(opened.key, &Reply::events(""));
-    let told = event(notification().trim());
-    for chunk in told.repeat(size / told.len()).as_bytes().chunks(CHUNK) {
+    let notified = event(notification().trim());
+    for chunk in notified.repeat(size / notified.len()).as_bytes().chunks(CHUNK) {
         harness.machine.handle_body(opened.key, chunk, harness.now);
         while let Some(output) = harness.machine.poll_output() {
             assert!(!matches!(output, Output::Event(relay::Event::Closed(_))));

@@ -13,7 +13,7 @@ from typing import Any
 Json = dict[str, Any]
 
 PATIENCE = 30.0
-#: How long a call that tells no progress runs before it is cancelled.
+#: How long a call without progress runs before it is cancelled.
 HEAD_START = 0.5
 
 

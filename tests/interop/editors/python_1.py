@@ -1,4 +1,4 @@
-"""A client on the Python SDK 1.x: python_1.py PLAN {COMMAND…|URL}; README.md tells what it does and prints."""
+"""A client on the Python SDK 1.x: python_1.py PLAN {COMMAND…|URL}; README.md describes what it does and prints."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Python1(Driver):
         return await self.session.call_tool(**params, progress_callback=told if progress else None)
 
     async def call_until(self, params: Json, started: asyncio.Event, stop: asyncio.Event) -> bool:
-        # The SDK cancels no request by itself: a program tells the server, and waits no longer.
+        # The SDK cancels no request by itself: a program notifies the server, and waits no longer.
         request_id = self.session._request_id
         call = asyncio.create_task(self.call(params, lambda _: started.set()))
         await stop.wait()

@@ -1,4 +1,4 @@
-"""A client on the Python SDK 2.x: python_2.py PLAN {COMMAND…|URL}; README.md tells what it does and prints."""
+"""A client on the Python SDK 2.x: python_2.py PLAN {COMMAND…|URL}; README.md describes what it does and prints."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ pub(super) enum Change {
     Crash(usize),
     /// The authorization server revokes all tokens.
     Revoke,
-    /// It forgets the clients that have registered themselves.
+    /// It loses the clients that have registered themselves.
     ForgetClients,
     /// The resource moves to the other authorization server.
     Migrate,

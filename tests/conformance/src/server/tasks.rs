@@ -17,7 +17,7 @@ const SLICE: Duration = Duration::from_millis(20);
 
 /// The names and descriptions of the tools whose calls create tasks.
 const TOOLS: [(&str, &str); 6] = [
-    ("slow_compute", "Computes for as many seconds as it is told"),
+    ("slow_compute", "Computes for this many seconds"),
     ("failing_job", "Fails after a second"),
     ("protocol_error_job", "Breaks down"),
     ("confirm_delete", "Deletes a file once the user has confirmed"),

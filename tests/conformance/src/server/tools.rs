@@ -82,7 +82,7 @@ const TOOLS: [Offered; 18] = [
     },
     Offered {
         name: "test_tool_with_progress",
-        description: "Tells how far it is while it works",
+        description: "Reports its progress",
         input: nothing,
         call: |caller, _| Box::pin(async move { Ok(vec![with_progress(caller).await]) }),
     },
@@ -101,7 +101,7 @@ const TOOLS: [Offered; 18] = [
     Offered {
         name: "test_elicitation",
         description: "Asks the client's user for a name and an address",
-        input: || texts("message", "What the user is told"),
+        input: || texts("message", "The message of the form"),
         call: |caller, params| Box::pin(with_elicitation(caller, params)),
     },
     Offered {
@@ -130,13 +130,13 @@ const TOOLS: [Offered; 18] = [
     },
     Offered {
         name: "test_trigger_tool_change",
-        description: "Tells that the list of tools has changed",
+        description: "Publishes a change of the list of tools",
         input: nothing,
         call: |caller, _| Box::pin(after_a_change(caller, Method::TOOLS_LIST_CHANGED)),
     },
     Offered {
         name: "test_trigger_prompt_change",
-        description: "Tells that the list of prompts has changed",
+        description: "Publishes a change of the list of prompts",
         input: nothing,
         call: |caller, _| Box::pin(after_a_change(caller, Method::PROMPTS_LIST_CHANGED)),
     },
@@ -245,7 +245,7 @@ async fn with_progress(caller: &Caller<'_>) -> ContentBlock {
 
 async fn after_a_change(caller: &Caller<'_>, changed: Method) -> Called {
     caller.publish(Notification::new(changed)).await.map_err(|error| unsent(&error))?;
-    Ok(vec!["Those who listen were told.".into()])
+    Ok(vec!["The change was published.".into()])
 }
 
 async fn after_a_break(caller: &Caller<'_>) -> ContentBlock {
@@ -301,7 +301,7 @@ fn argument(params: &CallToolRequestParams, name: &str) -> Result<String, String
 }
 
 fn unsent(error: &UsageError) -> String {
-    format!("The client could not be told: {error}")
+    format!("Nothing could be sent to the client: {error}")
 }
 
 fn object(value: &Value) -> JsonObject {
