@@ -510,8 +510,15 @@ impl Gateway {
                 None
             }
             E::Unavailable { reason, .. } => {
-                // A process that has exited is reported as closed.
-                if matches!(reason, Unavailable::Failed(reason) if *reason != Failed::Closed) {
+                let has_failed = match reason {
+                    // A process that has exited is reported as closed. A revision that the client has requested, and the
+                    // server does not have, is not a failure of the server.
+                    Unavailable::Failed(Failed::Closed | Failed::NoCommonVersion { .. }) | Unavailable::Error(_) => {
+                        false
+                    }
+                    Unavailable::Failed(_) => true,
+                };
+                if has_failed {
                     self.on_failure(now);
                 }
                 // It may have kept something of this attempt.

@@ -379,6 +379,36 @@ fn a_principal_for_whom_there_is_no_room_is_answered_at_once() {
     assert_eq!((gateway.starts(), gateway.gateway.sessions()), (1, 2));
 }
 
+#[test]
+fn at_the_limit_a_process_that_no_client_uses_ends_for_a_new_one() {
+    let mut gateway = GatewayHarness::with(|config| {
+        config.sharing = Sharing::PerPrincipal;
+        config.relay.limits.backends = 2;
+    });
+    let mut processes = Vec::new();
+    let mut ids = Vec::new();
+    for principal in ["ada", "bob"] {
+        let asked = gateway.ask(&opening("2025-11-25", "{}").by(principal));
+        processes.push(gateway.last_started());
+        initialized(&mut gateway, processes[processes.len() - 1]);
+        let id = gateway.responses.take(asked).headers["mcp-session-id"].to_str().unwrap().to_owned();
+        ids.push(id);
+    }
+    // Both are in use.
+    assert!(gateway.answer(&opening("2025-11-25", "{}").by("eve")).text().contains("too many processes"));
+    let end = TestRequest::new("DELETE", "").in_session(&ids[0]).by("ada");
+    assert_eq!(gateway.answer(&end).code(), 204);
+    assert_eq!(gateway.processes(), [(processes[0], false), (processes[1], false)], "it is kept for a while");
+    let waiting =
+        [gateway.ask(&opening("2025-11-25", "{}").by("eve")), gateway.ask(&opening("2025-11-25", "{}").by("fay"))];
+    assert_eq!(gateway.processes(), [(processes[0], true), (processes[1], false)]);
+    gateway.stopped(processes[0]);
+    let started = gateway.last_started();
+    initialized(&mut gateway, started);
+    assert_eq!(gateway.responses.take(waiting[0]).code(), 200);
+    assert!(gateway.responses.take(waiting[1]).text().contains("too many processes"));
+}
+
 /// A modern process has no session that could be shared, and each client has its own subscription.
 #[test]
 fn br_l_04_sessions_of_a_modern_process_that_they_share_have_their_own_subscriptions() {

@@ -15,6 +15,19 @@ fn opening() -> TestRequest {
 }
 
 #[test]
+fn no_process_has_the_tokens_of_users_in_its_environment() {
+    let script = SERVER.replace("$SETTING", "$ADA$BOB$OWN$SECRET");
+    let options =
+        ["--health", "--token-env", "ada=ADA", "--token-env", "BOB", "--token-env", "OWN", "--env", "OWN=own"];
+    let of_the_gateway = ["--client-id", "i", "--client-secret-env", "SECRET"];
+    let mut command = before(&[&options[..], &of_the_gateway].concat(), &script);
+    command.envs([("ADA", "token-of-ada"), ("BOB", "token-of-bob"), ("OWN", "token-of-own"), ("SECRET", "secret")]);
+    let serving = Serving::spawn(command);
+    let session = serving.open(Asks::with("token-of-bob")).unwrap();
+    assert_eq!(member(&session.call("pid"), "setting"), "own", "an option may set one explicitly");
+}
+
+#[test]
 fn oa_z_02_with_tokens_no_other_request_is_served_and_no_process_is_started_for_it() {
     let mut command = before(&["--health", "--token-env", "TOKEN"], SERVER);
     command.env("TOKEN", "the-token-4711");
@@ -192,7 +205,7 @@ fn an_address_of_the_network_needs_tokens_or_the_consent_of_a_person() {
             let mut proxy = Proxy::spawn(command);
             let (status, _) = proxy.wait();
             let message = proxy.errors().join("\n");
-            assert_eq!(status.code(), Some(1), "{message}");
+            assert_eq!(status.code(), Some(2), "{message}");
             assert!(message.contains("--token-env") && message.contains("--allow-unauthenticated"), "{message}");
         }
     }

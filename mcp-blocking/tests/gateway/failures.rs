@@ -33,6 +33,40 @@ fn a_server_that_ends_before_it_is_usable_is_an_error_for_its_client_and_is_not_
 }
 
 #[test]
+fn a_revision_that_a_client_has_requested_and_its_server_does_not_have_is_no_failure_of_the_server() {
+    // Like a server that answers with whatever was requested.
+    let script = SERVER.replacen("*'\"initialize\"'*)", "*1999-01-01*) result='{\"protocolVersion\":\"1999-01-01\",\"capabilities\":{},\"serverInfo\":{\"name\":\"s\",\"version\":\"1\"}}' ;;\n        *'\"initialize\"'*)", 1);
+    let serving = Serving::before(&[], &script);
+    for _ in 0..3 {
+        let refused = serving.raw.answer(&TestRequest::post(initialize("1999-01-01")));
+        assert!(refused.text().contains("none of the revisions"), "{}", refused.text());
+        assert!(serving.session().pid() > 0);
+    }
+}
+
+#[test]
+fn a_server_that_takes_longer_than_the_start_timeout_is_ended() {
+    let script = format!("sleep 2; {SERVER}");
+    for (seconds, starts) in [("0.5", false), ("20", true)] {
+        let serving = Serving::before(&["--start-timeout", seconds], &script);
+        let answer = serving.raw.answer(&TestRequest::post(initialize("2025-11-25")));
+        assert_eq!(answer.text().contains("\"result\""), starts, "{seconds}: {}", answer.text());
+        assert!(starts || answer.text().contains("did not answer within"), "{}", answer.text());
+        serving.end("TERM");
+    }
+}
+
+#[test]
+fn why_one_of_several_servers_cannot_be_used_is_logged_with_its_name() {
+    let mut command = crate::serving::gateway(&["--health", "--name", "broken=sh -c 'read -r line; exit 4'"]);
+    command.args(["--name", "fine=sh -c 'sleep 1000'"]);
+    let serving = Serving::spawn(command);
+    let _ = serving.raw.open(&TestRequest::post(initialize("2025-11-25")));
+    serving.wait_for_error("the server broken (`sh`) has failed; it is started again in 1 s");
+    serving.end("TERM");
+}
+
+#[test]
 fn a_server_that_exits_ends_its_session_and_no_other() {
     let serving = Serving::start(&[]);
     let (a, b) = (serving.session(), serving.session());

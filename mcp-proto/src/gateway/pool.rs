@@ -87,12 +87,31 @@ impl Gateway {
                 self.refuse(waiting.ticket, &text, now);
             } else if has_room {
                 self.start(group, waiting, now);
-            } else if self.backends.values().any(|backend| matches!(backend, Backend::Stopping)) {
+            } else if self.has_ending_backend() || self.end_unused(now) {
                 self.waiting.push(waiting);
             } else {
                 self.refuse(waiting.ticket, "too many processes are in use; try again later", now);
             }
         }
+    }
+
+    /// Whether a backend is ending, so that there will be room.
+    fn has_ending_backend(&self) -> bool {
+        self.backends.values().any(|backend| match backend {
+            Backend::Stopping => true,
+            Backend::Running(running) => running.upstream.client.is_closed(),
+        })
+    }
+
+    /// Ends the backend that no client has used for longest; `false` if all are in use.
+    fn end_unused(&mut self, now: Instant) -> bool {
+        let unused = |key: &BackendKey| Some((self.timers.get(Timer::Unused(*key))?, *key));
+        let Some((_, backend)) = self.backends.keys().filter_map(unused).min() else { return false };
+        let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else { return false };
+        running.upstream.client.close(now);
+        self.timers.clear(Timer::Unused(backend));
+        self.active.insert(backend);
+        true
     }
 
     /// Starts a backend for a client, and for others of its group.
@@ -154,7 +173,7 @@ impl Gateway {
         if !running.has_stopped {
             self.out.act(Action::Stop { backend });
         }
-        let has_failed = !running.is_usable && reason != CloseReason::Local;
+        let has_failed = !running.is_usable && !matches!(reason, CloseReason::Local | CloseReason::NoCommonVersion);
         // Some servers of older revisions exit on a request that they do not know (ER-06).
         if has_failed && self.serves_stateless.is_none() && self.by_group.get(&Group::Requests) == Some(&backend) {
             self.serves_stateless = Some(false);

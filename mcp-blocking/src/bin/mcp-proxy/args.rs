@@ -21,6 +21,7 @@ use mcp_blocking::sign_in::{Authorization, Store};
 use mcp_proto::client::{HttpConfig, HttpTransport};
 use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 
+use crate::check::Timeouts;
 use crate::hub::{self, Hub, SharedOptions};
 use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
@@ -85,6 +86,10 @@ pub(crate) struct Args {
     /// How long the server may take to answer a request; progress extends it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
     pub(crate) request_timeout: Duration,
+
+    /// How long the server may take to start, until it has answered `initialize`
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
+    pub(crate) start_timeout: Duration,
 
     /// How many requests the server may have at one time; further ones wait
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=1000), default_value = "48", conflicts_with = "server", help_heading = HTTP)]
@@ -411,11 +416,17 @@ impl Args {
         Ok(http)
     }
 
+    /// How long the answers to `--check` may take.
+    pub(crate) const fn timeouts(&self) -> Timeouts {
+        Timeouts { request: self.request_timeout, start: self.start_timeout }
+    }
+
     /// The process that serves all instances with the same command.
     fn hub(&self) -> io::Result<Hub> {
         let seconds = |time: Duration| time.as_secs_f64().to_string();
         let options = [
             ("--request-timeout", seconds(self.request_timeout)),
+            ("--start-timeout", seconds(self.start_timeout)),
             ("--max-message", self.max_message.as_u64().to_string()),
             ("--protocol", self.protocol.to_string()),
         ];

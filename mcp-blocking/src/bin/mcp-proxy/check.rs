@@ -78,6 +78,14 @@ struct ServerInfo {
     version: String,
 }
 
+/// How long answers may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    pub(crate) request: Duration,
+    /// That to `initialize`.
+    pub(crate) start: Duration,
+}
+
 /// Receives the process of the server before it is started.
 type OnStart<'a> = &'a dyn Fn(ServerProcess) -> io::Result<()>;
 
@@ -88,7 +96,7 @@ type OnStart<'a> = &'a dyn Fn(ServerProcess) -> io::Result<()>;
 /// The I/O error of printing the findings.
 pub(crate) fn check(
     settings: Settings,
-    request_timeout: Duration,
+    timeouts: Timeouts,
     out: &mut impl Write,
     on_start: OnStart<'_>,
 ) -> io::Result<bool> {
@@ -99,7 +107,7 @@ pub(crate) fn check(
         0 => writeln!(out)?,
         count => writeln!(out, " (and {count} arguments, not shown because they may be secret)")?,
     }
-    let fine = match explore(settings, request_timeout, &findings, out, on_start)? {
+    let fine = match explore(settings, timeouts, &findings, out, on_start)? {
         Ok(fine) => fine,
         Err(error) => {
             writeln!(out, "failed: {}", printable(&error.to_string()))?;
@@ -117,14 +125,14 @@ pub(crate) fn check(
 /// Connects and sends requests. The inner error is the reason why there is no connection.
 fn explore(
     settings: Settings,
-    request_timeout: Duration,
+    timeouts: Timeouts,
     findings: &Findings,
     out: &mut impl Write,
     on_start: OnStart<'_>,
 ) -> io::Result<Result<bool, Error>> {
     let started = Instant::now();
     let (steps, reported) = channel();
-    let connected = connect(settings, request_timeout, findings, steps, on_start);
+    let connected = connect(settings, timeouts, findings, steps, on_start);
     let connecting = started.elapsed();
     for step in reported.try_iter() {
         writeln!(out, "sign-in:      {}", printable(&step))?;
@@ -162,7 +170,7 @@ fn explore(
 
 fn connect(
     settings: Settings,
-    request_timeout: Duration,
+    timeouts: Timeouts,
     findings: &Findings,
     steps: Sender<String>,
     on_start: OnStart<'_>,
@@ -171,9 +179,9 @@ fn connect(
     let configure = |config: &mut Config| {
         config.versions = versions;
         config.limits = limits;
-        config.request_timeout = request_timeout;
-        config.initialize_timeout = request_timeout.min(config.initialize_timeout);
-        config.discover_timeout = request_timeout.min(config.discover_timeout);
+        config.request_timeout = timeouts.request;
+        config.initialize_timeout = timeouts.request.min(timeouts.start);
+        config.discover_timeout = timeouts.request.min(config.discover_timeout);
     };
     let (name, version) = ("mcp-proxy", env!("CARGO_PKG_VERSION"));
     let builder = Client::builder().name(name, version).handler(findings.clone()).configure(configure);
@@ -288,7 +296,7 @@ mod tests {
     fn check_url(options: &[&str], url: &str) -> (bool, String) {
         let args = Args::parse_from([&["mcp-proxy", "--check"], options, &[url]].concat());
         let mut out = Vec::new();
-        let fine = check(args.settings().unwrap(), args.request_timeout, &mut out, &|_| Ok(())).unwrap();
+        let fine = check(args.settings().unwrap(), args.timeouts(), &mut out, &|_| Ok(())).unwrap();
         (fine, String::from_utf8(out).unwrap())
     }
 
@@ -432,7 +440,7 @@ mod tests {
             let args = ["mcp-proxy", "--check", "--request-timeout", "0.2", "--", "sh", "-c", "cat >/dev/null"];
             let args = Args::parse_from(args);
             let mut out = Vec::new();
-            assert!(!check(args.settings().unwrap(), args.request_timeout, &mut out, &|_| Ok(())).unwrap());
+            assert!(!check(args.settings().unwrap(), args.timeouts(), &mut out, &|_| Ok(())).unwrap());
         }
         // The machine's own timeouts would be ten seconds and more each.
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());

@@ -82,7 +82,9 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
             max_message: config.relay.limits.message,
             recorders: BTreeMap::new(),
         };
-        gateway = gateway.server(config, server.backend(args)?.observer(observer)).map_err(|error| in_words(&error))?;
+        gateway = gateway
+            .server(config, server.backend(args)?.observer(observer))
+            .unwrap_or_else(|error| or_exit(in_words(&error)));
     }
     if let Some(jwts) = jwts {
         gateway = gateway.authenticate(move |head| jwts.authenticate(head));
@@ -143,6 +145,7 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
     relay.limits = limits_of_messages(args.max_message);
     relay.limits.backends = args.max_backends.into();
     relay.request_timeout = args.request_timeout;
+    relay.initialize_timeout = args.start_timeout;
     relay.drain_timeout = args.drain_timeout;
     relay.max_timeout = relay.max_timeout.max(args.request_timeout);
     relay.seed = seed();
@@ -150,8 +153,8 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
 }
 
 /// The only configuration that a person can make invalid is the size of messages.
-fn in_words(error: &UsageError) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, format!("--max-message: {error}"))
+fn in_words(error: &UsageError) -> String {
+    format!("--max-message: {error}")
 }
 
 /// Prints where servers are served, whatever the level of the log.

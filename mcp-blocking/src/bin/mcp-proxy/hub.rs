@@ -34,7 +34,7 @@ pub(crate) struct SharedOptions {
     shared_env: Vec<String>,
 
     /// How long a shared server is kept after the last proxy has ended
-    #[arg(long, value_name = "SECONDS", value_parser = crate::args::seconds, default_value = "30", help_heading = HEADING)]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::args::seconds, default_value = "30", requires = "shared", help_heading = HEADING)]
     shared_grace: Duration,
 }
 

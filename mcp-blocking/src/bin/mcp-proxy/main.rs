@@ -95,7 +95,7 @@ fn run_command(command: Command, log: &Log) -> io::Result<bool> {
 fn check(args: &Args, settings: Settings) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let signals = Signals::default();
-    let outcome = check::check(settings, args.request_timeout, &mut out, &|server| signals.kill(server));
+    let outcome = check::check(settings, args.timeouts(), &mut out, &|server| signals.kill(server));
     signals.exit_after(1);
     let fine = outcome?;
     out.flush()?;
@@ -142,6 +142,7 @@ fn config(args: &Args, versions: Vec<ProtocolVersion>, limits: Limits) -> Config
     config.versions = versions;
     config.limits = limits;
     config.request_timeout = args.request_timeout;
+    config.initialize_timeout = args.start_timeout;
     config.drain_timeout = args.drain_timeout;
     config.answer_after = args.answer_after;
     config.max_timeout = config.max_timeout.max(args.request_timeout);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::ValueEnum;
+use http::uri::Authority;
 use mcp_proto::gateway::Sharing;
 
 use super::{LogOptions, Network, Versions, seconds, versions};
@@ -56,6 +57,10 @@ pub(crate) struct ServeArgs {
     /// How long a server may take to answer a request; progress extends it
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "300")]
     pub(crate) request_timeout: Duration,
+
+    /// How long a server may take to start, until it has answered `initialize`
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "60")]
+    pub(crate) start_timeout: Duration,
 
     /// How long requests in progress may still be answered after the first signal
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "5")]
@@ -130,7 +135,7 @@ pub(crate) struct ServeArgs {
     pub(crate) allow_unauthenticated: bool,
 
     /// Serves requests for this host, such as `mcp.example.com`, besides those for this machine (repeatable)
-    #[arg(long, value_name = "HOST", help_heading = ACCESS)]
+    #[arg(long, value_name = "HOST", value_parser = host, help_heading = ACCESS)]
     pub(crate) allow_host: Vec<String>,
 
     /// Serves web pages of this origin, such as `https://app.example.com`, and no others (repeatable)
@@ -156,6 +161,27 @@ pub(crate) struct ServeArgs {
     /// Writes every message from and to processes to this file as one JSON line; secrets are removed
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+}
+
+impl ServeArgs {
+    /// The environment variables with secrets that are for the gateway, and not for its servers.
+    pub(crate) fn secret_variables(&self) -> impl Iterator<Item = &str> {
+        let of_users = self.token_env.iter().map(|option| token_variable(option).1);
+        of_users.chain(self.sign_in.secret_variables())
+    }
+}
+
+/// The user and the variable of an option `--token-env`: `VAR` or `USER=VAR`.
+pub(crate) fn token_variable(option: &str) -> (&str, &str) {
+    option.split_once('=').unwrap_or((option, option))
+}
+
+/// The name of a host, perhaps with a port.
+fn host(text: &str) -> Result<String, String> {
+    match text.parse::<Authority>() {
+        Ok(host) if !text.contains('@') && !host.host().is_empty() => Ok(text.to_owned()),
+        Ok(_) | Err(_) => Err("must be a host such as mcp.example.com, without a scheme and a path".to_owned()),
+    }
 }
 
 /// Which sessions use one process.

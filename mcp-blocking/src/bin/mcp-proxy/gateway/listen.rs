@@ -7,6 +7,7 @@ use mcp_blocking::Listener;
 use mcp_proto::escape_text;
 use mcp_proto::server::Access;
 
+use crate::args::Args;
 use crate::args::serve::{Listen, ServeArgs};
 #[cfg(unix)]
 use crate::socket_file::{SocketFile, bind};
@@ -61,12 +62,9 @@ impl Listening {
         };
         if let (Place::Tcp(address), false, false) = (&opened.place, has_tokens, args.allow_unauthenticated) {
             if !address.ip().is_loopback() {
-                return Err(io::Error::new(
-                    ErrorKind::InvalidInput,
-                    format!(
-                        "--listen {address}: other machines reach this address, and anyone who does could use the \
-                         servers; demand tokens with --token-env or --token-issuer, or allow that with --allow-unauthenticated"
-                    ),
+                Args::exit_with_usage(&format!(
+                    "--listen {address}: other machines reach this address, and anyone who does could use the servers; \
+                     demand tokens with --token-env or --token-issuer, or allow that with --allow-unauthenticated"
                 ));
             }
         }

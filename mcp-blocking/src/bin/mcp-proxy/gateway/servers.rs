@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
+use log::Level;
 use mcp_blocking::{AggregateProxy, AggregateServer, Backend, Proxy};
-use mcp_proto::aggregate;
+use mcp_proto::aggregate::{self, Event, ServerKey};
 use mcp_proto::client::HttpConfig;
 use mcp_proto::escape_text;
 use mcp_proto::relay;
@@ -106,7 +107,12 @@ impl Described {
                 if cwd.is_none() {
                     cwd.clone_from(&args.cwd);
                 }
-                Ok(())
+                match cwd {
+                    Some(folder) if !folder.is_dir() => {
+                        Err(format!("the working directory {} is no folder", folder.display()))
+                    }
+                    Some(_) | None => Ok(()),
+                }
             }
             Kind::Remote(Remote { url, headers }) => {
                 let http = http(url, headers)?;
@@ -179,8 +185,13 @@ impl Program {
     fn start(&self, args: &ServeArgs) -> impl Fn(Option<&Principal>) -> Command + Send + Sync + 'static {
         let Self { name, arguments, env, cwd } = self.clone();
         let user_env = args.user_env.clone();
+        let secret: Vec<String> = args.secret_variables().map(str::to_owned).collect();
         move |principal| {
             let mut command = Command::new(&name);
+            // One user's server must not find the tokens of others.
+            for variable in &secret {
+                command.env_remove(variable);
+            }
             command.args(&arguments).envs(env.iter().map(|(name, value)| (name, value)));
             if let Some(cwd) = &cwd {
                 command.current_dir(cwd);
@@ -247,7 +258,31 @@ fn aggregate(
         };
         all = all.server(name, relay, started);
     }
-    Ok(all)
+    let shown: Vec<_> = servers.iter().map(Described::in_words).collect();
+    Ok(all.on_event(move |event| {
+        if let Some((level, text)) = log_line(event, &shown) {
+            log::log!(level, "{text}");
+        }
+    }))
+}
+
+/// Returns the level and text of the log line for an event of these servers as one.
+fn log_line(event: &Event, servers: &[String]) -> Option<(Level, String)> {
+    let shown = |server: &ServerKey| servers.get(server.index()).map_or("a server", String::as_str);
+    Some(match event {
+        Event::Server { server, event } => {
+            let (level, text) = crate::log_line(event, shown(server))?;
+            // The end of a connection to one server is usual.
+            (if matches!(event, relay::Event::Closed(_)) { Level::Debug } else { level }, text)
+        }
+        Event::ServerFailed { server, retry_in } => {
+            let seconds = retry_in.as_secs_f64();
+            let text = format!("{} has failed; it is started again in {seconds:.0} s", shown(server));
+            (Level::Warn, text)
+        }
+        Event::Faulted(fault) => (Level::Info, format!("from a client of all servers as one: {fault}")),
+        Event::Closed(_) | _ => return None,
+    })
 }
 
 /// The limits and times of a proxy to a server.
@@ -255,6 +290,7 @@ fn relay_config(args: &ServeArgs) -> relay::Config {
     let mut config = relay::Config::default();
     config.limits = limits_of_messages(args.max_message);
     config.request_timeout = args.request_timeout;
+    config.initialize_timeout = args.start_timeout;
     config.max_timeout = config.max_timeout.max(args.request_timeout);
     config.seed = seed();
     config

@@ -7,6 +7,7 @@ use mcp_proto::server::Principal;
 use ring::hmac;
 
 use crate::args::environment;
+use crate::args::serve::token_variable;
 use crate::secrets::Secrets;
 
 /// Tokens and their users.
@@ -27,7 +28,7 @@ impl Tokens {
         getrandom::fill(&mut random).map_err(|error| format!("the system has no random bytes: {error}"))?;
         let mut tokens = Self { key: hmac::Key::new(hmac::HMAC_SHA256, &random), tags: Vec::new() };
         for option in options {
-            let (user, variable) = option.split_once('=').unwrap_or((option, option));
+            let (user, variable) = token_variable(option);
             let token = environment(variable).map_err(|error| format!("--token-env: {error}"))?;
             if token.is_empty() || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
                 return Err(format!(

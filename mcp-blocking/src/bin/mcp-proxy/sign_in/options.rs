@@ -99,6 +99,11 @@ enum Tolerated {
 }
 
 impl SignInOptions {
+    /// The environment variables that contain secrets.
+    pub(crate) fn secret_variables(&self) -> impl Iterator<Item = &str> {
+        [&self.client_secret_env, &self.identity_token_env].into_iter().flatten().map(String::as_str)
+    }
+
     /// How the server with this URL is signed in to.
     ///
     /// # Errors
