@@ -220,6 +220,8 @@ enum Timer {
     Unread(ExchangeKey),
     /// The store must have answered.
     Store(StoreKey),
+    /// The record of a session that has ended is removed, after an attempt that has failed.
+    End(StoreKey),
     /// No instance has reported new events of the stream that is read on the exchange.
     Poll(ExchangeKey),
     /// No client has resumed the stream.
@@ -516,6 +518,7 @@ impl Http {
             }
             Timer::Unread(exchange) => self.on_unread(exchange, output),
             Timer::Store(key) => self.on_stored(key, StoreResult::Failed, output),
+            Timer::End(key) => self.end_record_again(key, output),
             Timer::Poll(exchange) => self.on_poll(exchange, output),
             Timer::Idle(session) => self.on_idle(session, output),
             Timer::Forget(session, exchange) => {
@@ -661,12 +664,15 @@ impl Http {
     fn on_idle(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(found) = self.sessions.get(session) else { return };
         let (now, idle) = (output.now, self.config.session_idle);
-        let (is_busy, is_stored) = (found.exchanges > 0 || found.is_serving, found.stored.is_some());
+        let is_busy = found.exchanges > 0 || found.is_serving;
         let ends = if is_busy { now + idle } else { found.last_active + idle };
         if ends > now {
-            // The store does not know that the session is in use.
-            self.timers.set(Timer::Idle(session), if is_stored { ends.min(now + idle / 2) } else { ends });
-            if is_stored && is_busy {
+            let stored = found.stored.as_ref();
+            // The store does not know that the session is in use, or was until not long ago.
+            let is_touched =
+                stored.is_some_and(|stored| is_busy || found.last_active + idle / 2 > now || stored.has_closed_stream);
+            self.timers.set(Timer::Idle(session), if stored.is_some() { ends.min(now + idle / 2) } else { ends });
+            if is_touched {
                 self.touch_stored(session, output);
             }
         } else {

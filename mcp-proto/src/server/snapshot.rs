@@ -12,8 +12,8 @@ use crate::codec::json::scan::DEEPEST;
 use crate::spec::ProtocolVersion;
 use crate::store::InstanceId;
 
-/// The largest text that is read as a state.
-const LARGEST: usize = 128 * 1024;
+/// The largest text that is read as a state: what a client states about itself and subscribes to is within the limits of messages.
+const LARGEST: usize = 16 << 20;
 
 /// The form of the text that this version reads and writes.
 const FORM: i64 = 1;

@@ -26,7 +26,7 @@ use super::{AnyStore, Messages};
 /// The actions that are carried out at one time.
 const AT_ONCE: usize = 64;
 /// The actions that wait for that. One more fails at once.
-const WAITING: usize = 4096;
+const WAITING: usize = 16_384;
 /// The capacity of the channel for messages. The store waits when it is full.
 const MESSAGES: usize = 256;
 /// How long the actions that are left at the end may take together.

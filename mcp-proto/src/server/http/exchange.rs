@@ -212,7 +212,11 @@ impl Http {
         self.timers.clear(Timer::KeepAlive(key));
         self.timers.clear(Timer::Poll(key));
         self.take_task_request(key);
-        let reader = self.store.readers.remove(&key);
+        let mut reader = self.store.readers.remove(&key);
+        if let Some(reader) = &mut reader {
+            reader.replaces = reader.replaces.filter(|old| self.store.readers.contains_key(old));
+        }
+        let was_open = matches!(exchange, Exchange::Streaming { .. });
         if let Some(session) = exchange.session() {
             self.sessions.end_exchange(session, now);
         }
@@ -223,7 +227,7 @@ impl Http {
                 }
             }
             if let (Some(stored), Some(reader)) = (&mut session.stored, reader) {
-                if stored.on_reader_closed(key, &reader) {
+                if stored.on_reader_closed(key, &reader, was_open) {
                     self.store.closed_streams.extend(exchange.session());
                 }
             }

@@ -183,7 +183,7 @@ impl Http {
             // Closing the stream of a two-endpoint session ends the session (HS-10).
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
         } else {
-            self.finish(evicted, output);
+            self.finish_reading(evicted, admission::too_many_streams(), output);
         }
         Ok(())
     }

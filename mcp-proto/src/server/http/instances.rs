@@ -18,8 +18,8 @@ use crate::store::{InstanceId, Record, StoreAction};
 pub(super) enum Notice {
     /// The session has ended.
     Ended,
-    /// Its GET stream is at this instance from now on.
-    Moved { instance: InstanceId },
+    /// Its GET stream is at this instance, since this version of the record.
+    Moved { instance: InstanceId, version: u64 },
     /// The client has changed its settings at the sender, which has written this record.
     Changed { version: u64, state: Json },
     /// A client reads this stream at the sender.
@@ -35,7 +35,7 @@ pub(super) enum Notice {
 /// A notice as it arrives.
 enum Arrived {
     Ended,
-    Moved { instance: InstanceId },
+    Moved { instance: InstanceId, version: u64 },
     Changed(Record),
     Watched { tag: u64, by: InstanceId },
     Added { tag: u64 },
@@ -77,7 +77,7 @@ impl Http {
         }
     }
 
-    fn send_notice_for(
+    pub(super) fn send_notice_for(
         &self,
         to: Option<InstanceId>,
         id: &str,
@@ -88,9 +88,10 @@ impl Http {
         let message = Json::empty_object();
         let message = match notice {
             Notice::Ended => message.with_member("k", &"ended".into()),
-            Notice::Moved { instance } => {
-                message.with_member("i", &hex(instance.number())).with_member("k", &"moved".into())
-            }
+            Notice::Moved { instance, version } => message
+                .with_member("n", &hex(version))
+                .with_member("i", &hex(instance.number()))
+                .with_member("k", &"moved".into()),
             Notice::Changed { version, state } => {
                 message.with_member("r", &state).with_member("n", &hex(version)).with_member("k", &"changed".into())
             }
@@ -217,7 +218,7 @@ impl Http {
         }
         let arrived = match (&*kind, tag, instance) {
             ("ended", ..) => Some(Arrived::Ended),
-            ("moved", _, Some(instance)) => Some(Arrived::Moved { instance }),
+            ("moved", _, Some(instance)) => number.map(|version| Arrived::Moved { instance, version }),
             ("changed", ..) => {
                 number.zip(state).map(|(version, state)| Arrived::Changed(Record { version, bytes: state.to_bytes() }))
             }
@@ -239,7 +240,7 @@ impl Http {
         };
         match arrived {
             Arrived::Ended => self.end_gone(session, output),
-            Arrived::Moved { instance } => self.on_moved(session, instance, output),
+            Arrived::Moved { instance, version } => self.on_moved(session, instance, version, output),
             Arrived::Changed(record) => self.on_changed(session, &record, output),
             Arrived::Watched { tag, by } => self.on_watched(session, tag, by, output),
             Arrived::Added { tag } => self.on_added(session, tag, output),

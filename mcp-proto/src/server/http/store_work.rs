@@ -1,10 +1,12 @@
 //! Actions of the store whose results are awaited.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::stored_read::Reader;
 use super::task_requests::TaskRequest;
 use super::{ExchangeKey, Http, HttpAction, Timer};
+use crate::Instant;
 use crate::conversation::keys::SessionKey;
 use crate::server::snapshot::Setting;
 use crate::server::transport::TransportOutput;
@@ -20,14 +22,18 @@ pub(super) enum Pending {
     Save(SessionKey),
     /// The record, to apply changes to it again.
     Reload(SessionKey),
-    /// The record is removed, for this DELETE if there is one.
-    Forget(Option<(SessionKey, ExchangeKey)>),
+    /// The record is removed, for this DELETE.
+    Forget(SessionKey, ExchangeKey),
+    /// The record of a session that has ended here is removed.
+    End,
+    /// The last events of a stream whose session has ended.
+    LastAppend,
     /// Whether the instance runs that has the GET stream which this exchange is to have.
     Holder(ExchangeKey),
     /// Events of the stream of a request.
     Append(SessionKey, ExchangeKey),
-    /// A message for the GET stream.
-    AppendMessage(SessionKey),
+    /// A message of this many bytes for the GET stream.
+    AppendMessage(SessionKey, usize),
     /// The errors that end the stream of an instance that has ended, read on this exchange.
     AppendErrors(ExchangeKey),
     Read(ExchangeKey),
@@ -52,6 +58,10 @@ pub(super) struct StoreWork {
     pub(super) task_requests: BTreeMap<ExchangeKey, TaskRequest>,
     /// Bytes of these requests, and of events that are not stored yet.
     pub(super) queued: usize,
+    /// The sessions that have ended here and whose records are being removed, by the action.
+    pub(super) ending: BTreeMap<StoreKey, Arc<str>>,
+    /// Until when their removal is tried.
+    pub(super) ended: BTreeMap<Arc<str>, Instant>,
     /// Sessions whose GET stream has been closed here.
     pub(super) closed_streams: Vec<SessionKey>,
 }
@@ -62,9 +72,11 @@ impl StoreWork {
         self.pending.values().any(|pending| match pending {
             Pending::Save(_)
             | Pending::Reload(_)
-            | Pending::Forget(_)
+            | Pending::Forget(..)
+            | Pending::End
+            | Pending::LastAppend
             | Pending::Append(..)
-            | Pending::AppendMessage(_)
+            | Pending::AppendMessage(..)
             | Pending::AppendErrors(_)
             | Pending::TaskInstance(_)
             | Pending::TaskAnswer(_) => true,
@@ -106,11 +118,15 @@ impl Http {
             Pending::Touch(session) => self.on_touched(session, result, output),
             Pending::Save(session) => self.on_saved(session, &result, output),
             Pending::Reload(session) => self.on_reloaded(session, result, output),
-            Pending::Forget(Some((session, exchange))) => self.on_forgotten(session, exchange, &result, output),
-            Pending::Forget(None) => {}
+            Pending::Forget(session, exchange) => self.on_forgotten(session, exchange, &result, output),
+            Pending::End => self.on_record_ended(key, &result, output),
+            Pending::LastAppend => {}
             Pending::Holder(exchange) => self.on_holder_found(exchange, &result, output),
             Pending::Append(session, of) => self.on_appended(session, of, &result, output),
-            Pending::AppendMessage(session) => self.on_message_appended(session, &result, output),
+            Pending::AppendMessage(session, bytes) => {
+                self.store.queued = self.store.queued.saturating_sub(bytes);
+                self.on_message_appended(session, &result, output);
+            }
             Pending::AppendErrors(exchange) => self.read(exchange, output),
             Pending::Read(exchange) => self.on_read(exchange, result, output),
             Pending::Producer(exchange) => self.on_producer_found(exchange, &result, output),

@@ -115,6 +115,10 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(appending) = self.appending_mut(session, of) else { return };
+        // A stream that is not stored cannot be resumed.
+        if appending.is_broken {
+            return;
+        }
         appending.releases = true;
         if appending.is_created && appending.in_flight.is_none() && appending.queue.is_empty() {
             self.on_events_stored(session, of, &[], false, output);
@@ -143,11 +147,15 @@ impl Http {
 
     /// Stores what is queued, unless something is being stored.
     fn flush(&mut self, session: SessionKey, of: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let (keep, while_open, replay_for) = (self.config.replay, self.config.session_idle, self.config.replay_for);
+        let (mut keep, while_open, replay_for) = (self.config.replay, self.config.session_idle, self.config.replay_for);
         let Some(found) = self.sessions.get_mut(session) else { return };
         let id = found.id.clone();
         let Some(stream) = found.streams.get_mut(&of) else { return };
         let tag = stream.tag();
+        if stream.exchange.is_none() {
+            // A client that has resumed the stream reads from the store what it has not received before.
+            keep = keep.max(self.limits.message);
+        }
         let Some(appending) = stream.appending.as_deref_mut() else { return };
         if appending.in_flight.is_some() {
             return;
@@ -275,7 +283,7 @@ impl Http {
             });
             if let Some(stream) = stream.filter(|_| !is_broken && !queue.is_empty()) {
                 let (events, keep, expires_in) = (queue.clone(), self.config.replay, self.config.replay_for);
-                self.ask_store(Pending::Forget(None), output, |key| StoreAction::Append {
+                self.ask_store(Pending::LastAppend, output, |key| StoreAction::Append {
                     key,
                     stream,
                     first: Some(first),

@@ -36,10 +36,15 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(stream) = self.get_stream_id(session).filter(|_| self.config.get_stream) else { return };
+        // While the store does not answer, no more messages wait for it than the limits allow.
+        if !self.makes_room(message.len(), output) {
+            return;
+        }
+        self.store.queued += message.len();
         // Without replay, the message waits for the client for a while all the same.
         let keep = self.config.replay.max(self.limits.message);
         let (events, expires_in) = (vec![message.clone()], self.config.session_idle);
-        self.ask_store(Pending::AppendMessage(session), output, |key| StoreAction::Append {
+        self.ask_store(Pending::AppendMessage(session, message.len()), output, |key| StoreAction::Append {
             key,
             stream,
             first: None,
@@ -137,6 +142,18 @@ impl Http {
         self.change(session, What::Home(home), Some(exchange), output);
     }
 
+    /// These exchanges are to have the GET stream of a session, whose record another instance has written meanwhile.
+    pub(super) fn claim_again(&mut self, session: SessionKey, claims: Vec<ExchangeKey>) {
+        let here = self.stored_at(session);
+        let home = self.stored_mut(session).and_then(|stored| stored.home());
+        for claim in claims {
+            if let Some(Exchange::Storing { then, .. }) = self.exchanges.get_mut(claim) {
+                let from = home.map(|home| home.instance).filter(|home| Some(*home) != here);
+                *then = Then::OpenGetStream { from };
+            }
+        }
+    }
+
     /// Opens a GET stream that this instance has from now on.
     pub(super) fn open_stored_get_stream(
         &mut self,
@@ -145,27 +162,41 @@ impl Http {
         from: Option<InstanceId>,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
+        self.end_replaced(exchange, output);
         self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: None });
         if let (Some(from), Some(instance)) = (from, self.stored_at(session)) {
-            self.send_to(from, session, Notice::Moved { instance }, output);
+            let version = self.stored_mut(session).map_or(0, |stored| stored.version);
+            self.send_to(from, session, Notice::Moved { instance, version }, output);
         }
         self.open_stream(exchange, output);
         self.read(exchange, output);
     }
 
-    /// Another instance has the GET stream of a session from now on.
+    /// Another instance has the GET stream of a session, since it has written this version of the record.
     pub(super) fn on_moved(
         &mut self,
         session: SessionKey,
         instance: InstanceId,
+        version: u64,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(stored) = self.stored_mut(session) else { return };
-        let Some(home) = stored.home() else { return };
-        stored.set_home(Home { instance, ..home });
-        let open = stored.readers.get(&StreamId::OF_SESSION).copied();
-        if let Some(exchange) = open {
-            self.finish(exchange, output);
+        let Some(home) = stored.home().filter(|_| version > stored.version) else { return };
+        stored.set_home(Home { instance, is_open: true, ..home });
+        self.end_moved_stream(session, output);
+    }
+
+    /// Ends the GET stream of a session here if another instance has it.
+    pub(super) fn end_moved_stream(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let here = self.stored_at(session);
+        let Some(stored) = self.stored_mut(session) else { return };
+        let is_elsewhere = stored.home().is_some_and(|home| home.is_open && Some(home.instance) != here);
+        let reader = stored.readers.get(&StreamId::OF_SESSION).copied().filter(|_| is_elsewhere);
+        let Some(reader) = reader else { return };
+        self.end_replaced(reader, output);
+        // A client that waits for its stream has perhaps opened it elsewhere before.
+        if matches!(self.exchanges.get(reader), Some(Exchange::Streaming { .. })) {
+            self.finish(reader, output);
         }
     }
 
@@ -180,6 +211,19 @@ impl Http {
                 stored.set_home(home);
                 self.change(session, What::Home(home), None, output);
             }
+        }
+    }
+
+    /// Writes once more that a GET stream is no longer open here, if that has failed.
+    pub(super) fn close_stream_again(&mut self, session: SessionKey) {
+        let here = self.stored_at(session);
+        let Some(stored) = self.stored_mut(session) else { return };
+        if !std::mem::take(&mut stored.has_closed_stream) {
+            return;
+        }
+        if let Some(home) = stored.home().filter(|home| Some(home.instance) == here) {
+            stored.set_home(Home { is_open: true, ..home });
+            self.store.closed_streams.push(session);
         }
     }
 

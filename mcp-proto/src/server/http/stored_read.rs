@@ -40,6 +40,22 @@ pub(super) struct Reader {
     /// If the next read finds no events, it is asked whether the instance that adds them runs.
     is_polling: bool,
     label: Option<Label>,
+    /// The open stream that this one is to replace: a client that resumes has lost the old connection, even if the server has
+    /// not detected that.
+    pub(super) replaces: Option<ExchangeKey>,
+    start: Start,
+}
+
+/// What is known of the first events of a stream that is read from its start.
+#[derive(Clone, Copy)]
+enum Start {
+    /// Nothing was read yet.
+    Unread,
+    /// Nothing was found, so that the end of the stream is read, if there is a stream.
+    Sought,
+    /// Perhaps the events up to this one were removed before they were read.
+    Lost(u64),
+    Known,
 }
 
 impl Reader {
@@ -108,21 +124,42 @@ impl Http {
             is_behind: false,
             is_polling: true,
             label: None,
+            replaces: None,
+            start: Start::Unread,
         };
-        // A client that resumes has lost the old connection, even if the server has not detected that.
         let old = self.stored_mut(session).and_then(|stored| stored.readers.insert(reader.stream.tag, exchange));
-        self.store.readers.insert(exchange, reader);
-        if let Some(old) = old {
-            self.finish_reading(old, admission::has_get_stream(), output);
+        let is_open = |old: &ExchangeKey| matches!(self.exchanges.get(*old), Some(Exchange::Streaming { .. }));
+        let waiting = old.filter(|old| !is_open(old));
+        let replaces = match waiting.and_then(|waiting| self.store.readers.get_mut(&waiting)) {
+            Some(waiting) => waiting.replaces.take(),
+            None => old,
+        };
+        self.store.readers.insert(exchange, Reader { replaces, ..reader });
+        if let Some(waiting) = waiting {
+            self.finish_reading(waiting, admission::has_get_stream(), output);
         }
         true
     }
 
     /// Ends the exchanges on which the streams of a session are read.
-    pub(super) fn finish_readers(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn finish_readers(
+        &mut self,
+        session: SessionKey,
+        refusal: fn() -> Refusal,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         let readers = self.stored_mut(session).map(|stored| std::mem::take(&mut stored.readers));
         for exchange in readers.into_iter().flat_map(BTreeMap::into_values) {
-            self.finish_reading(exchange, admission::unknown_session(), output);
+            self.end_replaced(exchange, output);
+            self.finish_reading(exchange, refusal(), output);
+        }
+    }
+
+    /// A stream is opened in the place of another one, which ends.
+    pub(super) fn end_replaced(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let reader = self.store.readers.get_mut(&exchange);
+        if let Some(old) = reader.and_then(|reader| reader.replaces.take()) {
+            self.finish(old, output);
         }
     }
 
@@ -222,19 +259,43 @@ impl Http {
             (Some(Some(_)), false) if is_get_stream => self.claim_get_stream(exchange, output),
             (Some(Some(events)), false) => self.open_resumed(exchange, &events, output),
             (None, false) => self.refuse_storing(exchange, admission::store_unavailable(), output),
-            (Some(Some(events)), true) => self.write_read(exchange, &events, output),
-            // The GET stream has no events yet, or has lost some while nothing was read.
-            (Some(None), true) if is_get_stream => {
-                if let Some(reader) = self.store.readers.get_mut(&exchange) {
-                    if reader.after != After::Number(0) {
-                        reader.after = After::Latest;
-                    }
-                }
-                self.wait_for_more(exchange, output);
-            }
+            (Some(Some(events)), true) => self.on_events_read(exchange, &events, output),
+            (Some(None), true) if is_get_stream => self.on_nothing_read(exchange, output),
             (Some(None), true) => self.finish(exchange, output),
             (None, true) => self.wait_for_more(exchange, output),
         }
+    }
+
+    /// A GET stream has no events yet, or some were removed before they were read.
+    fn on_nothing_read(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
+        (reader.after, reader.start) = match (reader.after, reader.start) {
+            (After::Number(0), Start::Unread) => (After::Latest, Start::Sought),
+            (After::Number(0), Start::Lost(until)) => (After::Number(until), Start::Known),
+            (After::Number(1..), _) => (After::Latest, Start::Known),
+            (After::Number(0), Start::Sought | Start::Known) | (After::Latest, _) => {
+                (reader.after, reader.start) = (After::Number(0), Start::Known);
+                return self.wait_for_more(exchange, output);
+            }
+        };
+        self.read(exchange, output);
+    }
+
+    /// Events of an open stream were read.
+    fn on_events_read(
+        &mut self,
+        exchange: ExchangeKey,
+        events: &StoredEvents,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
+        if matches!(reader.start, Start::Sought) {
+            // The first event may have been added since nothing was found, or is lost.
+            (reader.after, reader.start) = (After::Number(0), Start::Lost(events.first.saturating_sub(1)));
+            return self.read(exchange, output);
+        }
+        reader.start = Start::Known;
+        self.write_read(exchange, events, output);
     }
 
     fn open_resumed(
@@ -247,6 +308,7 @@ impl Http {
         // The exchange is that of no request, so that the stream is only in the table of readers.
         self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: Some(exchange) });
         self.exchanges.streams.set_used(exchange);
+        self.end_replaced(exchange, output);
         self.open_stream(exchange, output);
         let label = Label::read(&events.label);
         let producer = label.as_ref().map(|label| label.instance);

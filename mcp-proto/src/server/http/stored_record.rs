@@ -19,7 +19,8 @@ use super::instances::Notice;
 use super::refusal::Refusal;
 use super::store_work::Pending;
 use super::stored_read::Reader;
-use super::{ExchangeKey, Http, HttpAction, admission};
+use super::stored_session::TOUCHES;
+use super::{ExchangeKey, Http, HttpAction, Timer, admission};
 use crate::codec::json::Json;
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
@@ -41,6 +42,8 @@ pub(super) struct StoredSession {
     queue: Vec<Change>,
     /// The streams that clients read here, by their tags.
     pub(super) readers: BTreeMap<u64, ExchangeKey>,
+    /// The GET stream was closed here, which could not be written.
+    pub(super) has_closed_stream: bool,
 }
 
 /// A record that is being written.
@@ -56,6 +59,20 @@ struct Change {
     waiting: Option<ExchangeKey>,
 }
 
+impl Change {
+    fn sets_level(&self) -> bool {
+        match &self.what {
+            What::Settings(settings) => settings.iter().any(|setting| matches!(setting, Setting::Level(_))),
+            What::Opened | What::Home(_) => false,
+        }
+    }
+
+    /// The exchange that is to have the GET stream.
+    fn claim(&self) -> Option<ExchangeKey> {
+        matches!(self.what, What::Home(Home { is_open: true, .. })).then_some(self.waiting).flatten()
+    }
+}
+
 pub(super) enum What {
     /// The session is opened.
     Opened,
@@ -66,7 +83,14 @@ pub(super) enum What {
 impl StoredSession {
     /// A session that is not in the store yet.
     pub(super) fn new(state: SessionState, version: u64) -> Box<Self> {
-        Box::new(Self { state, version, saving: None, queue: Vec::new(), readers: BTreeMap::new() })
+        Box::new(Self {
+            state,
+            version,
+            saving: None,
+            queue: Vec::new(),
+            readers: BTreeMap::new(),
+            has_closed_stream: false,
+        })
     }
 
     pub(super) fn kept(&self) -> Option<&Kept> {
@@ -89,13 +113,18 @@ impl StoredSession {
         self.readers.contains_key(&StreamId::OF_SESSION)
     }
 
-    /// A stream is no longer read on this exchange. Returns whether it is the GET stream.
-    pub(super) fn on_reader_closed(&mut self, exchange: ExchangeKey, reader: &Reader) -> bool {
+    /// A stream is no longer read on this exchange, whose response has begun if `was_open`. Returns whether it is the GET
+    /// stream.
+    pub(super) fn on_reader_closed(&mut self, exchange: ExchangeKey, reader: &Reader, was_open: bool) -> bool {
         if self.readers.get(&reader.stream.tag) == Some(&exchange) {
-            self.readers.remove(&reader.stream.tag);
+            match reader.replaces {
+                // It is still open.
+                Some(old) => self.readers.insert(reader.stream.tag, old),
+                None => self.readers.remove(&reader.stream.tag),
+            };
         }
         let home = self.home().filter(|_| reader.is_get_stream);
-        if let (Some(home), Some(sent)) = (home, reader.sent()) {
+        if let (Some(home), Some(sent), true) = (home, reader.sent(), was_open) {
             self.set_home(Home { sent, ..home });
         }
         home.is_some()
@@ -196,7 +225,14 @@ impl Http {
         match result {
             StoreResult::Done => {
                 stored.version += 1;
-                stored.state = saving.state;
+                // The GET stream may have been closed while this was being written.
+                let is_home = |change: &&Change| matches!(change.what, What::Home(_));
+                let closed = stored
+                    .queue
+                    .iter()
+                    .filter(is_home)
+                    .fold(saving.state, |state, change| applied(&state, std::slice::from_ref(change)));
+                stored.state = closed;
                 self.notify_home(session, &saving.changes, output);
                 for change in saving.changes {
                     if let Some(exchange) = change.waiting {
@@ -247,13 +283,24 @@ impl Http {
         let changed = applied(&state, &saving.changes);
         (stored.version, stored.state) = (version, state);
         let current = applied(&changed, &stored.queue);
+        let claims: Vec<_> = saving.changes.iter().filter_map(Change::claim).collect();
         stored.saving = Some(Saving { state: changed, ..saving });
+        self.claim_again(session, claims);
+        self.end_moved_stream(session, output);
         output.inbound.push_back(Inbound::Updated { session, state: current });
         self.write_record(session, output);
     }
 
     /// Changes cannot be written: what is in the store stays in force.
     fn on_not_saved(&mut self, session: SessionKey, saving: Saving, output: &mut TransportOutput<'_, HttpAction>) {
+        let at = output.now + self.config.session_idle / TOUCHES;
+        let Some(stored) = self.stored_mut(session) else { return };
+        let mut lost = saving.changes.iter().chain(&stored.queue);
+        let is_closing = |change: &Change| matches!(change.what, What::Home(Home { is_open: false, .. }));
+        if lost.any(is_closing) && stored.version > 0 {
+            stored.has_closed_stream = true;
+            self.timers.set(Timer::Idle(session), at);
+        }
         let Some(stored) = self.stored_mut(session) else { return };
         let (state, is_new) = (stored.state.clone(), stored.version == 0);
         stored.saving = Some(saving);
@@ -330,6 +377,7 @@ impl Http {
             state
         };
         output.inbound.push_back(Inbound::Updated { session, state });
+        self.end_moved_stream(session, output);
     }
 
     /// The instance that has the GET stream sends on it what the client has subscribed to, and reads no record for that.
@@ -341,8 +389,12 @@ impl Http {
         let Some(stored) = self.stored_mut(session) else { return };
         let home = stored.home().map(|home| home.instance).filter(|home| Some(*home) != here);
         let (version, state) = (stored.version, stored.state.to_text());
-        if let Some(home) = home {
-            self.send_to(home, session, Notice::Changed { version, state }, output);
+        let notice = Notice::Changed { version, state };
+        // A log level applies to the calls that are being served, too.
+        if changes.iter().any(Change::sets_level) {
+            self.send_to_all(session, notice, output);
+        } else if let Some(home) = home {
+            self.send_to(home, session, notice, output);
         }
     }
 

@@ -7,6 +7,7 @@
 //!                           response ◀── Done ── Save, Forget ◀── Storing
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -24,10 +25,10 @@ use crate::server::principal::Principal;
 use crate::server::snapshot::SessionState;
 use crate::server::transport::{Inbound, TransportOutput};
 use crate::spec::header::SESSION_ID;
-use crate::store::{InstanceId, Record, StoreAction, StoreResult};
+use crate::store::{InstanceId, Record, StoreAction, StoreKey, StoreResult};
 
 /// A session in use is kept in the store again after this part of the time after which it expires, if that has failed.
-const TOUCHES: u32 = 16;
+pub(super) const TOUCHES: u32 = 16;
 
 /// Sessions in a store ([`store`](crate::store)), so that every instance with the same store serves them: requests, streams,
 /// resumptions, cancellations, and answers to requests of the server reach a session wherever they arrive, and changes
@@ -96,7 +97,8 @@ impl Http {
         let id = admission::single(&head.headers, &SESSION_ID).ok()?.filter(|_| needs)?;
         // No other text is the id of a session, so that nothing else is asked for.
         let is_id = id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        is_id.then(|| id.into())
+        // One that has ended here is perhaps still in the store.
+        (is_id && !self.store.ended.contains_key(id)).then(|| id.into())
     }
 
     pub(super) fn look_up(
@@ -216,6 +218,7 @@ impl Http {
                 if let Some(state) = self.read_record(&record) {
                     self.update(session, record.version, state, output);
                 }
+                self.close_stream_again(session);
             }
             StoreResult::Loaded(None) => self.end_gone(session, output),
             StoreResult::Done
@@ -239,7 +242,7 @@ impl Http {
         let id = found.id.clone();
         let then = Then::Respond(empty(StatusCode::NO_CONTENT));
         self.insert_exchange(exchange, Exchange::Storing { asked: Asked::InSession(session), then });
-        let pending = Pending::Forget(Some((session, exchange)));
+        let pending = Pending::Forget(session, exchange);
         self.ask_store(pending, output, |key| StoreAction::Forget { key, session: id });
     }
 
@@ -270,8 +273,55 @@ impl Http {
             return;
         };
         let id = found.id.clone();
-        self.send_to_all(session, Notice::Ended, output);
-        self.ask_store(Pending::Forget(None), output, |key| StoreAction::Forget { key, session: id });
+        if self.store.ended.len() < self.config.max_sessions {
+            self.store.ended.insert(id.clone(), output.now + self.config.session_idle);
+        }
+        self.end_record(id, output);
+    }
+
+    /// Removes the record of a session that has ended, and notifies the other instances.
+    fn end_record(&mut self, id: Arc<str>, output: &mut TransportOutput<'_, HttpAction>) {
+        self.send_notice_for(None, &id, Notice::Ended, output);
+        let mut asked = None;
+        self.ask_store(Pending::End, output, |key| {
+            asked = Some(key);
+            StoreAction::Forget { key, session: id.clone() }
+        });
+        if let Some(key) = asked {
+            self.store.ending.insert(key, id);
+        }
+    }
+
+    /// The store has removed a record, or has failed. Then it is asked again, until the record has expired in any case.
+    pub(super) fn on_record_ended(
+        &mut self,
+        key: StoreKey,
+        result: &StoreResult,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(id) = self.store.ending.get(&key) else { return };
+        let is_over = *result == StoreResult::Done || self.stage == Stage::Closed;
+        let until = self.store.ended.get(id).copied().filter(|until| !is_over && *until > output.now);
+        match (until, self.config.stored()) {
+            (Some(until), Some(stored)) => {
+                self.timers.set(Timer::End(key), until.min(output.now + stored.timeout));
+            }
+            (None, _) | (_, None) => {
+                if let Some(id) = self.store.ending.remove(&key) {
+                    self.store.ended.remove(&id);
+                }
+            }
+        }
+    }
+
+    /// The removal of a record is tried again.
+    pub(super) fn end_record_again(&mut self, key: StoreKey, output: &mut TransportOutput<'_, HttpAction>) {
+        let Some(id) = self.store.ending.remove(&key) else { return };
+        if self.store.ended.get(&id).is_some_and(|until| *until > output.now) {
+            self.end_record(id, output);
+        } else {
+            self.store.ended.remove(&id);
+        }
     }
 
     /// Ends a session here that is not in the store any more.
@@ -286,7 +336,7 @@ impl Http {
     /// Ends a session here that was ended elsewhere.
     pub(super) fn end_gone(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
         self.fail_changes(session, admission::unknown_session, output);
-        self.finish_readers(session, output);
+        self.finish_readers(session, admission::unknown_session, output);
         if let Some(found) = self.sessions.get_mut(session) {
             found.stored = None;
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });

@@ -225,9 +225,11 @@ impl ServerTransport for Http {
         if !may_return {
             self.forget_ended(session, output);
         }
-        self.fail_changes(session, admission::unknown_session, output);
+        // A session in the store goes on when this instance is stopped.
+        let refusal = if self.stage == Stage::Closed { admission::stopped } else { admission::unknown_session };
+        self.fail_changes(session, refusal, output);
         self.end_appending(session, output);
-        self.finish_readers(session, output);
+        self.finish_readers(session, refusal, output);
         let Some(ended) = self.sessions.remove(session, may_return, self.config.max_sessions) else { return };
         self.timers.clear(Timer::Idle(session));
         for key in ended.streams.keys() {
@@ -318,6 +320,7 @@ impl Http {
                 self.append(session, key, &text, true, output);
             }
             (true, Kind::Reply | Kind::Refusal) => {
+                self.store_settings_of(session, key, output);
                 self.write_event(session, Some(key), &text, output);
                 self.end_stream(session, key, output);
             }
@@ -336,9 +339,12 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if let Some(Exchange::Waiting { asked, .. }) = self.exchanges.get(exchange) {
-            if self.store.changes.contains_key(&exchange) {
+            let is_stored = asked.session().is_some_and(|session| self.stored_at(session).is_some());
+            if is_stored && self.store.changes.contains_key(&exchange) {
                 return self.respond_when_stored(exchange, *asked, response, output);
             }
+            // The session has ended meanwhile.
+            self.store.changes.remove(&exchange);
         }
         match self.close_exchange(exchange, output.now) {
             Some(Exchange::Waiting { asked: Asked::Elsewhere { instance, number }, .. }) => {

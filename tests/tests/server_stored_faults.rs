@@ -1,0 +1,434 @@
+//! Sessions in a store at awkward moments: streams that move while messages are late or lost, a store that fails between
+//! two steps, events larger than a replay, and instances that are stopped.
+
+use std::time::Duration;
+
+use mcp_proto::server::{Event, ExchangeKey, LoggingLevel, Progress};
+use mcp_proto::store::{StoreAction, StoreResult};
+use mcp_proto::{Json, Notification};
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::messages::request;
+use tests::instances::Instances;
+
+/// A call that reports progress, so that its response is a stream.
+const WITH_PROGRESS: &str = r#"{"name":"t","_meta":{"progressToken":1}}"#;
+/// A batch of 2025-03-26 that sets the log level, and calls such a tool.
+const SETTING_AND_CALL: &str = r#"[{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1}}}]"#;
+
+fn ping(session: &str) -> TestRequest {
+    TestRequest::post(request("1", "ping", "{}")).in_session(session)
+}
+
+fn delete(session: &str) -> TestRequest {
+    TestRequest::new("DELETE", "").in_session(session)
+}
+
+fn get(session: &str) -> TestRequest {
+    TestRequest::get().in_session(session)
+}
+
+fn resume(session: &str, after: &str) -> TestRequest {
+    get(session).with("last-event-id", after)
+}
+
+fn set_level(session: &str, level: &str) -> TestRequest {
+    TestRequest::post(request("8", "logging/setLevel", &format!(r#"{{"level":"{level}"}}"#))).in_session(session)
+}
+
+fn publish(instances: &mut Instances, at: usize) {
+    let now = instances.servers[at].now;
+    instances.servers[at].server.publish(Notification::new("notifications/tools/list_changed"), now).unwrap();
+    instances.settle();
+}
+
+/// A call at the first instance whose response has become a stream; returns the id of its last event, too.
+fn streaming_call(instances: &mut Instances, session: &str) -> (ExchangeKey, mcp_proto::Ticket, String) {
+    let (exchange, ticket) = instances.call(0, session, "7", WITH_PROGRESS);
+    let server = &mut instances.servers[0];
+    server.server.progress(&ticket, &Progress::new(1.0), server.now);
+    let last = instances.take(0, exchange).ids().pop().unwrap();
+    (exchange, ticket, last)
+}
+
+/// The GET stream of a session at the first instance, and the id of the event that it has received.
+fn opened_stream(instances: &mut Instances, session: &str) -> (ExchangeKey, String) {
+    let stream = instances.ask(0, &get(session));
+    publish(instances, 0);
+    let last = instances.take(0, stream).ids().pop().unwrap();
+    (stream, last)
+}
+
+/// Passes a request to an instance, which reads the record; what it asks then is returned, and not passed on.
+fn ask_and_hold(instances: &mut Instances, index: usize, asked: &TestRequest) -> (ExchangeKey, StoreAction) {
+    let id = instances.id(index);
+    let at = &mut instances.servers[index];
+    let exchange = at.ask(asked);
+    let load = at.store_actions.remove(0);
+    let record = instances.store.carry_out(id, &load, at.now).unwrap();
+    at.server.handle_stored(load.key().unwrap(), record, at.now);
+    at.settle();
+    let held = at.store_actions.remove(0);
+    assert!(at.store_actions.is_empty(), "{held:?}");
+    (exchange, held)
+}
+
+/// Carries out what the instances ask of the store, but for the actions that `holds` returns, with the instance.
+fn settle_holding(instances: &mut Instances, holds: fn(&StoreAction) -> bool) -> Vec<(usize, StoreAction)> {
+    let mut held = Vec::new();
+    let mut is_quiet = false;
+    while !is_quiet {
+        is_quiet = true;
+        for at in 0..instances.servers.len() {
+            let id = instances.id(at);
+            let server = &mut instances.servers[at];
+            server.settle();
+            for action in std::mem::take(&mut server.store_actions) {
+                is_quiet = false;
+                if holds(&action) {
+                    held.push((at, action));
+                    continue;
+                }
+                let result = instances.store.carry_out(id, &action, server.now);
+                if let (Some(key), Some(result)) = (action.key(), result) {
+                    server.server.handle_stored(key, result, server.now);
+                }
+            }
+        }
+    }
+    held
+}
+
+const fn is_message(action: &StoreAction) -> bool {
+    matches!(action, StoreAction::Send { .. })
+}
+
+fn level_at(instances: &mut Instances, at: usize) -> Option<LoggingLevel> {
+    let session = instances.servers[at].last_session();
+    instances.servers[at].server.logging_level(session)
+}
+
+#[test]
+fn an_answer_larger_than_a_replay_reaches_a_client_that_has_resumed_and_is_connected() {
+    for at in 0..2 {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-11-25");
+        let (exchange, ticket, last) = streaming_call(&mut instances, &id);
+        instances.disconnect(0, exchange);
+        let resumed = instances.ask(at, &resume(&id, &last));
+        assert_eq!(instances.take(at, resumed).code(), 200);
+        instances.respond(0, ticket, &format!(r#"{{"content":"{}"}}"#, "x".repeat(300 * 1024)));
+        instances.pass(Duration::from_secs(60));
+        let sent = instances.take(at, resumed);
+        assert_eq!((sent.is_over, sent.data().len()), (true, 1), "{at}");
+    }
+}
+
+#[test]
+fn a_batch_that_sets_something_is_answered_when_its_session_is_ended_meanwhile() {
+    for at in 0..2 {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-03-26");
+        assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+        let exchange = instances.ask(0, &TestRequest::post(SETTING_AND_CALL).in_session(&id));
+        assert_eq!(instances.take(0, exchange).code(), 0);
+        assert_eq!(instances.answer(at, &delete(&id)).code(), 204);
+        let sent = instances.take(0, exchange);
+        assert!(sent.is_over && sent.code() == 200, "{at}: {sent:?}");
+        instances.pass(Duration::from_secs(60));
+        assert_eq!(instances.servers[0].server.load().to_string(), "nothing", "{at}");
+    }
+}
+
+#[test]
+fn what_waits_for_the_store_when_its_instance_is_stopped_is_refused_with_503() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (exchange, ticket, last) = streaming_call(&mut instances, &id);
+    instances.disconnect(0, exchange);
+    instances.respond(0, ticket, "{}");
+    for (asked, closes) in [(resume(&id, &last), false), (resume(&id, &last), true), (set_level(&id, "error"), true)] {
+        let (waiting, held) = ask_and_hold(&mut instances, 1, &asked);
+        let server = &mut instances.servers[1];
+        if closes {
+            server.server.close(server.now);
+        } else {
+            server.server.drain(Duration::from_secs(10), server.now);
+        }
+        let sent = instances.take(1, waiting);
+        assert_eq!(sent.code(), 503, "{held:?}");
+        instances.kill(1);
+        assert_eq!(instances.answer(1, &ping(&id)).code(), 200, "the session goes on");
+    }
+}
+
+#[test]
+fn of_two_get_streams_that_are_opened_at_one_time_one_stays_open() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 0, "2025-11-25");
+    for at in 0..3 {
+        assert_eq!(instances.answer(at, &ping(&id)).code(), 200);
+    }
+    let streams = [1, 2].map(|at: usize| (at, instances.servers[at].ask(&get(&id))));
+    instances.settle();
+    let opened = streams.map(|(at, stream)| instances.take(at, stream));
+    assert_eq!(opened.iter().filter(|sent| sent.code() == 200 && !sent.is_over).count(), 1, "{opened:?}");
+    publish(&mut instances, 0);
+    instances.pass(Duration::from_secs(60));
+    let received = streams.map(|(at, stream)| instances.take(at, stream).data().len());
+    assert_eq!(received.iter().sum::<usize>(), 1, "{received:?}");
+}
+
+#[test]
+fn a_late_message_about_a_stream_that_has_moved_ends_no_later_one() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (_, last) = opened_stream(&mut instances, &id);
+    let moved = instances.servers[1].ask(&resume(&id, &last));
+    let mut held = settle_holding(&mut instances, is_message);
+    assert_eq!((instances.servers[1].take(moved).code(), held.len()), (200, 1), "{held:?}");
+    let server = &mut instances.servers[1];
+    server.server.handle_disconnect(moved, server.now);
+    held.extend(settle_holding(&mut instances, is_message));
+    let back = instances.servers[0].ask(&resume(&id, &last));
+    held.extend(settle_holding(&mut instances, is_message));
+    assert_eq!(instances.servers[0].take(back).code(), 200);
+    for (at, action) in held {
+        let (from, now) = (instances.id(at), instances.servers[at].now);
+        instances.store.carry_out(from, &action, now);
+    }
+    instances.settle();
+    publish(&mut instances, 2);
+    let sent = instances.take(0, back);
+    assert_eq!((sent.is_over, sent.data().len()), (false, 1));
+}
+
+#[test]
+fn a_stream_whose_move_was_not_reported_ends_when_its_instance_reads_the_record() {
+    let mut instances = Instances::new(3);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (stream, seen) = opened_stream(&mut instances, &id);
+    let resumed = instances.servers[1].ask(&resume(&id, &seen));
+    let lost = settle_holding(&mut instances, is_message);
+    assert_eq!((instances.take(1, resumed).code(), lost.len()), (200, 1));
+    assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
+    publish(&mut instances, 2);
+    instances.pass(Duration::from_secs(20));
+    let [old, new] = [(0, stream), (1, resumed)].map(|(at, exchange)| instances.take(at, exchange));
+    assert_eq!((old.is_over, old.data().len(), new.is_over, new.data().len()), (true, 0, false, 1));
+}
+
+#[test]
+fn a_stream_that_closes_while_the_store_fails_can_be_opened_at_another_instance() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let stream = instances.ask(0, &get(&id));
+    assert_eq!(instances.take(0, stream).code(), 200);
+    instances.is_reachable = false;
+    instances.disconnect(0, stream);
+    instances.is_reachable = true;
+    instances.pass(Duration::from_secs(5 * 60));
+    let stream = instances.ask(1, &get(&id));
+    assert_eq!(instances.take(1, stream).code(), 200);
+}
+
+#[test]
+fn what_is_sent_is_not_sent_again_if_a_change_was_being_written_when_the_stream_closed() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (stream, _) = opened_stream(&mut instances, &id);
+    let (asked, save) = ask_and_hold(&mut instances, 0, &set_level(&id, "error"));
+    let server = &mut instances.servers[0];
+    server.server.handle_disconnect(stream, server.now);
+    server.settle();
+    server.store_actions.insert(0, save);
+    assert_eq!(instances.take(0, asked).code(), 200);
+    let stream = instances.ask(1, &get(&id));
+    let again = instances.take(1, stream);
+    assert_eq!((again.code(), again.data().len()), (200, 0));
+}
+
+#[test]
+fn a_resumption_that_is_refused_changes_nothing() {
+    for at in 0..2 {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-11-25");
+        let (stream, last) = opened_stream(&mut instances, &id);
+        let unknown = format!("{}-100", last.split_once('-').unwrap().0);
+        // While the stream is open, and after it.
+        assert_eq!(instances.answer(0, &resume(&id, &unknown)).code(), 400);
+        assert!(!instances.take(0, stream).is_over);
+        instances.disconnect(0, stream);
+        publish(&mut instances, 0);
+        assert_eq!(instances.answer(1, &resume(&id, &unknown)).code(), 400);
+        let stream = instances.ask(at, &get(&id));
+        assert_eq!(instances.take(at, stream).data().len(), 1, "{at}");
+    }
+}
+
+#[test]
+fn a_get_stream_whose_first_events_were_removed_goes_on() {
+    let mut instances = Instances::with(1, |http, config| {
+        http.replay = 300;
+        config.limits.message = 300;
+    });
+    let id = instances.session(0, 0, "2025-11-25");
+    for _ in 0..10 {
+        publish(&mut instances, 0);
+    }
+    let stream = instances.ask(0, &get(&id));
+    assert_eq!(instances.take(0, stream).data().len(), 0, "a replay is complete or does not begin");
+    for _ in 0..2 {
+        publish(&mut instances, 0);
+        instances.pass(Duration::from_secs(6));
+    }
+    assert_eq!(instances.take(0, stream).data().len(), 2);
+}
+
+#[test]
+fn a_stream_that_waits_for_the_store_when_it_moves_or_its_place_is_needed_has_a_response() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (stream, last) = opened_stream(&mut instances, &id);
+    instances.disconnect(0, stream);
+    let (waiting, _) = ask_and_hold(&mut instances, 0, &resume(&id, &last));
+    let moved = instances.ask(1, &resume(&id, &last));
+    assert_eq!(instances.take(1, moved).code(), 200);
+    instances.pass(Duration::from_secs(6));
+    assert_eq!(instances.take(0, waiting).code(), 503);
+
+    let mut instances = Instances::with(1, |http, _| http.max_streams = 3);
+    let ids = [1, 2, 3].map(|_| instances.session(0, 0, "2025-11-25"));
+    let other = instances.session(0, 0, "2025-11-25");
+    let waiting = ids.each_ref().map(|id| ask_and_hold(&mut instances, 0, &get(id).from(1)).0);
+    let _ = ask_and_hold(&mut instances, 0, &get(&other).from(2));
+    let codes = waiting.map(|exchange| instances.servers[0].take(exchange).code());
+    assert_eq!(codes.iter().filter(|code| **code == 503).count(), 1, "{codes:?}");
+}
+
+#[test]
+fn a_stream_that_the_store_has_failed_for_is_not_ended_for_its_client_to_resume() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (exchange, ticket) = instances.call(0, &id, "7", WITH_PROGRESS);
+    instances.is_reachable = false;
+    let server = &mut instances.servers[0];
+    server.server.progress(&ticket, &Progress::new(1.0), server.now);
+    instances.settle();
+    instances.is_reachable = true;
+    let server = &mut instances.servers[0];
+    server.server.release(&ticket, server.now);
+    instances.respond(0, ticket, "{}");
+    assert!(instances.take(0, exchange).text().contains(r#""id":7"#));
+}
+
+#[test]
+fn a_setting_that_is_acknowledged_on_a_stream_without_replay_is_stored() {
+    let mut instances = Instances::with(2, |http, _| http.replay = 0);
+    let id = instances.session(0, 0, "2025-03-26");
+    let exchange = instances.ask(0, &TestRequest::post(SETTING_AND_CALL).in_session(&id));
+    let ticket = instances.servers[0].ticket();
+    let server = &mut instances.servers[0];
+    server.server.progress(&ticket, &Progress::new(1.0), server.now);
+    instances.respond(0, ticket, "{}");
+    let sent = instances.take(0, exchange);
+    assert!(sent.is_over && sent.text().contains(r#""id":1,"result""#), "{sent:?}");
+    instances.answer(1, &ping(&id));
+    assert_eq!(level_at(&mut instances, 1), Some(LoggingLevel::Error));
+}
+
+#[test]
+fn a_log_level_is_in_force_for_a_call_that_another_instance_serves() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    instances.ask(1, &get(&id));
+    let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t"}"#);
+    assert_eq!(instances.answer(1, &set_level(&id, "error")).code(), 200);
+    let server = &mut instances.servers[0];
+    server.server.log(&ticket, LoggingLevel::Debug, None, &Json::from("x"), server.now).unwrap();
+    assert!(instances.take(0, exchange).data().is_empty());
+}
+
+#[test]
+fn a_session_is_kept_for_its_whole_idle_time_after_a_call() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (exchange, ticket) = instances.call(0, &id, "7", r#"{"name":"t"}"#);
+    instances.pass(Duration::from_secs(14 * 60));
+    instances.respond(0, ticket, "{}");
+    assert_eq!(instances.take(0, exchange).code(), 200);
+    instances.pass(Duration::from_secs(20 * 60));
+    assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+}
+
+#[test]
+fn a_record_that_was_written_can_be_read() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    for number in 0..8 {
+        // Six bytes of JSON for each byte of the name.
+        let uri = format!("file:///{number}{}", r"\u0001".repeat(4000));
+        let asked = request("9", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#));
+        assert_eq!(instances.answer(0, &TestRequest::post(asked).in_session(&id)).code(), 200, "{number}");
+    }
+    assert_eq!([0, 1].map(|at| instances.answer(at, &ping(&id)).code()), [200; 2]);
+}
+
+#[test]
+fn a_session_that_its_application_has_ended_is_ended_although_the_store_has_failed() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+    let session = instances.servers[0].last_session();
+    instances.is_reachable = false;
+    let server = &mut instances.servers[0];
+    server.server.end(session, server.now);
+    instances.pass(Duration::from_secs(30));
+    instances.is_reachable = true;
+    instances.pass(Duration::from_secs(30));
+    assert_eq!([0, 1].map(|at| instances.answer(at, &ping(&id)).code()), [404; 2]);
+    assert!(instances.servers[1].events().iter().any(|event| matches!(event, Event::Closed { .. })));
+}
+
+#[test]
+fn a_store_that_is_not_reached_for_the_idle_time_is_not_asked_to_end_a_session_any_more() {
+    let mut instances = Instances::new(1);
+    instances.session(0, 0, "2025-11-25");
+    let session = instances.servers[0].last_session();
+    instances.is_reachable = false;
+    let server = &mut instances.servers[0];
+    server.server.end(session, server.now);
+    instances.pass(Duration::from_secs(40 * 60));
+    assert_eq!(instances.servers[0].server.poll_timeout(), None);
+}
+
+#[test]
+fn messages_that_wait_for_the_store_are_counted_and_limited_in_sum() {
+    let mut instances = Instances::with(1, |_, config| config.limits.held = 1 << 20);
+    instances.session(0, 0, "2025-11-25");
+    let session = instances.servers[0].last_session();
+    let server = &mut instances.servers[0];
+    let params = Json::parse(format!(r#"{{"text":"{}"}}"#, "x".repeat(100_000))).unwrap();
+    for _ in 0..100 {
+        let message = Notification::with_params("notifications/x", params.clone());
+        let _ = server.server.notify(session, message, server.now);
+        server.settle();
+    }
+    let (actions, held) = (server.store_actions.len(), server.server.load().unwritten);
+    assert!((5..=11).contains(&actions) && held >= actions * 100_000, "{actions} actions, {held} bytes");
+    instances.settle();
+    assert_eq!(instances.servers[0].server.load().unwritten, 0);
+}
+
+/// What the store answers to an action that was repeated has no effect.
+#[test]
+fn an_answer_of_the_store_that_comes_twice_is_ignored() {
+    let mut instances = Instances::new(1);
+    let id = instances.session(0, 0, "2025-11-25");
+    let server = &mut instances.servers[0];
+    let exchange = server.ask(&ping(&id));
+    let load = server.store_actions.remove(0);
+    for _ in 0..2 {
+        server.server.handle_stored(load.key().unwrap(), StoreResult::Failed, server.now);
+    }
+    assert_eq!(server.take(exchange).code(), 503);
+}
