@@ -21,7 +21,6 @@ use mcp_blocking::sign_in::{Authorization, Store};
 use mcp_proto::client::{HttpConfig, HttpTransport};
 use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 
-use crate::check::Timeouts;
 use crate::hub::{self, Hub, SharedOptions};
 use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
@@ -416,7 +415,7 @@ impl Args {
         Ok(http)
     }
 
-    /// How long the answers to `--check` may take.
+    /// How long answers may take to `--check`.
     pub(crate) const fn timeouts(&self) -> Timeouts {
         Timeouts { request: self.request_timeout, start: self.start_timeout }
     }
@@ -456,6 +455,14 @@ impl Args {
     pub(crate) fn exit_with_usage(message: &str) -> ! {
         Self::command().error(ErrorKind::ValueValidation, message).exit()
     }
+}
+
+/// How long answers may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Timeouts {
+    pub(crate) request: Duration,
+    /// That to `initialize`.
+    pub(crate) start: Duration,
 }
 
 impl Account {

@@ -17,7 +17,7 @@ use mcp_proto::auth::Event;
 use mcp_proto::client::{Config, DetectedEra};
 use mcp_proto::{Era, Json, escape_text};
 
-use crate::args::{Server, Settings};
+use crate::args::{Server, Settings, Timeouts};
 use crate::secrets::WithoutSecrets;
 use findings::Findings;
 
@@ -76,14 +76,6 @@ struct ServerInfo {
     name: String,
     #[serde(default)]
     version: String,
-}
-
-/// How long answers may take.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Timeouts {
-    pub(crate) request: Duration,
-    /// That to `initialize`.
-    pub(crate) start: Duration,
 }
 
 /// Receives the process of the server before it is started.
