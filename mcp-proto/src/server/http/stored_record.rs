@@ -67,6 +67,11 @@ impl Change {
         }
     }
 
+    /// Whether the GET stream was closed.
+    const fn is_closing(&self) -> bool {
+        matches!(self.what, What::Home(Home { is_open: false, .. }))
+    }
+
     /// The exchange that is to have the GET stream.
     fn claim(&self) -> Option<ExchangeKey> {
         matches!(self.what, What::Home(Home { is_open: true, .. })).then_some(self.waiting).flatten()
@@ -226,13 +231,9 @@ impl Http {
             StoreResult::Done => {
                 stored.version += 1;
                 // The GET stream may have been closed while this was being written.
-                let is_home = |change: &&Change| matches!(change.what, What::Home(_));
-                let closed = stored
-                    .queue
-                    .iter()
-                    .filter(is_home)
-                    .fold(saving.state, |state, change| applied(&state, std::slice::from_ref(change)));
-                stored.state = closed;
+                let closing = stored.queue.iter().filter(|change| change.is_closing());
+                let state = closing.fold(saving.state, |state, change| applied(&state, std::slice::from_ref(change)));
+                stored.state = state;
                 self.notify_home(session, &saving.changes, output);
                 for change in saving.changes {
                     if let Some(exchange) = change.waiting {
@@ -296,8 +297,7 @@ impl Http {
         let at = output.now + self.config.session_idle / TOUCHES;
         let Some(stored) = self.stored_mut(session) else { return };
         let mut lost = saving.changes.iter().chain(&stored.queue);
-        let is_closing = |change: &Change| matches!(change.what, What::Home(Home { is_open: false, .. }));
-        if lost.any(is_closing) && stored.version > 0 {
+        if lost.any(Change::is_closing) && stored.version > 0 {
             stored.has_closed_stream = true;
             self.timers.set(Timer::Idle(session), at);
         }
