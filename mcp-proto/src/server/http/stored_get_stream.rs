@@ -133,22 +133,19 @@ impl Http {
     pub(super) fn claim_get_stream(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
         let Some(instance) = self.stored_at(session) else { return };
-        let home = self.stored_mut(session).and_then(|stored| stored.home());
-        let from = home.map(|home| home.instance).filter(|home| *home != instance);
-        if let Some(Exchange::Storing { then, .. }) = self.exchanges.get_mut(exchange) {
-            *then = Then::OpenGetStream { from };
-        }
-        let home = Home { instance, is_open: true, sent: home.map_or(0, |home| home.sent) };
+        self.set_claims(session, [exchange]);
+        let sent = self.stored_mut(session).and_then(|stored| stored.home()).map_or(0, |home| home.sent);
+        let home = Home { instance, is_open: true, sent };
         self.change(session, What::Home(home), Some(exchange), output);
     }
 
-    /// These exchanges are to have the GET stream of a session, whose record another instance has written meanwhile.
-    pub(super) fn claim_again(&mut self, session: SessionKey, claims: Vec<ExchangeKey>) {
+    /// These exchanges are to have the GET stream of a session, which the instance has now that is in the record.
+    pub(super) fn set_claims(&mut self, session: SessionKey, claims: impl IntoIterator<Item = ExchangeKey>) {
         let here = self.stored_at(session);
         let home = self.stored_mut(session).and_then(|stored| stored.home());
+        let from = home.map(|home| home.instance).filter(|home| Some(*home) != here);
         for claim in claims {
             if let Some(Exchange::Storing { then, .. }) = self.exchanges.get_mut(claim) {
-                let from = home.map(|home| home.instance).filter(|home| Some(*home) != here);
                 *then = Then::OpenGetStream { from };
             }
         }

@@ -67,9 +67,12 @@ impl Change {
         }
     }
 
-    /// Whether the GET stream was closed.
-    const fn is_closing(&self) -> bool {
-        matches!(self.what, What::Home(Home { is_open: false, .. }))
+    /// The instance at which the GET stream was closed.
+    const fn closed_home(&self) -> Option<Home> {
+        match self.what {
+            What::Home(home) if !home.is_open => Some(home),
+            What::Home(_) | What::Opened | What::Settings(_) => None,
+        }
     }
 
     /// The exchange that is to have the GET stream.
@@ -230,11 +233,12 @@ impl Http {
         match result {
             StoreResult::Done => {
                 stored.version += 1;
+                stored.state = saving.state;
                 // The GET stream may have been closed while this was being written.
-                let closing = stored.queue.iter().filter(|change| change.is_closing());
-                let state = closing.fold(saving.state, |state, change| applied(&state, std::slice::from_ref(change)));
-                stored.state = state;
-                self.notify_home(session, &saving.changes, output);
+                if let Some(home) = stored.queue.iter().rev().find_map(Change::closed_home) {
+                    stored.set_home(home);
+                }
+                self.report_settings(session, &saving.changes, output);
                 for change in saving.changes {
                     if let Some(exchange) = change.waiting {
                         self.proceed_with(exchange, output);
@@ -286,7 +290,7 @@ impl Http {
         let current = applied(&changed, &stored.queue);
         let claims: Vec<_> = saving.changes.iter().filter_map(Change::claim).collect();
         stored.saving = Some(Saving { state: changed, ..saving });
-        self.claim_again(session, claims);
+        self.set_claims(session, claims);
         self.end_moved_stream(session, output);
         output.inbound.push_back(Inbound::Updated { session, state: current });
         self.write_record(session, output);
@@ -294,16 +298,14 @@ impl Http {
 
     /// Changes cannot be written: what is in the store stays in force.
     fn on_not_saved(&mut self, session: SessionKey, saving: Saving, output: &mut TransportOutput<'_, HttpAction>) {
-        let at = output.now + self.config.session_idle / TOUCHES;
-        let Some(stored) = self.stored_mut(session) else { return };
-        let mut lost = saving.changes.iter().chain(&stored.queue);
-        if lost.any(Change::is_closing) && stored.version > 0 {
-            stored.has_closed_stream = true;
-            self.timers.set(Timer::Idle(session), at);
-        }
         let Some(stored) = self.stored_mut(session) else { return };
         let (state, is_new) = (stored.state.clone(), stored.version == 0);
+        let is_closed = saving.changes.iter().chain(&stored.queue).any(|change| change.closed_home().is_some());
+        stored.has_closed_stream |= is_closed;
         stored.saving = Some(saving);
+        if is_closed {
+            self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
+        }
         self.fail_changes(session, admission::store_unavailable, output);
         output.inbound.push_back(if is_new {
             Inbound::Ended { session, reason: CloseReason::Local }
@@ -380,8 +382,14 @@ impl Http {
         self.end_moved_stream(session, output);
     }
 
-    /// The instance that has the GET stream sends on it what the client has subscribed to, and reads no record for that.
-    fn notify_home(&mut self, session: SessionKey, changes: &[Change], output: &mut TransportOutput<'_, HttpAction>) {
+    /// Reports settings that were written to the instances at which they are in force without a request of the client: a log
+    /// level where its calls are being served, and subscriptions where its GET stream is.
+    fn report_settings(
+        &mut self,
+        session: SessionKey,
+        changes: &[Change],
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         if !changes.iter().any(|change| matches!(change.what, What::Settings(_))) {
             return;
         }
@@ -390,7 +398,6 @@ impl Http {
         let home = stored.home().map(|home| home.instance).filter(|home| Some(*home) != here);
         let (version, state) = (stored.version, stored.state.to_text());
         let notice = Notice::Changed { version, state };
-        // A log level applies to the calls that are being served, too.
         if changes.iter().any(Change::sets_level) {
             self.send_to_all(session, notice, output);
         } else if let Some(home) = home {
