@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use mcp_proto::server::{Config, ExchangeKey, HttpConfig, SessionMode, StoredSessions};
-use mcp_proto::store::{InstanceId, MemoryStore, StoreResult};
+use mcp_proto::store::{InstanceId, MemoryStore, StoreAction, StoreResult};
 use mcp_proto::{Json, Ticket};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
-use mcp_testkit::messages::INITIALIZED;
+use mcp_testkit::messages::{INITIALIZED, request};
 
 /// Instances of a server that share a store.
 pub struct Instances {
@@ -102,6 +102,20 @@ impl Instances {
         exchange
     }
 
+    /// Passes a whole request to an instance, which reads the record of the session. What it asks of the store then is
+    /// returned, and not carried out.
+    pub fn ask_and_hold(&mut self, at: usize, asked: &TestRequest) -> (ExchangeKey, StoreAction) {
+        let (id, server) = (self.ids[at], &mut self.servers[at]);
+        let exchange = server.ask(asked);
+        let load = server.store_actions.remove(0);
+        let record = self.store.carry_out(id, &load, server.now).expect("an answer");
+        server.server.handle_stored(load.key().expect("a key"), record, server.now);
+        server.settle();
+        let held = server.store_actions.remove(0);
+        assert!(server.store_actions.is_empty(), "{held:?}");
+        (exchange, held)
+    }
+
     /// Passes a whole request to an instance; returns what it sends at once.
     pub fn answer(&mut self, at: usize, asked: &TestRequest) -> TestResponse {
         let exchange = self.ask(at, asked);
@@ -167,4 +181,29 @@ impl Instances {
             self.settle();
         }
     }
+}
+
+/// A `ping` in this session.
+pub fn ping(session: &str) -> TestRequest {
+    TestRequest::post(request("1", "ping", "{}")).in_session(session)
+}
+
+/// The end of this session.
+pub fn delete(session: &str) -> TestRequest {
+    TestRequest::new("DELETE", "").in_session(session)
+}
+
+/// A GET that asks for the stream of this session.
+pub fn get(session: &str) -> TestRequest {
+    TestRequest::get().in_session(session)
+}
+
+/// A GET that resumes a stream of this session after this event.
+pub fn resume(session: &str, after: &str) -> TestRequest {
+    get(session).with("last-event-id", after)
+}
+
+/// A request that sets the log level of this session.
+pub fn set_level(session: &str, level: &str) -> TestRequest {
+    TestRequest::post(request("8", "logging/setLevel", &format!(r#"{{"level":"{level}"}}"#))).in_session(session)
 }

@@ -3,54 +3,24 @@
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Event, ExchangeKey, LoggingLevel, Outcome, Progress};
+use mcp_proto::server::{Event, LoggingLevel, Outcome, Progress};
 use mcp_proto::store::{InstanceId, MemoryStore, StoreAction};
 use mcp_proto::{Instant, Json, Notification, SessionKey};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::request;
-use tests::instances::Instances;
+use tests::instances::{Instances, delete, ping, resume, set_level};
 
 /// How long a session may be unused.
 const IDLE: Duration = Duration::from_secs(30 * 60);
 const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
-
-fn ping(session: &str) -> TestRequest {
-    TestRequest::post(request("1", "ping", "{}")).in_session(session)
-}
-
-fn delete(session: &str) -> TestRequest {
-    TestRequest::new("DELETE", "").in_session(session)
-}
-
-fn set_level(session: &str, level: &str) -> TestRequest {
-    TestRequest::post(request("8", "logging/setLevel", &format!(r#"{{"level":"{level}"}}"#))).in_session(session)
-}
 
 fn subscribe(session: &str, method: &str, uri: &str) -> TestRequest {
     let method = format!("resources/{method}");
     TestRequest::post(request("9", &method, &format!(r#"{{"uri":"{uri}"}}"#))).in_session(session)
 }
 
-fn resume(session: &str, after: &str) -> TestRequest {
-    TestRequest::get().in_session(session).with("last-event-id", after)
-}
-
 fn session_of(instances: &mut Instances, at: usize) -> SessionKey {
     instances.servers[at].last_session()
-}
-
-/// Passes a request to the first instance, which reads the record; what it asks then is returned, and not passed on.
-fn ask_and_hold(instances: &mut Instances, asked: &TestRequest) -> (ExchangeKey, StoreAction) {
-    let id = instances.id(0);
-    let at = &mut instances.servers[0];
-    let exchange = at.ask(asked);
-    let load = at.store_actions.remove(0);
-    let record = instances.store.carry_out(id, &load, at.now).unwrap();
-    at.server.handle_stored(load.key().unwrap(), record, at.now);
-    at.settle();
-    let held = at.store_actions.remove(0);
-    assert!(at.store_actions.is_empty(), "{held:?}");
-    (exchange, held)
 }
 
 fn changed(name: &str) -> Notification {
@@ -165,7 +135,7 @@ fn se4_a_session_of_another_principal_is_unknown_at_every_instance() {
 fn a_change_of_a_session_that_ends_elsewhere_is_refused() {
     let mut instances = Instances::new(2);
     let id = instances.session(0, 1, "2025-11-25");
-    let (exchange, _) = ask_and_hold(&mut instances, &set_level(&id, "error"));
+    let (exchange, _) = instances.ask_and_hold(0, &set_level(&id, "error"));
     assert_eq!(instances.answer(1, &delete(&id)).code(), 204);
     assert_eq!(instances.take(0, exchange).code(), 404);
 }
@@ -174,7 +144,7 @@ fn a_change_of_a_session_that_ends_elsewhere_is_refused() {
 fn what_was_set_elsewhere_is_in_force_while_a_change_is_written() {
     let mut instances = Instances::new(2);
     let id = instances.session(0, 1, "2025-11-25");
-    let (asked, save) = ask_and_hold(&mut instances, &subscribe(&id, "subscribe", "file:///a"));
+    let (asked, save) = instances.ask_and_hold(0, &subscribe(&id, "subscribe", "file:///a"));
     assert_eq!(instances.answer(1, &subscribe(&id, "subscribe", "file:///b")).code(), 200);
     assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
     let subscriptions = |instances: &Instances| instances.servers[0].server.load().subscriptions;
@@ -605,7 +575,7 @@ fn a_request_that_waits_for_the_store_when_its_session_ends_elsewhere_is_answere
         let after = instances.take(1, stream).ids().pop().unwrap();
         instances.disconnect(1, stream);
         let get = TestRequest::get().in_session(&id);
-        let (waiting, held) = ask_and_hold(&mut instances, &if with_event { resume(&id, &after) } else { get });
+        let (waiting, held) = instances.ask_and_hold(0, &if with_event { resume(&id, &after) } else { get });
         assert!(matches!(held, StoreAction::Read { .. } | StoreAction::Save { .. }), "{held:?}");
         assert_eq!(instances.answer(1, &delete(&id)).code(), 204);
         assert_eq!(instances.take(0, waiting).code(), 404, "{with_event}");

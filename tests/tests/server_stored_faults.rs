@@ -8,32 +8,12 @@ use mcp_proto::store::{StoreAction, StoreResult};
 use mcp_proto::{Json, Notification};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::request;
-use tests::instances::Instances;
+use tests::instances::{Instances, delete, get, ping, resume, set_level};
 
 /// A call that reports progress, so that its response is a stream.
 const WITH_PROGRESS: &str = r#"{"name":"t","_meta":{"progressToken":1}}"#;
 /// A batch of 2025-03-26 that sets the log level, and calls such a tool.
 const SETTING_AND_CALL: &str = r#"[{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1}}}]"#;
-
-fn ping(session: &str) -> TestRequest {
-    TestRequest::post(request("1", "ping", "{}")).in_session(session)
-}
-
-fn delete(session: &str) -> TestRequest {
-    TestRequest::new("DELETE", "").in_session(session)
-}
-
-fn get(session: &str) -> TestRequest {
-    TestRequest::get().in_session(session)
-}
-
-fn resume(session: &str, after: &str) -> TestRequest {
-    get(session).with("last-event-id", after)
-}
-
-fn set_level(session: &str, level: &str) -> TestRequest {
-    TestRequest::post(request("8", "logging/setLevel", &format!(r#"{{"level":"{level}"}}"#))).in_session(session)
-}
 
 fn publish(instances: &mut Instances, at: usize) {
     let now = instances.servers[at].now;
@@ -56,20 +36,6 @@ fn opened_stream(instances: &mut Instances, session: &str) -> (ExchangeKey, Stri
     publish(instances, 0);
     let last = instances.take(0, stream).ids().pop().unwrap();
     (stream, last)
-}
-
-/// Passes a request to an instance, which reads the record; what it asks then is returned, and not passed on.
-fn ask_and_hold(instances: &mut Instances, index: usize, asked: &TestRequest) -> (ExchangeKey, StoreAction) {
-    let id = instances.id(index);
-    let at = &mut instances.servers[index];
-    let exchange = at.ask(asked);
-    let load = at.store_actions.remove(0);
-    let record = instances.store.carry_out(id, &load, at.now).unwrap();
-    at.server.handle_stored(load.key().unwrap(), record, at.now);
-    at.settle();
-    let held = at.store_actions.remove(0);
-    assert!(at.store_actions.is_empty(), "{held:?}");
-    (exchange, held)
 }
 
 /// Carries out what the instances ask of the store, but for the actions that `holds` returns, with the instance.
@@ -147,7 +113,7 @@ fn what_waits_for_the_store_when_its_instance_is_stopped_is_refused_with_503() {
     instances.disconnect(0, exchange);
     instances.respond(0, ticket, "{}");
     for (asked, closes) in [(resume(&id, &last), false), (resume(&id, &last), true), (set_level(&id, "error"), true)] {
-        let (waiting, held) = ask_and_hold(&mut instances, 1, &asked);
+        let (waiting, held) = instances.ask_and_hold(1, &asked);
         let server = &mut instances.servers[1];
         if closes {
             server.server.close(server.now);
@@ -236,7 +202,7 @@ fn what_is_sent_is_not_sent_again_if_a_change_was_being_written_when_the_stream_
     let mut instances = Instances::new(2);
     let id = instances.session(0, 0, "2025-11-25");
     let (stream, _) = opened_stream(&mut instances, &id);
-    let (asked, save) = ask_and_hold(&mut instances, 0, &set_level(&id, "error"));
+    let (asked, save) = instances.ask_and_hold(0, &set_level(&id, "error"));
     let server = &mut instances.servers[0];
     server.server.handle_disconnect(stream, server.now);
     server.settle();
@@ -290,7 +256,7 @@ fn a_stream_that_waits_for_the_store_when_it_moves_or_its_place_is_needed_has_a_
     let id = instances.session(0, 0, "2025-11-25");
     let (stream, last) = opened_stream(&mut instances, &id);
     instances.disconnect(0, stream);
-    let (waiting, _) = ask_and_hold(&mut instances, 0, &resume(&id, &last));
+    let (waiting, _) = instances.ask_and_hold(0, &resume(&id, &last));
     let moved = instances.ask(1, &resume(&id, &last));
     assert_eq!(instances.take(1, moved).code(), 200);
     instances.pass(Duration::from_secs(6));
@@ -299,8 +265,8 @@ fn a_stream_that_waits_for_the_store_when_it_moves_or_its_place_is_needed_has_a_
     let mut instances = Instances::with(1, |http, _| http.max_streams = 3);
     let ids = [1, 2, 3].map(|_| instances.session(0, 0, "2025-11-25"));
     let other = instances.session(0, 0, "2025-11-25");
-    let waiting = ids.each_ref().map(|id| ask_and_hold(&mut instances, 0, &get(id).from(1)).0);
-    let _ = ask_and_hold(&mut instances, 0, &get(&other).from(2));
+    let waiting = ids.each_ref().map(|id| instances.ask_and_hold(0, &get(id).from(1)).0);
+    let _ = instances.ask_and_hold(0, &get(&other).from(2));
     let codes = waiting.map(|exchange| instances.servers[0].take(exchange).code());
     assert_eq!(codes.iter().filter(|code| **code == 503).count(), 1, "{codes:?}");
 }
