@@ -36,10 +36,6 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(stream) = self.get_stream_id(session).filter(|_| self.config.get_stream) else { return };
-        // While the store does not answer, no more messages wait for it than the limits allow.
-        if !self.makes_room(message.len(), output) {
-            return;
-        }
         self.store.queued += message.len();
         // Without replay, the message waits for the client for a while all the same.
         let keep = self.config.replay.max(self.limits.message);

@@ -316,11 +316,8 @@ impl Http {
 
     /// The removal of a record is tried again.
     pub(super) fn end_record_again(&mut self, key: StoreKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(id) = self.store.ending.remove(&key) else { return };
-        if self.store.ended.get(&id).is_some_and(|until| *until > output.now) {
+        if let Some(id) = self.store.ending.remove(&key) {
             self.end_record(id, output);
-        } else {
-            self.store.ended.remove(&id);
         }
     }
 
