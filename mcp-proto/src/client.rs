@@ -426,6 +426,35 @@ impl<T: ClientTransport> Client<T> {
         Ok(())
     }
 
+    /// Whether the server has answered a request that was cancelled or has timed out here, so that it does not work on it
+    /// any more. A server should not answer what was cancelled (CX-03); this is known of the latest
+    /// [`Limits::tombstones`](crate::Limits::tombstones) such requests.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::client::{Call, Client, Config};
+    /// use mcp_proto::{Instant, ProtocolVersion, Stdio};
+    ///
+    /// let now = Instant::START;
+    /// let mut config = Config::new("my-app", "1.0.0");
+    /// config.versions = vec![ProtocolVersion::LATEST_LEGACY];
+    /// let mut client = Client::new(Stdio::new(), config)?;
+    /// client.connect(now)?;
+    /// let initialized = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{}}}"#;
+    /// client.handle_bytes(format!("{initialized}\n").as_bytes(), now);
+    /// let request = client.request(Call::new("ping"), now)?;
+    /// client.cancel(request, None, now);
+    /// assert!(!client.is_answered_late(request));
+    /// client.handle_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{}}\n", now);
+    /// assert!(client.is_answered_late(request));
+    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// ```
+    #[must_use]
+    pub fn is_answered_late(&self, request: RequestKey) -> bool {
+        self.outgoing.is_answered_late(request)
+    }
+
     /// Cancels a request. Its outcome is [`Failed::Cancelled`], unless it has ended already. The server is notified if
     /// the request was sent.
     pub fn cancel(&mut self, request: RequestKey, reason: Option<&str>, now: Instant) {

@@ -246,7 +246,10 @@ impl<T: ClientTransport> Client<T> {
 
     fn on_stray_response(&mut self, id: RequestId) {
         let fault = match self.outgoing.find(&id) {
-            Match::Late => Fault::LateResponse { id },
+            Match::Late => {
+                self.outgoing.on_late_answer(&id);
+                Fault::LateResponse { id }
+            }
             Match::Open(_) | Match::Unknown => Fault::UnknownResponse { id },
         };
         self.out.report(Event::Faulted(fault));

@@ -327,9 +327,9 @@ impl<P> Outgoing<P> {
         deadlines: &mut Deadlines<K>,
     ) -> Option<OwnRequest<P>> {
         let request = self.remove(key, deadlines)?;
-        self.given_up.insert(key);
+        self.given_up.insert(key, key);
         if let Some(wire) = request.on_wire().filter(|wire| *wire != key) {
-            self.given_up.insert(wire);
+            self.given_up.insert(wire, key);
         }
         Some(request)
     }
@@ -469,6 +469,18 @@ impl<P> Outgoing<P> {
             None if self.given_up.contains(&wire) => Match::Late,
             None => Match::Unknown,
         }
+    }
+
+    /// A response to a request that was given up has arrived.
+    pub(crate) fn on_late_answer(&mut self, id: &RequestId) {
+        if let Some(wire) = RequestKey::from_wire(id, self.session) {
+            self.given_up.on_answered(&wire);
+        }
+    }
+
+    /// Whether a response to a request that was given up has arrived.
+    pub(crate) fn is_answered_late(&self, request: RequestKey) -> bool {
+        self.given_up.is_answered(&request)
     }
 
     /// The key on the wire of the request that a response with this id answers; `None` if there is none.
@@ -819,7 +831,9 @@ mod tests {
         let wire = table.send_again(key).unwrap().wire;
         assert!(table.give_up(key).is_some() && table.give_up(key).is_none());
         let late = |table: &Table, key: RequestKey| table.outgoing.find(&key.to_wire()) == Match::Late;
-        assert!(late(&table, key) && late(&table, wire));
+        assert!(late(&table, key) && late(&table, wire) && !table.outgoing.is_answered_late(key));
+        table.outgoing.on_late_answer(&wire.to_wire());
+        assert!(table.outgoing.is_answered_late(key) && late(&table, key) && late(&table, wire));
         let answered = table.send();
         table.remove(answered);
         assert_eq!(table.outgoing.find(&answered.to_wire()), Match::Unknown);
