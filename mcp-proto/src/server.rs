@@ -69,6 +69,7 @@ mod progress;
 mod request_state;
 mod scope;
 mod seal;
+mod served_requests;
 mod session;
 mod sessionless;
 mod shared;
@@ -97,6 +98,7 @@ use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 use crate::transport::Transport;
 use config::Handling;
+use served_requests::ServedRequests;
 use session::{Purpose, Session};
 use shared::{Shared, Usage};
 use stateless::Stateless;
@@ -122,6 +124,7 @@ pub use scope::Scope;
 #[cfg(feature = "seal")]
 pub use seal::HmacKey;
 pub use seal::{StateKey, StateKeys};
+pub use served_requests::Requesters;
 pub use shares::{Holder, PeerKey, Shares};
 pub use subscribed::SubscriptionChange;
 pub use tasks::{TaskEvent, TaskId, TaskLimits, Tasks};
@@ -162,8 +165,8 @@ pub struct Server<T: Transport> {
     handling: Handling,
     /// How requests of sessions are handled for which [`Server::serve_session`] was called.
     served_sessions: BTreeMap<SessionKey, Handling>,
-    /// How stateless requests are handled, if [`Server::serve_requests`] was called.
-    served_requests: Option<Handling>,
+    /// How stateless requests are handled for which [`Server::serve_requests`] was called.
+    served_requests: ServedRequests,
     transport: T,
     /// Boxed, because the nodes of the map are not full.
     sessions: BTreeMap<SessionKey, Box<Session>>,
@@ -232,7 +235,7 @@ impl<T: ServerTransport> Server<T> {
         Ok(Self {
             handling,
             served_sessions: BTreeMap::new(),
-            served_requests: None,
+            served_requests: ServedRequests::default(),
             transport,
             sessions,
             next_request: 0,
@@ -797,13 +800,21 @@ impl<T: ServerTransport> Server<T> {
             inbound,
             out,
         } = self;
+        let default_handling = &*handling;
+        let handling = session.and_then(|session| served_sessions.get(&session)).unwrap_or(default_handling);
         let output = TransportOutput { out, inbound, now };
         let is_draining = *is_draining;
-        let served = match session {
-            Some(session) => served_sessions.get(&session),
-            None => served_requests.as_ref(),
+        let shared = Shared {
+            handling,
+            default_handling,
+            served_requests,
+            transport,
+            timers,
+            usage,
+            resources,
+            is_draining,
+            output,
         };
-        let handling = served.unwrap_or(handling);
-        (sessions, stateless, Shared { handling, transport, timers, usage, resources, is_draining, output })
+        (sessions, stateless, shared)
     }
 }

@@ -346,7 +346,7 @@ impl Server<Http> {
     pub fn limit_to_connections(&mut self, connections: usize) {
         let streams = &mut self.transport.config.max_streams;
         *streams = connections.div_ceil(2).min(*streams);
-        for handling in [Some(&mut self.handling), self.served_requests.as_mut()].into_iter().flatten() {
+        for handling in std::iter::once(&mut self.handling).chain(self.served_requests.iter_mut()) {
             let subscriptions = &mut handling.config_mut().limits.subscriptions;
             *subscriptions = connections.div_ceil(4).min(*subscriptions);
         }

@@ -3,6 +3,7 @@
 
 use super::Server;
 use super::config::{Config, Handling};
+use super::served_requests::Requesters;
 use super::session::{Phase, Source};
 use super::transport::ServerTransport;
 use crate::Instant;
@@ -88,17 +89,19 @@ impl<T: ServerTransport> Server<T> {
         Ok(())
     }
 
-    /// From now on, the machine answers the stateless requests of the protocol by itself, as `config` describes, and
-    /// completes the results of the others. Otherwise, this is as [`Server::serve_session`]; on a byte stream, it is the same.
+    /// From now on, the machine answers the stateless requests of the protocol that are of these clients by itself, as
+    /// `config` describes, and completes the results of the others. What is set for one principal has precedence over what
+    /// is set for all. Otherwise, this is as [`Server::serve_session`]; on a byte stream, which has one client, it is the
+    /// same.
     ///
     /// # Errors
     ///
-    /// [`UsageError::AlreadyServing`] if the server does not pass stateless requests through, and [`UsageError`] if the
+    /// [`UsageError::AlreadyServing`] if the server does not pass these requests through, and [`UsageError`] if the
     /// configuration is invalid. Then nothing has changed.
-    pub fn serve_requests(&mut self, config: Config) -> Result<(), UsageError> {
+    pub fn serve_requests(&mut self, requesters: Requesters, config: Config) -> Result<(), UsageError> {
         config.check()?;
         let Handling::PassThrough(before) = &self.handling else { return Err(UsageError::AlreadyServing) };
-        if self.served_requests.is_some() {
+        if self.served_requests.contains(&requesters) {
             return Err(UsageError::AlreadyServing);
         }
         let limits = before.limits.clone();
@@ -106,9 +109,15 @@ impl<T: ServerTransport> Server<T> {
         if T::IS_ONE_CONNECTION {
             self.handling = handling;
         } else {
-            self.served_requests = Some(handling);
+            self.served_requests.insert(requesters, handling);
         }
         Ok(())
+    }
+
+    /// Undoes [`Server::serve_requests`] for these clients: their requests are passed through again. Requests and
+    /// subscriptions that are open stay open.
+    pub fn pass_requests_through(&mut self, requesters: &Requesters) {
+        self.served_requests.remove(requesters);
     }
 
     /// Handles an open request as if it had just arrived, with this method and these parameters. Its ticket is

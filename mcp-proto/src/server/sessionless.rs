@@ -19,6 +19,7 @@ impl Stateless {
         reply_to: ReplyTo,
         shared: &mut Shared<'_, T>,
     ) {
+        shared.handle_request_of(principal.as_ref());
         let admitted = admit(&request, shared);
         let config = shared.config();
         let Request { id, method, params } = request;

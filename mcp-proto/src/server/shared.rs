@@ -3,6 +3,8 @@
 use super::Timer;
 use super::config::{Config, Handling};
 use super::event::Event;
+use super::principal::Principal;
+use super::served_requests::ServedRequests;
 use super::subscribed::SubscribedResources;
 use super::transport::{Kind, Route, ServerTransport, TransportOutput};
 use crate::codec::json::{Json, check_unique_keys};
@@ -36,6 +38,10 @@ pub(super) struct Usage {
 #[derive(Debug)]
 pub(super) struct Shared<'s, T: Transport> {
     pub(super) handling: &'s Handling,
+    /// How all is handled for which nothing else is set.
+    pub(super) default_handling: &'s Handling,
+    /// How stateless requests are handled where that is not as for all others.
+    pub(super) served_requests: &'s ServedRequests,
     pub(super) transport: &'s mut T,
     pub(super) timers: &'s mut Deadlines<Timer>,
     pub(super) usage: &'s mut Usage,
@@ -54,6 +60,11 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
     /// The configuration of a server that answers the requests of the protocol by itself; `None` if it passes through.
     pub(super) const fn serving(&self) -> Option<&'s Config> {
         self.handling.serving()
+    }
+
+    /// What follows concerns a stateless request of this principal.
+    pub(super) fn handle_request_of(&mut self, principal: Option<&Principal>) {
+        self.handling = self.served_requests.handling(principal).unwrap_or(self.default_handling);
     }
 
     pub(super) fn report(&mut self, event: Event) {

@@ -65,6 +65,7 @@ impl Stateless {
         beside: Option<&Session>,
         shared: &mut Shared<'_, T>,
     ) {
+        shared.handle_request_of(envelope.principal.as_ref());
         let admitted = Self::admit(&request, meta, envelope, beside, shared);
         let Request { id, method, params } = request;
         let context = match admitted {
@@ -86,6 +87,7 @@ impl Stateless {
         beside: Option<&Session>,
         shared: &mut Shared<'_, T>,
     ) {
+        shared.handle_request_of(context.principal.as_ref());
         let Request { id, method, params } = request;
         if let Some(config) = shared.serving() {
             if method == Method::SERVER_DISCOVER {
@@ -160,6 +162,13 @@ impl Stateless {
         }
     }
 
+    /// What follows concerns an open request.
+    fn handle_request<T: ServerTransport>(&self, ticket: TicketKey, shared: &mut Shared<'_, T>) {
+        if let Some(request) = self.incoming.get(ticket) {
+            shared.handle_request_of(request.context.principal.as_ref());
+        }
+    }
+
     /// Removes an open request; `None` if it has already ended.
     pub(super) fn end_request<T: ServerTransport>(
         &mut self,
@@ -180,6 +189,7 @@ impl Stateless {
         answer: Result<Json, ErrorObject>,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
+        self.handle_request(ticket, shared);
         let required = answer.as_ref().ok().filter(|_| shared.serving().is_some());
         match required.and_then(InputRequired::read) {
             Some(required) => self.require_input(ticket, &required, shared),
@@ -193,6 +203,7 @@ impl Stateless {
         answer: Result<Json, ErrorObject>,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
+        self.handle_request(ticket, shared);
         let Some((id, request)) = self.end_request(ticket, shared) else { return Ok(()) };
         let (answer, reserved) = shared.check_code(answer, request.context.version);
         let answer = match (answer, shared.serving()) {
@@ -247,6 +258,7 @@ impl Stateless {
         during: TicketKey,
         shared: &mut Shared<'_, T>,
     ) -> Result<(), UsageError> {
+        self.handle_request(during, shared);
         shared.check_notification(&notification)?;
         let Some(request) = self.incoming.get(during) else { return Ok(()) };
         if shared.serving().is_none() || request.context.lets_pass(&notification)? {

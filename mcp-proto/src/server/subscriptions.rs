@@ -259,6 +259,7 @@ impl Stateless {
     /// Ends a subscription with its result (MD-L-09); `false` if there is none.
     fn end_listen<T: ServerTransport>(&mut self, key: TicketKey, shared: &mut Shared<'_, T>) -> bool {
         let Some((id, listen)) = self.take_listen(key, shared) else { return false };
+        shared.handle_request_of(listen.principal.as_ref());
         let result = stamp(&Json::empty_object(), &[(SUBSCRIPTION_ID, &id.to_json())]);
         let result = complete(shared.config(), &Method::SUBSCRIPTIONS_LISTEN, &result);
         let message = Message::Response(Response::Result { id, result });
