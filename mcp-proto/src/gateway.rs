@@ -32,16 +32,22 @@
 //! | `shared` | a backend that serves several sessions |
 //! | `requests` | a backend that serves stateless requests |
 //! | `shared_settings` | the log level and the subscriptions of these sessions |
+//! | `tasks` | tasks at a backend that works for everyone |
+//! | `eras` | of which era the backends of each owner are |
 //! | `restart` | pauses after backends that could not be used |
+//! | `recent` | a map of limited size |
 
 mod backend;
 mod config;
+mod eras;
 mod event;
 mod pool;
+mod recent;
 mod requests;
 pub(crate) mod restart;
 mod shared;
 mod shared_settings;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -49,8 +55,9 @@ use std::time::Duration;
 
 use http::request::Parts;
 
-use crate::relay::{self, Policy, Upstream};
+use crate::relay::{self, Owner, Policy, Upstream};
 use backend::Running;
+use eras::Eras;
 use mcp_proto::Failed;
 use mcp_proto::Instant;
 use mcp_proto::Json;
@@ -62,9 +69,10 @@ use mcp_proto::TicketKey;
 use mcp_proto::UsageError;
 use mcp_proto::client::{self, Unavailable};
 use mcp_proto::machine::{Deadlines, Outbox};
-use mcp_proto::server::{self, ExchangeKey, Http, RequestInfo, Server};
+use mcp_proto::server::{self, ExchangeKey, Holder, Http, PeerKey, RequestInfo, Server};
 use mcp_proto::store::{StoreKey, StoreResult};
-use pool::{Group, Waiting};
+use pool::{Group, Kind, Waiting};
+use recent::Recent;
 use restart::Restart;
 
 pub use config::{Config, Sharing};
@@ -120,16 +128,16 @@ pub struct Gateway {
     /// The backends that exist, until they are reported as stopped.
     backends: BTreeMap<BackendKey, Backend>,
     by_session: BTreeMap<SessionKey, BackendKey>,
-    /// The backends that further sessions may use.
+    /// The backends that further clients of a group may use.
     by_group: BTreeMap<Group, BackendKey>,
     /// Requests that wait until there may be one more backend.
     waiting: Vec<Waiting>,
     next: BackendKey,
-    restart: Restart,
+    /// The pauses of the clients whose requests have started backends that failed.
+    pauses: Recent<Holder, Restart>,
     /// No more sessions are opened.
     is_closed: bool,
-    /// Whether backends serve stateless requests, once that is known.
-    serves_stateless: Option<bool>,
+    eras: Eras,
     /// The random bytes of all requests, of which clients do not know all.
     secret: u128,
     /// The backends whose machines may have outputs.
@@ -137,6 +145,10 @@ pub struct Gateway {
     timers: Deadlines<Timer>,
     out: Outbox<Action, Event>,
 }
+
+/// The address of the client of a request, if the driver has stated it.
+#[derive(Clone)]
+struct Peer(Option<PeerKey>);
 
 /// A backend that was started and is not reported as stopped.
 enum Backend {
@@ -191,21 +203,22 @@ impl Gateway {
             by_group: BTreeMap::new(),
             waiting: Vec::new(),
             next: BackendKey::FIRST,
-            restart: Restart::new(),
+            pauses: Recent::new(),
             is_closed: false,
-            serves_stateless: None,
+            eras: Eras::new(),
             secret: 0,
             active: BTreeSet::new(),
             timers: Deadlines::new(),
             out: Outbox::new(),
         };
         // So that the configuration is found to be invalid now.
-        Upstream::new(Stdio::new(), gateway.config.redelivery, gateway.client.clone())?;
+        Upstream::new(Stdio::new(), Owner::Everyone, gateway.config.redelivery, gateway.client.clone())?;
         Ok(gateway)
     }
 
     /// The head of a request has arrived. All later calls and actions for the request carry the returned key.
-    pub fn handle_request(&mut self, head: Parts, info: RequestInfo, now: Instant) -> ExchangeKey {
+    pub fn handle_request(&mut self, mut head: Parts, info: RequestInfo, now: Instant) -> ExchangeKey {
+        head.extensions.insert(Peer(info.peer.clone()));
         // The other half is that of event ids.
         self.secret ^= info.nonce.iter().take(16).fold(0, |secret, byte| (secret << 8) | u128::from(*byte));
         let exchange = self.server.handle_request(head, info, now);
@@ -403,6 +416,9 @@ impl Gateway {
                         let session = running.only_session();
                         let event = self.policy.check_server(event, session, &self.server, &mut running.upstream);
                         if let Some(event) = event {
+                            let is_authenticated = matches!(running.opener(), Holder::Principal(_));
+                            let event =
+                                tasks::withhold_from_event(event, &running.upstream, is_authenticated, &self.server);
                             running.on_client_event(event, &mut self.server, now);
                         }
                     }
@@ -435,6 +451,11 @@ impl Gateway {
             Output::Event(event) => event,
         };
         let Some(event) = self.policy.check_client(event, &mut self.server, now) else { return };
+        let event = match self.sharing {
+            Sharing::Shared => tasks::withhold_from_request(event, &mut self.server, now),
+            Sharing::PerSession | Sharing::PerPrincipal => Some(event),
+        };
+        let Some(event) = event else { return };
         let session = match &event {
             E::Requested { ticket, .. } => ticket.key().session(),
             E::Cancelled { ticket, .. } => ticket.session(),
@@ -498,14 +519,14 @@ impl Gateway {
         use relay::Event as E;
         let ended = match &event {
             E::Connected { version, .. } => {
-                self.restart.on_success();
-                if version.is_stateless() {
-                    self.serves_stateless = Some(true);
-                } else if self.by_group.get(&Group::Requests) == Some(&backend) {
-                    self.serves_stateless = Some(false);
-                }
-                if let Some(running) = self.running(backend) {
+                if let Some(Backend::Running(running)) = self.backends.get_mut(&backend) {
                     running.is_usable = true;
+                    self.active.insert(backend);
+                    self.pauses.remove(running.opener());
+                    let Group { owner, kind } = running.group();
+                    if matches!(kind, Kind::Requests | Kind::LegacyRequests(_)) {
+                        self.eras.on_opened(owner, version.is_stateless());
+                    }
                 }
                 None
             }
@@ -518,12 +539,14 @@ impl Gateway {
                     }
                     Unavailable::Failed(_) => true,
                 };
-                if has_failed {
-                    self.on_failure(now);
-                }
                 // It may have kept something of this attempt.
-                if let Some(running) = self.running(backend) {
+                if let Some(Backend::Running(mut running)) = self.backends.remove(&backend) {
+                    if has_failed {
+                        self.on_failure(&running, now);
+                    }
                     running.upstream.client.close(now);
+                    self.active.insert(backend);
+                    self.backends.insert(backend, Backend::Running(running));
                 }
                 None
             }

@@ -29,6 +29,7 @@
 //! | `pace` | whether the server accepts data fast enough |
 //! | `link` | how one client is joined to the server, also for the gateway |
 //! | `upstream` | the machine that faces the server, and the requests in flight over it |
+//! | `owner` | for whom a server, a parked call or a process works |
 //! | `policy` | applies the filter and the pins to requests, lists and notifications |
 //! | `filter` | which tools, prompts and resources clients may use |
 //! | `glob` | patterns with wildcards |
@@ -37,6 +38,7 @@
 //! | `definition` | what is pinned of a tool, and how two definitions differ |
 //! | `sides` | the two machines, and the functions for all combinations of eras |
 //! | `in_flight` | requests in flight in both directions |
+//! | `possibly_open` | calls that have ended for their clients, and on which a shared server may still work |
 //! | `routing` | passes the events of each machine on, according to the eras |
 //! | `pass_through` | client and server of the same era |
 //! | `legacy_client` | a legacy client and a modern server |
@@ -59,6 +61,7 @@ mod legacy_client;
 mod link;
 mod modern_client;
 mod opening;
+mod owner;
 mod pace;
 mod parked_calls;
 mod pass_through;
@@ -67,6 +70,7 @@ mod pinning;
 #[cfg(feature = "pins")]
 mod pins;
 mod policy;
+mod possibly_open;
 mod routing;
 mod session_settings;
 mod sides;
@@ -102,8 +106,9 @@ pub use pins::{InvalidPins, Pins};
 
 // For the gateway.
 pub(crate) use link::{Joined, Link};
+pub(crate) use owner::Owner;
 pub(crate) use policy::Policy;
-pub(crate) use upstream::Upstream;
+pub(crate) use upstream::{Origin, Upstream};
 pub(crate) use watched::Watched;
 
 /// Joins a client on a byte stream to a server.
@@ -158,9 +163,11 @@ impl<T: ClientTransport> Relay<T> {
         let pace = Pace::new(config.request_timeout, &config.limits);
         let (link, policy, redelivery) = (Link::new(&config), Policy::new(&config), config.redelivery);
         let (server, client) = config.split();
+        let server = Server::pass_through(Stdio::new(), server)?;
+        let owner = Owner::Session(server.session(), None);
         Ok(Self {
-            server: Server::pass_through(Stdio::new(), server)?,
-            upstream: Upstream::new(transport, redelivery, client)?,
+            server,
+            upstream: Upstream::new(transport, owner, redelivery, client)?,
             link,
             policy,
             pace,

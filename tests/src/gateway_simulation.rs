@@ -1,13 +1,17 @@
 //! Clients of a gateway and processes of its server that act in random order, under one seed and a virtual clock.
 //!
 //! All clients use the same ids and progress tokens. Each message contains the number of the session that it belongs to
-//! (`of`), and each call a number of its own (`mark`), which the answer repeats. Each stateless call counts as a session. The
-//! invariants are checked after each step:
+//! (`of`), and each call a number of its own (`mark`), which the answer repeats. Each stateless call counts as a session.
+//! Processes go on with calls that have ended for their clients (cancelled, too long, or of a session that has ended): they ask
+//! questions, log, report progress and answer late, with the number of the session in each. The invariants are checked after
+//! each step:
 //!
 //! | broken gateway | invariant |
 //! |---|---|
 //! | a message goes to another session | what a client receives has the number of its session, an answer the mark of its call |
 //! | a process serves two sessions that may not share one | a process receives messages of one session, or of one principal |
+//! | a stateless call reaches the process of another principal, also as a retry of a call of another | a process receives stateless calls of one principal, unless all share it |
+//! | what belongs to a call that has ended reaches another client | what a client receives has the number of its session |
 //! | a stateless call reaches a process with sessions, or the reverse | a process receives calls of one kind |
 //! | a refused request starts a process | there are as many starts as accepted requests to open a session |
 //! | the end of a process fails no call, or fails it twice | each call has one answer, and nothing follows it |
@@ -16,8 +20,10 @@
 //! The harness checks the contract of the driver, and the number of processes, after each output.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::time::Duration;
 
+use mcp_proto::Instant;
 use mcp_proto::gateway::{BackendKey, Sharing};
 use mcp_proto::server::ExchangeKey;
 use mcp_testkit::http_exchange::{META, TestRequest};
@@ -33,6 +39,8 @@ const PROCESSES: usize = 4;
 const STATELESS: usize = 1_000_000;
 /// The steps of a run.
 const STEPS: u32 = 250;
+/// The time for a request, and for which one counts that has ended without an answer.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What has happened in one or more runs.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -49,6 +57,12 @@ pub struct Report {
     pub asked: usize,
     /// Notifications of processes that reached a client.
     pub notified: usize,
+    /// What processes have sent about calls that had ended for their clients.
+    pub late: usize,
+    /// Stateless calls that were continued with the state that their client has received.
+    pub continued: usize,
+    /// Attempts of other clients to continue such a call.
+    pub stolen: usize,
 }
 
 impl Report {
@@ -60,6 +74,21 @@ impl Report {
         self.exits += other.exits;
         self.asked += other.asked;
         self.notified += other.notified;
+        self.late += other.late;
+        self.continued += other.continued;
+        self.stolen += other.stolen;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { starts, results, errors, exits, asked, notified, late, continued, stolen } = self;
+        write!(
+            f,
+            "{starts} processes, {exits} of which exited; {results} calls with a result, {errors} with an error; {asked} \
+             questions answered, {notified} notifications; {late} messages about calls that had ended; {continued} calls \
+             continued, {stolen} not by their clients"
+        )
     }
 }
 
@@ -116,20 +145,35 @@ struct Process {
     discovering: Option<String>,
     /// It serves stateless calls.
     is_stateless: bool,
+    /// The principals of its stateless calls.
+    requesters: BTreeSet<Option<&'static str>>,
     /// Calls that it has not answered.
     calls: Vec<Call>,
+    /// Calls that have ended for their clients, with which it goes on.
+    ended: Vec<(Call, Instant)>,
     /// The session of each of its requests that belongs to a call, by its number.
     asked: BTreeMap<u64, usize>,
     questions: u64,
     has_exited: bool,
 }
 
+/// A parked call, as its client knows it.
+struct ParkedCall {
+    state: String,
+    principal: Option<&'static str>,
+    session: usize,
+    mark: u64,
+}
+
 /// A call that a process has received.
+#[derive(Clone)]
 struct Call {
     id: String,
     session: usize,
     mark: u64,
     token: Option<String>,
+    /// Its client wants log messages.
+    wants_logs: bool,
 }
 
 struct Simulation {
@@ -145,6 +189,9 @@ struct Simulation {
     accepted: usize,
     /// Requests of processes that reached a client: its session and the id.
     questions: Vec<(usize, String)>,
+    /// The principal of each stateless call, by its number.
+    requesters: BTreeMap<usize, Option<&'static str>>,
+    states: Vec<ParkedCall>,
     report: Report,
 }
 
@@ -153,11 +200,15 @@ impl Simulation {
         let mut random = Random::new(seed);
         let idle = *random.pick(&[120, 1800]);
         let is_legacy = random.one_in(2);
+        let tombstones = *random.pick(&[2, 1024]);
         let gateway = GatewayHarness::with(|config| {
             config.sharing = sharing;
             config.http.max_sessions = PROCESSES;
             config.relay.limits.backends = PROCESSES;
             config.relay.limits.requests_in = 6;
+            config.relay.limits.tombstones = tombstones;
+            config.relay.request_timeout = TIMEOUT;
+            config.relay.parking_timeout = Duration::from_secs(90);
             config.http.session_idle = Duration::from_secs(idle);
             config.http.evict_after = Duration::from_secs(20);
         });
@@ -172,12 +223,14 @@ impl Simulation {
             marks: 0,
             accepted: 0,
             questions: Vec::new(),
+            requesters: BTreeMap::new(),
+            states: Vec::new(),
             report: Report::default(),
         }
     }
 
     fn step(&mut self) {
-        match self.random.below(40) {
+        match self.random.below(44) {
             0..=2 => self.open(),
             3..=9 => self.call(),
             10 | 11 => self.call_stateless(),
@@ -192,6 +245,8 @@ impl Simulation {
                 self.gateway.pass(time);
             }
             22 => self.exit(),
+            23 | 24 => self.act_late(),
+            25 | 26 => self.call_again(),
             _ => self.act(),
         }
         self.report_stopped(3);
@@ -246,15 +301,47 @@ impl Simulation {
         self.accepted += 2;
         let (id, mark) = (self.random.below(3), self.marks);
         let of = STATELESS + usize::try_from(mark).expect("few calls");
-        let meta = META.replace("{}", r#"{"elicitation":{}}"#);
-        let meta = format!(r#"{{{meta},"progressToken":{id}}}"#);
+        let meta = META.replace("{}", r#"{"elicitation":{},"roots":{}}"#);
+        let level = self.random.pick(&["", r#","io.modelcontextprotocol/logLevel":"debug""#]);
+        let meta = format!(r#"{{{meta}{level},"progressToken":{id}}}"#);
         let params = format!(r#"{{"name":"a","of":{of},"mark":{mark},"_meta":{meta}}}"#);
-        let asked = TestRequest::post(request(&id.to_string(), "tools/call", &params));
-        let asked = by(
-            asked.repeating_headers("2026-07-28", "tools/call").with("mcp-name", "a"),
-            *self.random.pick(&[None, Some("ada")]),
+        let principal = *self.random.pick(&[None, Some("ada"), Some("eve")]);
+        self.requesters.insert(of, principal);
+        let exchange = self.gateway.ask(&by(stateless(id, &params), principal));
+        self.exchanges.insert(exchange, Open::new(of, Some((mark, id))));
+    }
+
+    /// A client continues a parked call with its input, or one of another principal tries to.
+    fn call_again(&mut self) {
+        let count = u64::try_from(self.states.len()).expect("few states");
+        let Some(at) = self.random.draw().checked_rem(count) else { return };
+        let ParkedCall { state, principal, session, mark } =
+            self.states.swap_remove(usize::try_from(at).expect("few states"));
+        let other = *self.random.pick(&[principal, principal, Some("mallory"), Some("ada"), None]);
+        self.accepted += 2;
+        let id = self.random.below(3);
+        let meta = META.replace("{}", r#"{"elicitation":{},"roots":{}}"#);
+        let input = format!(r#""inputResponses":{{"1":{{"action":"cancel","roots":[],"of":{session}}}}}"#);
+        let params = format!(
+            r#"{{"name":"a","of":{session},"mark":{mark},{input},"requestState":"{state}","_meta":{{{meta}}}}}"#
         );
-        let exchange = self.gateway.ask(&asked);
+        if other == principal {
+            self.report.continued += 1;
+            let exchange = self.gateway.ask(&by(stateless(id, &params), principal));
+            self.exchanges.insert(exchange, Open::new(session, Some((mark, id))));
+            return;
+        }
+        self.report.stolen += 1;
+        // Its own number, with which nothing may be answered that belongs to the other call.
+        self.marks += 1;
+        let mark = self.marks;
+        let of = STATELESS + usize::try_from(mark).expect("few calls");
+        self.requesters.insert(of, other);
+        let params = format!(
+            r#"{{"name":"a","of":{of},"mark":{mark},{},"requestState":"{state}","_meta":{{{meta}}}}}"#,
+            input.replace(&format!(r#""of":{session}"#), &format!(r#""of":{of}"#))
+        );
+        let exchange = self.gateway.ask(&by(stateless(id, &params), other));
         self.exchanges.insert(exchange, Open::new(of, Some((mark, id))));
     }
 
@@ -364,6 +451,10 @@ impl Simulation {
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{{params}}}}}"#)
             }
             (4, at) => {
+                let wants_logs = at.is_none_or(|at| process.calls[at].wants_logs);
+                if is_stateless && !is_legacy && !wants_logs {
+                    return;
+                }
                 let own = at.map_or(alone, |at| format!(r#","of":{}"#, process.calls[at].session));
                 let params = format!(r#""level":"info","data":"d"{own}"#);
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{{params}}}}}"#)
@@ -387,6 +478,45 @@ impl Simulation {
         for piece in line.as_bytes().chunks(line.len().div_ceil(usize::try_from(pieces).expect("small"))) {
             self.gateway.write(key, piece);
         }
+    }
+
+    /// A process goes on with a call that has ended for its client.
+    fn act_late(&mut self) {
+        let Some(key) = self.some_process() else { return };
+        let (choice, any, now) = (self.random.below(4), self.random.draw(), self.gateway.now);
+        let Some(process) = self.processes.get_mut(&key) else { return };
+        process.ended.retain(|(_, until)| *until > now);
+        let count = u64::try_from(process.ended.len()).expect("few calls");
+        let Some(at) = any.checked_rem(count).map(|at| usize::try_from(at).expect("few calls")) else { return };
+        let (Call { id, session, mark, token, wants_logs }, _) = process.ended[at].clone();
+        let logs = wants_logs || self.is_legacy || !process.is_stateless;
+        let line = match choice {
+            0 => {
+                process.ended.remove(at);
+                result(&id, &format!(r#"{{"content":[],"of":{session},"mark":{mark}}}"#))
+            }
+            // A modern server logs only for those that want it.
+            1 if !logs => return,
+            1 => {
+                let params = format!(r#""level":"info","data":"d","of":{session}"#);
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{{params}}}}}"#)
+            }
+            2 => {
+                let Some(token) = token else { return };
+                let params = format!(r#""progressToken":{token},"progress":9e9,"of":{session},"for":{mark}"#);
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{{params}}}}}"#)
+            }
+            // A modern server makes no requests.
+            _ if process.is_stateless && !self.is_legacy => return,
+            _ => {
+                process.questions += 1;
+                process.asked.insert(process.questions, session);
+                let question = format!(r#"{{"message":"m","of":{session}}}"#);
+                request(&format!(r#""q{}""#, process.questions), "elicitation/create", &question)
+            }
+        };
+        self.report.late += 1;
+        self.gateway.reply(key, &line);
     }
 
     /// A process exits, perhaps in the middle of a line.
@@ -437,6 +567,11 @@ impl Simulation {
                 process.is_stateless |= is_opening && of.is_none();
                 let is_stateless = of.is_some_and(|of| of >= STATELESS);
                 assert!(of.is_none() || is_stateless == process.is_stateless, "a call of the other kind: {line}");
+                if let Some(requester) = of.and_then(|of| self.requesters.get(&of)) {
+                    process.requesters.insert(*requester);
+                    let is_one = process.requesters.len() == 1;
+                    assert!(self.sharing == Sharing::Shared || is_one, "a call of another user: {line}");
+                }
                 if let Some(of) = of.filter(|_| !is_stateless) {
                     let first = *process.session.get_or_insert(of);
                     let may = match self.sharing {
@@ -456,11 +591,14 @@ impl Simulation {
                     Some("tools/call") => {
                         let mark = message["params"]["mark"].as_u64().expect("a mark");
                         let token = message.pointer("/params/_meta/progressToken").map(Value::to_string);
-                        process.calls.push(Call { id, session: of.expect("a number"), mark, token });
+                        let wants_logs = line.contains("logLevel");
+                        process.calls.push(Call { id, session: of.expect("a number"), mark, token, wants_logs });
                     }
                     Some("notifications/cancelled") => {
                         let cancelled = message["params"]["requestId"].to_string();
-                        process.calls.retain(|call| call.id != cancelled);
+                        if let Some(at) = process.calls.iter().position(|call| call.id == cancelled) {
+                            process.ended.push((process.calls.remove(at), self.gateway.now + TIMEOUT));
+                        }
                     }
                     Some(_) => {}
                     None => {
@@ -499,6 +637,7 @@ impl Simulation {
     fn read_exchanges(&mut self) {
         let gateway = &mut self.gateway;
         let (questions, report) = (&mut self.questions, &mut self.report);
+        let (states, requesters, sharing) = (&mut self.states, &self.requesters, self.sharing);
         self.exchanges.retain(|exchange, open| {
             let sent = gateway.responses.take(*exchange);
             let messages = if sent.is_stream || sent.code() == 0 { sent.data() } else { vec![sent.text()] };
@@ -508,8 +647,15 @@ impl Simulation {
                 for of in places.into_iter().flatten() {
                     assert_eq!(usize::try_from(of), Ok(open.session), "a message of another session: {text}");
                 }
-                let is_parked = text.contains("input_required");
-                assert!(!is_parked || text.contains(&format!(r#""of":{}"#, open.session)), "a call of another: {text}");
+                let is_asked = text.contains("input_required") && text.contains("elicitation/create");
+                assert!(!is_asked || text.contains(&format!(r#""of":{}"#, open.session)), "a call of another: {text}");
+                let are_roots_shared = text.contains("roots/list") && sharing == Sharing::Shared;
+                assert!(!are_roots_shared, "the roots of one client for all: {text}");
+                if let (Some(state), Some((mark, _))) = (message.pointer("/result/requestState"), open.call) {
+                    let state = state.as_str().expect("text").to_owned();
+                    let principal = requesters.get(&open.session).copied().flatten();
+                    states.push(ParkedCall { state, principal, session: open.session, mark });
+                }
                 let is_answer = message.get("result").or(message.get("error")).is_some();
                 match (open.call, message.get("method")) {
                     (Some((mark, id)), None) if is_answer => {
@@ -553,6 +699,12 @@ impl Simulation {
         assert_eq!((self.gateway.gateway.backends(), self.gateway.gateway.sessions()), (0, 0));
         assert_eq!(self.gateway.gateway.load().to_string(), "nothing");
     }
+}
+
+/// A stateless call.
+fn stateless(id: u64, params: &str) -> TestRequest {
+    let asked = TestRequest::post(request(&id.to_string(), "tools/call", params));
+    asked.repeating_headers("2026-07-28", "tools/call").with("mcp-name", "a")
 }
 
 fn by(asked: TestRequest, principal: Option<&str>) -> TestRequest {

@@ -48,7 +48,7 @@ fn asked(gateway: &mut GatewayHarness, process: BackendKey, asked: &TestRequest)
 
 #[test]
 fn br_t_04_clients_with_equal_ids_and_tokens_share_a_process() {
-    let (mut gateway, process) = opened();
+    let (mut gateway, process) = opened_with(GatewayHarness::with(|config| config.sharing = Sharing::Shared));
     let token = r#","progressToken":"t""#;
     let calls = ["ada", "eve"].map(|principal| {
         let exchange = gateway.ask(&call(r#""x""#, principal, token).by(principal));

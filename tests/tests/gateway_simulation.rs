@@ -14,12 +14,16 @@ fn nothing_of_a_session_reaches_another_and_each_call_has_one_outcome() {
             let report = std::panic::catch_unwind(|| run(seed, sharing));
             sum.add(&report.unwrap_or_else(|_| panic!("seed {seed}, {sharing:?}")));
         }
-        println!("{sharing:?}: {sum:?}");
+        println!("{sharing:?}: {sum}");
         // A gateway in which nothing works would keep the invariants too.
-        let Report { starts, results, errors, exits, asked, notified } = sum;
+        let Report { starts, results, errors, exits, asked, notified, late, continued, stolen } = sum;
         let runs = usize::try_from(SEEDS).unwrap();
         assert!(starts > runs && results > 3 * runs && errors > runs, "{starts}, {results}, {errors}");
         assert!(exits > runs && asked > runs && notified > runs, "{exits}, {asked}, {notified}");
+        if sharing != Sharing::PerSession {
+            assert!(late > runs, "{late}");
+            assert!(continued > runs / 8 && stolen > runs / 8, "{continued}, {stolen}");
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! One process of the server, and what joins it to its clients.
 
+use super::pool::{Group, Kind};
 use super::requests::Requests;
 use super::shared::{Ends, Shared};
-use crate::relay::{Config, Link, Upstream};
+use crate::relay::{Config, Link, Owner, Upstream};
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
@@ -12,11 +13,14 @@ use mcp_proto::Stdio;
 use mcp_proto::Ticket;
 use mcp_proto::UsageError;
 use mcp_proto::client;
-use mcp_proto::server::{self, Http, Server};
+use mcp_proto::server::{self, Holder, Http, Server};
 
 /// A backend that was started and is not being stopped.
 pub(super) struct Running {
     pub(super) upstream: Upstream<Stdio>,
+    group: Group,
+    /// The client whose request was the reason for the start.
+    opener: Holder,
     clients: Clients,
     /// It has answered `initialize` or `server/discover`.
     pub(super) is_usable: bool,
@@ -36,36 +40,39 @@ enum Clients {
 }
 
 impl Running {
-    /// A new backend for this session.
+    /// A new backend for the clients of a group, which is started because of a request of `opener`.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid.
-    pub(super) fn of_session(session: SessionKey, config: &Config, client: client::Config) -> Result<Self, UsageError> {
-        Self::new(Clients::One { session, link: Link::over_http(config) }, config, client)
+    pub(super) fn new(
+        group: Group,
+        opener: Holder,
+        config: &Config,
+        client: client::Config,
+    ) -> Result<Self, UsageError> {
+        // The roots of one client would apply to all, and the tasks of one would be shown to all.
+        let is_for_all = group.owner == Owner::Everyone;
+        let clients = match (&group.kind, &group.owner) {
+            (Kind::Session, Owner::Session(session, _)) => {
+                Clients::One { session: *session, link: Link::over_http(config) }
+            }
+            (Kind::Session | Kind::Sessions(_), _) => Clients::Shared(Shared::new(!is_for_all)),
+            (Kind::Requests, _) => Clients::Requests(Requests::new(false, config)),
+            (Kind::LegacyRequests(_), _) => Clients::Requests(Requests::new(true, config)),
+        };
+        let upstream = Upstream::new(Stdio::new(), group.owner.clone(), config.redelivery, client)?;
+        Ok(Self { upstream, group, opener, clients, is_usable: false, has_stopped: false })
     }
 
-    /// A new backend for several sessions. Without `has_roots`, its client does not declare roots.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError`] if the configuration is invalid.
-    pub(super) fn shared(has_roots: bool, config: &Config, client: client::Config) -> Result<Self, UsageError> {
-        Self::new(Clients::Shared(Shared::new(has_roots)), config, client)
+    /// The clients that may use it.
+    pub(super) const fn group(&self) -> &Group {
+        &self.group
     }
 
-    /// A new backend for stateless requests. `is_legacy` states whether it is known to begin with `initialize`.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError`] if the configuration is invalid.
-    pub(super) fn for_requests(is_legacy: bool, config: &Config, client: client::Config) -> Result<Self, UsageError> {
-        Self::new(Clients::Requests(Requests::new(is_legacy, config)), config, client)
-    }
-
-    fn new(clients: Clients, config: &Config, client: client::Config) -> Result<Self, UsageError> {
-        let upstream = Upstream::new(Stdio::new(), config.redelivery, client)?;
-        Ok(Self { upstream, clients, is_usable: false, has_stopped: false })
+    /// The client whose request was the reason for the start.
+    pub(super) const fn opener(&self) -> &Holder {
+        &self.opener
     }
 
     /// Handles a stateless request, or one that opens a session.

@@ -1,27 +1,36 @@
 //! Which backend a client uses, and when one is started, stopped, and started again after a failure.
 
 use super::backend::Running;
-use super::{Action, Backend, BackendKey, Event, Gateway, Sharing, Timer, requests};
+use super::restart::Restart;
+use super::{Action, Backend, BackendKey, Event, Gateway, Peer, Sharing, Timer, requests};
+use crate::relay::Owner;
 use mcp_proto::ErrorObject;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Method;
 use mcp_proto::Ticket;
 use mcp_proto::client::CloseReason;
-use mcp_proto::server::Principal;
+use mcp_proto::server::Holder;
 use mcp_proto::spec::code;
 
-/// The clients that may use one backend.
+/// The clients that may use one backend: some of those of its owner.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Group {
-    /// All sessions.
-    Sessions,
-    /// Those of this principal with these capabilities.
-    SessionsOf(Principal, Box<str>),
-    /// All stateless requests.
+pub(super) struct Group {
+    pub(super) owner: Owner,
+    pub(super) kind: Kind,
+}
+
+/// How the clients of a group use their backend.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// One session alone.
+    Session,
+    /// Sessions whose clients have declared these capabilities; without any, all sessions.
+    Sessions(Option<Box<str>>),
+    /// Stateless requests. The backend is not known to begin with `initialize`.
     Requests,
-    /// The stateless requests of this principal, or of all, with these capabilities.
-    RequestsOf(Option<Principal>, Box<str>),
+    /// Stateless requests with these capabilities, which a backend that begins with `initialize` receives once.
+    LegacyRequests(Box<str>),
 }
 
 /// A stateless request, or one that opens a session, for which there is no backend yet.
@@ -34,17 +43,12 @@ pub(super) struct Waiting {
 impl Gateway {
     /// Handles a stateless request, or a request of a session that has no backend.
     pub(super) fn open(&mut self, ticket: Ticket, method: Method, params: Option<Json>, now: Instant) {
-        let is_stateless = ticket.key().session().is_none();
-        let group = self.group(&ticket);
-        let existing = group.as_ref().and_then(|group| self.by_group.get(group)).copied();
+        if ticket.key().session().is_some() && method != Method::INITIALIZE {
+            return self.refuse(ticket, "the session has ended", now);
+        }
         let waiting = Waiting { ticket, method, params };
-        if is_stateless && group.is_none() {
-            let error = requests::unsupported(&self.server.config().versions);
-            // A server may always answer that a revision is not supported.
-            let _ = self.server.respond(waiting.ticket, Err(error), now);
-        } else if !is_stateless && waiting.method != Method::INITIALIZE {
-            self.refuse(waiting.ticket, "the session has ended", now);
-        } else if let Some(backend) = existing {
+        let Some(group) = self.group(&waiting.ticket, now) else { return self.refuse_revision(waiting, now) };
+        if let Some(backend) = self.by_group.get(&group).copied() {
             self.use_backend(backend, waiting, now);
         } else {
             // If others wait, it is for the end of a backend, and looking at all of them again would not help.
@@ -56,37 +60,63 @@ impl Gateway {
         }
     }
 
-    /// The clients with which the client of this request may share a backend; `None` if there are none.
-    fn group(&self, ticket: &Ticket) -> Option<Group> {
-        let is_stateless = ticket.key().session().is_none();
-        if is_stateless && self.serves_stateless != Some(false) {
-            return Some(Group::Requests);
-        }
+    /// The clients with which the client of this request may share a backend; `None` if its revision is not served.
+    ///
+    /// What separates clients is their principal, whatever their revision. Sessions are separated as [`Sharing`] states.
+    fn group(&self, ticket: &Ticket, now: Instant) -> Option<Group> {
         let context = self.server.context(ticket)?;
-        let capabilities = || context.client_capabilities.to_text().into();
-        match (self.sharing, is_stateless) {
-            (Sharing::PerSession, _) => None,
-            (Sharing::PerPrincipal, true) => Some(Group::RequestsOf(Some(context.principal?), capabilities())),
-            (Sharing::PerPrincipal, false) => Some(Group::SessionsOf(context.principal?, capabilities())),
-            (Sharing::Shared, true) => Some(Group::RequestsOf(None, capabilities())),
-            (Sharing::Shared, false) => Some(Group::Sessions),
-        }
+        let capabilities = || Box::from(context.client_capabilities.to_text());
+        let principal = context.principal.clone();
+        let Some(session) = ticket.key().session() else {
+            let owner = match self.sharing {
+                Sharing::Shared => Owner::Everyone,
+                Sharing::PerSession | Sharing::PerPrincipal => Owner::of_requests(principal),
+            };
+            let kind = match (self.eras.is_legacy(&owner, now), self.sharing, &owner) {
+                (false, _, _) => Kind::Requests,
+                (true, Sharing::Shared, _) | (true, Sharing::PerPrincipal, Owner::Principal(_)) => {
+                    Kind::LegacyRequests(capabilities())
+                }
+                // Such a backend has the state of its client, which would be that of several.
+                (true, Sharing::PerSession | Sharing::PerPrincipal, _) => return None,
+            };
+            return Some(Group { owner, kind });
+        };
+        Some(match (self.sharing, principal) {
+            (Sharing::Shared, _) => Group { owner: Owner::Everyone, kind: Kind::Sessions(None) },
+            (Sharing::PerPrincipal, Some(principal)) => {
+                Group { owner: Owner::Principal(principal), kind: Kind::Sessions(Some(capabilities())) }
+            }
+            (Sharing::PerPrincipal | Sharing::PerSession, principal) => {
+                Group { owner: Owner::Session(session, principal), kind: Kind::Session }
+            }
+        })
+    }
+
+    /// Whom a failure to start concerns: the client whose request is the reason for the start.
+    fn holder(&self, ticket: &Ticket) -> Holder {
+        let peer = self.server.extensions(ticket).and_then(|extensions| extensions.get::<Peer>());
+        let principal = self.server.context(ticket).and_then(|context| context.principal);
+        Holder::new(principal.as_ref(), peer.and_then(|Peer(peer)| peer.as_ref()))
     }
 
     /// Finds or starts backends for the requests that wait, as far as there may be more.
     pub(super) fn start_waiting(&mut self, now: Instant) {
         for waiting in std::mem::take(&mut self.waiting) {
-            let group = self.group(&waiting.ticket);
-            let existing = group.as_ref().and_then(|group| self.by_group.get(group)).copied();
+            let Some(group) = self.group(&waiting.ticket, now) else {
+                self.refuse_revision(waiting, now);
+                continue;
+            };
+            let holder = self.holder(&waiting.ticket);
             let has_room = self.backends.len() < self.config.limits.backends;
-            if let Some(backend) = existing {
+            if let Some(backend) = self.by_group.get(&group).copied() {
                 self.use_backend(backend, waiting, now);
-            } else if let (true, Some(pause)) = (has_room, self.restart.pause(now)) {
+            } else if let (true, Some(pause)) = (has_room, self.pauses.get(&holder).and_then(|own| own.pause(now))) {
                 let seconds = pause.as_secs() + 1;
                 let text = format!("the server has failed to start; the next attempt may be made in {seconds} s");
                 self.refuse(waiting.ticket, &text, now);
             } else if has_room {
-                self.start(group, waiting, now);
+                self.start(group, holder, waiting, now);
             } else if self.has_ending_backend() || self.end_unused(now) {
                 self.waiting.push(waiting);
             } else {
@@ -115,47 +145,43 @@ impl Gateway {
     }
 
     /// Starts a backend for a client, and for others of its group.
-    fn start(&mut self, group: Option<Group>, waiting: Waiting, now: Instant) {
-        let (backend, client) = (self.next, self.client.clone());
-        let session = waiting.ticket.key().session();
-        let running = match (&group, session) {
-            (None, Some(session)) => Running::of_session(session, &self.config, client),
-            (Some(Group::Sessions), _) => Running::shared(false, &self.config, client),
-            (Some(Group::SessionsOf(..)), _) => Running::shared(true, &self.config, client),
-            (Some(Group::RequestsOf(..)), _) => Running::for_requests(true, &self.config, client),
-            (Some(Group::Requests), _) | (None, None) => Running::for_requests(false, &self.config, client),
-        };
-        let Ok(running) = running else {
+    fn start(&mut self, group: Group, holder: Holder, waiting: Waiting, now: Instant) {
+        let backend = self.next;
+        let principal = group.owner.principal().cloned();
+        let Ok(running) = Running::new(group.clone(), holder, &self.config, self.client.clone()) else {
             return self.refuse(waiting.ticket, "the configuration is invalid", now);
-        };
-        let principal = match (&group, session) {
-            (Some(Group::SessionsOf(principal, _) | Group::RequestsOf(Some(principal), _)), _) => {
-                Some(principal.clone())
-            }
-            (None, Some(session)) => self.server.principal(session).cloned(),
-            (Some(Group::Sessions | Group::Requests | Group::RequestsOf(None, _)) | None, _) => None,
         };
         self.next = backend.next();
         self.out.act(Action::Start { backend, principal });
         self.backends.insert(backend, Backend::Running(Box::new(running)));
-        if let Some(group) = group {
-            self.by_group.insert(group, backend);
-        }
+        self.by_group.insert(group, backend);
         self.use_backend(backend, waiting, now);
     }
 
     /// Passes a stateless request, or one that opens a session, to a backend.
     fn use_backend(&mut self, backend: BackendKey, waiting: Waiting, now: Instant) {
-        let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else {
-            return self.refuse(waiting.ticket, "the process has ended", now);
-        };
         let Waiting { ticket, method, params } = waiting;
-        if let Some(session) = ticket.key().session() {
+        let principal = self.server.context(&ticket).and_then(|context| context.principal);
+        let running = match self.backends.get_mut(&backend) {
+            Some(Backend::Running(running)) => Some(running),
+            Some(Backend::Stopping) | None => None,
+        };
+        let session = ticket.key().session();
+        let own = running.filter(|running| running.upstream.owner().admits(session, principal.as_ref()));
+        let Some(running) = own else { return self.refuse(ticket, "the process has ended", now) };
+        if let Some(session) = session {
             self.by_session.insert(session, backend);
         }
         self.active.insert(backend);
         running.set_secret(self.secret);
         running.open(ticket, method, params, &self.config, &mut self.server, now);
+    }
+
+    /// Refuses a stateless request whose client can open a session.
+    fn refuse_revision(&mut self, waiting: Waiting, now: Instant) {
+        let error = requests::unsupported(&self.server.config().versions);
+        // A server may always answer that a revision is not supported.
+        let _ = self.server.respond(waiting.ticket, Err(error), now);
     }
 
     fn refuse(&mut self, ticket: Ticket, text: &str, now: Instant) {
@@ -174,13 +200,13 @@ impl Gateway {
             self.out.act(Action::Stop { backend });
         }
         let has_failed = !running.is_usable && !matches!(reason, CloseReason::Local | CloseReason::NoCommonVersion);
-        // Some servers of older revisions exit on a request that they do not know (ER-06).
-        if has_failed && self.serves_stateless.is_none() && self.by_group.get(&Group::Requests) == Some(&backend) {
-            self.serves_stateless = Some(false);
-        } else if has_failed {
-            self.on_failure(now);
+        let Group { owner, kind } = running.group();
+        let may_be_legacy = has_failed && *kind == Kind::Requests && self.eras.on_exited(owner, now);
+        if has_failed && !may_be_legacy {
+            self.on_failure(&running, now);
         }
         self.by_group.retain(|_, key| *key != backend);
+        self.serve_requests_no_more(running.group());
         for session in running.sessions() {
             self.by_session.remove(&session);
             self.server.end(session, now);
@@ -190,10 +216,22 @@ impl Gateway {
         }
     }
 
+    /// Requests of an owner without a backend of an older revision are not answered in its place any more.
+    fn serve_requests_no_more(&mut self, group: &Group) {
+        let is_legacy = |group: &Group| matches!(group.kind, Kind::LegacyRequests(_));
+        let has_other = || self.by_group.keys().any(|other| is_legacy(other) && other.owner == group.owner);
+        if is_legacy(group) && !has_other() {
+            self.server.pass_requests_through(&group.owner.requesters());
+        }
+    }
+
     /// A backend has failed before it could be used.
-    pub(super) fn on_failure(&mut self, now: Instant) {
-        if let Some(retry_in) = self.restart.on_failure(now) {
+    pub(super) fn on_failure(&mut self, running: &Running, now: Instant) {
+        self.eras.on_not_opened(&running.group().owner);
+        let mut pause = self.pauses.remove(running.opener()).unwrap_or(Restart::new());
+        if let Some(retry_in) = pause.on_failure(now) {
             self.out.report(Event::NotStarted { retry_in });
         }
+        self.pauses.insert(running.opener().clone(), pause);
     }
 }

@@ -7,15 +7,18 @@
 //! |---|---|
 //! | the list of tools, prompts or resources has changed | all sessions |
 //! | a resource has changed | the sessions that have subscribed to it |
-//! | a request for input | the session of the only open call, or the only session; else it is refused (BR-M-05) |
-//! | a log message, or another notification | the session of the only open request, or the only session; else it is dropped (BR-T-05) |
+//! | a request for input | the session whose calls alone may have caused it, or without calls the only session; else it is refused (BR-M-05) |
+//! | a log message, or another notification | the session whose requests alone may have caused it, or without requests the only session; else it is dropped (BR-T-05) |
+//!
+//! A call that has ended for its client without an answer may still cause such messages, also if its session has ended.
 //!
 //! A session of a modern backend has its own subscription to changes, so that nothing but log messages is shared.
 
 use std::collections::BTreeMap;
 
 use super::shared_settings::SharedSettings;
-use crate::relay::{self, Joined, Link, Upstream};
+use super::tasks::without_tasks;
+use crate::relay::{self, Joined, Link, Origin, Owner, Upstream};
 use mcp_proto::ErrorObject;
 use mcp_proto::Instant;
 use mcp_proto::Json;
@@ -157,12 +160,8 @@ impl Shared {
                 let mut all = self.sessions.iter();
                 all.find(|(_, member)| member.link.has_subscription(*subscription)).map(|(session, _)| *session)
             }
-            E::Requested { scope: client::Scope::Connection, .. } => {
-                ends.upstream.session_of_only_request(true).or_else(|| self.only_session())
-            }
-            E::Notified { scope: client::Scope::Connection, .. } => {
-                ends.upstream.session_of_only_request(false).or_else(|| self.only_session())
-            }
+            E::Requested { scope: client::Scope::Connection, .. } => self.origin(true, ends, now),
+            E::Notified { scope: client::Scope::Connection, .. } => self.origin(false, ends, now),
             _ => None,
         };
         match (session, event) {
@@ -185,7 +184,9 @@ impl Shared {
                 }
                 let asked = params.clone().unwrap_or(Json::empty_object());
                 let accepts = |session: &SessionKey| {
-                    self.sessions.get(session).is_some_and(|member| member.context.accepts(&method, &asked))
+                    let is_declared = self.has_roots || method != Method::ROOTS_LIST;
+                    let member = self.sessions.get(session);
+                    is_declared && member.is_some_and(|member| member.context.accepts(&method, &asked))
                 };
                 let Some(session) = session.filter(accepts) else {
                     let text = "it is not known which client is asked, or that client has not declared that it can be";
@@ -235,8 +236,10 @@ impl Shared {
         ends: &mut Ends<'_>,
         now: Instant,
     ) {
-        let session = ticket.key().session();
-        if let Some(mut joined) = session.and_then(|session| self.join(session, ends)) {
+        let Some(session) = ticket.key().session() else { return };
+        let is_withheld = *ends.upstream.owner() == Owner::Everyone && ends.server.principal(session).is_some();
+        let result = if is_withheld { &without_tasks(result) } else { result };
+        if let Some(mut joined) = self.join(session, ends) {
             joined.open_as_before(ticket, params, version, result, now);
         }
     }
@@ -294,6 +297,16 @@ impl Shared {
     /// Whether a notification of a client reaches a legacy backend.
     fn forwards(&self, method: &Method) -> bool {
         *method != Method::INITIALIZED && (self.has_roots || *method != Method::ROOTS_LIST_CHANGED)
+    }
+
+    /// The session to which a message of the backend belongs that names no request; if no call can be its cause, the only
+    /// session.
+    fn origin(&self, takes_input: bool, ends: &mut Ends<'_>, now: Instant) -> Option<SessionKey> {
+        match ends.upstream.origin(takes_input, now) {
+            Origin::NoCall => self.only_session(),
+            Origin::Session(session) => Some(session),
+            Origin::Unknown => None,
+        }
     }
 
     fn only_session(&self) -> Option<SessionKey> {

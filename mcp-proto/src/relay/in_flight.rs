@@ -111,13 +111,10 @@ impl InFlight {
         Some(forwarded)
     }
 
-    /// The client has cancelled its request.
-    pub(super) fn cancel_to_server(&mut self, ticket: TicketKey) -> Option<RequestKey> {
-        let request = self.server_by_ticket.remove(&ticket)?;
-        if let Some(forwarded) = self.at_server.remove(&request) {
-            self.server_bytes -= forwarded.bytes;
-        }
-        Some(request)
+    /// Removes the request that the client has cancelled.
+    pub(super) fn cancel_to_server(&mut self, ticket: TicketKey) -> Option<(RequestKey, ToServer)> {
+        let request = *self.server_by_ticket.get(&ticket)?;
+        Some((request, self.remove_to_server(request)?))
     }
 
     pub(super) fn insert_to_client(&mut self, request: RequestKey, ticket: Ticket, method: Method) {
@@ -189,10 +186,11 @@ mod tests {
         let [(first, first_ticket), (second, second_ticket), (third, third_ticket)] = tickets[..] else { panic!() };
         assert_eq!(in_flight.bytes(), 30);
         assert!(in_flight.remove_to_server(first).is_some_and(|forwarded| forwarded.ticket.key() == first_ticket));
-        assert_eq!((in_flight.cancel_to_server(first_ticket), in_flight.bytes()), (None, 20));
-        assert_eq!((in_flight.cancel_to_server(second_ticket), in_flight.bytes()), (Some(second), 10));
+        let cancel = |in_flight: &mut InFlight, ticket| in_flight.cancel_to_server(ticket).map(|(request, _)| request);
+        assert_eq!((cancel(&mut in_flight, first_ticket), in_flight.bytes()), (None, 20));
+        assert_eq!((cancel(&mut in_flight, second_ticket), in_flight.bytes()), (Some(second), 10));
         assert!(in_flight.remove_to_server(second).is_none());
-        assert_eq!(in_flight.cancel_to_server(third_ticket), Some(third));
+        assert_eq!(cancel(&mut in_flight, third_ticket), Some(third));
         assert_eq!((in_flight.server_by_ticket.len(), in_flight.bytes()), (0, 0));
     }
 

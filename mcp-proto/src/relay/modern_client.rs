@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::convert;
 use super::in_flight::{InFlight, ToServer};
+use super::owner::Owner;
 use super::parked_calls::{Continuation, Parked, ParkedCalls};
 use super::session_settings::SessionSettings;
 use super::sides::Sides;
@@ -110,11 +111,20 @@ impl ModernClient {
         let is_for_roots = method == Method::ROOTS_LIST;
         let call = match scope {
             client::Scope::Request(request) => Some(request),
+            client::Scope::Connection | client::Scope::Subscription(_) if is_for_roots => {
+                calls(sides.in_flight, &self.parked).next()
+            }
+            client::Scope::Connection | client::Scope::Subscription(_) if sides.has_possibly_open(now) => None,
             client::Scope::Connection | client::Scope::Subscription(_) => {
-                sole_call(sides.in_flight, &self.parked, is_for_roots)
+                let mut calls = calls(sides.in_flight, &self.parked);
+                calls.next().filter(|_| calls.next().is_none())
             }
         };
-        // `roots/list` belongs to no particular call, and many servers send it right after the handshake (BR-M-05).
+        // `roots/list` belongs to no particular call, and many servers send it right after the handshake (BR-M-05). A server
+        // that works for everyone would use the roots of one client for all, and was told that there are none.
+        if is_for_roots && *sides.owner == Owner::Everyone {
+            return refuse_question(sides, ticket, "the clients of a shared server have no roots", now);
+        }
         if call.is_none() && is_for_roots && self.roots_questions.len() < ROOTS_QUESTIONS {
             return self.roots_questions.push(ticket);
         }
@@ -151,10 +161,46 @@ impl ModernClient {
             return refuse_question(sides, ticket, "the client has not declared that it can be asked for this", now);
         }
         let Some(forwarded) = sides.in_flight.remove_to_server(request) else { return };
-        let mut parked = Parked::new(forwarded.method, forwarded.name, Continuation::Open(request), forwarded.bytes);
+        let principal = sides.principal(&forwarded.ticket);
+        let continuation = Continuation::Open(request);
+        let mut parked = Parked::new(principal, forwarded.method, forwarded.name, continuation, forwarded.bytes);
         parked.ask(method, params, Some(ticket));
         let key = self.parked.park(parked);
         self.parked.require(sides, forwarded.ticket, key, now);
+    }
+
+    /// Forwards a notification of a server that does not attribute it to a client's subscription or request.
+    pub(super) fn on_notification<S: ServerTransport, T: ClientTransport>(
+        &self,
+        sides: &mut Sides<'_, S, T>,
+        scope: client::Scope,
+        method: Method,
+        params: Option<Json>,
+        now: Instant,
+    ) {
+        if method.facts().change.is_some_and(|change| change != spec::Change::Task) {
+            // The clients of a gateway, which have no session, are not promised changes.
+            if sides.session.is_some() {
+                sides.publish(Notification { method, params }, now);
+            }
+            return;
+        }
+        let about = match scope {
+            client::Scope::Request(request) => sides.in_flight.get_to_server(request),
+            // That of a parked call has no exchange now.
+            client::Scope::Connection | client::Scope::Subscription(_)
+                if sides.connection.is_shared() && self.parked.requests().next().is_some() =>
+            {
+                None
+            }
+            client::Scope::Connection | client::Scope::Subscription(_) => sides.sole_cause_of_log(true, now),
+        };
+        // `notifications/elicitation/complete` does not exist in the modern era (BR-M-10).
+        if let Some(scope) =
+            about.map(|forwarded| server::Scope::from(&forwarded.ticket)).filter(|_| method == Method::MESSAGE)
+        {
+            sides.notify_client(scope, method, params, now);
+        }
     }
 
     /// Drops the waiting `roots/list` requests of a lost session.
@@ -191,7 +237,7 @@ impl ModernClient {
         let name = name_of(&method, params);
         let bytes = converted.as_ref().map_or(0, Json::len);
         let continuation = Continuation::Again(converted);
-        let mut parked = Parked::new(method, name, continuation, bytes);
+        let mut parked = Parked::new(sides.principal(&ticket), method, name, continuation, bytes);
         for question in std::mem::take(&mut self.roots_questions) {
             parked.ask(Method::ROOTS_LIST, None, Some(question));
         }
@@ -210,7 +256,8 @@ impl ModernClient {
         now: Instant,
     ) {
         let name = name_of(method, params);
-        let Some((key, parked)) = self.parked.find(state, method, name.as_ref()) else {
+        let principal = sides.principal(&ticket);
+        let Some((key, parked)) = self.parked.find(state, principal.as_ref(), method, name.as_ref()) else {
             let error = ErrorObject::invalid_params("requestState is unknown, of another request, or too old");
             return sides.respond(ticket, Err(error), now);
         };
@@ -311,7 +358,7 @@ impl ModernClient {
                 }
                 // The call is sent again after the client has visited the URLs (BR-M-10).
                 let continuation = Continuation::Again(params);
-                let mut parked = Parked::new(method, name, continuation, bytes);
+                let mut parked = Parked::new(sides.principal(&ticket), method, name, continuation, bytes);
                 for url in urls {
                     parked.ask(Method::ELICITATION_CREATE, Some(url), None);
                 }
@@ -321,41 +368,6 @@ impl ModernClient {
         }
         let answer = answer_of(sides, &method, outcome);
         sides.respond(ticket, answer, now);
-    }
-}
-
-/// Forwards a notification of a server that does not attribute it to a client's subscription or request.
-pub(super) fn on_notification<S: ServerTransport, T: ClientTransport>(
-    sides: &mut Sides<'_, S, T>,
-    scope: client::Scope,
-    method: Method,
-    params: Option<Json>,
-    now: Instant,
-) {
-    if method.facts().change.is_some_and(|change| change != spec::Change::Task) {
-        // The clients of a gateway, which have no session, are not promised changes.
-        if sides.session.is_some() {
-            sides.publish(Notification { method, params }, now);
-        }
-        return;
-    }
-    let about = match scope {
-        client::Scope::Request(request) => sides.in_flight.get_to_server(request),
-        // A log message belongs to a request with a log level; it is forwarded only if there is just one (BR-M-08).
-        client::Scope::Connection | client::Scope::Subscription(_) => {
-            let wants = |forwarded: &&ToServer| {
-                let context = sides.server.context(&forwarded.ticket);
-                context.is_some_and(|context| context.logging_level.is_some())
-            };
-            let mut wanting = sides.in_flight.all_to_server().map(|(_, forwarded)| forwarded).filter(wants);
-            wanting.next().filter(|_| wanting.next().is_none())
-        }
-    };
-    // `notifications/elicitation/complete` does not exist in the modern era (BR-M-10).
-    if let Some(scope) =
-        about.map(|forwarded| server::Scope::from(&forwarded.ticket)).filter(|_| method == Method::MESSAGE)
-    {
-        sides.notify_client(scope, method, params, now);
     }
 }
 
@@ -396,12 +408,8 @@ fn name_of(method: &Method, params: &Json) -> Option<Json> {
     Some(params.first_member(method.facts().named_by?)?.detached_from(params.len()))
 }
 
-/// The call that a request of the server belongs to, if there is only one; if `is_for_any`, the first of several.
-fn sole_call(in_flight: &InFlight, parked: &ParkedCalls, is_for_any: bool) -> Option<RequestKey> {
-    let up = in_flight
-        .all_to_server()
-        .filter(|(_, forwarded)| forwarded.method.facts().takes_input)
-        .map(|(request, _)| request);
-    let mut all = up.chain(parked.requests());
-    all.next().filter(|_| is_for_any || all.next().is_none())
+/// The calls that may have caused a request of the server: those that are open at the server, also if they are parked.
+fn calls(in_flight: &InFlight, parked: &ParkedCalls) -> impl Iterator<Item = RequestKey> {
+    let open = in_flight.all_to_server().filter(|(_, forwarded)| forwarded.method.facts().takes_input);
+    open.map(|(request, _)| request).chain(parked.requests())
 }

@@ -7,6 +7,7 @@ use super::convert;
 use super::legacy_client::LegacyClient;
 use super::link::{Joined, Path};
 use super::modern_client::ModernClient;
+use super::owner::Owner;
 use mcp_proto::ErrorObject;
 use mcp_proto::Instant;
 use mcp_proto::Json;
@@ -130,7 +131,11 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         }
         *self.path = Path::Opening(Opening::Discovering { asked: asked.clone(), held: vec![held] });
         let client_info = client_info.unwrap_or_else(convert::unknown);
-        let capabilities = convert::capabilities_to_legacy(&capabilities);
+        let mut capabilities = convert::capabilities_to_legacy(&capabilities);
+        if *self.sides.owner == Owner::Everyone {
+            // The server would use those of any client for the calls of all.
+            capabilities = capabilities.without_members(&["roots"]);
+        }
         let newest = self.versions.iter().filter(|version| !version.is_stateless()).max();
         let opening = match newest.filter(|_| self.is_legacy_server) {
             Some(newest) => client::Opening::Initialize(Json::empty_object().with_members(&[
@@ -321,13 +326,13 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         // The server behind the relay decides about subscriptions (BR-L-04, BR-M-09).
         config.reports_subscribe = true;
         config.manual_acknowledgement = true;
-        // Both values are objects. The relay bridges once, and all backends of a gateway are the same, so that it does not
+        // Both values are objects. The relay bridges once, and all backends of one owner are the same, so that it does not
         // matter if this fails.
         let _ = if let Some(session) = self.sides.session {
             self.sides.server.serve_session(session, config)
         } else {
             config.capabilities = convert::without_changes(&config.capabilities);
-            self.sides.server.serve_requests(config)
+            self.sides.server.serve_requests(self.sides.owner.requesters(), config)
         };
     }
 }

@@ -12,7 +12,7 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::client::ClientTransport;
 use mcp_proto::machine::Deadlines;
-use mcp_proto::server::{InputRequired, ServerTransport};
+use mcp_proto::server::{InputRequired, Principal, ServerTransport};
 use mcp_proto::spec::{Method, code};
 use mcp_proto::{RequestKey, Ticket, TicketKey};
 
@@ -37,6 +37,8 @@ pub(super) struct ParkKey(u64);
 /// A call that waits for its client's retry (BR-M-03).
 #[derive(Debug)]
 pub(super) struct Parked {
+    /// The principal of its client, who alone may retry it.
+    principal: Option<Principal>,
     pub(super) method: Method,
     /// The name of the target: the client's retry must have the same.
     pub(super) name: Option<Json>,
@@ -100,17 +102,19 @@ impl ParkedCalls {
         self.by_request.keys().copied()
     }
 
-    /// The parked call that a `requestState` names, if the retry is of the same method and target.
+    /// The parked call that a `requestState` names, if the retry is of the same principal, method and target.
     pub(super) fn find(
         &mut self,
         state: &Json,
+        principal: Option<&Principal>,
         method: &Method,
         name: Option<&Json>,
     ) -> Option<(ParkKey, &mut Parked)> {
         let state = state.as_string()?;
         let key = ParkKey::from_state(&state)?;
         let parked = self.by_key.get_mut(&key)?;
-        let is_it = parked.method == *method && parked.name.as_ref() == name && key.to_state(parked.secret) == state;
+        let is_same_call = parked.method == *method && parked.name.as_ref() == name;
+        let is_it = is_same_call && parked.principal.as_ref() == principal && key.to_state(parked.secret) == state;
         is_it.then_some((key, parked))
     }
 
@@ -206,6 +210,7 @@ impl ParkedCalls {
         }
         if let Continuation::Open(request) = parked.continuation {
             sides.client.cancel(request, Some("the client did not retry with the required input"), now);
+            sides.ended_unanswered(request, None, parked.method, now);
         }
     }
 }
@@ -235,8 +240,15 @@ fn secret_of(secret: u128, key: ParkKey) -> u128 {
 }
 
 impl Parked {
-    pub(super) const fn new(method: Method, name: Option<Json>, continuation: Continuation, bytes: usize) -> Self {
-        Self { method, name, continuation, bytes, questions: BTreeMap::new(), asked: 0, secret: 0 }
+    /// A call of a client with this principal.
+    pub(super) const fn new(
+        principal: Option<Principal>,
+        method: Method,
+        name: Option<Json>,
+        continuation: Continuation,
+        bytes: usize,
+    ) -> Self {
+        Self { principal, method, name, continuation, bytes, questions: BTreeMap::new(), asked: 0, secret: 0 }
     }
 
     /// Adds an input request to those that the client receives.
@@ -269,7 +281,7 @@ mod tests {
     use super::*;
 
     fn parked(continuation: Continuation) -> Parked {
-        Parked::new(Method::TOOLS_CALL, None, continuation, 40)
+        Parked::new(Some(Principal::new("ada")), Method::TOOLS_CALL, None, continuation, 40)
     }
 
     #[test]
@@ -325,8 +337,12 @@ mod tests {
             ("1".to_owned(), None),
             (String::new(), None),
         ] {
-            let found = calls.find(&Json::from(state.as_str()), &Method::TOOLS_CALL, None).map(|(key, _)| key);
-            assert_eq!(found, key, "{state}");
+            let state = Json::from(state.as_str());
+            for (principal, key) in [(Some("ada"), key), (Some("eve"), None), (None, None)] {
+                let principal = principal.map(Principal::new);
+                let found = calls.find(&state, principal.as_ref(), &Method::TOOLS_CALL, None).map(|(key, _)| key);
+                assert_eq!(found, key, "{state:?} of {principal:?}");
+            }
         }
     }
 }

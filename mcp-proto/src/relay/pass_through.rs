@@ -105,7 +105,7 @@ impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
                 (Some((&forwarded.ticket).into()), params.map(|params| self.with_id_of(forwarded, params)))
             }
             Some(forwarded) => (Some((&forwarded.ticket).into()), params),
-            None => (self.anywhere(&method), params),
+            None => (self.anywhere(&method, now), params),
         };
         self.notify_client(to, method, params, now);
     }
@@ -170,14 +170,11 @@ impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
     }
 
     /// The scope for a notification that belongs to no request: the session, or without a session any open request. If
-    /// the requests are those of several clients, it is the only one that log messages are wanted for (BR-T-05).
-    fn anywhere(&self, method: &Method) -> Option<server::Scope> {
+    /// the requests are those of several clients, it is the one that a log message can belong to (BR-T-05).
+    fn anywhere(&mut self, method: &Method, now: Instant) -> Option<server::Scope> {
         if self.connection == Connection::Requests {
-            let wants_logs =
-                |ticket: &&Ticket| self.server.context(ticket).is_some_and(|context| context.logging_level.is_some());
-            let tickets = self.in_flight.all_to_server().map(|(_, forwarded)| &forwarded.ticket);
-            let mut wanting = tickets.filter(|_| *method == Method::MESSAGE).filter(wants_logs);
-            return wanting.next().filter(|_| wanting.next().is_none()).map(server::Scope::from);
+            let cause = if *method == Method::MESSAGE { self.sole_cause_of_log(false, now) } else { None };
+            return cause.map(|forwarded| (&forwarded.ticket).into());
         }
         if self.session.is_some_and(|session| self.server.version(session).is_some()) {
             return self.scope_of_session();

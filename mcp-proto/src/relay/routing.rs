@@ -6,7 +6,7 @@ use super::{Event, Side, legacy_client, modern_client};
 use mcp_proto::client::{self, ClientTransport, Outcome};
 use mcp_proto::server::{self, ServerTransport};
 use mcp_proto::spec::Method;
-use mcp_proto::{Instant, Json, RequestKey, Ticket};
+use mcp_proto::{Failed, Instant, Json, RequestKey, Ticket};
 
 impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     /// Handles an event of the server machine, which faces the client.
@@ -16,8 +16,9 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         match event {
             E::Requested { ticket, method, params } => self.on_request(ticket, method, params, now),
             E::Cancelled { ticket, params } => match self.sides.in_flight.cancel_to_server(ticket) {
-                Some(request) => {
+                Some((request, forwarded)) => {
                     self.sides.client.cancel_with(request, &params.unwrap_or(Json::empty_object()), now);
+                    self.sides.ended_unanswered(request, ticket.session(), forwarded.method, now);
                 }
                 // It was not sent to the server.
                 None => match &mut *self.path {
@@ -154,9 +155,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
                 Path::LegacyClient(_) => {
                     legacy_client::on_notification(&mut self.sides, scope, method, params, now);
                 }
-                Path::ModernClient(_) => {
-                    modern_client::on_notification(&mut self.sides, scope, method, params, now);
-                }
+                Path::ModernClient(state) => state.on_notification(&mut self.sides, scope, method, params, now),
                 Path::Opening(_) | Path::PassThrough { .. } => {
                     self.sides.pass_notification(scope, method, params, now);
                 }
@@ -176,7 +175,13 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     }
 
     fn on_outcome(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
-        match (self.sides.in_flight.remove_to_server(request), &mut *self.path) {
+        let forwarded = self.sides.in_flight.remove_to_server(request);
+        if let (Some(forwarded), Outcome::Failed(Failed::TimedOut { .. } | Failed::Cancelled)) = (&forwarded, &outcome)
+        {
+            let session = forwarded.ticket.key().session();
+            self.sides.ended_unanswered(request, session, forwarded.method.clone(), now);
+        }
+        match (forwarded, &mut *self.path) {
             (Some(forwarded), Path::LegacyClient(_)) => {
                 legacy_client::on_outcome(&mut self.sides, forwarded, outcome, now);
             }

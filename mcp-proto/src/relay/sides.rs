@@ -4,18 +4,21 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Event;
-use super::in_flight::InFlight;
+use super::in_flight::{InFlight, ToServer};
 use super::link::Connection;
+use super::owner::Owner;
+use super::possibly_open::PossiblyOpen;
 use super::upstream::Upstream;
 use mcp_proto::Excerpt;
 use mcp_proto::Failed;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Limits;
+use mcp_proto::RequestKey;
 use mcp_proto::SessionKey;
 use mcp_proto::Ticket;
 use mcp_proto::client::{Call, Client, ClientTransport};
-use mcp_proto::server::{self, Server, ServerTransport};
+use mcp_proto::server::{self, Principal, Server, ServerTransport};
 use mcp_proto::spec::{Method, code};
 use mcp_proto::{ErrorObject, Notification};
 
@@ -28,7 +31,9 @@ pub(super) struct Sides<'l, S: ServerTransport, T: ClientTransport> {
     pub(super) session: Option<SessionKey>,
     /// Faces the server.
     pub(super) client: &'l mut Client<T>,
+    pub(super) owner: &'l Owner,
     pub(super) in_flight: &'l mut InFlight,
+    pub(super) possibly_open: &'l mut PossiblyOpen,
     pub(super) limits: &'l Limits,
     /// The time for requests, if it is another one than that of the configuration.
     pub(super) request_timeout: &'l mut Option<Duration>,
@@ -60,9 +65,35 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
         upstream: &'l mut Upstream<T>,
         connection: Connection,
     ) -> Self {
-        let Upstream { client, in_flight, limits, request_timeout, sign_in_url, reports: out } = upstream;
-        let sign_in_url = sign_in_url.as_deref();
-        Self { server, session, client, in_flight, limits, request_timeout, sign_in_url, connection, out }
+        let Upstream { client, owner, in_flight, possibly_open, limits, request_timeout, sign_in_url, reports: out } =
+            upstream;
+        Self {
+            server,
+            session,
+            client,
+            owner,
+            in_flight,
+            possibly_open,
+            limits,
+            request_timeout,
+            sign_in_url: sign_in_url.as_deref(),
+            connection,
+            out,
+        }
+    }
+
+    /// A request of a client has ended without an answer of the server, which may still work on it.
+    pub(super) fn ended_unanswered(
+        &mut self,
+        request: RequestKey,
+        session: Option<SessionKey>,
+        method: Method,
+        now: Instant,
+    ) {
+        // What a server with one client sends about it can reach no other.
+        if self.connection.is_shared() {
+            self.possibly_open.insert(request, session, method, now);
+        }
     }
 
     /// The scope for a message of the server that belongs to no known request: the session, but over HTTP the exchange of
@@ -79,6 +110,28 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
         Some(session.into())
     }
 
+    /// Whether calls that have ended may still be open at the server, so that a message which names no call may be theirs.
+    pub(super) fn has_possibly_open(&mut self, now: Instant) -> bool {
+        self.possibly_open.update(|request| self.client.is_answered_late(request), now);
+        self.possibly_open.has_unknown() || self.possibly_open.calls().next().is_some()
+    }
+
+    /// The request that a log message belongs to which names none, if its client wants log messages: the only one of those
+    /// that want them (BR-M-08). If several clients share a legacy server, which logs for all of its requests, it is the
+    /// only one that is open.
+    pub(super) fn sole_cause_of_log(&mut self, is_legacy_server: bool, now: Instant) -> Option<&ToServer> {
+        if self.has_possibly_open(now) {
+            return None;
+        }
+        let (server, logs_for_all) = (&*self.server, is_legacy_server && self.connection.is_shared());
+        let wants = |forwarded: &ToServer| {
+            server.context(&forwarded.ticket).is_some_and(|context| context.logging_level.is_some())
+        };
+        let all = self.in_flight.all_to_server().map(|(_, forwarded)| forwarded);
+        let mut causes = all.filter(|forwarded| logs_for_all || wants(forwarded));
+        causes.next().filter(|_| causes.next().is_none()).filter(|forwarded| wants(forwarded))
+    }
+
     /// Whether this many bytes may be held in addition to those of requests without an outcome (M1).
     /// `parked` returns the bytes that parked calls hold.
     pub(super) fn holds(&self, bytes: usize, parked: impl FnOnce() -> usize) -> bool {
@@ -88,6 +141,11 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
     /// Whether a request of the client is stateless.
     pub(super) fn is_stateless(&self, ticket: &Ticket) -> bool {
         self.server.context(ticket).is_some_and(|context| context.version.is_stateless())
+    }
+
+    /// The principal of the client that has made a request.
+    pub(super) fn principal(&self, ticket: &Ticket) -> Option<Principal> {
+        self.server.context(ticket)?.principal
     }
 
     pub(super) fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {

@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::Event;
 use super::in_flight::InFlight;
 use super::opening::identify_legacy;
+use super::owner::Owner;
+use super::possibly_open::PossiblyOpen;
 use super::sides::{Reports, error_for};
 use mcp_proto::ErrorObject;
 use mcp_proto::Failed;
@@ -19,10 +21,23 @@ use mcp_proto::UsageError;
 use mcp_proto::client::{self, Client, ClientTransport, Opening};
 use mcp_proto::{RequestKey, Ticket, TicketKey};
 
+/// The session to which a message of the server belongs that names no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// No call that could have caused it may be open.
+    NoCall,
+    /// All calls that could have caused it are of this session, which may have ended.
+    Session(SessionKey),
+    /// Several clients have calls that could have caused it.
+    Unknown,
+}
+
 /// The machine that faces the server, and the requests in flight over it, of one client or of several.
 pub(crate) struct Upstream<T: ClientTransport> {
     pub(crate) client: Client<T>,
+    pub(super) owner: Owner,
     pub(super) in_flight: InFlight,
+    pub(super) possibly_open: PossiblyOpen,
     pub(super) limits: Limits,
     /// The time for requests, if it is another one than that of the configuration.
     pub(super) request_timeout: Option<Duration>,
@@ -32,18 +47,26 @@ pub(crate) struct Upstream<T: ClientTransport> {
 }
 
 impl<T: ClientTransport> Upstream<T> {
-    /// Reaches the server through this transport. `redelivery` is that of the relay or gateway, and `client` the
-    /// configuration of the machine that faces the server.
+    /// Reaches the server through this transport, for clients of this owner. `redelivery` is that of the relay or gateway,
+    /// and `client` the configuration of the machine that faces the server.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if the configuration is invalid.
-    pub(crate) fn new(mut transport: T, redelivery: Duration, client: client::Config) -> Result<Self, UsageError> {
+    pub(crate) fn new(
+        mut transport: T,
+        owner: Owner,
+        redelivery: Duration,
+        client: client::Config,
+    ) -> Result<Self, UsageError> {
         transport.set_redelivery_time(redelivery);
         let limits = client.limits.clone();
+        let possibly_open = PossiblyOpen::new(client.request_timeout, limits.tombstones);
         Ok(Self {
             client: Client::new(transport, client)?,
+            owner,
             in_flight: InFlight::default(),
+            possibly_open,
             limits,
             request_timeout: None,
             sign_in_url: None,
@@ -87,12 +110,12 @@ impl<T: ClientTransport> Upstream<T> {
     }
 
     /// The method of a request of a client.
-    pub(super) fn method_of(&self, request: RequestKey) -> Option<&Method> {
+    pub(crate) fn method_of(&self, request: RequestKey) -> Option<&Method> {
         Some(&self.in_flight.get_to_server(request)?.method)
     }
 
     /// The ticket of a request of a client.
-    pub(super) fn ticket_of(&self, request: RequestKey) -> Option<&Ticket> {
+    pub(crate) fn ticket_of(&self, request: RequestKey) -> Option<&Ticket> {
         Some(&self.in_flight.get_to_server(request)?.ticket)
     }
 
@@ -106,12 +129,29 @@ impl<T: ClientTransport> Upstream<T> {
         self.in_flight.get_to_client(ticket)?.session()
     }
 
-    /// The session of the only open request; if `takes_input`, of the only one during which a client can be asked.
-    pub(crate) fn session_of_only_request(&self, takes_input: bool) -> Option<SessionKey> {
-        let all = self.in_flight.all_to_server().map(|(_, forwarded)| forwarded);
-        let mut all = all.filter(|forwarded| !takes_input || forwarded.method.facts().takes_input);
-        let only = all.next()?;
-        if all.next().is_some() { None } else { only.ticket.key().session() }
+    /// For whom the server works.
+    pub(crate) const fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// The session to which a message of the server belongs that names no request; `takes_input` states whether it is a
+    /// request for input, which only some calls may cause (BR-M-05, BR-T-05).
+    pub(crate) fn origin(&mut self, takes_input: bool, now: Instant) -> Origin {
+        self.possibly_open.update(|request| self.client.is_answered_late(request), now);
+        if self.possibly_open.has_unknown() {
+            return Origin::Unknown;
+        }
+        let causes_it = |method: &Method| if takes_input { method.facts().takes_input } else { true };
+        let open = self.in_flight.all_to_server().map(|(_, forwarded)| forwarded);
+        let open =
+            open.filter(|forwarded| causes_it(&forwarded.method)).map(|forwarded| forwarded.ticket.key().session());
+        let ended = self.possibly_open.calls().filter(|call| causes_it(&call.method)).map(|call| call.session);
+        let mut sessions = open.chain(ended);
+        match sessions.next() {
+            None => Origin::NoCall,
+            Some(Some(session)) if sessions.all(|other| other == Some(session)) => Origin::Session(session),
+            Some(_) => Origin::Unknown,
+        }
     }
 
     /// The number of open subscriptions that clients have made by themselves.

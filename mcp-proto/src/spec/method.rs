@@ -394,6 +394,20 @@ impl Method {
         facts(&self.0)
     }
 
+    /// Whether it is a request about tasks, of either era.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::Method;
+    ///
+    /// assert!(Method::TASKS_LIST.is_about_tasks() && !Method::TOOLS_CALL.is_about_tasks());
+    /// ```
+    #[must_use]
+    pub fn is_about_tasks(&self) -> bool {
+        self.0.starts_with("tasks/")
+    }
+
     /// Whether this revision has removed it (RULES 8.4).
     pub(crate) fn is_removed_in(&self, version: ProtocolVersion) -> bool {
         self.facts().until.is_some_and(|last| version > last)

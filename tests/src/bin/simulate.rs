@@ -7,12 +7,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use mcp_proto::gateway::Sharing;
 use mcp_testkit::transcript;
 use tests::simulation::{Plan, Report, run, shrink};
-use tests::{instances_simulation, sign_in_simulation};
+use tests::{gateway_simulation, instances_simulation, sign_in_simulation};
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]
+#[expect(clippy::struct_excessive_bools, reason = "options of the command line")]
 struct Args {
     /// Run this seed alone and print its trace. If it fails, print the smallest part of its plan that still fails.
     #[arg(long)]
@@ -35,6 +37,9 @@ struct Args {
     /// Run instances of a server that share a store, with clients whose requests reach any of them.
     #[arg(long, conflicts_with = "sign_in")]
     instances: bool,
+    /// Run clients of a gateway and processes of its server, with each way of sharing processes.
+    #[arg(long, conflicts_with_all = ["sign_in", "instances", "transcript"])]
+    gateway: bool,
     /// Continue after a seed that fails, and print each reason with the number of seeds that failed for it.
     #[arg(long)]
     keep_going: bool,
@@ -53,9 +58,11 @@ fn main() -> ExitCode {
     match args.seed {
         Some(seed) if args.sign_in => report_one(attempt_sign_in(seed, true)),
         Some(seed) if args.instances => report_one(attempt_instances(seed, true)),
+        Some(seed) if args.gateway => report_one(attempt_gateway(seed)),
         Some(seed) => one(seed),
         None if args.sign_in => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
         None if args.instances => many(&args, |seed| attempt_instances(seed, false), instances_simulation::Report::add),
+        None if args.gateway => many(&args, attempt_gateway, gateway_simulation::Report::add),
         None => many(&args, |seed| attempt(&Plan::new(seed), false), Report::add),
     }
 }
@@ -68,10 +75,11 @@ fn many<R: Default + Display>(
 ) -> ExitCode {
     let start = Instant::now();
     let until = args.hours.map(|hours| Duration::from_secs_f64(hours * 3600.0));
-    let option = match (args.sign_in, args.instances) {
-        (true, _) => "--sign-in ",
-        (false, true) => "--instances ",
-        (false, false) => "",
+    let option = match (args.sign_in, args.instances, args.gateway) {
+        (true, ..) => "--sign-in ",
+        (false, true, _) => "--instances ",
+        (false, false, true) => "--gateway ",
+        (false, false, false) => "",
     };
     let mut sum = R::default();
     let mut failed = 0_u64;
@@ -114,6 +122,16 @@ fn attempt_sign_in(seed: u64, is_watched: bool) -> Result<sign_in_simulation::Re
 /// Runs a seed with instances of a server; returns the message of the panic if it fails.
 fn attempt_instances(seed: u64, is_watched: bool) -> Result<instances_simulation::Report, String> {
     panic::catch_unwind(|| instances_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
+}
+
+/// Runs a seed with a gateway, once for each way of sharing; returns the message of the panic if one fails.
+fn attempt_gateway(seed: u64) -> Result<gateway_simulation::Report, String> {
+    let mut sum = gateway_simulation::Report::default();
+    for sharing in [Sharing::PerSession, Sharing::PerPrincipal, Sharing::Shared] {
+        let report = panic::catch_unwind(|| gateway_simulation::run(seed, sharing));
+        sum.add(&report.map_err(|panic| format!("{sharing:?}: {}", message(&*panic)))?);
+    }
+    Ok(sum)
 }
 
 /// The message of a panic.
