@@ -10,6 +10,7 @@ mod kinds;
 mod serving;
 mod sessions;
 mod shared;
+mod users;
 
 #[path = "../proxy/editor.rs"]
 #[allow(dead_code, reason = "these tests play no editor")]

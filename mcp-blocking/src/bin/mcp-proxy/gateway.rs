@@ -97,6 +97,7 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let (drain, stop, kill) = (args.drain_timeout, gateway.stopper(), gateway.stopper());
     let within = drain.saturating_add(END_TIMEOUT);
     let signals = Signals::stop(within, move || stop.shutdown(drain), move || kill.kill())?;
+    warn_without_user_env(args, &servers);
     // So that warnings are printed before.
     log.flush();
     announce(&listening, &servers, args)?;
@@ -105,6 +106,18 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     drop(file);
     signals.exit_after(2);
     outcome.map(|()| true)
+}
+
+/// Names the servers for which `--user-env` has no effect.
+fn warn_without_user_env(args: &ServeArgs, servers: &[Described]) {
+    let Some(variable) = &args.user_env else { return };
+    let is_remote = |server: &&Described| matches!(server.kind, Kind::Remote(_));
+    for name in servers.iter().filter(is_remote).filter_map(|server| server.name.as_deref()) {
+        log::warn!(
+            "--user-env {variable} has no effect for the remote server {name}: each user has a session of their own there, \
+             and all have the credentials of this gateway"
+        );
+    }
 }
 
 /// Checks options against each other that are about different things.
