@@ -11,10 +11,12 @@
 //! ```
 //!
 //! A backend is started when a client opens a session, after all checks of its request, unless the session can use one that
-//! exists ([`Sharing`]). The stateless requests of 2026-07-28 have one backend in common, if it is of that revision; else those
-//! of one group have one, or are refused, so that their clients open sessions. A backend is stopped when its last session has
-//! ended (by DELETE, because it is idle, for a session of another client, or with the gateway), or is unused for a while. If a
-//! backend exits, its sessions end, and their clients open other ones. The life of a backend:
+//! exists ([`Sharing`]). Each backend has an *owner*: everyone, one principal, the stateless requests without a principal, or one
+//! session; only clients of its owner use it, whatever their revision. Stateless requests of 2026-07-28 have a backend for each
+//! owner, if it is of that revision; else they have one for each owner and set of capabilities, or are refused, so that their
+//! clients open sessions. A backend is stopped when its last session has ended (by DELETE, because it is idle, for a session of
+//! another client, or with the gateway), or is unused for a while. If a backend exits, its sessions end, and their clients open
+//! other ones. The life of a backend:
 //!
 //! ```text
 //!             initialize            its result         end of the last session      handle_stopped

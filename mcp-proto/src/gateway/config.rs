@@ -46,8 +46,12 @@ impl Default for Config {
     }
 }
 
-/// Which sessions use one backend. Stateless requests have one in common, if it is of 2026-07-28; of an older revision, they
-/// have one where sessions of their clients would share it, and else are refused, so that their clients open sessions.
+/// Which clients use one backend. Except with [`Sharing::Shared`], it works for one principal alone, whatever the revisions of
+/// clients and server.
+///
+/// The stateless requests of one principal have one in common, if it is of 2026-07-28, as have those without a principal; if it is
+/// of an older revision, they have one where sessions of their clients would share it, and else are refused, so that their
+/// clients open sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sharing {
@@ -56,7 +60,8 @@ pub enum Sharing {
     PerSession,
     /// Those of one principal whose clients have declared the same capabilities. A session without a principal has its own.
     PerPrincipal,
-    /// All sessions use one, for clients of one person whose server keeps no state of a client. The server receives no
-    /// roots, since those of one client would apply to all, and asks a client only during its call.
+    /// All sessions use one, and all stateless requests one, for clients of one person whose server keeps no state of a client.
+    /// The server receives no roots, since those of one client would apply to all, and asks a client only while no other can be
+    /// meant. Clients with a principal cannot use its tasks.
     Shared,
 }

@@ -92,8 +92,8 @@ pub enum Event {
         /// What happened.
         event: relay::Event,
     },
-    /// Backends exit or do not answer before they can be used. Until the pause is over, no backend is started, and
-    /// clients that need one receive an error.
+    /// A backend has exited, or did not answer, before it could be used. Until the pause is over, none is started because of a
+    /// request of the same principal, or without a principal of the same address; such requests are answered with an error.
     NotStarted {
         /// The length of the pause.
         retry_in: Duration,
