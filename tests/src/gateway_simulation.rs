@@ -40,7 +40,9 @@ const STATELESS: usize = 1_000_000;
 /// The steps of a run.
 const STEPS: u32 = 250;
 /// The time for a request, and for which one counts that has ended without an answer.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest time that passes in one step.
+const STEP: Duration = Duration::from_secs(15);
 
 /// What has happened in one or more runs.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -208,7 +210,7 @@ impl Simulation {
             config.relay.limits.requests_in = 6;
             config.relay.limits.tombstones = tombstones;
             config.relay.request_timeout = TIMEOUT;
-            config.relay.parking_timeout = Duration::from_secs(90);
+            config.relay.parking_timeout = Duration::from_secs(45);
             config.http.session_idle = Duration::from_secs(idle);
             config.http.evict_after = Duration::from_secs(20);
         });
@@ -241,7 +243,7 @@ impl Simulation {
             17 => self.refused(),
             18 | 19 => self.answer_question(),
             20 | 21 => {
-                let time = self.random.time(Duration::from_secs(15));
+                let time = self.random.time(STEP);
                 self.gateway.pass(time);
             }
             22 => self.exit(),
@@ -597,7 +599,9 @@ impl Simulation {
                     Some("notifications/cancelled") => {
                         let cancelled = message["params"]["requestId"].to_string();
                         if let Some(at) = process.calls.iter().position(|call| call.id == cancelled) {
-                            process.ended.push((process.calls.remove(at), self.gateway.now + TIMEOUT));
+                            // It may have ended at any time of the step.
+                            let until = self.gateway.now + TIMEOUT.saturating_sub(STEP);
+                            process.ended.push((process.calls.remove(at), until));
                         }
                     }
                     Some(_) => {}
