@@ -32,6 +32,8 @@
 //! | `owner` | for whom a server, a parked call or a process works |
 //! | `policy` | applies the filter and the pins to requests, lists and notifications |
 //! | `filter` | which tools, prompts and resources clients may use |
+//! | `canonical_uri` | the form of URIs that every parser reads alike |
+//! | `readings` | what servers may read instead of a name or URI, compared with the pattern of a rule |
 //! | `glob` | patterns with wildcards |
 //! | `pinning` | compares listed tools with their pinned definitions (feature `pins`) |
 //! | `pins` | the pinned definitions, and their text form |
@@ -48,6 +50,7 @@
 //! | `session_settings` | log level and subscriptions that are set in the session of a legacy server |
 //! | `convert` | conversion of payloads between the eras |
 
+mod canonical_uri;
 mod cold_start;
 mod config;
 mod convert;
@@ -71,6 +74,7 @@ mod pinning;
 mod pins;
 mod policy;
 mod possibly_open;
+mod readings;
 mod routing;
 mod session_settings;
 mod sides;

@@ -59,6 +59,7 @@ pub fn all() -> Vec<Texts> {
             vec![
                 UsageError::Limit { field: "message", largest: 1 << 30 },
                 UsageError::InvalidPattern { limit: 1024 },
+                UsageError::NotCanonical { reason: "two slashes must follow its scheme" },
                 UsageError::ServerName { name: "...".into() },
                 UsageError::SameServerName {
                     name: "my files".into(),

@@ -146,3 +146,5 @@ fn options_that_cannot_be_used_are_refused() {
         assert!(output.status.code() == Some(2) && printed.contains(text), "{printed}");
     }
 }
+        (&["--deny-resource", "file:/etc/*"], "--deny-resource: the pattern matches no URI"),
+        (&["--allow-resource", "FILE:///home/*"], "its scheme must be in lower case"),

@@ -96,6 +96,12 @@ pub enum UsageError {
         /// The maximum number of characters.
         limit: usize,
     },
+    /// A pattern of URIs can match none, because URIs are compared in their canonical form.
+    #[error("the pattern matches no URI, because a URI is compared in its canonical form, and this is none: {reason}")]
+    NotCanonical {
+        /// What is not canonical.
+        reason: &'static str,
+    },
     /// The value that stands for the access token in proofs is not a SHA-256 value in Base64url (RFC 9449, section 4.2).
     #[error("the hash of the access token must be a SHA-256 value: 43 characters of Base64url")]
     AccessTokenHash,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use sha2::{Digest as _, Sha256};
 
-use super::filter::without_case;
+use super::readings::without_case;
 use mcp_proto::Excerpt;
 use mcp_proto::Json;
 

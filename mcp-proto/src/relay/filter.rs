@@ -1,6 +1,7 @@
 //! Which tools, prompts and resources of a server clients may use.
 
-use super::glob::Glob;
+use super::canonical_uri;
+use super::readings::{self, Pattern, Reading};
 use mcp_proto::UsageError;
 use mcp_proto::server::Principal;
 use mcp_proto::spec::Primitive;
@@ -39,15 +40,19 @@ pub struct Filter {
 /// A rule of a [`Filter`]: a pattern of names or URIs that are allowed or denied.
 ///
 /// In a pattern, `*` stands for any characters, also none and also `/`, and `?` for any one character. What is denied is
-/// denied in upper and lower case, what is allowed only as the pattern is written. A URI is also compared without escapes
-/// (`%2e`), empty segments and the segments `.` and `..` (RFC 3986, section 6.2.2): it is denied if one of its forms is, and
-/// allowed if both are.
+/// denied in upper and lower case, what is allowed only as the pattern is written.
+///
+/// Where there are rules for resources, a URI is denied unless it is in canonical form, which parsers of RFC 3986 and of the
+/// WHATWG URL standard both leave unchanged: a scheme and a host in lower case, two slashes after `http:` and its like, three
+/// after `file:`; no user name, default port, empty label of a host, backslash, blank, control character or segment `.` or
+/// `..`, also not escaped; escapes only where they are needed, in capitals. It is compared as it is, decoded, decoded
+/// repeatedly, and without its query and fragment: it is denied if one of these is. It is allowed if all are, except that
+/// without its query only where the pattern has no `?` for it.
 #[derive(Debug, Clone)]
 pub struct Rule {
     effect: Effect,
     primitive: Primitive,
-    /// One for each form of a name.
-    globs: Vec<Glob>,
+    pattern: Pattern,
     principal: Option<Principal>,
 }
 
@@ -62,7 +67,8 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// [`UsageError::InvalidPattern`] if the pattern is empty or has more than 1,024 characters.
+    /// [`UsageError::InvalidPattern`] if the pattern is empty or has more than 1,024 characters, and
+    /// [`UsageError::NotCanonical`] if it is for resources and can match no canonical URI.
     pub fn allow(primitive: Primitive, pattern: &str) -> Result<Self, UsageError> {
         Self::new(Effect::Allow, primitive, pattern)
     }
@@ -71,7 +77,8 @@ impl Rule {
     ///
     /// # Errors
     ///
-    /// [`UsageError::InvalidPattern`] if the pattern is empty or has more than 1,024 characters.
+    /// [`UsageError::InvalidPattern`] if the pattern is empty or has more than 1,024 characters, and
+    /// [`UsageError::NotCanonical`] if it is for resources and can match no canonical URI.
     pub fn deny(primitive: Primitive, pattern: &str) -> Result<Self, UsageError> {
         Self::new(Effect::Deny, primitive, pattern)
     }
@@ -80,12 +87,18 @@ impl Rule {
         if pattern.is_empty() || pattern.chars().count() > PATTERN {
             return Err(UsageError::InvalidPattern { limit: PATTERN });
         }
-        let forms = Forms::of(primitive, pattern);
-        let globs = forms.for_effect(effect).iter().map(|form| Glob::new(form)).collect();
-        Ok(Self { effect, primitive, globs, principal: None })
+        let pattern = match primitive {
+            Primitive::Tool | Primitive::Prompt => Pattern::of_names(pattern),
+            Primitive::Resource => {
+                canonical_uri::check_pattern(pattern).map_err(|reason| UsageError::NotCanonical { reason })?;
+                Pattern::of_uris(pattern)
+            }
+        };
+        Ok(Self { effect, primitive, pattern, principal: None })
     }
 
-    /// Restricts the rule to requests of this principal, which only a gateway knows.
+    /// Restricts the rule to requests of this principal, which only a gateway knows. Subscriptions of clients of 2026-07-28 to
+    /// resources of a server of an earlier revision are joined, so that such a rule does not apply to them.
     #[must_use]
     pub fn for_principal(mut self, principal: Principal) -> Self {
         self.principal = Some(principal);
@@ -96,11 +109,10 @@ impl Rule {
         self.primitive == primitive && self.principal.as_ref().is_none_or(|own| Some(own) == principal)
     }
 
-    fn matches(&self, name: &Forms) -> bool {
-        let mut pairs = self.globs.iter().zip(name.for_effect(self.effect));
+    fn matches(&self, readings: &[Reading]) -> bool {
         match self.effect {
-            Effect::Allow => pairs.all(|(glob, form)| glob.matches(form)),
-            Effect::Deny => pairs.any(|(glob, form)| glob.matches(form)),
+            Effect::Allow => self.pattern.matches_all(readings),
+            Effect::Deny => self.pattern.matches_any(readings),
         }
     }
 }
@@ -120,95 +132,43 @@ impl Filter {
     /// Whether a client may use what has this name or URI. The principal is `None` if it is not known.
     #[must_use]
     pub fn allows(&self, primitive: Primitive, name: &str, principal: Option<&Principal>) -> bool {
-        let name = Forms::of(primitive, name);
+        self.decide(primitive, principal, || match primitive {
+            Primitive::Tool | Primitive::Prompt => Some(readings::of_name(name)),
+            Primitive::Resource => canonical_uri::check(name).is_ok().then(|| readings::of_uri(name)),
+        })
+    }
+
+    /// Whether a client may see a resource template, and complete its arguments. A template is compared as it is written:
+    /// what it is expanded to is a URI, which is checked when the client uses it.
+    #[must_use]
+    pub fn allows_template(&self, template: &str, principal: Option<&Principal>) -> bool {
+        self.decide(Primitive::Resource, principal, || {
+            canonical_uri::check_template(template).is_ok().then(|| readings::of_template(template))
+        })
+    }
+
+    /// Applies the rules to these readings; without them, a client may not use it if there are rules.
+    fn decide(
+        &self,
+        primitive: Primitive,
+        principal: Option<&Principal>,
+        readings: impl FnOnce() -> Option<Vec<Reading>>,
+    ) -> bool {
         let rules = || self.rules.iter().filter(|rule| rule.applies_to(primitive, principal));
+        if rules().next().is_none() {
+            return true;
+        }
+        let Some(readings) = readings() else { return false };
         let mut denying = rules().filter(|rule| rule.effect == Effect::Deny);
         let mut allowing = rules().filter(|rule| rule.effect == Effect::Allow).peekable();
-        !denying.any(|rule| rule.matches(&name))
-            && (allowing.peek().is_none() || allowing.any(|rule| rule.matches(&name)))
+        !denying.any(|rule| rule.matches(&readings))
+            && (allowing.peek().is_none() || allowing.any(|rule| rule.matches(&readings)))
     }
 
     /// Whether there are rules for a kind, perhaps for some principals only.
     pub(super) fn has_rules_for(&self, primitive: Primitive) -> bool {
         self.rules.iter().any(|rule| rule.primitive == primitive)
     }
-}
-
-/// The forms of a name or URI, or of a pattern, that are compared.
-struct Forms {
-    forms: Vec<String>,
-    /// The number of forms at the beginning that differ in upper and lower case.
-    cased: usize,
-}
-
-impl Forms {
-    fn of(primitive: Primitive, name: &str) -> Self {
-        let mut forms = vec![name.to_owned()];
-        if primitive == Primitive::Resource {
-            forms.push(normalized(name));
-        }
-        let cased = forms.len();
-        let folded: Vec<_> = forms.iter().map(|form| without_case(form)).collect();
-        forms.extend(folded);
-        Self { forms, cased }
-    }
-
-    fn for_effect(&self, effect: Effect) -> &[String] {
-        match effect {
-            Effect::Allow => self.forms.get(..self.cased).unwrap_or_default(),
-            Effect::Deny => &self.forms,
-        }
-    }
-}
-
-/// A text in which letters that differ in case only are equal. In both directions, because some letters, such as the sign
-/// of kelvin, have the case of others in only one.
-pub(super) fn without_case(text: &str) -> String {
-    text.chars().flat_map(char::to_lowercase).flat_map(char::to_uppercase).collect()
-}
-
-/// A URI without escapes, empty segments and dot segments, as servers see it that resolve it to a file.
-fn normalized(uri: &str) -> String {
-    let plain = without_escapes(uri).replace('\\', "/");
-    let (scheme, path) = match plain.split_once("://") {
-        Some((scheme, rest)) => {
-            let end = rest.find('/').unwrap_or(rest.len());
-            plain.split_at(scheme.len() + "://".len() + end)
-        }
-        None => ("", plain.as_str()),
-    };
-    let mut segments = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            _ => segments.push(segment),
-        }
-    }
-    let (before, after) = (if path.starts_with('/') { "/" } else { "" }, if path.ends_with('/') { "/" } else { "" });
-    let after = if segments.is_empty() { "" } else { after };
-    format!("{scheme}{before}{}{after}", segments.join("/"))
-}
-
-fn without_escapes(text: &str) -> String {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let escaped = if let [high, low, ..] = after { hexadecimal(*high).zip(hexadecimal(*low)) } else { None };
-        rest = after;
-        match escaped.filter(|_| *first == b'%') {
-            Some((high, low)) => {
-                plain.push(high << 4 | low);
-                rest = after.get(2..).unwrap_or_default();
-            }
-            None => plain.push(*first),
-        }
-    }
-    String::from_utf8_lossy(&plain).into_owned()
-}
-
-fn hexadecimal(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]
@@ -250,49 +210,6 @@ mod tests {
         }
         let allowing = filter(&[(ALLOW, Tool, "read")]);
         assert!(allowing.allows(Tool, "read", None) && !allowing.allows(Tool, "Read", None));
-    }
-
-    #[test]
-    fn a_uri_is_compared_in_all_its_forms() {
-        use Primitive::Resource;
-        let denying = filter(&[(DENY, Resource, "file:///etc/*")]);
-        for uri in [
-            "file:///etc/passwd",
-            "FILE:///ETC/passwd",
-            "file:///etc%2fpasswd",
-            "file:///%65tc/passwd",
-            "file:///x/../etc/passwd",
-            "file:///x/%2E%2e/etc/passwd",
-            "file:////etc//passwd",
-            "file:///./etc/passwd",
-            "file:///..\\etc\\passwd",
-        ] {
-            assert!(!denying.allows(Resource, uri, None), "{uri}");
-        }
-        assert!(denying.allows(Resource, "file:///home/etc/x", None));
-        let allowing = filter(&[(ALLOW, Resource, "file:///home/a%20b/*"), (ALLOW, Resource, "note:*")]);
-        for uri in ["file:///home/a%20b/x", "file:///home/a%20b/x/../y", "note:1", "note:a/b/"] {
-            assert!(allowing.allows(Resource, uri, None), "{uri}");
-        }
-        for uri in ["file:///home/a%20b/../x", "file:///home/a%20b/%2e%2E/x", "File:///home/a%20b/x", "file:///x"] {
-            assert!(!allowing.allows(Resource, uri, None), "{uri}");
-        }
-    }
-
-    #[test]
-    fn the_normal_form_of_a_uri_has_no_escapes_and_no_dot_segments() {
-        for (uri, form) in [
-            ("file:///a/./b//c/../d/", "file:///a/b/d/"),
-            ("file:///../..", "file:///"),
-            ("http://h%41:1/a?x=%2F", "http://hA:1/a?x=/"),
-            ("http://h", "http://h"),
-            ("note:%zz%4", "note:%zz%4"),
-            ("note:%ff", "note:\u{fffd}"),
-            ("a/b/..", "a"),
-            ("", ""),
-        ] {
-            assert_eq!(normalized(uri), form);
-        }
     }
 
     #[test]

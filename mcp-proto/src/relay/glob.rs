@@ -43,18 +43,46 @@ impl Glob {
 
     /// Whether the pattern matches the whole text.
     pub(super) fn matches(&self, text: &str) -> bool {
+        let mut states = self.start();
+        self.advance(&mut states, text);
+        self.is_end(&states)
+    }
+
+    /// Whether the pattern matches the whole text, and has a `?` for the character at this position, which is one.
+    pub(super) fn matches_with_query(&self, text: &str, at: usize) -> bool {
+        let (Some(before), Some(after)) = (text.get(..at), text.get(at + 1..)) else { return false };
+        let mut states = self.start();
+        self.advance(&mut states, before);
+        let none = vec![0_u64; states.len()];
+        step(&mut states, &self.advancing_with_any, &none);
+        self.advance(&mut states, after);
+        self.is_end(&states)
+    }
+
+    fn start(&self) -> Vec<u64> {
         let mut states = vec![0_u64; self.staying.len()];
         add(&mut states, 0);
+        states
+    }
+
+    fn advance(&self, states: &mut [u64], text: &str) {
         for character in text.chars() {
-            let advancing = self.advancing.get(&character).unwrap_or(&self.advancing_with_any);
-            let mut carried = 0;
-            for ((states, advancing), staying) in states.iter_mut().zip(advancing).zip(&self.staying) {
-                let moved = *states & advancing;
-                *states = (moved << 1) | carried | (*states & staying);
-                carried = moved >> 63;
-            }
+            step(states, self.advancing.get(&character).unwrap_or(&self.advancing_with_any), &self.staying);
         }
+    }
+
+    fn is_end(&self, states: &[u64]) -> bool {
         states.get(self.length / 64).is_some_and(|states| states & (1 << (self.length % 64)) != 0)
+    }
+}
+
+/// Advances one character.
+fn step(states: &mut [u64], advancing: &[u64], staying: &[u64]) {
+    let mut carried = 0;
+    for ((states, advancing), staying) in states.iter_mut().zip(advancing).zip(staying) {
+        let moved = *states & advancing;
+        *states = (moved << 1) | carried | (*states & staying);
+        carried = moved >> 63;
     }
 }
 
@@ -91,6 +119,24 @@ mod tests {
                 assert!(!glob.matches(text), "{pattern} does not match {text}");
             }
         }
+    }
+
+    #[test]
+    fn a_question_mark_of_a_text_matches_where_the_pattern_has_one() {
+        for (pattern, text, is_matching) in [
+            ("https://h/s?q=*", "https://h/s?q=1", true),
+            ("https://h/*?q=*", "https://h/s?q=1", true),
+            ("https://h/*", "https://h/s?q=1", false),
+            ("https://h/?*", "https://h/s?q=1", false),
+            ("*.md", "s?.md", false),
+            ("s??", "s?x", true),
+            ("?*", "s?x", false),
+            ("s?", "s?", true),
+        ] {
+            let at = text.find('?').expect("a query");
+            assert_eq!(Glob::new(pattern).matches_with_query(text, at), is_matching, "{pattern} {text}");
+        }
+        assert!(!Glob::new("*").matches_with_query("é", 1));
     }
 
     #[test]

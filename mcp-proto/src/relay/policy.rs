@@ -4,9 +4,10 @@
 //! neither the eras of both sides nor the number of clients makes a difference. Names are read as strictly as possible: what
 //! two readers could understand differently is refused (P1, P2).
 
-use super::filter::{Filter, without_case};
+use super::filter::Filter;
 #[cfg(feature = "pins")]
 use super::pinning::PinnedTools;
+use super::readings::without_case;
 use super::{Config, Event, Upstream};
 use mcp_proto::ErrorObject;
 use mcp_proto::Instant;
@@ -42,10 +43,14 @@ impl Policy {
         server: &mut Server<S>,
         now: Instant,
     ) -> Option<server::Event> {
-        let server::Event::Requested { ticket, method, params } = event else { return Some(event) };
         if !self.restricts_any() {
-            return Some(server::Event::Requested { ticket, method, params });
+            return Some(event);
         }
+        // The machine has dropped those whose methods are exactly those of requests.
+        if let server::Event::Notified { method, .. } = &event {
+            return if plain(method).is_request() { None } else { Some(event) };
+        }
+        let server::Event::Requested { ticket, method, params } = event else { return Some(event) };
         let context = server.context(&ticket);
         let principal = context.as_ref().and_then(|context| context.principal.as_ref());
         let version = context.as_ref().map_or(ProtocolVersion::LATEST_LEGACY, |context| context.version);
@@ -124,38 +129,63 @@ impl Policy {
         principal: Option<&Principal>,
         version: ProtocolVersion,
     ) -> Result<Option<Json>, ErrorObject> {
-        let object = params.clone().unwrap_or(Json::empty_object());
-        let check = |primitive, name: Option<&Json>| self.check_name(primitive, name, principal, version);
-        let check_member = |primitive, member| {
-            if self.restricts(primitive) { check(primitive, only_member(&object, member)?.as_ref()) } else { Ok(()) }
+        let facts = method.facts();
+        let restricted = match facts.refers_to {
+            Some(Reference::Tool) => self.restricts(Primitive::Tool),
+            Some(Reference::Prompt) => self.restricts(Primitive::Prompt),
+            Some(Reference::Resource | Reference::Subscriptions) => self.restricts(Primitive::Resource),
+            Some(Reference::Completion) => self.restricts(Primitive::Prompt) || self.restricts(Primitive::Resource),
+            None => false,
         };
-        match method.facts().refers_to {
-            Some(Reference::Tool) => check_member(Primitive::Tool, "name")?,
-            Some(Reference::Prompt) => check_member(Primitive::Prompt, "name")?,
-            Some(Reference::Resource) => check_member(Primitive::Resource, "uri")?,
-            Some(Reference::Completion) => {
-                // Whatever the reference states as its type, no member of it may name what is denied.
-                let target = only_member(&object, "ref")?;
-                for (primitive, member) in [(Primitive::Prompt, "name"), (Primitive::Resource, "uri")] {
-                    let named = target.as_ref().map(|target| only_member(target, member)).transpose()?.flatten();
-                    if named.is_some() && self.restricts(primitive) {
-                        check(primitive, named.as_ref())?;
-                    }
-                }
-            }
-            Some(Reference::Subscriptions) if self.restricts(Primitive::Resource) => {
+        if !restricted {
+            // A server that ignores case or blanks would understand it as another one.
+            let other = plain(method);
+            let is_other = other != *method && (other.facts().refers_to.is_some() || other.facts().lists.is_some());
+            return if is_other { Err(ErrorObject::method_not_found(method)) } else { Ok(params) };
+        }
+        let object = params.clone().unwrap_or(Json::empty_object());
+        // A server may read an array by position.
+        if !object.is_object() {
+            return Err(ErrorObject::invalid_params("they must be an object"));
+        }
+        let check = |primitive, name: Option<&Json>| self.check_name(primitive, name, principal, version);
+        match facts.refers_to {
+            Some(Reference::Tool) => check(Primitive::Tool, only_member(&object, "name")?.as_ref())?,
+            Some(Reference::Prompt) => check(Primitive::Prompt, only_member(&object, "name")?.as_ref())?,
+            Some(Reference::Resource) => check(Primitive::Resource, only_member(&object, "uri")?.as_ref())?,
+            Some(Reference::Completion) => self.check_completion(&object, principal, version)?,
+            Some(Reference::Subscriptions) => {
                 return self.without_denied_subscriptions(&object, principal).map(Some);
             }
-            Some(Reference::Subscriptions) => {}
-            // A server that ignores the case of methods would understand it as another one.
-            None => {
-                let other = Method::from(without_case(method.as_str()).to_ascii_lowercase().as_str());
-                if other.facts().refers_to.is_some() {
-                    return Err(ErrorObject::method_not_found(method));
-                }
-            }
+            None => {}
         }
         Ok(params)
+    }
+
+    /// Checks what a completion is for. Whatever its reference states as its type, no member of it may name what is denied.
+    fn check_completion(
+        &self,
+        params: &Json,
+        principal: Option<&Principal>,
+        version: ProtocolVersion,
+    ) -> Result<(), ErrorObject> {
+        let Some(target) = only_member(params, "ref")?.filter(Json::is_object) else {
+            return Err(ErrorObject::invalid_params("ref must be an object"));
+        };
+        let [name, uri] = [only_member(&target, "name")?, only_member(&target, "uri")?];
+        if name.is_none() && uri.is_none() {
+            return Err(ErrorObject::invalid_params("ref must have a name or a uri"));
+        }
+        if name.is_some() && self.restricts(Primitive::Prompt) {
+            self.check_name(Primitive::Prompt, name.as_ref(), principal, version)?;
+        }
+        let Some(uri) = uri.filter(|_| self.restricts(Primitive::Resource)) else { return Ok(()) };
+        // No URI has a brace, and every template has one.
+        match uri.as_string().filter(|uri| uri.contains('{')) {
+            Some(template) if self.filter.allows_template(&template, principal) => Ok(()),
+            Some(template) => Err(not_available(Primitive::Resource, &template, version)),
+            None => self.check_name(Primitive::Resource, Some(&uri), principal, version),
+        }
     }
 
     fn check_name(
@@ -182,6 +212,9 @@ impl Policy {
     /// server did not have them (MD-L-02).
     fn without_denied_subscriptions(&self, params: &Json, principal: Option<&Principal>) -> Result<Json, ErrorObject> {
         let Some(wanted) = only_member(params, "notifications")? else { return Ok(params.clone()) };
+        if !wanted.is_object() {
+            return Err(ErrorObject::invalid_params("notifications must be an object"));
+        }
         let Some(uris) = only_member(&wanted, "resourceSubscriptions")? else { return Ok(params.clone()) };
         if !uris.is_array() {
             return Err(ErrorObject::invalid_params("resourceSubscriptions must be an array"));
@@ -265,7 +298,12 @@ impl Policy {
             let is_pinned = true;
             return !is_pinned && !self.filter.has_rules_for(listing.primitive);
         };
-        if !self.filter.allows(listing.primitive, &name, principal) {
+        let is_allowed = if listing.has_templates() {
+            self.filter.allows_template(&name, principal)
+        } else {
+            self.filter.allows(listing.primitive, &name, principal)
+        };
+        if !is_allowed {
             return false;
         }
         #[cfg(feature = "pins")]
@@ -283,6 +321,13 @@ fn principal_of<S: ServerTransport, T: ClientTransport>(
     upstream: &Upstream<T>,
 ) -> Option<Principal> {
     server.context(upstream.ticket_of(request)?)?.principal
+}
+
+/// The method that a server could understand which ignores case, blanks and control characters.
+fn plain(method: &Method) -> Method {
+    let visible: String =
+        method.as_str().chars().filter(|symbol| !symbol.is_whitespace() && !symbol.is_control()).collect();
+    Method::from(without_case(&visible).to_ascii_lowercase().as_str())
 }
 
 /// The answer of a server that does not have it.

@@ -84,6 +84,14 @@ pub struct Listing {
     pub id: &'static str,
 }
 
+impl Listing {
+    /// Whether it lists resource templates, by their URI templates.
+    #[must_use]
+    pub fn has_templates(self) -> bool {
+        self.id == URI_TEMPLATE
+    }
+}
+
 /// A setting that a server stores for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -202,6 +210,12 @@ impl List {
     }
 }
 
+/// The member of a resource template that identifies it.
+const URI_TEMPLATE: &str = "uriTemplate";
+
+/// With this, the names of notifications begin.
+const NOTIFICATION: &str = "notifications/";
+
 const NONE: MethodFacts = MethodFacts {
     until: None,
     opens: None,
@@ -305,7 +319,7 @@ methods! {
         MethodFacts { lists: Some(list_of("resources", Primitive::Resource, "uri")), ..LIST };
     /// Lists resource templates.
     RESOURCES_TEMPLATES_LIST = "resources/templates/list",
-        MethodFacts { lists: Some(list_of("resourceTemplates", Primitive::Resource, "uriTemplate")), ..LIST };
+        MethodFacts { lists: Some(list_of("resourceTemplates", Primitive::Resource, URI_TEMPLATE)), ..LIST };
     /// Reads a resource.
     RESOURCES_READ = "resources/read",
         MethodFacts {
@@ -406,6 +420,18 @@ impl Method {
     #[must_use]
     pub fn is_about_tasks(&self) -> bool {
         self.0.starts_with("tasks/")
+    }
+
+    /// Whether the specification has it as a request, which has an id.
+    #[must_use]
+    pub fn is_request(&self) -> bool {
+        !self.0.starts_with(NOTIFICATION) && known(self.0.as_bytes()).is_some()
+    }
+
+    /// Whether the specification has it as a notification, which has no id (JR-11).
+    #[must_use]
+    pub fn is_notification(&self) -> bool {
+        self.0.starts_with(NOTIFICATION) && known(self.0.as_bytes()).is_some()
     }
 
     /// Whether this revision has removed it (RULES 8.4).
@@ -534,6 +560,31 @@ mod tests {
             (Reference::Subscriptions, &["subscriptions/listen"]),
         ] {
             assert_eq!(those(|method| method.facts().refers_to == Some(reference)), methods, "{reference:?}");
+        }
+    }
+
+    #[test]
+    fn a_method_of_the_specification_is_either_a_request_or_a_notification() {
+        let notifications = [
+            "notifications/initialized",
+            "notifications/subscriptions/acknowledged",
+            "notifications/cancelled",
+            "notifications/progress",
+            "notifications/message",
+            "notifications/tools/list_changed",
+            "notifications/prompts/list_changed",
+            "notifications/resources/list_changed",
+            "notifications/resources/updated",
+            "notifications/roots/list_changed",
+            "notifications/elicitation/complete",
+            "notifications/tasks",
+            "notifications/tasks/status",
+        ];
+        assert_eq!(those(Method::is_notification), notifications);
+        assert_eq!(those(|method| method.is_request() == method.is_notification()), [""; 0]);
+        for name in ["x/y", "notifications/x", "tools/call ", "Tools/Call", "notifications"] {
+            let method = Method::from(name);
+            assert!(!method.is_request() && !method.is_notification(), "{name}");
         }
     }
 

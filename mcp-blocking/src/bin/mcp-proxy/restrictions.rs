@@ -153,7 +153,7 @@ mod tests {
             assert!(restrictions.apply(&mut config).unwrap().is_none() && config.pinning.is_none());
             for other in [Tool, Prompt, Resource] {
                 let expected = if other == primitive { allows } else { [true; 2] };
-                assert_eq!(["ab", "b"].map(|name| config.filter.allows(other, name, None)), expected);
+                assert_eq!(["ab:1", "b:1"].map(|name| config.filter.allows(other, name, None)), expected);
             }
         }
         let of_one = Restrictions { pin: Some("pins.json".into()), ..Restrictions::default() };
