@@ -75,6 +75,8 @@ pub struct TestServer {
     pub requests: Vec<(String, String)>,
     /// The notifications that it has received.
     pub notifications: Vec<String>,
+    /// The number of its clients' mistakes.
+    pub faults: usize,
     /// The tickets of calls of the tool `slow`.
     held: Vec<Ticket>,
     /// The answers to the requests that it has made outside of calls.
@@ -487,6 +489,7 @@ impl TestServer {
             unread: Vec::new(),
             requests: Vec::new(),
             notifications: Vec::new(),
+            faults: 0,
             held: Vec::new(),
             answers: Vec::new(),
             cancelled: 0,
@@ -526,6 +529,7 @@ impl TestServer {
                 self.requests.push((method.as_str().to_owned(), params.to_text().into_owned()));
                 return self.on_request(ticket, &method, &params, now);
             }
+            E::Faulted(_) => self.faults += 1,
             E::Notified { method, .. } => self.notifications.push(method.as_str().to_owned()),
             E::Cancelled { ticket, .. } => {
                 self.held.retain(|held| held.key() != ticket);

@@ -271,6 +271,7 @@ pub fn all() -> Vec<Texts> {
                 Fault::UnknownProgressToken,
                 Fault::DuplicateId { id: id() },
                 Fault::UnexpectedRequest { method },
+                Fault::MissingId { method: Method::TOOLS_CALL },
                 Fault::UnexpectedBatch,
                 Fault::TooManyRequests { limit: 1024 },
                 Fault::TooManySubscriptions,

@@ -26,6 +26,8 @@ pub struct RelayPair {
     server: Era,
     /// What the server has received and not answered: how to answer it, and the message.
     asked: Vec<(Answering, String)>,
+    /// The methods of the notifications that the server has received since the connection was opened.
+    notified: Vec<String>,
     next: u32,
 }
 
@@ -56,7 +58,7 @@ impl RelayPair {
             let relay = Relay::new(Stdio::new(), config).expect("a configuration");
             Transport::Stdio { relay, to_client: String::new(), events: Vec::new(), received: VecDeque::new() }
         };
-        let mut pair = Self { transport, client, server, asked: Vec::new(), next: 1 };
+        let mut pair = Self { transport, client, server, asked: Vec::new(), notified: Vec::new(), next: 1 };
         if client == Era::Legacy {
             pair.line(&initialize("0", "2025-11-25"));
             pair.line(INITIALIZED);
@@ -66,6 +68,7 @@ impl RelayPair {
         let opened = pair.received();
         assert!(matches!(&opened[..], [line] if line.contains(r#""result""#)), "{opened:?} in {}", pair.name());
         pair.events();
+        pair.notified.clear();
         pair
     }
 
@@ -112,6 +115,11 @@ impl RelayPair {
         self.asked.iter().map(|(_, message)| (member(message, "method"), params(message))).collect()
     }
 
+    /// The methods of the notifications that have reached the server since the last call.
+    pub fn notified(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notified)
+    }
+
     /// The server answers the oldest request with this result; a modern server adds its kind.
     pub fn answer(&mut self, members: &str) {
         let (answering, message) = self.asked.remove(0);
@@ -122,14 +130,18 @@ impl RelayPair {
 
     /// The server sends a notification; over HTTP, as the beginning of the answer to its oldest request.
     pub fn notify(&mut self, method: &str, members: &str) {
-        let line = format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{{members}}}}}"#);
+        self.server_line(&format!(r#"{{"jsonrpc":"2.0","method":"{method}","params":{{{members}}}}}"#));
+    }
+
+    /// The server sends a message; over HTTP, as the beginning of the answer to its oldest request.
+    pub fn server_line(&mut self, line: &str) {
         match &mut self.transport {
             Transport::Stdio { relay, .. } => {
                 relay.handle_server_bytes(format!("{line}\n").as_bytes(), Instant::START);
             }
             Transport::Http(harness) => {
                 let (Answering::Exchange(key), _) = self.asked[0] else { panic!("an exchange") };
-                harness.send(key, mcp_testkit::messages::event(&line).as_bytes());
+                harness.send(key, mcp_testkit::messages::event(line).as_bytes());
             }
         }
         self.settle();
@@ -194,6 +206,7 @@ impl RelayPair {
                     Some(result(&own, &opened))
                 }
                 ("initialize", Era::Modern) => {
+                _ if own.is_empty() => None,
                     let data = r#"{"supported":["2026-07-28"],"requested":"2025-11-25"}"#;
                     let error = format!(r#"{{"code":-32022,"message":"no","data":{data}}}"#);
                     Some(format!(r#"{{"jsonrpc":"2.0","id":{own},"error":{error}}}"#))
@@ -216,6 +229,9 @@ impl RelayPair {
         }
     }
 
+            if own.is_empty() {
+                self.notified.push(method);
+            }
     fn status(&mut self, key: mcp_proto::client::ExchangeKey, status: u16) {
         if let Transport::Http(harness) = &mut self.transport {
             harness.reply(key, &Reply::status(status));

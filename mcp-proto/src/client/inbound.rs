@@ -79,6 +79,12 @@ impl<T: ClientTransport> Client<T> {
             self.send_answer(id, Err(ErrorObject::overloaded()), now);
             return;
         }
+        // The ids in it were not mapped to those of this connection (JR-11).
+        if method.is_notification() {
+            let error = ErrorObject::method_not_found(&method);
+            self.out.report(Event::Faulted(Fault::UnexpectedRequest { method }));
+            return self.send_answer(id, Err(error), now);
+        }
         if !self.reports_all_requests() {
             // `ping` must be answered promptly (LC-17).
             if method == Method::PING {
@@ -125,6 +131,11 @@ impl<T: ClientTransport> Client<T> {
     }
 
     fn on_notification(&mut self, notification: Notification, during: Option<RequestKey>, now: Instant) {
+        // A reader that looks only at the method could serve it as a request that was not checked (JR-11).
+        if notification.method.is_request() {
+            self.out.report(Event::Faulted(Fault::MissingId { method: notification.method }));
+            return;
+        }
         self.cache.on_notification(&notification.method, notification.params.as_ref());
         let Some((notification, about)) = self.on_subscribed(notification, during, now) else { return };
         let Notification { method, params } = notification;

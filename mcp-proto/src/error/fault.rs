@@ -63,9 +63,16 @@ pub enum Fault {
         /// The id.
         id: RequestId,
     },
-    /// A request of a kind that the peer may not send here; answered with an error (RP14).
+    /// A request of a kind that the peer may not send here, or with the method of a notification; answered with an error
+    /// (RP14).
     #[error("the request '{method}' is not allowed here")]
     UnexpectedRequest {
+        /// Its method.
+        method: Method,
+    },
+    /// A message without an id whose method is that of a request (JR-11); it was dropped.
+    #[error("the request '{method}' had no id, and was dropped")]
+    MissingId {
         /// Its method.
         method: Method,
     },

@@ -123,7 +123,10 @@ impl<T: ServerTransport> Server<T> {
                 if shared.check_members(notification.params.as_ref()).is_err() {
                     return;
                 }
-                if notification.method == Method::CANCELLED {
+                // A reader that looks only at the method could serve it as a request that was not checked (JR-11).
+                if notification.method.is_request() {
+                    shared.fault(Fault::MissingId { method: notification.method });
+                } else if notification.method == Method::CANCELLED {
                     on_cancelled(session, stateless, notification.params.as_ref(), shared);
                 } else {
                     session.on_notification(notification, shared);

@@ -192,6 +192,7 @@ impl Session {
             (Phase::Awaiting, false) => return refuse(code::INVALID_REQUEST, "the session is not initialized"),
             (Phase::Opening | Phase::Open | Phase::Ready | Phase::Closed, false) => {}
         }
+        shared.check_method(method)?;
         shared.check_members(params)?;
         // Parameters must be an object (JR-12). A server that passes through leaves that to the application.
         if shared.serving().is_some() && params.is_some_and(|params| !params.is_object()) {

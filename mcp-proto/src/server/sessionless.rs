@@ -54,6 +54,7 @@ fn admit<T: ServerTransport>(request: &Request, shared: &mut Shared<'_, T>) -> R
     if shared.is_draining && request.method != Method::PING {
         return Err(ErrorObject::stopping());
     }
+    shared.check_method(&request.method)?;
     shared.check_members(request.params.as_ref())?;
     // Parameters must be an object (JR-12).
     if shared.serving().is_some() && request.params.as_ref().is_some_and(|params| !params.is_object()) {

@@ -120,6 +120,16 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
         self.usage.held -= bytes;
     }
 
+    /// Refuses a request with the method of a notification, because ids in it were not mapped to those of this connection
+    /// (JR-11).
+    pub(super) fn check_method(&mut self, method: &Method) -> Result<(), ErrorObject> {
+        if !method.is_notification() {
+            return Ok(());
+        }
+        self.fault(Fault::UnexpectedRequest { method: method.clone() });
+        Err(ErrorObject::method_not_found(method))
+    }
+
     /// Refuses parameters with duplicate keys if that is configured, because readers differ in which one they use
     /// (JS6).
     pub(super) fn check_members(&mut self, params: Option<&Json>) -> Result<(), ErrorObject> {

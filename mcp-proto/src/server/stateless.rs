@@ -151,6 +151,7 @@ impl Stateless {
         if shared.is_draining {
             return Err(ErrorObject::stopping());
         }
+        shared.check_method(&request.method)?;
         // This precedes all comparisons with the envelope, because readers differ in which duplicate key they compare
         // (HM3).
         shared.check_members(request.params.as_ref())?;
