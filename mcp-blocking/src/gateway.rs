@@ -31,6 +31,7 @@ use http::{HeaderValue, Response, StatusCode};
 use mcp_proto::auth::Challenge;
 use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
 use mcp_proto::gateway::{self, BackendKey, Event};
+use mcp_proto::relay::Pins;
 use mcp_proto::{UsageError, escape_text};
 
 use crate::inbox::Inbox;
@@ -57,6 +58,12 @@ pub trait GatewayObserver: Send {
     /// Something has happened.
     fn event(&mut self, event: &Event) {
         let _ = event;
+    }
+
+    /// Stores new pins beside those of other processes, and returns all; `None` if they are not stored.
+    fn store_pins(&mut self, pins: &Pins) -> Option<Pins> {
+        let _ = pins;
+        None
     }
 
     /// Bytes were received from a process.

@@ -302,6 +302,25 @@ impl Gateway {
         self.settle(now);
     }
 
+    /// The driver has stored the pins of [`relay::Event::PinsChanged`] beside those of other processes; `stored` are all. A pin
+    /// of another process applies: a tool that differs from it has changed. See [`relay::Pinning::is_shared`].
+    #[cfg(feature = "pins")]
+    pub fn handle_pins(&mut self, stored: relay::Pins, now: Instant) {
+        self.policy.set_stored_pins(stored);
+        for (backend, state) in &mut self.backends {
+            let Backend::Running(running) = state else { continue };
+            for event in running.upstream.take_held_lists() {
+                let session = running.only_session();
+                let event = self.policy.check_server(event, session, &self.server, &mut running.upstream);
+                if let Some(event) = event {
+                    running.on_client_event(event, &mut self.server, now);
+                }
+                self.active.insert(*backend);
+            }
+        }
+        self.settle(now);
+    }
+
     /// Handles all timers that are due. Calling this early or twice has no effect (CL2).
     pub fn handle_timeout(&mut self, now: Instant) {
         self.server.handle_timeout(now);

@@ -92,7 +92,7 @@ use mcp_proto::Stdio;
 use mcp_proto::UsageError;
 #[cfg(doc)]
 use mcp_proto::client::Client;
-use mcp_proto::client::{ClientTransport, Credentials, ExchangeKey, Failure, Http};
+use mcp_proto::client::{self, ClientTransport, Credentials, ExchangeKey, Failure, Http};
 use mcp_proto::machine::Outbox;
 use mcp_proto::server::Server;
 use pace::Pace;
@@ -276,6 +276,17 @@ impl<T: ClientTransport> Relay<T> {
         self.server.requests_in_flight()
     }
 
+    /// The driver has stored the pins of [`Event::PinsChanged`] beside those of other processes; `stored` are all. A pin of
+    /// another process applies: a tool that differs from it has changed. See [`Pinning::is_shared`].
+    #[cfg(feature = "pins")]
+    pub fn handle_pins(&mut self, stored: Pins, now: Instant) {
+        self.policy.set_stored_pins(stored);
+        for event in self.upstream.take_held_lists() {
+            self.on_client_event(event, now);
+        }
+        self.settle(now);
+    }
+
     /// Sets a number that is not known to clients, if the client passes requests of several clients on: calls that are
     /// parked from now on can be retried only by a client that was sent it.
     pub(crate) const fn set_secret(&mut self, secret: u128) {
@@ -308,13 +319,7 @@ impl<T: ClientTransport> Relay<T> {
             } else if let Some(output) = self.upstream.client.poll_output() {
                 match output {
                     Output::Action(action) => self.out.act(Action::Server(action)),
-                    Output::Event(event) => {
-                        let session = self.server.session();
-                        let event = self.policy.check_server(event, Some(session), &self.server, &mut self.upstream);
-                        if let Some(event) = event {
-                            self.joined().on_client_event(event, now);
-                        }
-                    }
+                    Output::Event(event) => self.on_client_event(event, now),
                 }
             } else {
                 let session = self.server.session();
@@ -323,6 +328,15 @@ impl<T: ClientTransport> Relay<T> {
                     return;
                 }
             }
+        }
+    }
+
+    /// Handles an event of the machine that faces the server.
+    fn on_client_event(&mut self, event: client::Event, now: Instant) {
+        let session = self.server.session();
+        let event = self.policy.check_server(event, Some(session), &self.server, &mut self.upstream);
+        if let Some(event) = event {
+            self.joined().on_client_event(event, now);
         }
     }
 

@@ -310,6 +310,7 @@ where
                 ObservedOutput::Action(Action::Server(action)) => self.link.act(action),
                 ObservedOutput::Closed(reason) => return Some(reason),
                 ObservedOutput::Challenged(challenged) => self.authorize.challenged(challenged),
+                ObservedOutput::PinsStored(pins) => self.relay.handle_pins(pins, now()),
             }
         }
         None

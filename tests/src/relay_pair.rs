@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use mcp_proto::relay::{Config, Event, Relay};
+use mcp_proto::relay::{Config, Event, Pins, Relay};
 use mcp_proto::{Era, Instant, Json, Output, Stdio, StdioAction, relay};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::META;
@@ -182,6 +182,15 @@ impl RelayPair {
         }
     }
 
+    /// The driver has stored these pins.
+    pub fn handle_pins(&mut self, stored: Pins) {
+        match &mut self.transport {
+            Transport::Http(harness) => harness.machine.handle_pins(stored, Instant::START),
+            Transport::Stdio { relay, .. } => relay.handle_pins(stored, Instant::START),
+        }
+        self.settle();
+    }
+
     fn reply(&mut self, answering: Answering, line: &str) {
         match (&mut self.transport, answering) {
             (Transport::Http(harness), Answering::Exchange(key)) => harness.reply(key, &Reply::json(line)),
@@ -197,6 +206,7 @@ impl RelayPair {
         while let Some((answering, message)) = self.next_message() {
             let (method, own) = (member(&message, "method"), id(&message));
             let reply = match (&*method, self.server) {
+                _ if own.is_empty() => None,
                 ("initialize", Era::Legacy) => {
                     let version =
                         params(&message).first_member("protocolVersion").expect("a revision").to_text().into_owned();
@@ -206,7 +216,6 @@ impl RelayPair {
                     Some(result(&own, &opened))
                 }
                 ("initialize", Era::Modern) => {
-                _ if own.is_empty() => None,
                     let data = r#"{"supported":["2026-07-28"],"requested":"2025-11-25"}"#;
                     let error = format!(r#"{{"code":-32022,"message":"no","data":{data}}}"#);
                     Some(format!(r#"{{"jsonrpc":"2.0","id":{own},"error":{error}}}"#))
@@ -220,6 +229,9 @@ impl RelayPair {
                 ("server/discover", Era::Legacy) => Some(mcp_testkit::messages::error(&own, -32601, "no")),
                 _ => None,
             };
+            if own.is_empty() {
+                self.notified.push(method);
+            }
             match (reply, answering) {
                 (Some(reply), answering) => self.reply(answering, &reply),
                 (None, Answering::Exchange(key)) if own.is_empty() => self.status(key, 202),
@@ -229,9 +241,6 @@ impl RelayPair {
         }
     }
 
-            if own.is_empty() {
-                self.notified.push(method);
-            }
     fn status(&mut self, key: mcp_proto::client::ExchangeKey, status: u16) {
         if let Transport::Http(harness) = &mut self.transport {
             harness.reply(key, &Reply::status(status));

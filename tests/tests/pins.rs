@@ -220,6 +220,76 @@ fn tp1_one_gateway_has_the_same_pins_for_all_its_processes() {
     }
 }
 
+/// Pinning that other processes share.
+fn shared() -> Pinning {
+    let mut pinning = Pinning::new(Pins::new());
+    pinning.is_shared = true;
+    pinning
+}
+
+#[test]
+fn a_list_waits_until_its_pins_are_stored_and_those_of_another_process_apply() {
+    for mode in [PinMode::Block, PinMode::Warn] {
+        let mut pinning = shared();
+        pinning.mode = mode;
+        for mut pair in pairs(&pinning) {
+            pair.ask("tools/list", "");
+            pair.answer(&list(CHANGED));
+            assert_eq!(pair.received(), [""; 0], "{}", pair.name());
+            assert!(matches!(&pair.events()[..], [Event::PinsChanged(pins)] if pins.len() == 2));
+            pair.handle_pins(first_pins());
+            let line = pair.only_line();
+            let is_blocked = mode == PinMode::Block;
+            assert_eq!(line.contains("IMPORTANT"), !is_blocked, "{line} in {}", pair.name());
+            assert!(line.contains(r#""name":"echo""#), "{line}");
+            let events = pair.events();
+            let [Event::ToolDeviates(deviation)] = &events[..] else { panic!("{events:?}") };
+            assert_eq!((deviation.is_blocked, deviation.tool.as_str()), (is_blocked, "add"));
+            assert_eq!(refusal(&mut pair, "add").is_some(), is_blocked);
+            assert_eq!(refusal(&mut pair, "echo"), None);
+            // Nothing is new in a later list.
+            let (names, _, pins) = listed(&mut pair, FIRST);
+            assert_eq!((names.len(), pins), (if is_blocked { 1 } else { 2 }, None));
+        }
+    }
+}
+
+#[test]
+fn lists_that_wait_for_pins_are_answered_in_order_once_they_are_stored() {
+    for mut pair in pairs(&shared()) {
+        let first = pair.ask("tools/list", "");
+        let second = pair.ask("tools/list", "");
+        pair.answer(&list(FIRST));
+        pair.answer(&list(CHANGED));
+        assert_eq!(pair.received(), [""; 0], "{}", pair.name());
+        let events = pair.events();
+        let [Event::PinsChanged(pins)] = &events[..] else { panic!("{events:?}") };
+        pair.handle_pins(pins.clone());
+        let lines = pair.received();
+        let [one, two] = &lines[..] else { panic!("{lines:?}") };
+        assert!(one.contains(&format!(r#""id":{first}"#)) && one.contains(r#""name":"add""#), "{one}");
+        assert!(two.contains(&format!(r#""id":{second}"#)) && !two.contains(r#""name":"add""#), "{two}");
+    }
+}
+
+#[test]
+fn a_gateway_compares_the_list_of_a_process_with_the_pins_of_another_gateway() {
+    for sharing in [Sharing::PerSession, Sharing::Shared] {
+        let mut gateway = GatewayHarness::with(|config| {
+            config.sharing = sharing;
+            config.relay.pinning = Some(shared());
+        });
+        let (id, process) = gateway.session();
+        let exchange = gateway.ask(&TestRequest::post(request("7", "tools/list", "{}")).in_session(&id));
+        let line = gateway.lines(process).concat();
+        gateway.reply(process, &result(id_of(&line), &format!("{{{}}}", list(CHANGED))));
+        gateway.gateway.handle_pins(first_pins(), gateway.now);
+        gateway.settle();
+        let text = gateway.responses.take(exchange).text();
+        assert!(text.contains(r#""name":"echo""#) && !text.contains(r#""name":"add""#), "{text}");
+    }
+}
+
 #[test]
 fn the_pins_of_one_era_are_those_of_the_other() {
     let all: Vec<_> = pairs(&Pinning::new(Pins::new()))

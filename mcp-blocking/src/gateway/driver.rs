@@ -184,7 +184,7 @@ impl Driver {
             is_any = true;
             match output {
                 Output::Action(action) => self.act(action, now),
-                Output::Event(event) => self.on_event(&event),
+                Output::Event(event) => self.on_event(&event, now),
             }
         }
         is_any
@@ -305,12 +305,16 @@ impl Driver {
         self.machine.handle_stopped(backend, now);
     }
 
-    fn on_event(&mut self, event: &Event) {
+    fn on_event(&mut self, event: &Event, now: Instant) {
         self.is_ending |= matches!(event, Event::Drained { .. });
         if let Event::Backend { event: relay::Event::Unavailable { .. }, .. } = event {
             add(&self.counters.backends_failed, 1);
         }
         self.backend.observer.event(event);
+        if let Event::Backend { event: relay::Event::PinsChanged(pins), .. } = event {
+            let stored = self.backend.observer.store_pins(pins);
+            self.machine.handle_pins(stored.unwrap_or_else(|| pins.clone()), now);
+        }
     }
 
     fn count(&self, action: &HttpAction) {

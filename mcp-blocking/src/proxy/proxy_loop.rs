@@ -343,7 +343,7 @@ where
         while self.closed.is_none() {
             let now = clock::now();
             self.report(input.take(), is_stopped, now);
-            self.closed = self.drain();
+            self.closed = self.drain(now);
             let (wants_body, wants_bytes) = (self.relay.wants_body(), self.relay.wants_bytes());
             self.backpressure.set(wants_body);
             let held_until = self.authorized.as_ref().and_then(|authorized| authorized.holds_client_until);
@@ -409,11 +409,12 @@ where
     }
 
     /// Carries out all outputs of the relay. Returns the reason once the relay is closed.
-    fn drain(&mut self) -> Option<CloseReason> {
+    fn drain(&mut self, now: Instant) -> Option<CloseReason> {
         while let Some(output) = poll_observed(&mut self.relay, &mut *self.observer) {
             match output {
                 ObservedOutput::Closed(reason) => return Some(reason),
                 ObservedOutput::Challenged(challenged) => self.on_challenged(challenged),
+                ObservedOutput::PinsStored(pins) => self.relay.handle_pins(pins, now),
                 ObservedOutput::Action(Action::Server(action)) => self.link.act(action),
                 ObservedOutput::Action(Action::Client(StdioAction::Write(bytes))) => self.writer.push(bytes),
                 ObservedOutput::Action(Action::Client(StdioAction::CloseWrite)) => self.writer.close(),

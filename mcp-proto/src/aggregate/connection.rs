@@ -176,7 +176,14 @@ impl Connection {
                     }
                     Output::Action(relay::Action::Client(_)) => self.client.handle_eof(now),
                     Output::Action(relay::Action::Server(action)) => return Some(ConnectionOutput::Action(action)),
-                    Output::Event(event) => return Some(ConnectionOutput::Relay(event)),
+                    Output::Event(event) => {
+                        // Only this process has pins of the names before they are joined.
+                        #[cfg(feature = "pins")]
+                        if let relay::Event::PinsChanged(pins) = &event {
+                            self.relay.handle_pins(pins.clone(), now);
+                        }
+                        return Some(ConnectionOutput::Relay(event));
+                    }
                 }
             }
         }

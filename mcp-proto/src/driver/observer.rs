@@ -3,12 +3,21 @@
 use crate::StdioAction;
 use crate::client::{Challenged, ClientTransport, CloseReason};
 use crate::conversation::outbox::Output;
+#[cfg(feature = "pins")]
+use crate::relay::Pins;
 use crate::relay::{Action, Event, Relay};
 
 /// Receives what a relay does, for example for a log. Its methods are called one at a time, by the driver of the relay.
 pub trait Observer {
     /// The relay reported an event.
     fn event(&mut self, event: &Event);
+
+    /// Stores new pins beside those of other processes, and returns all; `None` if they are not stored.
+    #[cfg(feature = "pins")]
+    fn store_pins(&mut self, pins: &Pins) -> Option<Pins> {
+        let _ = pins;
+        None
+    }
 
     /// Bytes were received from the client.
     fn received(&mut self, bytes: &[u8]) {
@@ -34,6 +43,9 @@ pub enum ObservedOutput<A> {
     /// The server demands authorization: obtain it, then call [`Relay::authorize`], or else
     /// [`Relay::refuse_authorization`].
     Challenged(Challenged),
+    /// The observer has stored new pins: call [`Relay::handle_pins`] with these.
+    #[cfg(feature = "pins")]
+    PinsStored(Pins),
     /// The relay has ended.
     Closed(CloseReason),
 }
@@ -81,6 +93,10 @@ pub fn poll_observed<T: ClientTransport>(
                 observer.event(&event);
                 if let Event::Closed(reason) = event {
                     return Some(ObservedOutput::Closed(reason));
+                }
+                #[cfg(feature = "pins")]
+                if let Event::PinsChanged(pins) = event {
+                    return Some(ObservedOutput::PinsStored(observer.store_pins(&pins).unwrap_or(pins)));
                 }
                 if let Event::Challenged(challenged) = event {
                     return Some(ObservedOutput::Challenged(challenged));

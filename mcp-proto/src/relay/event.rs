@@ -68,7 +68,7 @@ pub enum Event {
         /// The maximum number of requests that can be open at the server at one time.
         limit: usize,
     },
-    /// The server demands authorization, and messages wait for it. This is the only event that requires a reaction:
+    /// The server demands authorization, and messages wait for it. This event requires a reaction:
     /// [`Relay::authorize`](super::Relay::authorize) or
     /// [`Relay::refuse_authorization`](super::Relay::refuse_authorization).
     Challenged(Challenged),
@@ -78,7 +78,8 @@ pub enum Event {
     /// definition that is listed after another one.
     #[cfg(feature = "pins")]
     ToolDeviates(ToolDeviation),
-    /// There are more pins: these are to be stored for later sessions.
+    /// There are more pins: these are to be stored for later sessions. If other processes may pin tools of the same server
+    /// ([`Pinning::is_shared`](super::Pinning::is_shared)), [`Relay::handle_pins`](super::Relay::handle_pins) must follow.
     #[cfg(feature = "pins")]
     PinsChanged(Pins),
     /// A request got no answer; the client received an error instead.

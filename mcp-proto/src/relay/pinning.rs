@@ -30,6 +30,10 @@ pub struct Pinning {
     pub mode: PinMode,
     /// What follows if a tool is listed that the complete list of an earlier use did not have. Default [`NewTools::Accept`].
     pub new_tools: NewTools,
+    /// Whether other processes may pin tools of the same server. If so, a list with new pins is passed on only when the driver
+    /// has answered [`Event::PinsChanged`] with [`Relay::handle_pins`](super::Relay::handle_pins), and is compared with those.
+    /// Default `false`.
+    pub is_shared: bool,
 }
 
 /// What follows if a tool is not as it was pinned. In both cases, [`Event::ToolDeviates`] reports it.
@@ -57,7 +61,7 @@ impl Pinning {
     /// Blocks tools that deviate from these pins, and accepts new tools.
     #[must_use]
     pub const fn new(pins: Pins) -> Self {
-        Self { pins, mode: PinMode::Block, new_tools: NewTools::Accept }
+        Self { pins, mode: PinMode::Block, new_tools: NewTools::Accept, is_shared: false }
     }
 }
 
@@ -123,12 +127,15 @@ pub(super) struct PinnedTools {
     deviating: BTreeMap<Box<str>, Digest>,
     /// Whether the pins were changed since they were last reported.
     is_changed: bool,
+    is_shared: bool,
+    /// Whether the pins that were reported last are not stored yet.
+    is_waiting: bool,
 }
 
 impl PinnedTools {
     pub(super) fn new(pinning: Pinning) -> Self {
-        let Pinning { pins, mode, new_tools } = pinning;
-        Self { pins, mode, new_tools, deviating: BTreeMap::new(), is_changed: false }
+        let Pinning { pins, mode, new_tools, is_shared } = pinning;
+        Self { pins, mode, new_tools, deviating: BTreeMap::new(), is_changed: false, is_shared, is_waiting: false }
     }
 
     /// Whether tools that deviate are blocked.
@@ -168,8 +175,20 @@ impl PinnedTools {
             self.is_changed = true;
         }
         if std::mem::take(&mut self.is_changed) {
+            self.is_waiting = self.is_shared;
             report(Event::PinsChanged(self.pins.clone()));
         }
+    }
+
+    /// Whether lists must wait until the pins are stored.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.is_waiting
+    }
+
+    /// The pins are stored, perhaps beside those of other processes, which apply.
+    pub(super) fn set_stored(&mut self, stored: Pins) {
+        self.pins = stored.with_missing(&self.pins);
+        self.is_waiting = false;
     }
 
     /// The answer to a call of a tool that is blocked.

@@ -7,6 +7,8 @@
 use super::filter::Filter;
 #[cfg(feature = "pins")]
 use super::pinning::PinnedTools;
+#[cfg(feature = "pins")]
+use super::pins::Pins;
 use super::readings::without_case;
 use super::{Config, Event, Upstream};
 use mcp_proto::ErrorObject;
@@ -78,7 +80,7 @@ impl Policy {
         }
         match event {
             client::Event::Responded { request, outcome: Outcome::Result(result) } => {
-                let outcome = self.check_result(request, result, server, upstream);
+                let outcome = self.check_result(request, result, server, upstream)?;
                 Some(client::Event::Responded { request, outcome })
             }
             client::Event::Notified { scope, method, params } => {
@@ -96,6 +98,14 @@ impl Policy {
                 is_allowed.then_some(client::Event::Notified { scope, method, params })
             }
             event => Some(event),
+        }
+    }
+
+    /// New pins are stored, perhaps beside those of other processes, which apply.
+    #[cfg(feature = "pins")]
+    pub(crate) fn set_stored_pins(&mut self, stored: Pins) {
+        if let Some(pinned) = &mut self.pinned {
+            pinned.set_stored(stored);
         }
     }
 
@@ -230,27 +240,44 @@ impl Policy {
         Ok(params.with_member("notifications", &wanted))
     }
 
-    /// Leaves out of a list what its client may not use. All other bytes stay.
+    /// Leaves out of a list what its client may not use. All other bytes stay. `None` if the list is held until new pins are
+    /// stored.
     fn check_result<S: ServerTransport, T: ClientTransport>(
         &mut self,
         request: RequestKey,
         result: Json,
         server: &Server<S>,
         upstream: &mut Upstream<T>,
-    ) -> Outcome {
+    ) -> Option<Outcome> {
         let listing = upstream.method_of(request).and_then(|method| method.facts().lists);
         let Some(listing) = listing.filter(|listing| self.restricts(listing.primitive)) else {
-            return Outcome::Result(result);
+            return Some(Outcome::Result(result));
         };
+        #[cfg(feature = "pins")]
+        let must_wait = |policy: &Self| {
+            listing.primitive == Primitive::Tool && policy.pinned.as_ref().is_some_and(PinnedTools::is_waiting)
+        };
+        #[cfg(not(feature = "pins"))]
+        let must_wait = |_: &Self| false;
+        if must_wait(self) {
+            upstream.held_lists.push((request, result));
+            return None;
+        }
         let principal = principal_of(request, server, upstream);
         let allowed = self.without_denied(listing, &result, principal.as_ref(), &mut |event| upstream.report(event));
-        allowed.map_or_else(
+        // The list has changed the pins.
+        if must_wait(self) {
+            upstream.held_lists.push((request, result));
+            return None;
+        }
+        let outcome = allowed.map_or_else(
             || {
                 let text = "the list of the server cannot be read, so that what is not available cannot be left out";
                 Outcome::Error(ErrorObject::new(code::INTERNAL_ERROR, text))
             },
             Outcome::Result,
-        )
+        );
+        Some(outcome)
     }
 
     /// `None` if it is not certain what the list is.

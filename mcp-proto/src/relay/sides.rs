@@ -65,8 +65,17 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
         upstream: &'l mut Upstream<T>,
         connection: Connection,
     ) -> Self {
-        let Upstream { client, owner, in_flight, possibly_open, limits, request_timeout, sign_in_url, reports: out } =
-            upstream;
+        let Upstream {
+            client,
+            owner,
+            in_flight,
+            possibly_open,
+            limits,
+            request_timeout,
+            sign_in_url,
+            reports: out,
+            held_lists: _,
+        } = upstream;
         Self {
             server,
             session,

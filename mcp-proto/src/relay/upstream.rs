@@ -18,6 +18,8 @@ use mcp_proto::Method;
 use mcp_proto::ProtocolVersion;
 use mcp_proto::SessionKey;
 use mcp_proto::UsageError;
+#[cfg(feature = "pins")]
+use mcp_proto::client::Outcome;
 use mcp_proto::client::{self, Client, ClientTransport, Opening};
 use mcp_proto::{RequestKey, Ticket, TicketKey};
 
@@ -44,6 +46,8 @@ pub(crate) struct Upstream<T: ClientTransport> {
     /// Where a person signs in.
     pub(super) sign_in_url: Option<Box<str>>,
     pub(super) reports: Reports,
+    /// Lists of tools that wait until new pins are stored, with the requests that they answer.
+    pub(super) held_lists: Vec<(RequestKey, Json)>,
 }
 
 impl<T: ClientTransport> Upstream<T> {
@@ -71,6 +75,7 @@ impl<T: ClientTransport> Upstream<T> {
             request_timeout: None,
             sign_in_url: None,
             reports: Reports::default(),
+            held_lists: Vec::new(),
         })
     }
 
@@ -107,6 +112,13 @@ impl<T: ClientTransport> Upstream<T> {
 
     pub(crate) fn report(&mut self, event: Event) {
         self.reports.report(event);
+    }
+
+    /// The events of lists that were held until new pins are stored.
+    #[cfg(feature = "pins")]
+    pub(crate) fn take_held_lists(&mut self) -> Vec<client::Event> {
+        let held = std::mem::take(&mut self.held_lists).into_iter();
+        held.map(|(request, list)| client::Event::Responded { request, outcome: Outcome::Result(list) }).collect()
     }
 
     /// The method of a request of a client.
@@ -182,7 +194,7 @@ impl<T: ClientTransport> Upstream<T> {
     /// What is held for requests in flight, and by the client machine.
     pub(crate) fn load(&self) -> Load {
         let mut in_flight = Load::default();
-        in_flight.held = self.in_flight.bytes();
+        in_flight.held = self.in_flight.bytes() + self.held_lists.iter().map(|(_, list)| list.len()).sum::<usize>();
         in_flight + self.client.load()
     }
 }

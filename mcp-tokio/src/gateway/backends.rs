@@ -16,6 +16,7 @@ use tracing::Instrument;
 use super::Start;
 use super::monitor::{GatewayMonitor, GatewayStatus};
 use super::task::{self, Command, FromBackend};
+use crate::clock::now;
 use crate::server::{Accepted, Application, Stage};
 
 /// The machine of a gateway, and the backends that were started and have not ended.
@@ -208,7 +209,13 @@ impl Application for Backends {
                 }
                 Output::Action(_) => {}
                 Output::Event(Event::Drained { cancelled }) => self.drained = Some(cancelled),
-                Output::Event(event) => log(&event),
+                Output::Event(event) => {
+                    log(&event);
+                    // They are stored nowhere.
+                    if let Event::Backend { event: relay::Event::PinsChanged(pins), .. } = event {
+                        self.machine.handle_pins(pins, now());
+                    }
+                }
             }
         }
     }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use log::Level;
 use mcp_blocking::{Gateway, GatewayObserver};
 use mcp_proto::gateway::{BackendKey, Event};
-use mcp_proto::relay;
+use mcp_proto::relay::{self, Pins};
 use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{UsageError, gateway};
 
@@ -240,12 +240,13 @@ impl GatewayObserver for Observer {
         if let Some((level, text)) = log_line(event, &self.shown) {
             log::log!(level, "{text}");
         }
-        if let (Event::Backend { event: relay::Event::PinsChanged(pins), .. }, Some(file)) = (event, &self.pins) {
-            file.store(pins);
-        }
         if let Event::Backend { backend, event: relay::Event::Closed(_) } = event {
             self.recorders.remove(backend);
         }
+    }
+
+    fn store_pins(&mut self, pins: &Pins) -> Option<Pins> {
+        self.pins.as_ref().map(|file| file.store(pins))
     }
 
     fn received(&mut self, backend: BackendKey, bytes: &[u8]) {

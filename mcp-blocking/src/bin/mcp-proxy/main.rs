@@ -28,7 +28,7 @@ use log::Level;
 use logging::Log;
 use mcp_blocking::{Observer, Proxy};
 use mcp_proto::client::{CloseReason, Unavailable};
-use mcp_proto::relay::{Config, Event, KnownServer, Side};
+use mcp_proto::relay::{Config, Event, KnownServer, Pins, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
 use pin_file::PinFile;
 use record::{Record, Recorder, Source};
@@ -238,12 +238,13 @@ impl Observer for Watcher {
         if let (Event::Connected { version, result, .. }, Some(known)) = (event, &mut self.known) {
             known.write(&KnownServer::new(*version, result.clone()));
         }
-        if let (Event::PinsChanged(pins), Some(file)) = (event, &self.pins) {
-            file.store(pins);
-        }
         if let Some((level, text)) = log_line(event, &self.server) {
             log::log!(level, "{text}");
         }
+    }
+
+    fn store_pins(&mut self, pins: &Pins) -> Option<Pins> {
+        self.pins.as_ref().map(|file| file.store(pins))
     }
 
     fn received(&mut self, bytes: &[u8]) {
@@ -264,7 +265,6 @@ mod tests {
     use std::path::PathBuf;
 
     use mcp_proto::client::NotRestored;
-    use mcp_proto::relay::Pins;
     use mcp_proto::{Era, ErrorObject, Fault, Json, Method, Quirk, UsageError};
 
     use super::*;

@@ -61,6 +61,20 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     replaced
 }
 
+/// Opens a file for a lock, and never follows a symbolic link. Only this user can read it. It stays when it is unlocked, because
+/// another process may wait for its lock.
+///
+/// # Errors
+///
+/// If the path is a symbolic link, or if the file cannot be opened or created.
+pub(crate) fn open_lock(path: &Path) -> io::Result<File> {
+    refuse_link(path)?;
+    let mut options = OpenOptions::new();
+    options.create(true).write(true).truncate(false);
+    without_links(&mut options);
+    options.open(path).map_err(in_words)
+}
+
 /// Refuses a symbolic link.
 ///
 /// # Errors

@@ -128,6 +128,7 @@ impl Restrictions {
             New::Accept => NewTools::Accept,
             New::Refuse => NewTools::Refuse,
         };
+        pinning.is_shared = true;
         config.pinning = Some(pinning);
         Ok(Some(file))
     }
