@@ -375,7 +375,7 @@ fn a_gateway_filters_by_principal_in_every_kind_of_sharing() {
 
 #[test]
 fn stateless_requests_are_filtered_and_start_no_process() {
-    let mut gateway = gateway(mcp_proto::gateway::Sharing::PerSession);
+    let mut gateway = gateway(mcp_proto::gateway::Sharing::Shared);
     let call = |principal: &str, tool: &str| TestRequest::stateless_call("7", tool, "").by(principal);
     for (principal, tool) in [("ada", "shell"), ("bob", "shell"), ("ada", "sum")] {
         let answer = gateway.answer(&call(principal, tool)).text();
