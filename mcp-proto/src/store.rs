@@ -43,5 +43,6 @@
 mod action;
 mod memory;
 
+pub(crate) use action::LAST_NUMBER;
 pub use action::{After, InstanceId, Record, StoreAction, StoreKey, StoreResult, StoredEvents, StreamId};
 pub use memory::MemoryStore;

@@ -334,3 +334,19 @@ fn se8_events_of_the_original_are_not_taken_for_those_of_the_restored_session() 
     let [(first, _), (second, _), last] = codes[..] else { panic!("{codes:?}") };
     assert_eq!((first, second, last), (400, 400, (200, 1)));
 }
+
+#[test]
+fn a_snapshot_with_numbers_that_no_server_has_counted_is_refused() {
+    let (original, _) = opened("2025-11-25");
+    let snapshot = original.server.server.snapshot(original.session).unwrap();
+    let text = String::from_utf8(snapshot.bytes.to_vec()).unwrap();
+    for member in ["n", "e"] {
+        for (number, is_read) in [((1_u64 << 53) - 1, true), (1 << 53, false), (u64::MAX, false)] {
+            let changed = text.replacen(r#""f":1"#, &format!(r#""f":1,"{member}":{number}"#), 1);
+            assert_ne!(changed, text);
+            let mut server = server_with(|_| {});
+            let restored = server.server.restore(&Snapshot::new("a".into(), changed.into()), server.now);
+            assert_eq!(restored.is_ok(), is_read, "{member} {number}: {restored:?}");
+        }
+    }
+}

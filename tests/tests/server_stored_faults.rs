@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use mcp_proto::server::{Event, ExchangeKey, LoggingLevel, Progress};
-use mcp_proto::store::{StoreAction, StoreResult};
+use mcp_proto::store::{Record, StoreAction, StoreResult, StoredEvents};
 use mcp_proto::{Json, Notification};
-use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::http_exchange::{TestRequest, TestResponse};
 use mcp_testkit::messages::request;
 use tests::instances::{Instances, delete, get, ping, resume, set_level};
 
@@ -397,4 +397,106 @@ fn an_answer_of_the_store_that_comes_twice_is_ignored() {
         server.server.handle_stored(load.key().unwrap(), StoreResult::Failed, server.now);
     }
     assert_eq!(server.take(exchange).code(), 503);
+}
+
+/// Asks an instance, whose store returns this record for the session instead of the real one.
+fn ask_with(instances: &mut Instances, asked: &TestRequest, change: impl Fn(&mut Record)) -> TestResponse {
+    let id = instances.id(0);
+    let server = &mut instances.servers[0];
+    let exchange = server.ask(asked);
+    let mut is_quiet = false;
+    while !is_quiet {
+        is_quiet = true;
+        for action in std::mem::take(&mut server.store_actions) {
+            is_quiet = false;
+            let result = match (&action, instances.store.carry_out(id, &action, server.now)) {
+                (_, Some(StoreResult::Loaded(Some(mut record)))) => {
+                    change(&mut record);
+                    Some(StoreResult::Loaded(Some(record)))
+                }
+                (StoreAction::Save { .. }, Some(_)) => Some(StoreResult::Done),
+                (_, result) => result,
+            };
+            if let (Some(key), Some(result)) = (action.key(), result) {
+                server.server.handle_stored(key, result, server.now);
+            }
+        }
+        server.settle();
+    }
+    server.take(exchange)
+}
+
+#[test]
+fn a_record_with_numbers_that_no_server_has_written_costs_its_session_and_nothing_else() {
+    let replaced = |text: &'static str, by: &'static str| {
+        move |record: &mut Record| {
+            let old = String::from_utf8(record.bytes.to_vec()).unwrap();
+            assert!(old.contains(text), "{old}");
+            record.bytes = old.replacen(text, by, 1).into();
+        }
+    };
+    let versions = [0, 1 << 53, u64::MAX - 1, u64::MAX].map(|version| {
+        let change = move |record: &mut Record| record.version = version;
+        (format!("version {version}"), Box::new(change) as Box<dyn Fn(&mut Record)>)
+    });
+    let last = (1 << 53) - 1;
+    let changes: [(&str, Box<dyn Fn(&mut Record)>); 6] = [
+        ("sent", Box::new(replaced(r#""n":0"#, r#""n":18446744073709551615"#))),
+        ("next request", Box::new(replaced(r#""f":1"#, r#""f":1,"n":18446744073709551615"#))),
+        ("next event", Box::new(replaced(r#""f":1"#, r#""f":1,"e":9007199254740992"#))),
+        ("instance", Box::new(replaced(r#""i":"0"#, r#""i":"x"#))),
+        ("no state", Box::new(|record: &mut Record| record.bytes = "{".into())),
+        ("nothing", Box::new(|record: &mut Record| record.bytes = "".into())),
+    ];
+    for (damage, change) in versions.into_iter().chain(changes.map(|(name, change)| (name.to_owned(), change))) {
+        for asks in [ping as fn(&str) -> TestRequest, |id| set_level(id, "error"), get] {
+            let mut instances = Instances::new(1);
+            let (id, other) = (instances.session(0, 0, "2025-11-25"), instances.session(0, 0, "2025-11-25"));
+            let refused = ask_with(&mut instances, &asks(&id), &*change);
+            assert_eq!(refused.code(), 404, "{damage}: {refused:?}");
+            for asked in [ping(&other), set_level(&other, "error")] {
+                assert_eq!(instances.answer(0, &asked).code(), 200, "{damage}");
+            }
+        }
+    }
+    // The last version that is read.
+    let mut instances = Instances::new(1);
+    let id = instances.session(0, 0, "2025-11-25");
+    for level in ["error", "info"] {
+        let set = ask_with(&mut instances, &set_level(&id, level), |record| record.version = last);
+        assert_eq!(set.code(), 200);
+    }
+}
+
+#[test]
+fn a_client_that_names_an_event_with_the_highest_number_is_refused() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (_, _, last) = streaming_call(&mut instances, &id);
+    let (tag, _) = last.split_once('-').unwrap();
+    let (_, event) = opened_stream(&mut instances, &id);
+    let (get_tag, _) = event.split_once('-').unwrap();
+    for tag in [tag, get_tag] {
+        for number in [u64::MAX, u64::MAX - 1, 1 << 53] {
+            let refused = instances.answer(1, &resume(&id, &format!("{tag}-{number}")));
+            assert_eq!(refused.code(), 400, "{tag}-{number}");
+        }
+    }
+}
+
+#[test]
+fn events_that_no_store_can_have_counted_cost_their_stream_and_nothing_else() {
+    for first in [u64::MAX, u64::MAX - 1, (1 << 53) - 1] {
+        let mut instances = Instances::new(2);
+        let (id, other) = (instances.session(0, 0, "2025-11-25"), instances.session(0, 0, "2025-11-25"));
+        let (exchange, _, last) = streaming_call(&mut instances, &id);
+        instances.disconnect(0, exchange);
+        let (resumed, held) = instances.ask_and_hold(1, &resume(&id, &last));
+        let server = &mut instances.servers[1];
+        let events = StoredEvents { first, events: vec!["{}".into(), "{}".into()], ..StoredEvents::default() };
+        server.server.handle_stored(held.key().unwrap(), StoreResult::Events(Some(events)), server.now);
+        assert_eq!(server.take(resumed).code(), 400, "{first}");
+        assert_eq!(instances.answer(1, &ping(&other)).code(), 200, "{first}");
+        assert_eq!(instances.answer(1, &ping(&id)).code(), 200, "{first}");
+    }
 }

@@ -10,7 +10,7 @@ use super::transport::ServerTransport;
 use crate::codec::json::Json;
 use crate::codec::json::scan::DEEPEST;
 use crate::spec::ProtocolVersion;
-use crate::store::InstanceId;
+use crate::store::{InstanceId, LAST_NUMBER};
 
 /// The largest text that is read as a state: what a client states about itself and subscribes to is within the limits of messages.
 const LARGEST: usize = 16 << 20;
@@ -168,7 +168,7 @@ impl Session {
 impl Kept {
     fn read(state: &Json) -> Option<Self> {
         let [principal, get_stream, home, next_request, next_event] = state.first_members(["p", "g", "h", "n", "e"]);
-        let number = |of: Option<Json>| of.map_or(Some(0), |number| number.to_text().parse().ok());
+        let number = |of: Option<Json>| of.map_or(Some(0), |number| read_number(&number));
         let principal = match principal {
             Some(principal) => Some(Box::from(&*principal.as_string()?)),
             None => None,
@@ -194,9 +194,14 @@ impl Home {
         Some(Self {
             instance: InstanceId::new(read_hex(&instance?)?),
             is_open: is_open.is_some(),
-            sent: sent?.to_text().parse().ok()?,
+            sent: read_number(&sent?)?,
         })
     }
+}
+
+/// Reads a number of events or requests.
+fn read_number(text: &Json) -> Option<u64> {
+    text.to_text().parse().ok().filter(|number| *number <= LAST_NUMBER)
 }
 
 /// 16 hexadecimal digits.

@@ -66,10 +66,14 @@ impl fmt::Debug for StreamId {
     }
 }
 
+/// The highest version of a record, and the highest number of an event. Some stores count with floating-point numbers, which
+/// are exact up to here. No session reaches it: a higher number is not from a server.
+pub(crate) const LAST_NUMBER: u64 = (1 << 53) - 1;
+
 /// The stored state of a session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Record {
-    /// How often it was written, from 1.
+    /// How often it was written, from 1. A record with a version of 2^53 or more is not read.
     pub version: u64,
     /// The state, which only servers read.
     pub bytes: Bytes,
@@ -275,6 +279,14 @@ pub struct StoredEvents {
     pub events: Vec<Bytes>,
     /// The stream has ended, and these are its last events.
     pub is_last: bool,
+}
+
+impl StoredEvents {
+    /// The number of the event after these; `None` if a store cannot have counted so far.
+    pub(crate) fn next(&self) -> Option<u64> {
+        let count = u64::try_from(self.events.len()).ok()?;
+        self.first.checked_add(count).filter(|next| *next <= LAST_NUMBER)
+    }
 }
 
 /// Shows no contents.

@@ -88,7 +88,8 @@ impl MemoryStore {
                 StoreResult::Loaded(found)
             }
             StoreAction::Save { session, expected, bytes, expires_in, .. } => {
-                let record = Record { version: expected + 1, bytes: bytes.clone() };
+                let Some(version) = expected.checked_add(1) else { return Some(StoreResult::Conflict) };
+                let record = Record { version, bytes: bytes.clone() };
                 let stored = self.records.get(session);
                 // The same record is stored already if the action is repeated.
                 if stored.map_or(0, |stored| stored.version) != *expected && stored != Some(&record) {
@@ -208,11 +209,11 @@ impl Stream {
     }
 
     fn read(&self, after: After, max_bytes: usize) -> Option<StoredEvents> {
-        let after = match after {
-            After::Number(number) => number,
-            After::Latest => self.next() - 1,
+        let first = match after {
+            // The number is from the client, which may send any.
+            After::Number(number) => number.checked_add(1)?,
+            After::Latest => self.next(),
         };
-        let first = after + 1;
         if first < self.first || first > self.next() {
             return None;
         }

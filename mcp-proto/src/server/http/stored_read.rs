@@ -245,7 +245,8 @@ impl Http {
         reader.is_reading = false;
         let is_get_stream = reader.is_get_stream;
         let events = match result {
-            StoreResult::Events(events) => Some(events),
+            // What cannot be counted is damaged.
+            StoreResult::Events(events) => Some(events.and_then(|events| Some((events.next()?, events)))),
             StoreResult::Loaded(_)
             | StoreResult::Done
             | StoreResult::Conflict
@@ -257,9 +258,9 @@ impl Http {
             // A replay is complete or refused.
             (Some(None), false) => self.refuse_storing(exchange, admission::unknown_event(), output),
             (Some(Some(_)), false) if is_get_stream => self.claim_get_stream(exchange, output),
-            (Some(Some(events)), false) => self.open_resumed(exchange, &events, output),
+            (Some(Some((next, events))), false) => self.open_resumed(exchange, &events, next, output),
             (None, false) => self.refuse_storing(exchange, admission::store_unavailable(), output),
-            (Some(Some(events)), true) => self.on_events_read(exchange, &events, output),
+            (Some(Some((next, events))), true) => self.on_events_read(exchange, &events, next, output),
             (Some(None), true) if is_get_stream => self.on_nothing_read(exchange, output),
             (Some(None), true) => self.finish(exchange, output),
             (None, true) => self.wait_for_more(exchange, output),
@@ -286,6 +287,7 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         events: &StoredEvents,
+        next: u64,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
@@ -295,13 +297,14 @@ impl Http {
             return self.read(exchange, output);
         }
         reader.start = Start::Known;
-        self.write_read(exchange, events, output);
+        self.write_read(exchange, events, next, output);
     }
 
     fn open_resumed(
         &mut self,
         exchange: ExchangeKey,
         events: &StoredEvents,
+        next: u64,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
@@ -323,19 +326,20 @@ impl Http {
         } else if let Some(producer) = producer.filter(|_| !events.is_last) {
             self.send_to(producer, session, Notice::Watched { tag }, output);
         }
-        self.write_read(exchange, events, output);
+        self.write_read(exchange, events, next, output);
     }
 
-    /// Writes events that were read.
+    /// Writes events that were read, after which this is the next one.
     fn write_read(
         &mut self,
         exchange: ExchangeKey,
         events: &StoredEvents,
+        next: u64,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         let (mut tag, is_get_stream) = (reader.stream.tag, reader.is_get_stream);
-        reader.after = After::Number((events.first + events.events.len() as u64).saturating_sub(1));
+        reader.after = After::Number(next.saturating_sub(1));
         let is_silent = events.events.is_empty() && std::mem::take(&mut reader.is_polling);
         let producer = reader.label.as_ref().map(|label| label.instance);
         let session = self.exchanges.get(exchange).and_then(Exchange::session);

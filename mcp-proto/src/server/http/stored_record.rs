@@ -232,7 +232,7 @@ impl Http {
         let Some(mut saving) = stored.saving.take() else { return };
         match result {
             StoreResult::Done => {
-                stored.version += 1;
+                stored.version = stored.version.saturating_add(1);
                 stored.state = saving.state;
                 // The GET stream may have been closed while this was being written.
                 if let Some(home) = stored.queue.iter().rev().find_map(Change::closed_home) {

@@ -25,7 +25,7 @@ use crate::server::principal::Principal;
 use crate::server::snapshot::SessionState;
 use crate::server::transport::{Inbound, TransportOutput};
 use crate::spec::header::SESSION_ID;
-use crate::store::{InstanceId, Record, StoreAction, StoreKey, StoreResult};
+use crate::store::{InstanceId, LAST_NUMBER, Record, StoreAction, StoreKey, StoreResult};
 
 /// A session in use is kept in the store again after this part of the time after which it expires, if that has failed.
 pub(super) const TOUCHES: u32 = 16;
@@ -161,8 +161,12 @@ impl Http {
         }
     }
 
-    /// The state in a record; `None` if this version cannot read it, or does not serve its revision.
+    /// The state in a record; `None` if this version cannot read it, or does not serve its revision, or if no server has
+    /// written it.
     pub(super) fn read_record(&self, record: &Record) -> Option<SessionState> {
+        if !(1..=LAST_NUMBER).contains(&record.version) {
+            return None;
+        }
         let state = SessionState::read(record.bytes.to_vec())?;
         (state.kept.is_some() && self.versions.contains(state.version)).then_some(state)
     }

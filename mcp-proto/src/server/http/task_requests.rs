@@ -167,7 +167,9 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let status = status.and_then(|status| StatusCode::from_u16(status.read().ok()?).ok());
-        let Some(status) = status else { return };
+        // A server sends no other status: some of them have no body, and are followed by another response.
+        let is_sent = |status: &StatusCode| matches!(status.as_u16(), 200 | 202 | 400..=599);
+        let Some(status) = status.filter(is_sent) else { return };
         if let Some(exchange) = self.take_task_answer(StoreKey(number)) {
             let response = body.map_or_else(|| empty(status), |body| json(status, body.to_bytes()));
             self.respond(exchange, response, output);
