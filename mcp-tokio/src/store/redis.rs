@@ -15,13 +15,13 @@ use bytes::Bytes;
 use mcp_proto::store::{After, InstanceId, Record, StoreAction, StoreResult, StoredEvents, StreamId};
 use redis::aio::MultiplexedConnection;
 use redis::streams::{StreamReadOptions, StreamReadReply};
-use redis::{AsyncCommands, Client, RedisError, RedisResult, Value, pipe};
+use redis::{AsyncCommands, Client, RedisError, RedisResult, ScriptInvocation, Value, pipe};
 use tokio::time::{sleep, timeout};
 
 use super::{Messages, Store};
 use connection::{Connection, is_usable, may_pass};
 use keys::Keys;
-use scripts::{FOUND_FOR_MS, Scripts, WAITING};
+use scripts::{FOUND_FOR_MS, LATE_MS, Scripts, WAITING};
 
 /// How long an action may take by default.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -40,7 +40,8 @@ const LONGEST_EXPIRY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// A store in Redis (version 5 or newer) or Valkey, which the servers of any number of processes share.
 ///
 /// It needs one primary server, perhaps with replicas; a cluster is not supported. An action whose connection is lost is
-/// repeated on a new one until [`Redis::with_timeout`] has passed, and takes effect once. Redis answers before a write has
+/// repeated on a new one until [`Redis::with_timeout`] has passed, and takes effect once, also if an earlier attempt arrives
+/// up to ten minutes later over the old connection. Redis answers before a write has
 /// reached its replicas or, as it is configured, its disk: sessions whose last writes are lost in a crash end, or continue
 /// with an earlier state.
 ///
@@ -82,8 +83,9 @@ struct Shared {
     client: Client,
     connection: Connection,
     scripts: Scripts,
-    /// Distinguishes the actions of this process from those of others, and from each other.
+    /// Distinguishes the actions of this process from those of others.
     process: u64,
+    /// The number of the last action.
     actions: AtomicU64,
     is_failing: AtomicBool,
 }
@@ -191,9 +193,10 @@ impl Redis {
         result
     }
 
-    /// Text that no other action has.
-    fn new_action(&self) -> String {
-        format!("{:x}:{:x}", self.shared.process, self.shared.actions.fetch_add(1, Ordering::Relaxed))
+    /// A new action of an instance. Actions for the same key follow each other, so that their numbers increase.
+    fn new_attempt(&self, from: InstanceId) -> Attempt {
+        let sender = format!("{from}:{:x}", self.shared.process);
+        Attempt { sender, number: self.shared.actions.fetch_add(1, Ordering::Relaxed) }
     }
 
     async fn command(
@@ -201,7 +204,7 @@ impl Redis {
         mut connection: MultiplexedConnection,
         from: InstanceId,
         action: &StoreAction,
-        name: &str,
+        attempt: &Attempt,
     ) -> RedisResult<StoreResult> {
         let Self { keys, shared, .. } = self;
         let scripts = &shared.scripts;
@@ -211,7 +214,9 @@ impl Redis {
                 let mut load = scripts.load.prepare_invoke();
                 load.key(keys.record(session)).key(keys.stream_of_session(session));
                 load.arg(milliseconds(*expires_in)).arg(milliseconds(longer(*expires_in)));
-                let (version, bytes): (Option<u64>, Option<Vec<u8>>) = load.invoke_async(&mut connection).await?;
+                let (version, bytes): (Option<Vec<u8>>, Option<Vec<u8>>) = load.invoke_async(&mut connection).await?;
+                // What has another version was not written by an instance.
+                let version = version.and_then(|version| std::str::from_utf8(&version).ok()?.parse().ok());
                 let record = version.zip(bytes).map(|(version, bytes)| Record { version, bytes: bytes.into() });
                 Ok(StoreResult::Loaded(record))
             }
@@ -220,22 +225,23 @@ impl Redis {
                 save.key(keys.record(session)).key(keys.instance(from)).key(keys.instances());
                 save.key(keys.stream_of_session(session));
                 save.arg(from.to_string()).arg(FOUND_FOR_MS);
+                attempt.add_to(&mut save);
                 save.arg(*expected).arg(&bytes[..]).arg(milliseconds(longer(*expires_in)));
                 save.invoke_async(&mut connection).await.map(written)
             }
             StoreAction::Forget { session, .. } => {
-                let () = connection.unlink(&[keys.record(session), keys.stream_of_session(session)]).await?;
-                Ok(StoreResult::Done)
+                self.remove(&mut connection, &[keys.record(session), keys.stream_of_session(session)], attempt).await
             }
             StoreAction::Append { stream, first, events, label, is_last, keep, expires_in, .. } => {
                 let mut append = scripts.append.prepare_invoke();
                 append.key(keys.stream(stream)).key(keys.instance(from)).key(keys.instances());
                 append.arg(from.to_string()).arg(FOUND_FOR_MS);
+                attempt.add_to(&mut append);
                 // It must not expire before the record.
                 let is_of_session = stream.tag == StreamId::OF_SESSION;
                 let expires_in = if is_of_session { longer(*expires_in) } else { *expires_in };
                 append.arg(first.unwrap_or(0)).arg(u8::from(*is_last)).arg(*keep).arg(milliseconds(expires_in));
-                append.arg(&label[..]).arg(name);
+                append.arg(&label[..]);
                 for event in events {
                     append.arg(&event[..]);
                 }
@@ -254,24 +260,34 @@ impl Redis {
                 let events = events.into_iter().map(Bytes::from).collect();
                 Ok(StoreResult::Events(Some(StoredEvents { label: label.into(), first, events, is_last })))
             }
-            StoreAction::ForgetStream { stream } => {
-                let () = connection.unlink(keys.stream(stream)).await?;
-                Ok(StoreResult::Done)
-            }
+            StoreAction::ForgetStream { stream } => self.remove(&mut connection, &[keys.stream(stream)], attempt).await,
             StoreAction::Find { instance, .. } => {
                 connection.exists(keys.instance(*instance)).await.map(StoreResult::Found)
             }
             StoreAction::Send { to, message } => {
                 let mut send = scripts.send.prepare_invoke();
                 send.key(keys.sent(from)).key(keys.instances());
-                send.arg(name).arg(keys.instance_prefix()).arg(from.to_string());
+                attempt.add_to(&mut send);
+                send.arg(keys.instance_prefix()).arg(from.to_string());
                 send.arg(to.map(|to| to.to_string()).unwrap_or_default());
-                send.arg(&message[..]).arg(WAITING).arg(FOUND_FOR_MS);
+                send.arg(&message[..]).arg(WAITING);
                 let _: u8 = send.invoke_async(&mut connection).await?;
                 Ok(StoreResult::Done)
             }
             _ => Ok(StoreResult::Failed),
         }
+    }
+
+    async fn remove(
+        &self,
+        connection: &mut MultiplexedConnection,
+        keys: &[String],
+        attempt: &Attempt,
+    ) -> RedisResult<StoreResult> {
+        let mut forget = self.shared.scripts.forget.prepare_invoke();
+        attempt.add_to(forget.key(keys));
+        let _: u8 = forget.invoke_async(connection).await?;
+        Ok(StoreResult::Done)
     }
 
     /// Registers an instance; returns the id of the last message to it.
@@ -322,9 +338,9 @@ impl Redis {
 
 impl Store for Redis {
     async fn carry_out(&self, from: InstanceId, action: StoreAction) -> StoreResult {
-        let name = self.new_action();
-        let (action, name) = (&action, &name);
-        let carried_out = self.repeat(|connection| Box::pin(self.command(connection, from, action, name)));
+        let attempt = self.new_attempt(from);
+        let (action, attempt) = (&action, &attempt);
+        let carried_out = self.repeat(|connection| Box::pin(self.command(connection, from, action, attempt)));
         carried_out.await.unwrap_or(StoreResult::Failed)
     }
 
@@ -364,10 +380,23 @@ impl Store for Redis {
 
     async fn leave(&self, instance: InstanceId) {
         let mut leave = pipe();
-        leave.unlink(&[self.keys.instance(instance), self.keys.sent(instance)]).ignore();
+        leave.unlink(self.keys.instance(instance)).ignore();
         leave.srem(self.keys.instances(), instance.to_string()).ignore();
         let leave = &leave;
         self.repeat(|mut connection| Box::pin(async move { leave.query_async::<()>(&mut connection).await })).await;
+    }
+}
+
+/// What all attempts of an action have in common, and no other action.
+struct Attempt {
+    sender: String,
+    number: u64,
+}
+
+impl Attempt {
+    /// Adds the arguments by which the scripts recognise it.
+    fn add_to(&self, script: &mut ScriptInvocation<'_>) {
+        script.arg(&self.sender).arg(self.number).arg(LATE_MS);
     }
 }
 
