@@ -6,7 +6,7 @@
 //!
 //! | where | contents |
 //! |---|---|
-//! | `src/targets` | the bodies: `codecs`, machines over `http` and on byte streams (`stdio`), header parameters, era detection, what a sign-in receives (`authorization`, `redirect`), skills (`frontmatter`), any calls (`api`), servers that share a store (`instances`) |
+//! | `src/targets` | the bodies: `codecs`, machines over `http` and on byte streams (`stdio`), header parameters, era detection, what a sign-in receives (`authorization`, `redirect`), skills (`frontmatter`), any calls (`api`), servers that share a store (`instances`), also one whose contents are damaged (`stored`) |
 //! | `src/script.rs` | a fuzz input as a source of decisions |
 //! | `src/inputs.rs` | the inputs of the corpora, and scripts that are generated from seeds |
 //! | `fuzz_targets`, `dictionaries` | for libFuzzer: an entry point and a dictionary for each target |
@@ -23,14 +23,14 @@ mod targets;
 
 pub use targets::{
     api, challenge, client, client_stdio, era, frontmatter, instances, line, message, metadata, param_headers,
-    redirect, relay, server, server_stdio, splice, sse, token_response,
+    redirect, relay, server, server_stdio, splice, sse, stored, token_response,
 };
 
 /// A target: its name and function.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     ("api", api),
     ("challenge", challenge),
     ("client", client),
@@ -48,5 +48,6 @@ pub const TARGETS: [Target; 18] = [
     ("server_stdio", server_stdio),
     ("splice", splice),
     ("sse", sse),
+    ("stored", stored),
     ("token_response", token_response),
 ];

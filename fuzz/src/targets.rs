@@ -10,6 +10,7 @@ mod instances;
 mod param_headers;
 mod redirect;
 mod stdio;
+mod stored;
 
 pub use api::api;
 pub use authorization::{challenge, metadata, token_response};
@@ -21,3 +22,4 @@ pub use instances::instances;
 pub use param_headers::param_headers;
 pub use redirect::redirect;
 pub use stdio::{client_stdio, server_stdio};
+pub use stored::stored;

@@ -59,3 +59,11 @@ fn au14_au22_no_mixture_of_token_responses_breaks_the_rules() {
 fn no_mixture_of_frontmatters_gives_what_is_not_json_or_changes_when_it_is_read_again() {
     run_mixed("frontmatter", fuzz::frontmatter);
 }
+
+#[test]
+fn no_content_of_a_store_harms_more_than_the_session_whose_it_is() {
+    for script in inputs::scripts() {
+        fuzz::stored(&script);
+    }
+    run_mixed("stored", fuzz::stored);
+}
