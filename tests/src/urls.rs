@@ -1,5 +1,7 @@
 //! URLs of servers in the spellings that users write. Both drivers and the command line must treat them alike.
 
+use mcp_proto::auth::Reach;
+
 /// Accepted URLs, each with the form in which it is requested.
 pub const ACCEPTED_URLS: &[(&str, &str)] = &[
     ("http://localhost:3000/mcp", "http://localhost:3000/mcp"),
@@ -84,4 +86,30 @@ pub const REFUSED_URLS: &[(&str, &str)] = &[
     ("http://exa%6dple.com/", "neither a name nor"),
     ("http://a,b/", "neither a name nor"),
     ("http://a;b/", "neither a name nor"),
+];
+
+/// URLs that a server names, from where they may be, and whether they are refused before an HTTP proxy is asked (OA-N-02).
+pub const PROXIED_URLS: [(&str, Reach, bool); 22] = [
+    ("http://as.example/token", Reach::Public, false),
+    ("http://93.184.216.34/token", Reach::Public, false),
+    ("http://10.0.0.5.example/", Reach::Public, false),
+    ("https://169.254.169.254/", Reach::Public, true),
+    ("https://169.254.169.254/", Reach::Private, true),
+    ("http://10.0.0.5/", Reach::Public, true),
+    ("http://10.0.0.5./", Reach::Public, true),
+    ("https://[::ffff:10.0.0.5]/", Reach::Public, true),
+    ("https://[fd00::1]:8443/", Reach::Public, true),
+    ("http://[64:ff9b::a9fe:a9fe]/", Reach::Private, true),
+    ("http://127.0.0.1:1/", Reach::Public, true),
+    ("http://127.1:1/", Reach::Public, true),
+    ("http://0x7f.1/", Reach::Public, true),
+    ("http://0177.0.0.1/", Reach::Public, true),
+    ("http://2130706433/", Reach::Public, true),
+    ("http://2852039166/", Reach::Private, true),
+    ("http://localhost:1/", Reach::Public, true),
+    ("http://LOCALHOST./", Reach::Public, true),
+    ("http://a.localhost/", Reach::Public, true),
+    ("http://0/", Reach::Private, true),
+    ("http://256.1/", Reach::Public, true),
+    ("http://1.2.3.4.5/", Reach::Private, true),
 ];

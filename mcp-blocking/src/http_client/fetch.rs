@@ -29,6 +29,10 @@ pub(crate) fn fetch(
     timeout: Duration,
 ) -> Result<Response<Vec<u8>>, FetchFailure> {
     let mut options = options.clone().over_network();
+    // An HTTP proxy would request any address.
+    if !reach.allows_host(request.uri().host().unwrap_or_default()) {
+        return Err(FetchFailure::AddressRefused);
+    }
     // Each host may have another proxy.
     let server = HttpConfig::new(&request.uri().to_string()).map_err(|_| FetchFailure::Unreachable)?;
     options.read_env(&server).map_err(|_| FetchFailure::Unreachable)?;
@@ -112,6 +116,8 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
+    use ::tests::urls::PROXIED_URLS;
+
     use super::*;
 
     /// What `fetch` makes of a server that writes this text, and keeps the connection open.
@@ -145,6 +151,29 @@ mod tests {
             ("nonsense\r\n\r\n", Err(FetchFailure::Unreachable)),
         ] {
             assert_eq!(fetched(text, Reach::Private), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn oa_n_02_with_a_proxy_addresses_in_any_spelling_are_checked_before_it_is_asked() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let proxy = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                let _ = stream.read(&mut [0; 4096]);
+                let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+            }
+        });
+        for (url, reach, is_refused) in PROXIED_URLS {
+            let mut options = HttpOptions::new();
+            options.proxy(&format!("http://{proxy}")).unwrap();
+            let request = Request::get(url).body(Bytes::new()).unwrap();
+            let outcome = fetch(&options, request, reach, 10, Duration::from_secs(10));
+            assert_eq!(
+                outcome.is_err_and(|error| error == FetchFailure::AddressRefused),
+                is_refused,
+                "{url} {reach:?}"
+            );
         }
     }
 

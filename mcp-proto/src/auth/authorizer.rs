@@ -351,13 +351,9 @@ impl Authorizer {
     /// be there too, if it is itself (OA-N-02).
     fn reach(&self, host: &str) -> Reach {
         let own = &self.config.endpoint;
-        let is_private = |host: &str| {
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            host.parse().is_ok_and(|address| !Reach::Public.allows(address))
-        };
         let may_be_private = self.config.exceptions.private_addresses
             || own.is_loopback()
-            || is_private(own.host())
+            || !Reach::Public.allows_host(own.host())
             || own.host().eq_ignore_ascii_case(host);
         if may_be_private { Reach::Private } else { Reach::Public }
     }

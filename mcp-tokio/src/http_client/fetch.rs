@@ -1,7 +1,7 @@
 //! Requests whose responses are read in full: those of a sign-in to authorization servers.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,10 +65,14 @@ impl Fetcher {
         reach: Reach,
         limit: usize,
     ) -> Result<Response<Vec<u8>>, FetchFailure> {
+        // An address is not resolved, and an HTTP proxy would request any.
+        if !reach.allows_host(request.uri().host().unwrap_or_default()) {
+            return Err(FetchFailure::AddressRefused);
+        }
         let server = HttpConfig::new(&request.uri().to_string()).map_err(|_| FetchFailure::Unreachable)?;
         let client = if server.is_loopback() { &self.local } else { &self.other };
         let request = reqwest::Request::try_from(request).map_err(|_| FetchFailure::Unreachable)?;
-        self.resolver.expect(request.url().host_str().unwrap_or_default(), reach)?;
+        self.resolver.expect(request.url().host_str().unwrap_or_default(), reach);
         let mut response = client.execute(request).await.map_err(|error| failure(&error))?;
         let head = head(&mut response);
         let mut body = Vec::new();
@@ -105,15 +109,9 @@ struct Target {
 
 impl CheckedResolver {
     /// Sets the host of the current request.
-    fn expect(&self, host: &str, reach: Reach) -> Result<(), FetchFailure> {
-        // An address is not resolved.
-        let address: Option<IpAddr> = host.trim_start_matches('[').trim_end_matches(']').parse().ok();
-        if address.is_some_and(|address| !reach.allows(address)) {
-            return Err(FetchFailure::AddressRefused);
-        }
+    fn expect(&self, host: &str, reach: Reach) {
         let target = Target { host: host.to_owned(), reach };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(target);
-        Ok(())
     }
 
     fn reach(&self, name: &str) -> Option<Reach> {
@@ -154,6 +152,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::TcpListener;
     use std::thread;
+
+    use ::tests::urls::PROXIED_URLS;
 
     use super::*;
 
@@ -213,11 +213,29 @@ mod tests {
             ("localhost", Reach::Public, refused.clone()),
             ("LOCALHOST", Reach::Public, refused.clone()),
             ("127.0.0.1", Reach::Public, refused.clone()),
-            ("0x7f.1", Reach::Public, Err(FetchFailure::Unreachable)),
+            ("0x7f.1", Reach::Public, refused.clone()),
+            ("127.1", Reach::Public, refused.clone()),
+            ("a.localhost", Reach::Public, refused.clone()),
+            ("127.0.0.1.", Reach::Public, refused.clone()),
             ("[::ffff:127.0.0.1]", Reach::Public, refused.clone()),
             ("169.254.169.254", Reach::Private, refused),
         ] {
             assert_eq!(fetched(&fetcher, &format!("http://{host}:{port}/"), reach).await, expected, "{host}");
+        }
+    }
+
+    #[tokio::test]
+    async fn oa_n_02_with_a_proxy_addresses_in_any_spelling_are_checked_before_it_is_asked() {
+        let proxy = reqwest::Proxy::all(format!("http://127.0.0.1:{}", answering(EMPTY))).unwrap();
+        let client = reqwest::Client::builder().proxy(proxy);
+        let fetcher = Fetcher::new(HttpOptions::new().client(client)).unwrap();
+        for (url, reach, is_refused) in PROXIED_URLS {
+            let outcome = fetched(&fetcher, url, reach).await;
+            assert_eq!(
+                outcome.is_err_and(|error| error == FetchFailure::AddressRefused),
+                is_refused,
+                "{url} {reach:?}"
+            );
         }
     }
 
