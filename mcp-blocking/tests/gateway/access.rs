@@ -156,6 +156,23 @@ fn oa_z_01_oa_z_02_oa_z_03_tokens_of_an_authorization_server_are_checked() {
         ("another algorithm", issuer.token(r#"{"alg":"HS256","kid":"k"}"#, CLAIMS)),
         ("another key id", issuer.token(r#"{"alg":"ES256","kid":"l"}"#, CLAIMS)),
         ("an extension", issuer.token(r#"{"alg":"ES256","kid":"k","crit":["b64"]}"#, CLAIMS)),
+        ("no extension, but named", issuer.token(r#"{"alg":"ES256","kid":"k","crit":null}"#, CLAIMS)),
+        ("an empty list of extensions", issuer.token(r#"{"alg":"ES256","kid":"k","crit":[]}"#, CLAIMS)),
+        ("another encoding", issuer.token(r#"{"alg":"ES256","kid":"k","b64":false}"#, CLAIMS)),
+        ("two algorithms", issuer.token(r#"{"alg":"ES256","alg":"ES256","kid":"k"}"#, CLAIMS)),
+        ("another kind of token", issuer.token(r#"{"alg":"ES256","kid":"k","typ":"dpop+jwt"}"#, CLAIMS)),
+        ("another media type", issuer.token(r#"{"alg":"ES256","kid":"k","typ":"application/Logout+JWT"}"#, CLAIMS)),
+        (
+            "a key of the client",
+            claims(r#""exp""#, r#""cnf":{"jkt":"0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"},"exp""#),
+        ),
+        ("a certificate of the client", claims(r#""exp""#, r#""cnf":{"x5t#S256":"x"},"exp""#)),
+        ("a key that is null", claims(r#""exp""#, r#""cnf":null,"exp""#)),
+        ("two subjects", claims(r#""exp""#, r#""sub":"ada","exp""#)),
+        ("an end as text", claims("9999999999", r#""9999999999""#)),
+        ("an end of null", claims("9999999999", "null")),
+        ("a beginning as text", claims(r#""exp""#, r#""nbf":"1","exp""#)),
+        ("a beginning of null", claims(r#""exp""#, r#""nbf":null,"exp""#)),
         ("another issuer", claims("https://auth.example", "https://evil.example")),
         ("another audience", claims("/one/mcp", "/two/mcp")),
         ("no audience", claims(r#""aud":["https://mcp.example/one/mcp"],"#, "")),
@@ -168,6 +185,8 @@ fn oa_z_01_oa_z_02_oa_z_03_tokens_of_an_authorization_server_are_checked() {
         assert_eq!(refused.code(), 401, "{case}");
         let challenge = refused.headers["www-authenticate"].to_str().unwrap();
         assert!(challenge.contains(r#"error="invalid_token""#), "{case}: {challenge}");
+        let is_bound = case.ends_with("of the client") || case == "a key that is null";
+        assert_eq!(challenge.contains("the token is bound to a key of the client"), is_bound, "{case}: {challenge}");
         let metadata = r#"resource_metadata="https://mcp.example/.well-known/oauth-protected-resource/one/mcp""#;
         assert!(challenge.contains(metadata), "{case}: {challenge}");
     }
@@ -182,8 +201,34 @@ fn oa_z_01_oa_z_02_oa_z_03_tokens_of_an_authorization_server_are_checked() {
     assert!(refused.code() == 403 && challenge.contains("insufficient_scope"), "{challenge}");
     assert_eq!(ask("/two/mcp", Some(&fine)).code(), 401, "a token is for one server");
     assert_eq!(serving.load(), (0, 0));
-    let session = serving.open(Asks { path: "/one/mcp", token: Some(&fine) }).unwrap();
-    assert_eq!(member(&session.call("pid"), "user"), "ada");
+    let typed = issuer.token(r#"{"alg":"ES256","kid":"k","typ":"application/at+JWT"}"#, CLAIMS);
+    for token in [&fine, &typed] {
+        let session = serving.open(Asks { path: "/one/mcp", token: Some(token) }).unwrap();
+        assert_eq!(member(&session.call("pid"), "user"), "ada");
+    }
+}
+
+#[test]
+fn a_key_with_the_id_of_an_earlier_one_takes_its_place_while_the_gateway_runs() {
+    const CLAIMS: &str =
+        r#"{"iss":"https://auth.example","sub":"ada","aud":"https://mcp.example/mcp","exp":9999999999}"#;
+    let (old, new) = (Issuer::new(), Issuer::new());
+    let folder = folder("rotation");
+    let keys = folder.join("keys.json");
+    std::fs::write(&keys, old.keys("k")).unwrap();
+    let options = ["--token-issuer", "https://auth.example", "--token-keys", keys.to_str().unwrap()];
+    let serving = Serving::before(&[&options[..], &["--public-url", "https://mcp.example"]].concat(), SERVER);
+    let next = new.keys("k");
+    let [old, new] = [&old, &new].map(|issuer| issuer.token(r#"{"alg":"ES256","kid":"k"}"#, CLAIMS));
+    let code = |token: &str| serving.raw.answer(&Asks { path: "/mcp", token: Some(token) }.request(opening())).code();
+    assert_eq!((code(&old), code(&new)), (200, 401));
+    std::fs::write(&keys, next).unwrap();
+    let until = std::time::Instant::now() + mcp_testkit::waiting::LONG;
+    while code(&new) != 200 {
+        assert!(std::time::Instant::now() < until, "the file is not read again");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    assert_eq!(code(&old), 401);
 }
 
 /// An address that other machines reach must be a decision.

@@ -11,6 +11,7 @@
 
 mod config_file;
 mod jwt;
+mod key_file;
 mod listen;
 mod pages;
 mod servers;

@@ -1,29 +1,22 @@
 //! Tokens of an authorization server: JWTs, which are checked with the public keys that it publishes.
 
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::request::Parts;
 use mcp_proto::auth::{Challenge, ProtectedResource};
 use mcp_proto::server::Principal;
-use ring::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
-    RSA_PKCS1_2048_8192_SHA512, RSA_PSS_2048_8192_SHA256, RSA_PSS_2048_8192_SHA384, RSA_PSS_2048_8192_SHA512,
-    RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
-};
-use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer};
 
+use super::key_file::{KeyFile, Pauses};
 use super::servers::Described;
 use super::tokens::{bearer, invalid_token};
 use crate::args::serve::ServeArgs;
 
 /// How far the clock of the authorization server may be off.
 const LEEWAY: u64 = 30;
-/// How long the file of the keys is not read again, however many tokens name a key that it does not have.
-const REREAD: Duration = Duration::from_secs(10);
 /// The longest token, in bytes.
 const LONGEST: usize = 16 * 1024;
 
@@ -33,54 +26,30 @@ pub(super) struct Jwts {
     scope: Option<String>,
     /// The paths of each server, and the URL for which its tokens are issued.
     audiences: Vec<(Vec<String>, String)>,
-    file: PathBuf,
-    keys: Mutex<Keys>,
+    keys: KeyFile,
 }
 
-struct Keys {
-    keys: Vec<Key>,
-    read: Instant,
-}
-
-/// A key of the authorization server.
-struct Key {
-    id: Option<String>,
-    /// The name of its algorithm: a token can choose no other.
-    algorithm: &'static str,
-    public: Public,
-}
-
-enum Public {
-    Point(&'static dyn VerificationAlgorithm, Vec<u8>),
-    Rsa(&'static RsaParameters, RsaPublicKeyComponents<Vec<u8>>),
-}
-
-/// A file of keys (RFC 7517).
-#[derive(Deserialize)]
-struct KeyFile {
-    keys: Vec<PublishedKey>,
-}
-
-#[derive(Deserialize)]
-struct PublishedKey {
-    kty: String,
-    #[serde(rename = "use")]
-    usage: Option<String>,
-    kid: Option<String>,
-    alg: Option<String>,
-    crv: Option<String>,
-    x: Option<String>,
-    y: Option<String>,
-    n: Option<String>,
-    e: Option<String>,
-}
-
-/// The first part of a token (RFC 7515). An extension that must be understood is not.
+/// The first part of a token (RFC 7515).
 #[derive(Deserialize)]
 struct Header {
     alg: String,
     kid: Option<String>,
-    crit: Option<serde::de::IgnoredAny>,
+    typ: Option<String>,
+    /// Extensions that must be understood, of which there are none here, whatever the value is (section 4.1.11).
+    #[serde(default, deserialize_with = "is_present")]
+    crit: bool,
+    /// The payload may not be in base64 (RFC 7797).
+    #[serde(default, deserialize_with = "is_present")]
+    b64: bool,
+}
+
+impl Header {
+    /// Whether it is that of an access token: one without a type, of the general one, or of RFC 9068, section 2.1.
+    fn is_of_access_token(&self) -> bool {
+        let typ = self.typ.as_deref().unwrap_or("JWT").to_ascii_lowercase();
+        let typ = typ.strip_prefix("application/").unwrap_or(&typ);
+        typ == "at+jwt" || !typ.ends_with("+jwt")
+    }
 }
 
 /// The second part of a token (RFC 7519, RFC 9068).
@@ -90,9 +59,43 @@ struct Claims {
     sub: String,
     aud: Audience,
     exp: f64,
+    #[serde(default, deserialize_with = "number")]
     nbf: Option<f64>,
     #[serde(default)]
     scope: String,
+    /// The key of the client, whose proof comes with each request (RFC 7800, RFC 8705, RFC 9449).
+    #[serde(default, deserialize_with = "is_present")]
+    cnf: bool,
+}
+
+/// Why a token is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Refused {
+    Invalid,
+    /// It is bound to a key. Without a proof, whoever has stolen it could use it.
+    Bound,
+}
+
+impl From<Refused> for Challenge {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Invalid => invalid_token(),
+            Refused::Bound => {
+                let text = "the token is bound to a key of the client, and this server accepts bearer tokens only";
+                invalid_token().with("error_description", text)
+            }
+        }
+    }
+}
+
+/// Whether a member is there, also if it is null.
+fn is_present<'d, D: Deserializer<'d>>(value: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(value).map(|_| true)
+}
+
+/// A number, and not null.
+fn number<'d, D: Deserializer<'d>>(value: D) -> Result<Option<f64>, D::Error> {
+    f64::deserialize(value).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -116,10 +119,9 @@ impl Jwts {
         for server in servers {
             audiences.extend(resource(args, server)?.map(|found| (server.paths(true), found.resource().to_owned())));
         }
-        let keys = read(file).map_err(|error| format!("--token-keys {}: {error}", file.display()))?;
-        let keys = Mutex::new(Keys { keys, read: Instant::now() });
+        let keys = KeyFile::open(file, Pauses::default())?;
         let (issuer, scope) = (issuer.clone(), args.token_scope.clone());
-        Ok(Some(Self { issuer, scope, audiences, file: file.clone(), keys }))
+        Ok(Some(Self { issuer, scope, audiences, keys }))
     }
 
     /// The user who sent a request (OA-Z-02, OA-Z-03).
@@ -131,8 +133,8 @@ impl Jwts {
         };
         let token = bearer(head).map_err(with_scope)?;
         let audience = self.audiences.iter().find(|(paths, _)| paths.iter().any(|path| path == head.uri.path()));
-        let principal = audience.and_then(|(_, audience)| self.principal(token, audience, unix_time()));
-        let principal = principal.ok_or_else(invalid_token)?;
+        let (_, audience) = audience.ok_or_else(invalid_token)?;
+        let principal = self.principal(token, audience, unix_time())?;
         match &self.scope {
             Some(scope) if !scope.split(' ').all(|scope| principal.has_scope(scope)) => {
                 Err(with_scope(Challenge::bearer().with("error", "insufficient_scope")))
@@ -142,18 +144,8 @@ impl Jwts {
     }
 
     /// The user of a token, if its signature, issuer, audience and times are valid. `now` is in seconds since 1970.
-    fn principal(&self, token: &str, audience: &str, now: u64) -> Option<Principal> {
-        if token.len() > LONGEST {
-            return None;
-        }
-        let (signed, signature) = token.rsplit_once('.')?;
-        let (header, claims) = signed.split_once('.')?;
-        let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
-        let header: Header = serde_json::from_slice(&decoded(header)?).ok()?;
-        if header.crit.is_some() || !self.verify(&header, signed.as_bytes(), &decoded(signature)?) {
-            return None;
-        }
-        let claims: Claims = serde_json::from_slice(&decoded(claims)?).ok()?;
+    fn principal(&self, token: &str, audience: &str, now: u64) -> Result<Principal, Refused> {
+        let claims = self.claims(token).ok_or(Refused::Invalid)?;
         let is_for_us = match &claims.aud {
             Audience::One(one) => one == audience,
             Audience::Several(several) => several.iter().any(|one| one == audience),
@@ -163,25 +155,31 @@ impl Jwts {
         let (earliest, latest) = (now.saturating_sub(LEEWAY) as f64, now.saturating_add(LEEWAY) as f64);
         let is_current = claims.exp > earliest && claims.nbf.is_none_or(|begin| begin <= latest);
         if claims.iss != self.issuer || !is_for_us || !is_current || claims.sub.is_empty() {
-            return None;
+            return Err(Refused::Invalid);
+        }
+        if claims.cnf {
+            return Err(Refused::Bound);
         }
         // Another issuer may have a subject of the same name.
         let name = format!("{} {}", self.issuer, claims.sub);
-        Some(Principal::new(&name).with_subject(&claims.sub).with_scopes(&claims.scope))
+        Ok(Principal::new(&name).with_subject(&claims.sub).with_scopes(&claims.scope))
     }
 
-    /// Whether a key that the token names has made the signature. If the file has no such key, it may be newer than what was
-    /// read of it.
-    fn verify(&self, header: &Header, signed: &[u8], signature: &[u8]) -> bool {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-        if !keys.keys.iter().any(|key| key.is_named(header)) && keys.read.elapsed() >= REREAD {
-            keys.read = Instant::now();
-            match read(&self.file) {
-                Ok(found) => keys.keys = found,
-                Err(error) => log::warn!("--token-keys {}: {error}", self.file.display()),
-            }
+    /// The claims of a token, if its signature is valid.
+    fn claims(&self, token: &str) -> Option<Claims> {
+        if token.len() > LONGEST {
+            return None;
         }
-        keys.keys.iter().any(|key| key.is_named(header) && key.verify(signed, signature))
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let decoded = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
+        let header: Header = serde_json::from_slice(&decoded(header)?).ok()?;
+        if header.crit || header.b64 || !header.is_of_access_token() {
+            return None;
+        }
+        let (alg, kid, signature) = (&header.alg, header.kid.as_deref(), decoded(signature)?);
+        let is_signed = self.keys.verify(alg, kid, signed.as_bytes(), &signature);
+        is_signed.then(|| serde_json::from_slice(&decoded(claims)?).ok()).flatten()
     }
 }
 
@@ -199,66 +197,6 @@ pub(super) fn resource(args: &ServeArgs, server: &Described) -> Result<Option<Pr
         resource = resource.scope(scope).map_err(|error| format!("--token-scope: {error}"))?;
     }
     Ok(Some(resource))
-}
-
-/// The keys of a file that can be used.
-fn read(file: &Path) -> Result<Vec<Key>, String> {
-    let text = std::fs::read(file).map_err(|error| error.to_string())?;
-    let found: KeyFile = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-    let keys: Vec<_> = found.keys.into_iter().filter_map(Key::new).collect();
-    if keys.is_empty() {
-        return Err("there is no key for signatures by RS256, ES256, EdDSA or a similar algorithm".to_owned());
-    }
-    Ok(keys)
-}
-
-impl Key {
-    fn new(published: PublishedKey) -> Option<Self> {
-        let PublishedKey { kty, usage, kid, alg, crv, x, y, n, e } = published;
-        if usage.is_some_and(|usage| usage != "sig") {
-            return None;
-        }
-        let decoded = |member: Option<String>| URL_SAFE_NO_PAD.decode(member?).ok();
-        let point = |algorithm, x: Vec<u8>, y: Vec<u8>| Public::Point(algorithm, [vec![4], x, y].concat());
-        let (algorithm, public) = match (kty.as_str(), crv.as_deref()) {
-            ("EC", Some("P-256")) => ("ES256", point(&ECDSA_P256_SHA256_FIXED, decoded(x)?, decoded(y)?)),
-            ("EC", Some("P-384")) => ("ES384", point(&ECDSA_P384_SHA384_FIXED, decoded(x)?, decoded(y)?)),
-            ("OKP", Some("Ed25519")) => ("EdDSA", Public::Point(&ED25519, decoded(x)?)),
-            ("RSA", None) => {
-                let (name, parameters) = rsa(alg.as_deref().unwrap_or("RS256"))?;
-                (name, Public::Rsa(parameters, RsaPublicKeyComponents { n: decoded(n)?, e: decoded(e)? }))
-            }
-            _ => return None,
-        };
-        alg.is_none_or(|alg| alg == algorithm).then_some(Self { id: kid, algorithm, public })
-    }
-
-    /// Whether a token may be signed with this key. A token that names no key may be signed with any.
-    fn is_named(&self, header: &Header) -> bool {
-        header.alg == self.algorithm && (header.kid.is_none() || header.kid == self.id)
-    }
-
-    fn verify(&self, signed: &[u8], signature: &[u8]) -> bool {
-        match &self.public {
-            Public::Point(algorithm, point) => {
-                UnparsedPublicKey::new(*algorithm, point).verify(signed, signature).is_ok()
-            }
-            Public::Rsa(parameters, components) => components.verify(parameters, signed, signature).is_ok(),
-        }
-    }
-}
-
-/// The algorithm of an RSA key.
-fn rsa(name: &str) -> Option<(&'static str, &'static RsaParameters)> {
-    let all: [(_, &RsaParameters); 6] = [
-        ("RS256", &RSA_PKCS1_2048_8192_SHA256),
-        ("RS384", &RSA_PKCS1_2048_8192_SHA384),
-        ("RS512", &RSA_PKCS1_2048_8192_SHA512),
-        ("PS256", &RSA_PSS_2048_8192_SHA256),
-        ("PS384", &RSA_PSS_2048_8192_SHA384),
-        ("PS512", &RSA_PSS_2048_8192_SHA512),
-    ];
-    all.into_iter().find(|(known, _)| *known == name)
 }
 
 fn unix_time() -> u64 {
