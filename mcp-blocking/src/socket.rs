@@ -53,6 +53,11 @@ impl Socket {
         each!(self, stream => stream.set_nonblocking(nonblocking))
     }
 
+    /// The error that has ended the connection, if it was not returned before.
+    pub(crate) fn take_error(&self) -> io::Result<Option<io::Error>> {
+        each!(self, stream => stream.take_error())
+    }
+
     pub(crate) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         each!(self, stream => stream.shutdown(how))
     }

@@ -254,6 +254,12 @@ impl Gateway {
         self.settle(now);
     }
 
+    /// The client has ended its sending side, as for [`Server::handle_half_close`](Server::<Http>::handle_half_close).
+    pub fn handle_half_close(&mut self, exchange: ExchangeKey, now: Instant) {
+        self.server.handle_half_close(exchange, now);
+        self.settle(now);
+    }
+
     /// The store has answered an action, as for [`Server::handle_stored`](Server::<Http>::handle_stored).
     pub fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {
         self.server.handle_stored(key, result, now);

@@ -206,6 +206,9 @@ pub trait HandleRequests {
     /// The client has disconnected from an exchange.
     fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant);
 
+    /// The client has ended its sending side after a whole request, and may still read the response.
+    fn handle_half_close(&mut self, exchange: server::ExchangeKey, now: Instant);
+
     /// The store has answered an action ([`HttpAction::Store`](server::HttpAction::Store)).
     fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant);
 
@@ -372,6 +375,10 @@ macro_rules! impl_handle_requests {
 
             fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant) {
                 Self::handle_disconnect(self, exchange, now);
+            }
+
+            fn handle_half_close(&mut self, exchange: server::ExchangeKey, now: Instant) {
+                Self::handle_half_close(self, exchange, now);
             }
 
             fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {

@@ -136,6 +136,10 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
             sleep(Duration::from_millis(50)).await;
             Ok(incoming.params().cloned().unwrap_or(Json::empty_object()))
         }
+        "pause" => {
+            sleep(Duration::from_millis(1500)).await;
+            Ok(incoming.params().cloned().unwrap_or(Json::empty_object()))
+        }
         "wait" => std::future::pending().await,
         "count" => {
             for step in 1..=3 {

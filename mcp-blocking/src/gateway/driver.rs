@@ -257,7 +257,7 @@ impl Driver {
                         add(&self.counters.bytes_received, body.len());
                     }
                     Arrived::Body { body, .. } => add(&self.counters.bytes_received, body.len()),
-                    Arrived::Disconnected(_) | Arrived::Written => {}
+                    Arrived::HalfClosed(_) | Arrived::Disconnected(_) | Arrived::Written => {}
                 }
                 self.exchanges.pass_in(&mut self.machine, arrived, now);
             }

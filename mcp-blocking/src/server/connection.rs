@@ -31,6 +31,8 @@ const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// How often a blocked read returns to check for other events.
 const TICK: Duration = Duration::from_millis(500);
 
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
 /// The next number by which connections identify their requests to the driver.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -49,6 +51,17 @@ pub(super) struct Connection {
     server: Shared,
     /// Bytes that were read but not yet parsed.
     buffer: Vec<u8>,
+    /// The request that has arrived in full and is being answered.
+    answered: Option<Answered>,
+}
+
+/// A request that is being answered.
+struct Answered {
+    request: u64,
+    driver: Arc<dyn Inbox<Arrived>>,
+    is_11: bool,
+    /// The client has ended its sending side, which the driver knows.
+    is_half_closed: bool,
 }
 
 /// What all connections of a server share.
@@ -78,7 +91,7 @@ impl Connection {
         server: Shared,
     ) -> io::Result<Self> {
         stream.prepare(TICK, WRITE_TIME)?;
-        Ok(Self { stream, slot, peer, server, buffer: Vec::new() })
+        Ok(Self { stream, slot, peer, server, buffer: Vec::new(), answered: None })
     }
 
     /// Serves requests until the connection ends.
@@ -230,8 +243,11 @@ impl Connection {
         });
         let outcome = early.and_then(|early| {
             let all_read = framing == Framing::Done;
+            let driver = Arc::clone(driver);
+            self.answered = all_read.then_some(Answered { request, driver, is_11, is_half_closed: false });
             self.respond(early, &responses, keep_alive && all_read, is_11, is_head)
         });
+        self.answered = None;
         if !matches!(outcome, Ok(Next::KeepAlive)) {
             driver.send(Arrived::Disconnected(request));
         }
@@ -246,7 +262,7 @@ impl Connection {
     fn wait_to_continue(&mut self, responses: &Responses) -> io::Result<Option<Reply>> {
         match self.wait(responses)? {
             Some(Reply::Continue) => {
-                (&*self.stream).write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+                (&*self.stream).write_all(CONTINUE)?;
                 Ok(None)
             }
             Some(early) => Ok(Some(early)),
@@ -348,6 +364,11 @@ impl Connection {
     fn wait(&mut self, responses: &Responses) -> io::Result<Option<Reply>> {
         loop {
             match responses.recv_timeout(TICK) {
+                Ok(Reply::Continue) if self.answered.is_some() => {
+                    if self.answered.as_ref().is_some_and(|answered| answered.is_11) {
+                        (&*self.stream).write_all(CONTINUE)?;
+                    }
+                }
                 Ok(reply) => return Ok(Some(reply)),
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => self.check_presence()?,
@@ -395,7 +416,8 @@ impl Connection {
     }
 
     /// Returns an error if the client has closed the connection. Bytes of a next request are read into the buffer,
-    /// because the end of the stream comes after them (B14).
+    /// because the end of the stream comes after them (B14). A client that has only ended its sending side reads the response;
+    /// one that is gone refuses what is written to it, which the machine causes.
     fn check_presence(&mut self) -> io::Result<()> {
         self.stream.set_nonblocking(true)?;
         let mut outcome = Ok(None);
@@ -406,7 +428,15 @@ impl Connection {
             }
         }
         self.stream.set_nonblocking(false)?;
-        if outcome? == Some(0) { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+        if outcome? != Some(0) {
+            return Ok(());
+        }
+        let Some(answered) = &mut self.answered else { return Err(ErrorKind::UnexpectedEof.into()) };
+        if std::mem::replace(&mut answered.is_half_closed, true) {
+            return self.stream.take_error()?.map_or(Ok(()), Err);
+        }
+        answered.driver.send(Arrived::HalfClosed(answered.request));
+        Ok(())
     }
 
     fn is_stopping(&self) -> bool {
@@ -705,7 +735,18 @@ mod tests {
             }
             let inputs = served.inputs;
             drop(served.client);
-            assert!(matches!(inputs.recv_timeout(LONG), Ok(Arrived::Disconnected(key)) if key == request), "{sent}");
+            // After a whole request, it may have ended its sending side only: it is gone if it does not take anything.
+            if !sent.starts_with("POST") {
+                assert!(matches!(inputs.recv_timeout(LONG), Ok(Arrived::HalfClosed(key)) if key == request), "{sent}");
+                replies.send(if streams { Reply::Piece(": \n".into()) } else { Reply::Continue });
+            }
+            let disconnected = loop {
+                match inputs.recv_timeout(LONG) {
+                    Ok(Arrived::Written) => {}
+                    arrived => break arrived,
+                }
+            };
+            assert!(matches!(disconnected, Ok(Arrived::Disconnected(key)) if key == request), "{sent}");
             served.thread.join().unwrap().unwrap_err();
             assert!(replies.send(whole("late")).is_none());
         }

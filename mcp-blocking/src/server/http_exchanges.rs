@@ -28,6 +28,8 @@ pub(crate) enum Arrived {
     },
     /// A further part of its body.
     Body { request: u64, body: Vec<u8>, is_last: bool },
+    /// The client has ended its sending side after the whole request.
+    HalfClosed(u64),
     /// Its connection has ended, or the request was answered and the connection is being closed.
     Disconnected(u64),
     /// A connection has written so much of its response that handlers which wait for it may continue.
@@ -71,6 +73,11 @@ impl HttpExchanges {
                     self.replies.remove(&exchange);
                     self.unwritten.remove(&exchange);
                     machine.handle_disconnect(exchange, now);
+                }
+            }
+            Arrived::HalfClosed(request) => {
+                if let Some(exchange) = self.exchanges.get(&request) {
+                    machine.handle_half_close(*exchange, now);
                 }
             }
             // What was written is reported before each input.

@@ -72,9 +72,11 @@ pub(crate) fn json(text: &str) -> Json {
 
 fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     match incoming.method().as_str() {
-        "echo" | "nap" => {
-            if incoming.method().as_str() == "nap" {
-                thread::sleep(Duration::from_millis(50));
+        "echo" | "nap" | "pause" => {
+            match incoming.method().as_str() {
+                "nap" => thread::sleep(Duration::from_millis(50)),
+                "pause" => thread::sleep(Duration::from_millis(1500)),
+                _ => {}
             }
             Ok(incoming.params().cloned().unwrap_or(Json::empty_object()))
         }

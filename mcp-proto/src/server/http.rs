@@ -310,6 +310,14 @@ impl Server<Http> {
         self.settle(now);
     }
 
+    /// The client has ended its sending side after a whole request. It may still read the response, or be gone, which shows
+    /// only when something is written to it. So a stream gets a comment, and before a response there is
+    /// [`HttpAction::Continue`], at once and again after each [`HttpConfig::keep_alive`].
+    pub fn handle_half_close(&mut self, exchange: ExchangeKey, now: Instant) {
+        self.with_transport(now, |http, output| http.probe(exchange, output));
+        self.settle(now);
+    }
+
     /// The store has answered an action ([`HttpAction::Store`]); an unknown key is ignored.
     pub fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {
         self.with_transport(now, |http, output| http.on_stored(key, result, output));
@@ -503,6 +511,23 @@ impl Http {
         }
     }
 
+    /// Writes something that has no meaning to a client, so that it shows if it is gone.
+    fn probe(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+        match self.exchanges.get(exchange) {
+            Some(Exchange::Streaming { .. }) => {
+                let mut comment = Vec::new();
+                encode_comment(&mut comment);
+                self.write_chunk(exchange, comment.into(), output);
+            }
+            Some(Exchange::Waiting { .. } | Exchange::Storing { .. }) => {
+                output.out.act(HttpAction::Continue { exchange });
+            }
+            Some(Exchange::Receiving { .. }) => {}
+            None => return,
+        }
+        self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
+    }
+
     fn on_timer(&mut self, timer: Timer, output: &mut TransportOutput<'_, HttpAction>) {
         match timer {
             Timer::Body(exchange) => {
@@ -510,12 +535,7 @@ impl Http {
                 let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "the message did not come in time");
                 self.refuse(exchange, refusal, closed.unreadable_id(), output);
             }
-            Timer::KeepAlive(exchange) => {
-                let mut comment = Vec::new();
-                encode_comment(&mut comment);
-                self.write_chunk(exchange, comment.into(), output);
-                self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
-            }
+            Timer::KeepAlive(exchange) => self.probe(exchange, output),
             Timer::Unread(exchange) => self.on_unread(exchange, output),
             Timer::Store(key) => self.on_stored(key, StoreResult::Failed, output),
             Timer::End(key) => self.end_record_again(key, output),

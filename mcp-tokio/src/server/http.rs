@@ -5,6 +5,7 @@ mod authenticate;
 mod body;
 mod connection;
 mod driver;
+mod half_close;
 mod handlers;
 mod inbox;
 mod listener;

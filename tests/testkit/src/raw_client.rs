@@ -1,7 +1,7 @@
 //! A client that sends any bytes over real sockets.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -148,6 +148,13 @@ impl RawConnection {
         self.until(|sent| sent.data().len() >= count).data()
     }
 
+    /// Reads what arrives next; returns it as text, which is empty if the server has closed the connection.
+    pub fn read_part(&mut self) -> String {
+        let start = self.read.len();
+        self.read_more();
+        String::from_utf8_lossy(self.read.get(start..).unwrap_or_default()).into_owned()
+    }
+
     /// Reads until the server closes the connection; returns all bytes as text.
     pub fn rest(&mut self) -> String {
         while self.read_more() {}
@@ -165,6 +172,12 @@ impl RawConnection {
     /// Writes a request.
     pub fn ask(&mut self, asked: &TestRequest) {
         self.write(&text(asked));
+    }
+
+    /// Sends nothing more, and can still read.
+    pub fn end_sending(&self) {
+        // The server may have closed the connection.
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Reads one byte each second on another thread, until the server closes the connection.

@@ -4,11 +4,12 @@ use std::convert::Infallible;
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http::{Request, Response};
+use http::{Request, Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -16,12 +17,14 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use mcp_proto::driver::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::server::{PeerKey, too_many_connections};
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_io_timeout::TimeoutStream;
 
+use super::driver::Urgent;
+use super::half_close::{Closed, Current};
 use super::inbox::Inbox;
 use super::pieces::Watched;
 use super::{HttpBody, Stage as ServiceStage};
@@ -39,6 +42,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// The maximum number of bytes per read while lingering.
 const CHUNK: usize = 4096;
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 const REQUEST_TIMEOUT: &[u8] = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// The current stage of a connection.
@@ -62,6 +66,11 @@ struct Activity {
     body: Mutex<Option<Watched>>,
     changed: Notify,
     slot: ConnectionSlot<Arc<Notify>>,
+    current: Current,
+    /// Something of a response was passed to the socket, and not all of it was written.
+    is_writing: AtomicBool,
+    /// The client may be sent `100 Continue`: it speaks HTTP/1.1, and its response has not begun.
+    is_probed: AtomicBool,
 }
 
 impl Activity {
@@ -74,6 +83,7 @@ impl Activity {
     }
 
     fn answers_with(&self, body: Option<Watched>) {
+        self.is_probed.store(false, Ordering::Relaxed);
         let has_changed = body.is_some();
         *self.body() = body;
         if has_changed {
@@ -89,7 +99,13 @@ impl Activity {
         }
     }
 
+    /// Whether `100 Continue` may be written: every response before is written, and this one has not begun.
+    fn may_probe(&self) -> bool {
+        self.is_probed.load(Ordering::Relaxed) && !self.is_writing.load(Ordering::Relaxed)
+    }
+
     fn on_flushed(&self) {
+        self.is_writing.store(false, Ordering::Relaxed);
         let mut stage = self.stage();
         if matches!(*stage, Stage::Flushing) {
             *stage = Stage::Idle(Instant::now());
@@ -99,8 +115,9 @@ impl Activity {
         }
     }
 
-    fn begin(self: &Arc<Self>) -> Answering {
+    fn begin(self: &Arc<Self>, version: Version) -> Answering {
         *self.stage() = Stage::Answering;
+        self.is_probed.store(version == Version::HTTP_11, Ordering::Relaxed);
         self.slot.set_used();
         self.changed.notify_one();
         Answering(Arc::clone(self))
@@ -130,7 +147,16 @@ pub(super) async fn serve(
     // Small responses must not be delayed by Nagle's algorithm. If the option cannot be set, they are.
     let _ = stream.set_nodelay(true);
     let stage = Mutex::new(Stage::Idle(Instant::now()));
-    let activity = Arc::new(Activity { stage, body: Mutex::new(None), changed: Notify::new(), slot });
+    let (current, urgent) = (Current::default(), inbox.urgent().clone());
+    let activity = Arc::new(Activity {
+        stage,
+        body: Mutex::new(None),
+        changed: Notify::new(),
+        slot,
+        current: current.clone(),
+        is_writing: AtomicBool::new(false),
+        is_probed: AtomicBool::new(false),
+    });
     let mut socket = TimeoutStream::new(Socket { stream: Arc::clone(&stream), activity: Arc::clone(&activity) });
     socket.set_write_timeout(Some(WRITE_TIME));
     let service = Tracked { inbox, activity: Arc::clone(&activity), peer };
@@ -141,12 +167,15 @@ pub(super) async fn serve(
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(None)
+            // A client that ends its sending side after its request may wait for the response.
+            .half_close(true)
             .keep_alive(begun == ServiceStage::Serving)
             .max_buf_size(BUFFER)
             .serve_connection(TokioIo::new(Box::pin(socket)), service);
         let mut connection = std::pin::pin!(connection);
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut half_closed = None;
         loop {
             let stage = *activity.stage();
             let body = activity.body().clone();
@@ -171,8 +200,22 @@ pub(super) async fn serve(
                     Stage::Head(_) => break,
                     Stage::Idle(_) | Stage::Answering | Stage::Flushing => return,
                 },
-                // hyper does not detect the end of the input behind a pipelined request (B14).
-                _ = tick.tick(), if is_answering => if is_read_closed(&stream).await { return },
+                // hyper detects neither the end of the input behind a pipelined request (B14) nor that of a client which is
+                // gone after it has ended its sending side. It refuses what is written to it, which the machine causes.
+                _ = tick.tick(), if is_answering => match (Closed::of(&stream).await, current.arrived()) {
+                    (Closed::Both, _) => return,
+                    (Closed::Sending, Some(arrived)) if half_closed != Some(arrived) => {
+                        half_closed = Some(arrived);
+                        let _ = urgent.send(Urgent::HalfClosed(arrived, Arc::clone(current.probe())));
+                    }
+                    (Closed::Sending | Closed::Neither, _) => {}
+                },
+                () = current.probe().notified() => {
+                    let is_cut = |written| matches!(written, Ok(length) if length < CONTINUE.len());
+                    if activity.may_probe() && is_cut(stream.try_write(CONTINUE)) {
+                        return;
+                    }
+                }
                 () = super::until_past(&mut service_stage, begun), if !is_ending => {
                     is_ending = true;
                     connection.as_mut().graceful_shutdown();
@@ -221,13 +264,6 @@ async fn until(deadline: Option<Instant>) {
         Some(deadline) => sleep_until(deadline).await,
         None => std::future::pending().await,
     }
-}
-
-/// Whether the client has closed its end, even if there are unread bytes in front of the end.
-async fn is_read_closed(stream: &TcpStream) -> bool {
-    // If the socket is not ready now, it was not closed.
-    let ready = timeout(Duration::ZERO, stream.ready(Interest::READABLE)).await;
-    matches!(ready, Ok(Ok(ready)) if ready.is_read_closed())
 }
 
 /// Reads and discards bytes for up to [`LINGER`].
@@ -279,6 +315,7 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.activity.is_writing.store(true, Ordering::Relaxed);
         loop {
             ready!(self.stream.poll_write_ready(cx))?;
             match self.stream.try_write_vectored(pieces) {
@@ -317,9 +354,10 @@ impl hyper::service::Service<Request<Incoming>> for Tracked {
     type Future = Pin<Box<dyn Future<Output = Result<Response<TrackedBody>, Infallible>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        let answering = self.activity.begin();
+        let answering = self.activity.begin(request.version());
         let inbox = self.inbox.clone();
         request.extensions_mut().insert(self.peer.clone());
+        request.extensions_mut().insert(self.activity.current.clone());
         Box::pin(async move {
             let response = inbox.answer(request, false).await;
             answering.0.answers_with(response.body().watched());

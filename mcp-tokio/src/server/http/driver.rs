@@ -1,6 +1,7 @@
 //! The task that owns the machine of an HTTP server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use mcp_proto::Instant;
 use mcp_proto::auth::Challenge;
 use mcp_proto::machine::{HandleRequests, Machine};
 use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, Principal, RequestInfo};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::application::Application;
 use super::pieces::{Pieces, Unread, is_small, stream, whole};
@@ -47,6 +48,8 @@ pub(super) enum Input {
 pub(super) enum Urgent {
     /// The client has disconnected. Each request sends this at most once.
     Disconnected(Arrived),
+    /// The client has ended its sending side. The connection sends `100 Continue` when it is notified.
+    HalfClosed(Arrived, Arc<Notify>),
     /// Stops the server, as [`Application::drain`] does.
     Drain { timeout: Duration, done: oneshot::Sender<usize> },
 }
@@ -102,6 +105,8 @@ pub(super) struct Driver<A> {
     responses: BTreeMap<ExchangeKey, (Arrived, Response)>,
     /// For clients that wait for `100 Continue`: send a value when the head of their request is accepted.
     accepts: BTreeMap<ExchangeKey, oneshot::Sender<()>>,
+    /// The clients that have ended their sending side and wait for a response.
+    half_closed: BTreeMap<ExchangeKey, Arc<Notify>>,
     /// The exchange that was written to last, if its client has too much unread.
     behind: Option<ExchangeKey>,
     /// Responses that clients have not read in full, and how many of their bytes the machine counts as unwritten.
@@ -131,6 +136,7 @@ impl<A: Application> Driver<A> {
             exchanges: BTreeMap::new(),
             responses: BTreeMap::new(),
             accepts: BTreeMap::new(),
+            half_closed: BTreeMap::new(),
             behind: None,
             unwritten: BTreeMap::new(),
         }
@@ -179,6 +185,12 @@ impl<A: Application> Driver<A> {
                 }
             }
             Wakeup::Urgent(Urgent::Disconnected(arrived)) => self.on_disconnect(arrived, now),
+            Wakeup::Urgent(Urgent::HalfClosed(arrived, probe)) => {
+                if let Some(&exchange) = self.exchanges.get(&arrived) {
+                    self.half_closed.insert(exchange, probe);
+                    self.machine_mut().handle_half_close(exchange, now);
+                }
+            }
             Wakeup::Urgent(Urgent::Drain { timeout, done }) => self.application.drain(timeout, done, now),
             Wakeup::Nothing => {}
         }
@@ -235,6 +247,7 @@ impl<A: Application> Driver<A> {
     fn on_disconnect(&mut self, arrived: Arrived, now: Instant) {
         if let Some(exchange) = self.exchanges.remove(&arrived) {
             self.responses.remove(&exchange);
+            self.half_closed.remove(&exchange);
             self.unwritten.remove(&exchange);
             self.machine_mut().handle_disconnect(exchange, now);
         }
@@ -259,6 +272,8 @@ impl<A: Application> Driver<A> {
                 HttpAction::Continue { exchange } => {
                     if let Some(accept) = self.accepts.remove(&exchange) {
                         let _ = accept.send(());
+                    } else if let Some(probe) = self.half_closed.get(&exchange) {
+                        probe.notify_one();
                     }
                 }
                 HttpAction::Stream { exchange, head } => self.stream(exchange, head),
@@ -286,6 +301,7 @@ impl<A: Application> Driver<A> {
 
     fn take(&mut self, exchange: ExchangeKey) -> Option<Response> {
         let (arrived, response) = self.responses.remove(&exchange)?;
+        self.half_closed.remove(&exchange);
         self.exchanges.remove(&arrived);
         Some(response)
     }

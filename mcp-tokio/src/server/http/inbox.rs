@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::authenticate::Authenticate;
 use super::body::HttpBody;
 use super::driver::{Arrived, From, Input, Presence, Reply, Urgent};
+use super::half_close::Current;
 use super::request_body::{Part, next_accepted, ready};
 
 /// Passes requests to the driver.
@@ -63,6 +64,9 @@ impl Inbox {
         });
         let peer = head.extensions.remove::<PeerKey>();
         let arrived = Arrived(self.next.fetch_add(1, Ordering::Relaxed));
+        if let Some(current) = head.extensions.remove::<Current>() {
+            current.set(arrived);
+        }
         let mut presence = Presence::new(arrived, self.urgent);
         // Most bodies arrive together with their head. A client that expects `100 Continue` gets it only after the head
         // was accepted.
