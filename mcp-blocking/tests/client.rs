@@ -24,6 +24,7 @@ use mcp_testkit::messages::{
     DISCOVERED, complete, error, event, initialize_result, progress_notification, request, result,
 };
 use mcp_testkit::modern_answers::{CAPABILITIES, FOUND, MODERN_ANSWERS, NEXT, ROOTS};
+use tests::closing_server::{REQUESTS, closing_server, count};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
 /// A client for servers that begin with `initialize`.
@@ -885,4 +886,17 @@ fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_
     std::fs::set_permissions(&once, std::fs::Permissions::from_mode(0o700)).unwrap();
     let outcome = legacy_client().child(Command::new(once)).versions(ProtocolVersion::ALL.iter().copied()).connect();
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
+}
+
+#[test]
+fn a_request_that_only_reads_is_sent_again_once_when_its_connection_was_closed() {
+    for (method, params, is_repeated) in REQUESTS {
+        for closes_all in [false, true] {
+            let server = closing_server(closes_all);
+            let client = connect(&server);
+            let outcome = client.request(method, Some(json(params)));
+            assert_eq!(outcome.is_ok(), is_repeated && !closes_all, "{method}: {outcome:?}");
+            assert_eq!(count(&server, method), 1 + usize::from(is_repeated), "{method}");
+        }
+    }
 }

@@ -412,7 +412,7 @@ mod tests {
                 all.push(received);
             }
             let failure = all.pop();
-            assert!(matches!(&failure, Some(Received::Failed(Failure::Broken { .. }))), "{body:?}");
+            assert!(matches!(&failure, Some(Received::Failed(Failure::Closed { .. }))), "{body:?}");
             assert_eq!(
                 (all.len(), all.iter().all(|received| matches!(received, Received::Sent))),
                 (body.len() / 4, true)

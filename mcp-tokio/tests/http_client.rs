@@ -29,6 +29,7 @@ use mcp_testkit::loopback_server::{Duplex, LoopbackServer, echo_server, mcp_serv
 use mcp_testkit::messages::{event, result};
 use mcp_tokio::{Builder, Client, Error, Handler, HttpOptions, Observation, reqwest};
 use running::{Running, json};
+use tests::closing_server::{REQUESTS, closing_server, count};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 use tokio::time::timeout;
 
@@ -520,4 +521,17 @@ async fn certificates_are_checked_as_the_callers_http_client_is_configured() {
     let own = reqwest::Identity::from_pem(format!("{}{}", own.certificate, own.key).as_bytes()).unwrap();
     let client = connect(trusting().identity(own)).await.unwrap();
     client.request("tools/call", None).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_request_that_only_reads_is_sent_again_once_when_its_connection_was_closed() {
+    for (method, params, is_repeated) in REQUESTS {
+        for closes_all in [false, true] {
+            let server = closing_server(closes_all);
+            let client = connect(&server.url()).await;
+            let outcome = client.request(method, Some(json(params))).await;
+            assert_eq!(outcome.is_ok(), is_repeated && !closes_all, "{method}: {outcome:?}");
+            assert_eq!(count(&server, method), 1 + usize::from(is_repeated), "{method}");
+        }
+    }
 }

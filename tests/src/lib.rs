@@ -35,6 +35,7 @@
 
 pub mod aggregate;
 pub mod catalogue;
+pub mod closing_server;
 pub mod defects;
 pub mod echo_pair;
 pub mod error_texts;

@@ -6,6 +6,7 @@ use mcp_proto::client::{Call, Client, Event, Failure, Http, NotRestored, Opening
 use mcp_proto::{Failed, Fault, Json, Method, Notification, relay};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, progress_notification, request, result};
+use tests::closing_server::REQUESTS;
 
 type HttpClient = HttpClientHarness<Client<Http>>;
 type Relay = HttpClientHarness<mcp_proto::Relay>;
@@ -575,4 +576,47 @@ fn jr_20_a_trace_context_is_repeated_in_headers_in_each_era() {
     let mut relay = HttpClientHarness::connected_relay();
     relay.line(&request("7", "tools/list", &format!(r#"{{"_meta":{{"traceparent":"{parent}"}}}}"#)));
     assert_eq!(relay.opened().header("traceparent"), parent);
+}
+
+/// The connection of an idle server may be closed at the moment at which a request arrives.
+#[test]
+fn a_request_that_only_reads_is_sent_again_once_when_its_connection_was_closed() {
+    let closed = || Failure::Closed { detail: "it closed the connection".into() };
+    let with_state = [("resources/read", r#"{"uri":"file:///a","requestState":"s"}"#, false)];
+    for (method, params, is_repeated) in REQUESTS.into_iter().chain(with_state) {
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, first) = harness.call(method, params);
+        harness.fail(first.key, closed());
+        assert_eq!(harness.has_opened(), is_repeated, "{method}");
+        if is_repeated {
+            let second = harness.opened();
+            assert_eq!(second.body(), first.body());
+            harness.fail(second.key, closed());
+            assert!(!harness.has_opened(), "{method} a third time");
+        }
+        assert!(matches!(harness.outcome(), Outcome::Failed(Failed::Broken { .. })), "{method}");
+        // The answer has begun, or the failure is another one.
+        let (_, opened) = harness.call(method, params);
+        harness.begin(opened.key, &Reply::events(""));
+        harness.fail(opened.key, closed());
+        assert!(!harness.has_opened() && harness.outcomes().len() == 1, "{method}");
+        let (_, opened) = harness.call(method, params);
+        harness.fail(opened.key, Failure::Broken { detail: "silent".into() });
+        assert!(!harness.has_opened() && harness.outcomes().len() == 1, "{method}");
+    }
+}
+
+#[test]
+fn a_relay_sends_a_request_that_only_reads_again_when_its_connection_was_closed() {
+    for (method, _, is_repeated) in REQUESTS {
+        let mut relay = HttpClientHarness::connected_relay();
+        let opened = relay.call("7", method);
+        relay.fail(opened.key, Failure::Closed { detail: "it closed the connection".into() });
+        assert_eq!(relay.has_opened(), is_repeated, "{method}");
+        if is_repeated {
+            let again = relay.opened();
+            relay.reply(again.key, &Reply::json(result(&again.id(), "{}")));
+            assert_eq!(relay.lines(), [result("7", "{}")]);
+        }
+    }
 }

@@ -52,7 +52,7 @@ impl HandleResponses for Reported {
     }
 
     fn handle_failure(&mut self, exchange: ExchangeKey, failure: Failure, _: Instant) {
-        let Failure::Broken { .. } = failure else { panic!("{failure:?}") };
+        let (Failure::Broken { .. } | Failure::Closed { .. }) = failure else { panic!("{failure:?}") };
         self.note(exchange, "failed");
     }
 

@@ -289,7 +289,9 @@ mod tests {
         let io = |kind: ErrorKind| E::Io(kind.into());
         let refused = || io(ErrorKind::ConnectionRefused);
         let words = |kind: ErrorKind| {
-            let Failure::Broken { detail } = Failure::exchanging(&kind.into()) else { panic!("{kind}") };
+            let (Failure::Broken { detail } | Failure::Closed { detail }) = Failure::exchanging(&kind.into()) else {
+                panic!("{kind}")
+            };
             detail.into_string()
         };
         let (refusal, reset) = (words(ErrorKind::ConnectionRefused), words(ErrorKind::ConnectionReset));
@@ -306,7 +308,7 @@ mod tests {
             (refused(), Some(true), broken(&refusal)),
             (io(ErrorKind::ConnectionReset), Some(false), unreachable(&reset)),
             (io(ErrorKind::ConnectionReset), None, unreachable(&reset)),
-            (io(ErrorKind::ConnectionReset), Some(true), broken(&reset)),
+            (io(ErrorKind::ConnectionReset), Some(true), Failure::Closed { detail: reset.as_str().into() }),
             (E::Timeout(sending), Some(false), unreachable(&E::Timeout(sending).to_string())),
             (E::Timeout(sending), Some(true), broken(&E::Timeout(sending).to_string())),
             (E::Timeout(sending), None, broken(&E::Timeout(sending).to_string())),

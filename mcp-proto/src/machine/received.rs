@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn the_debug_form_contains_no_header_and_no_body() {
         let shown = format!("{:?}", each());
-        assert!(shown.starts_with("[Sent, Head(200), Body(6 bytes), End, Failed(Broken"), "{shown}");
+        assert!(shown.starts_with("[Sent, Head(200), Body(6 bytes), End, Failed(Closed"), "{shown}");
         assert!(!shown.contains("secret"), "{shown}");
     }
 }

@@ -42,6 +42,8 @@ pub struct MethodFacts {
     pub changes_setting: Option<SettingChange>,
     /// The change that this notification reports to subscribers.
     pub change: Option<Change>,
+    /// The request changes nothing, so that it may be sent again if it is not known whether the server has received it.
+    pub only_reads: bool,
     /// A notification that may be dropped under load, because a later one replaces it or it is only displayed (RP9).
     pub may_be_missed: bool,
 }
@@ -228,11 +230,12 @@ const NONE: MethodFacts = MethodFacts {
     lists: None,
     changes_setting: None,
     change: None,
+    only_reads: false,
     may_be_missed: false,
 };
 
 const LEGACY: MethodFacts = MethodFacts { until: Some(ProtocolVersion::LATEST_LEGACY), ..NONE };
-const LIST: MethodFacts = MethodFacts { is_cacheable: true, ..NONE };
+const LIST: MethodFacts = MethodFacts { is_cacheable: true, only_reads: true, ..NONE };
 const TASK: MethodFacts = MethodFacts { named_by: Some("taskId"), ..NONE };
 
 const fn list_of(member: &'static str, primitive: Primitive, id: &'static str) -> Listing {
@@ -279,9 +282,9 @@ methods! {
     /// Notifies the server that the client has received the response to `initialize`.
     INITIALIZED = "notifications/initialized", MethodFacts { is_reserved: true, ..NONE };
     /// Requests an empty result, to check that the peer responds.
-    PING = "ping", LEGACY;
+    PING = "ping", MethodFacts { only_reads: true, ..LEGACY };
     /// Requests the capabilities of a server of revision 2026-07-28.
-    SERVER_DISCOVER = "server/discover", MethodFacts { opens: Some(Era::Modern), is_cacheable: true, ..NONE };
+    SERVER_DISCOVER = "server/discover", MethodFacts { opens: Some(Era::Modern), ..LIST };
     /// Subscribes to changes for as long as the request is open.
     SUBSCRIPTIONS_LISTEN = "subscriptions/listen",
         MethodFacts { refers_to: Some(Reference::Subscriptions), ..NONE };
@@ -313,7 +316,13 @@ methods! {
     PROMPTS_LIST = "prompts/list", MethodFacts { lists: Some(list_of("prompts", Primitive::Prompt, "name")), ..LIST };
     /// Reads a prompt.
     PROMPTS_GET = "prompts/get",
-        MethodFacts { takes_input: true, named_by: Some("name"), refers_to: Some(Reference::Prompt), ..NONE };
+        MethodFacts {
+            takes_input: true,
+            named_by: Some("name"),
+            refers_to: Some(Reference::Prompt),
+            only_reads: true,
+            ..NONE
+        };
     /// Lists resources.
     RESOURCES_LIST = "resources/list",
         MethodFacts { lists: Some(list_of("resources", Primitive::Resource, "uri")), ..LIST };
@@ -324,16 +333,16 @@ methods! {
     RESOURCES_READ = "resources/read",
         MethodFacts {
             takes_input: true,
-            is_cacheable: true,
             named_by: Some("uri"),
             refers_to: Some(Reference::Resource),
-            ..NONE
+            ..LIST
         };
     /// Lists the direct children of a directory (extension for skills).
     RESOURCES_DIRECTORY_READ = "resources/directory/read",
         MethodFacts {
             refers_to: Some(Reference::Resource),
             lists: Some(list_of("resources", Primitive::Resource, "uri")),
+            only_reads: true,
             ..NONE
         };
     /// Subscribes to a resource.
@@ -356,7 +365,7 @@ methods! {
     SKILLS_GET = "skills/get", MethodFacts { refers_to: Some(Reference::Resource), ..LIST };
     /// Completes an argument.
     COMPLETION_COMPLETE = "completion/complete",
-        MethodFacts { refers_to: Some(Reference::Completion), ..NONE };
+        MethodFacts { refers_to: Some(Reference::Completion), only_reads: true, ..NONE };
     /// Sets the level of log messages.
     LOGGING_SET_LEVEL = "logging/setLevel",
         MethodFacts { changes_setting: Some(SettingChange::LogLevel), ..LEGACY };
@@ -369,11 +378,11 @@ methods! {
     /// Requests the list of the client's roots.
     ROOTS_LIST = "roots/list", asks_client("roots");
     /// Requests the state of a task.
-    TASKS_GET = "tasks/get", TASK;
+    TASKS_GET = "tasks/get", MethodFacts { only_reads: true, ..TASK };
     /// Requests the result of a task.
-    TASKS_RESULT = "tasks/result", LEGACY;
+    TASKS_RESULT = "tasks/result", MethodFacts { only_reads: true, ..LEGACY };
     /// Lists tasks.
-    TASKS_LIST = "tasks/list", LEGACY;
+    TASKS_LIST = "tasks/list", MethodFacts { only_reads: true, ..LEGACY };
     /// Cancels a task.
     TASKS_CANCEL = "tasks/cancel", TASK;
     /// Supplies the input that a task requires.
@@ -525,6 +534,24 @@ mod tests {
             "skills/get",
         ];
         assert_eq!(those(|method| method.facts().is_cacheable), cacheable, "MD-K-01, SK-05");
+        let reading = [
+            "ping",
+            "server/discover",
+            "tools/list",
+            "prompts/list",
+            "prompts/get",
+            "resources/list",
+            "resources/templates/list",
+            "resources/read",
+            "resources/directory/read",
+            "skills/list",
+            "skills/get",
+            "completion/complete",
+            "tasks/get",
+            "tasks/result",
+            "tasks/list",
+        ];
+        assert_eq!(those(|method| method.facts().only_reads), reading);
         for (member, methods) in [
             ("name", &["tools/call", "prompts/get"][..]),
             ("uri", &["resources/read"]),

@@ -102,6 +102,7 @@ mod tests {
     async fn errors_are_readable_and_state_whether_the_request_may_be_repeated() {
         const UNREACHABLE: &str = "Unreachable";
         const BROKEN: &str = "Broken";
+        const CLOSED: &str = "Closed";
         let large = format!("HTTP/1.1 200 OK\r\nx: {}\r\n\r\n", "x".repeat(1 << 20));
         let no_http = answers(Some(b"\x15\x03\x01\0\x02\x02\x46".to_vec()));
         for (url, text, before, after) in [
@@ -109,10 +110,10 @@ mod tests {
             // Without a connection, no request can have been sent, whatever `is_begun` states.
             ("http://127.0.0.1:1/?key=secret".to_owned(), "nothing listens there", UNREACHABLE, UNREACHABLE),
             ("http://no-such-host.invalid/?key=secret".to_owned(), "its name", UNREACHABLE, UNREACHABLE),
-            (answers(Some(Vec::new())), "it closed the connection", UNREACHABLE, BROKEN),
+            (answers(Some(Vec::new())), "it closed the connection", UNREACHABLE, CLOSED),
             (answers(Some(large.into_bytes())), "its headers are larger than is accepted", UNREACHABLE, BROKEN),
             (no_http.clone(), "if it is a TLS server, its URL begins with https://", UNREACHABLE, BROKEN),
-            (answers(Some(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n1".to_vec())), "", UNREACHABLE, BROKEN),
+            (answers(Some(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n1".to_vec())), "", UNREACHABLE, CLOSED),
         ] {
             let error = error_of(&url).await;
             for (is_begun, kind) in [(false, before), (true, after)] {

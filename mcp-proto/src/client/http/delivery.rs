@@ -144,6 +144,17 @@ impl Deliveries {
         true
     }
 
+    /// The connection of a message was closed before its response began. Returns whether it is sent again: once, if that
+    /// does no harm.
+    pub(super) fn repeat(&mut self, key: DeliveryKey) -> bool {
+        let Some(post) = self.post_mut(key) else { return false };
+        let may_repeat = std::mem::replace(&mut post.may_repeat, false);
+        if may_repeat {
+            self.enqueue(key);
+        }
+        may_repeat
+    }
+
     /// Lets a message wait for the next session.
     pub(super) fn wait_for_session(&mut self, key: DeliveryKey) {
         let position = self.next_position();

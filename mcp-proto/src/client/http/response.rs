@@ -93,6 +93,8 @@ impl Http {
                 // A waiting cancellation is dropped: nothing reached the server.
                 self.not_delivered(posted.message, failure.into_failed(), now, output);
             }
+            (Failure::Closed { .. }, Purpose::Post(posted), Reading::Head)
+                if !self.session.is_closing() && self.deliveries.repeat(posted.message) => {}
             (_, purpose, _) => {
                 exchange.purpose = purpose;
                 self.broke(exchange, failure.into_failed(), now, output);

@@ -1,7 +1,7 @@
 //! Messages are sent while exchanges are free: which is next, with which request, and what happens to it otherwise.
 
 use bytes::Bytes;
-use http::Request;
+use http::Request as HttpRequest;
 
 use super::cursor::Cursor;
 use super::delivery::{DeliveryKey, Post, Queue};
@@ -11,7 +11,8 @@ use super::headers::Common;
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
-use crate::codec::jsonrpc::Message;
+use crate::codec::json::Json;
+use crate::codec::jsonrpc::{Message, Request};
 use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault};
 use crate::spec::{Method, TraceContext};
@@ -27,6 +28,7 @@ impl Http {
     ) {
         let mut post = Post::new(role, message.to_bytes());
         post.is_ping = matches!(message, Message::Request(request) if request.method == Method::PING);
+        post.may_repeat = matches!(message, Message::Request(request) if may_repeat(request));
         let version = match role {
             Role::Discover(_, version) => Some(version),
             Role::Initialize(_) => None,
@@ -129,7 +131,7 @@ impl Http {
 
     pub(super) fn open(
         &mut self,
-        request: Request<Bytes>,
+        request: HttpRequest<Bytes>,
         purpose: Purpose,
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> ExchangeKey {
@@ -198,4 +200,10 @@ impl Http {
             None => {}
         }
     }
+}
+
+/// Whether a request may be sent again if the server has perhaps received it. What a person has supplied may be used once.
+fn may_repeat(request: &Request) -> bool {
+    let has = |params: &Json| params.first_members(["inputResponses", "requestState"]).iter().any(Option::is_some);
+    request.method.facts().only_reads && !request.params.as_ref().is_some_and(has)
 }

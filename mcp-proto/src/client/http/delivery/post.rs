@@ -15,6 +15,8 @@ pub(in crate::client::http) struct Post {
     pub(in crate::client::http) role: Role,
     /// It is the request `ping`.
     pub(in crate::client::http) is_ping: bool,
+    /// It may be sent again if the server has perhaps received it.
+    pub(in crate::client::http) may_repeat: bool,
     pub(in crate::client::http) body: Bytes,
     /// The revision of the message, if it may differ from the one in force (RULES 8.2).
     pub(in crate::client::http) version: Option<ProtocolVersion>,
@@ -37,6 +39,7 @@ impl Post {
         Self {
             role,
             is_ping: false,
+            may_repeat: false,
             body,
             version: None,
             mirrored: None,
