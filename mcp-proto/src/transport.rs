@@ -38,6 +38,8 @@ pub struct Stdio {
     closed: bool,
     /// Start of the current minute, and the number of lines in it that were not messages.
     garbage: Option<(Instant, usize)>,
+    /// A response of the peer has repeated the method of its request (RP6), which is not reported yet.
+    repeats_method: bool,
     unwritten: Unwritten,
 }
 
@@ -114,6 +116,7 @@ impl Stdio {
             unreadable_id: UnreadableId::Null,
             closed: false,
             garbage: None,
+            repeats_method: false,
             unwritten: Unwritten::default(),
         }
     }
@@ -135,13 +138,18 @@ impl Stdio {
             Err(error) => Line::TooLong(recover_id(&error.start, &self.limits)),
             Ok(line) => {
                 let line = line.into_bytes();
-                match Frame::parse(&line, &self.limits) {
+                match Frame::parse_noting(&line, &self.limits, &mut self.repeats_method) {
                     Ok(Frame::Single(message)) => Line::Message(message),
                     Ok(Frame::Batch(items)) => Line::Batch(items),
                     Err(error) => Line::Invalid(error, program_output(&line)),
                 }
             }
         })
+    }
+
+    /// Whether the last line had a response that repeats the method of its request.
+    pub(crate) const fn take_repeated_method(&mut self) -> bool {
+        std::mem::replace(&mut self.repeats_method, false)
     }
 
     /// Ends the incoming stream; the fault is that it ended inside a line. `None` if it had ended before.

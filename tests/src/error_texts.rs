@@ -300,6 +300,7 @@ pub fn all() -> Vec<Texts> {
                 Quirk::ByteOrderMark,
                 Quirk::ResultTypeMissing,
                 Quirk::ForeignErrorId,
+                Quirk::MethodInResponse,
             ],
         ),
     ]

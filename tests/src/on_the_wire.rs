@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `echo` | answers with its parameters, or `{}` |
 //! | `nap` | like `echo`, after a delay |
+//! | `pause` | like `echo`, after a delay in which a driver has looked several times whether the client is there |
 //! | `count` | reports progress three times, sends one notification, and answers `{"counted":3}` |
 //! | `ask` | sends `elicitation/create` to the client, and answers with the client's result |
 //! | `panic` | panics |
@@ -65,6 +66,7 @@ macro_rules! wire_tests {
             mr1_mr4_md_i_input_is_required_in_both_eras_alike
             a_client_that_does_not_read_delays_no_other
             b9_a_client_that_disconnects_at_any_byte_disturbs_no_other
+            a_client_that_ends_its_sending_side_receives_its_response
             defect_x4_or7_what_follows_a_broken_body_is_no_request
             defect_x6_or2_no_continue_is_sent_for_refused_requests
         }
@@ -74,6 +76,7 @@ macro_rules! wire_tests {
         $crate::wire_tests! { $start, configure_few:
             hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
             defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled
+            hm10_a_client_that_goes_after_it_has_ended_its_sending_side_has_cancelled
         }
         $crate::wire_tests! { $start, configure_flooded:
             defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows
@@ -137,6 +140,7 @@ pub fn configure(http: &mut HttpConfig, config: &mut Config) {
 pub fn configure_few(http: &mut HttpConfig, config: &mut Config) {
     configure(http, config);
     config.limits.requests_in_total = FEW;
+    http.keep_alive = Duration::from_secs(1);
 }
 
 /// Configures a server that serves many requests of one client concurrently.
@@ -248,7 +252,7 @@ pub fn rp3_requests_of_one_id_each_get_their_own_answer(server: &RawClient) {
 pub fn rp6_rp8_broken_messages_are_answered_and_cost_nothing_else(server: &RawClient) {
     let (id, old) = (server.session("2025-06-18"), server.session("2025-03-26"));
     for (body, session, status, code) in [
-        (r#"{"jsonrpc":"2.0","id":1,"method":"echo","result":{}}"#, &id, 400, "-32600"),
+        (r#"{"jsonrpc":"2.0","id":1,"method":"echo","result":null}"#, &id, 400, "-32600"),
         (r#"{"jsonrpc":"2.0","id":null,"method":"echo"}"#, &id, 400, "-32600"),
         (r#"{"jsonrpc":"2.0","id":1.5,"method":"echo"}"#, &id, 400, "-32600"),
         (r#"{"id":1,"method":"echo"}"#, &id, 400, "-32600"),
@@ -274,7 +278,11 @@ pub fn rp6_rp8_broken_messages_are_answered_and_cost_nothing_else(server: &RawCl
 
 pub fn rp1_rp2_answers_to_no_pending_request_change_nothing(server: &RawClient) {
     let id = server.session("2025-06-18");
-    for body in [result("77", "{}"), r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#.to_owned()] {
+    for body in [
+        result("77", "{}"),
+        r#"{"jsonrpc":"2.0","id":77,"method":"echo","params":{},"result":{}}"#.to_owned(),
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}"#.to_owned(),
+    ] {
         for _ in 0..2 {
             assert_eq!(server.answer(&TestRequest::post(body.clone()).in_session(&id)).code(), 202, "{body}");
         }
@@ -697,6 +705,61 @@ pub fn defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(
     assert!(waiting.iter_mut().all(RawConnection::is_silent));
     drop(waiting.pop());
     assert!(soon(200), "a request whose client has disconnected is still served");
+}
+
+/// Scripts and `nc -N` do so after a whole request.
+pub fn a_client_that_ends_its_sending_side_receives_its_response(server: &RawClient) {
+    let id = server.session("2025-06-18");
+    for (asked, expected) in [
+        (call(&id, "1", "echo", r#"{"x":1}"#), result("1", r#"{"x":1}"#)),
+        (call(&id, "1", "pause", r#"{"x":1}"#), result("1", r#"{"x":1}"#)),
+        (call(&id, "1", "count", WITH_PROGRESS), r#""counted":3"#.to_owned()),
+        (TestRequest::stateless("1", "pause", ""), r#""result":{"#.to_owned()),
+    ] {
+        for _ in 0..3 {
+            let mut client = server.open(&asked);
+            client.end_sending();
+            let sent = client.until(|sent| sent.is_over);
+            assert!(sent.code() == 200 && sent.text().contains(&expected), "{asked:?}: {sent:?}");
+        }
+    }
+    // A stream without an end, and one that waits for what the client sends on another connection.
+    let mut stream = server.open(&TestRequest::get().in_session(&id));
+    stream.end_sending();
+    stream.until(|sent| sent.code() == 200);
+    let mut asking = server.open(&call(&id, "1", "ask", "{}"));
+    asking.end_sending();
+    let question = asking.events(1).remove(0);
+    thread::sleep(Duration::from_millis(1500));
+    assert_eq!(server.answer(&call(&id, "2", "change", "{}")).code(), 200);
+    assert!(stream.events(1)[0].contains("list_changed"));
+    let question = question.split_once(r#""id":"#).expect("an id").1;
+    let number: String = question.chars().take_while(|c| !matches!(c, ',' | '}')).collect();
+    let answered = server.answer(&TestRequest::post(result(&number, r#"{"action":"accept"}"#)).in_session(&id));
+    assert_eq!(answered.code(), 202);
+    assert!(asking.until(|sent| sent.is_over).text().contains(&result("1", r#"{"action":"accept"}"#)));
+}
+
+pub fn hm10_a_client_that_goes_after_it_has_ended_its_sending_side_has_cancelled(server: &RawClient) {
+    let mut waiting: Vec<_> = (0..FEW).map(|_| server.open(&TestRequest::stateless("1", "wait", ""))).collect();
+    waiting.iter().for_each(RawConnection::end_sending);
+    let echo = TestRequest::stateless("1", "echo", "");
+    let soon = |code: u16| {
+        (0..500).any(|_| {
+            thread::sleep(Duration::from_millis(10));
+            server.answer(&echo).code() == code
+        })
+    };
+    assert!(soon(503), "more are served than may wait");
+    // The server has found out that they read.
+    for client in &mut waiting {
+        assert!(client.read_part().starts_with("HTTP/1.1 100 "), "a client has been given up");
+    }
+    drop(waiting.pop());
+    assert!(soon(200), "a request whose client has disconnected is still served");
+    for client in &mut waiting {
+        assert!(client.read_part().starts_with("HTTP/1.1 100 "), "a client has been given up");
+    }
 }
 
 /// Bodies whose end is ambiguous. Another reader could take the bytes that follow for a request.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Event as ClientEvent, Outcome, Unavailable};
 use mcp_proto::server::Event as ServerEvent;
-use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, Notification, UsageError};
+use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, Notification, Quirk, UsageError};
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::chunks::each_cut;
 use mcp_testkit::messages::{INITIALIZED, error, initialize, request, result};
@@ -565,11 +565,56 @@ fn rp5_a_response_that_is_none_fails_its_request_at_once() {
 }
 
 #[test]
-fn rp6_a_request_that_is_a_response_too_is_answered_and_not_executed() {
-    let mut stream = ServerStream::ready("2025-11-25");
-    stream.line(r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{}}"#);
-    assert!(stream.lines()[0].contains(r#""id":1,"error":{"code":-32600"#));
-    assert!(stream.requested().is_empty());
+fn rp6_a_response_that_repeats_the_method_of_its_request_is_its_response() {
+    let failed = Outcome::Error(ErrorObject::new(7, "no"));
+    for (members, expected) in [
+        (r#""method":"METHOD","result":{"x":1}"#, Outcome::Result(json(r#"{"x":1}"#))),
+        (r#""method":"METHOD","params":{"a":1},"result":{"x":1}"#, Outcome::Result(json(r#"{"x":1}"#))),
+        (r#""error":{"code":7,"message":"no"},"method":"METHOD""#, failed.clone()),
+        (r#""method":7,"result":{"x":1}"#, Outcome::Result(json(r#"{"x":1}"#))),
+    ] {
+        let response =
+            |id: &str, method: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},{}}}"#, members.replace("METHOD", method));
+        let mut stream = ClientStream::connected();
+        let (key, id) = stream.request("a");
+        stream.line(response(&id, "a"));
+        let (outcomes, others) = stream.outcomes();
+        assert_eq!(outcomes, [(key, expected.clone())], "{members}");
+        assert_eq!(others, [ClientEvent::QuirkObserved(Quirk::MethodInResponse)], "{members}");
+        assert_eq!(stream.lines(), NOTHING, "a response is not answered");
+        let mut stream = ServerStream::ready("2025-11-25");
+        let key = stream.machine.request(stream.machine.session(), Call::new("roots/list"), stream.now).unwrap();
+        stream.lines();
+        stream.line(response("1", "roots/list"));
+        let events = stream.events();
+        let outcome = events.iter().find_map(|event| match event {
+            ServerEvent::Responded { request, outcome } if *request == key => Some(outcome),
+            _ => None,
+        });
+        assert_eq!(outcome, Some(&expected), "{members}");
+        assert_eq!(stream.lines(), NOTHING, "a response is not answered");
+    }
+}
+
+#[test]
+fn rp6_a_message_with_a_method_and_a_result_is_not_executed() {
+    for (members, is_answered) in [
+        (r#""result":{}"#, false),
+        (r#""error":{"code":1,"message":"x"}"#, false),
+        (r#""result":null"#, true),
+        (r#""error":null"#, true),
+        (r#""result":null,"error":null"#, true),
+    ] {
+        let mut stream = ServerStream::ready("2025-11-25");
+        stream.line(format!(r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t"}},{members}}}"#));
+        let lines = stream.lines();
+        if is_answered {
+            assert!(lines[0].contains(r#""id":1,"error":{"code":-32600"#), "{members}: {lines:?}");
+        } else {
+            assert_eq!(lines, NOTHING, "{members}");
+        }
+        assert!(stream.requested().is_empty(), "{members}");
+    }
 }
 
 #[test]

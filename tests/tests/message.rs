@@ -104,7 +104,22 @@ fn what_is_no_message_is_answered_with_the_right_code_and_the_id_that_can_be_rea
         ("RP5", r#"{"jsonrpc":"2.0","id":1,"error":{"code":1.5,"message":"x"}}"#, -32600, Subject::Response(1.into())),
         ("RP5", r#"{"jsonrpc":"2.0","id":1,"error":{"code":1}}"#, -32600, Subject::Response(1.into())),
         ("RP5", r#"{"jsonrpc":"2.0","result":{}}"#, -32600, Subject::Unknown),
-        ("RP6", r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{}}"#, -32600, request(1)),
+        ("RP6", r#"{"jsonrpc":"2.0","id":1,"method":"m","result":null}"#, -32600, request(1)),
+        ("RP6", r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{},"result":null,"error":null}"#, -32600, request(1)),
+        ("RP6", r#"{"jsonrpc":"2.0","method":"m","result":{}}"#, -32600, Subject::Unknown),
+        (
+            "RP6",
+            r#"{"jsonrpc":"2.0","id":null,"method":"m","error":{"code":1,"message":"x"}}"#,
+            -32600,
+            Subject::Unknown,
+        ),
+        ("RP6", r#"{"jsonrpc":"2.0","id":1,"method":"m","error":7}"#, -32600, Subject::Response(1.into())),
+        (
+            "RP6",
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","result":{},"error":{"code":1,"message":"x"}}"#,
+            -32600,
+            Subject::Response(1.into()),
+        ),
         ("RP8", "[]", -32600, Subject::Unknown),
         // In invalid JSON, the id is used if it can be trusted.
         ("JS3", r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":NaN}}"#, -32700, request(1)),

@@ -7,6 +7,7 @@ use mcp_proto::relay::Event;
 use mcp_proto::{Era, Failed, Json, Method, ProtocolVersion};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, initialize, progress_notification, request, result};
+use tests::relay_pair::RelayPair;
 
 type Relay = HttpClientHarness<mcp_proto::Relay>;
 
@@ -1249,5 +1250,16 @@ fn defect_p_md_l_14_the_names_that_a_client_subscribes_to_are_bounded_in_bytes()
         let uri = format!("a:{number}{}", "x".repeat(8 * 1024 - 3));
         harness.line(&request("5", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#)));
         assert_eq!(harness.lines().iter().any(|line| line.contains("too many subscriptions")), number == 4, "{number}");
+    }
+}
+
+#[test]
+fn rp6_a_message_with_a_method_and_a_result_never_reaches_the_server_as_a_request() {
+    for mut pair in RelayPair::all(|_| {}) {
+        pair.line(r#"{"jsonrpc":"2.0","id":99,"method":"tools/call","params":{"name":"t"},"result":{}}"#);
+        pair.line(r#"{"jsonrpc":"2.0","id":99,"method":"tools/call","params":{"name":"t"},"result":null}"#);
+        assert_eq!(pair.asked(), [], "{}", pair.name());
+        let lines = pair.received();
+        assert!(matches!(&lines[..], [line] if line.contains(r#""id":99,"error":{"code":-32600"#)), "{lines:?}");
     }
 }

@@ -8,7 +8,7 @@ use crate::Instant;
 use crate::codec::jsonrpc::{Message, ParseError, Subject};
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::CloseReason;
-use crate::error::{Failed, Fault, InvalidResponse};
+use crate::error::{Failed, Fault, InvalidResponse, Quirk};
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
 use crate::transport::{Line, Stdio, StdioAction, too_long};
@@ -17,6 +17,9 @@ impl Client<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
     pub fn handle_bytes(&mut self, mut bytes: &[u8], now: Instant) {
         while let Some(line) = self.transport.read(&mut bytes) {
+            if self.transport.take_repeated_method() {
+                self.on_inbound(Inbound::QuirkObserved(Quirk::MethodInResponse), now);
+            }
             match line {
                 Line::Message(message) => self.on_inbound(Inbound::Message { message, during: None }, now),
                 Line::Batch(items) => {

@@ -168,6 +168,9 @@ pub enum Quirk {
     /// A result of revision 2026-07-28 has no `resultType` (JR-16, A7).
     #[error("sends results without 'resultType'")]
     ResultTypeMissing,
+    /// A response repeated the method of its request (RP6).
+    #[error("repeats the method of a request in the response")]
+    MethodInResponse,
     /// An HTTP error contained a JSON-RPC error whose id was not the request's.
     #[error("explains HTTP errors with a foreign request id")]
     ForeignErrorId,

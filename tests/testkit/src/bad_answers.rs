@@ -380,8 +380,10 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
     },
     BadAnswer {
         name: "RP6: an answer that is a request too",
-        answer: |asked, connection| connection.json(members(asked, r#""method":"ping","result":{}"#)),
-        fails: Some("is no JSON-RPC response"),
+        answer: |asked, connection| {
+            connection.json(members(asked, r#""method":"tools/call","params":{"name":"t"},"result":{"content":[]}"#))
+        },
+        fails: None,
     },
     BadAnswer {
         name: "RP7: an error without an id",

@@ -232,6 +232,12 @@ pub const BAD_LINES: &[BadLine] = &[
     BadLine {
         name: "RP6: a request that is a response too",
         bytes: || line(r#"{"jsonrpc":"2.0","id":"a","method":"ping","result":{}}"#),
+        // A response to nothing.
+        answers: &[],
+    },
+    BadLine {
+        name: "RP6: a request with a result of null",
+        bytes: || line(r#"{"jsonrpc":"2.0","id":"a","method":"ping","result":null}"#),
         answers: &[&[ID, INVALID_REQUEST]],
     },
     BadLine {

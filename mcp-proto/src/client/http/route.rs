@@ -76,7 +76,11 @@ impl Http {
             return;
         }
         let is_message = event.name == EventName::MESSAGE;
-        let frame = Frame::parse(&event.data.into_bytes(), &self.limits);
+        let mut repeats_method = false;
+        let frame = Frame::parse_noting(&event.data.into_bytes(), &self.limits, &mut repeats_method);
+        if repeats_method {
+            output.quirk(Quirk::MethodInResponse);
+        }
         match (frame, is_message) {
             (Ok(frame), true) => self.frame(frame, answers, output),
             // A valid message is accepted whatever the name of its event is (EV-19).
@@ -175,7 +179,12 @@ impl Http {
             self.unanswered(request, Failed::NoAnswer { status: http::StatusCode::OK }, output);
             return;
         }
-        let wrong_id = match Frame::parse(&body, &self.limits) {
+        let mut repeats_method = false;
+        let frame = Frame::parse_noting(&body, &self.limits, &mut repeats_method);
+        if repeats_method {
+            output.quirk(Quirk::MethodInResponse);
+        }
+        let wrong_id = match frame {
             Err(error) => {
                 let reason = InvalidResponse::from(&error);
                 self.unanswered(request, Failed::InvalidResponse { reason }, output);

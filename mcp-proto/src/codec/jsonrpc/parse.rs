@@ -36,7 +36,12 @@ impl Frame {
     /// [`ParseError`] states what is wrong, the error code for the answer, and which request the frame was about, if
     /// that could be read.
     pub fn parse(text: &Bytes, limits: &Limits) -> Result<Self, ParseError> {
-        let outcome = Self::read(text, limits).map_err(|kind| {
+        Self::parse_noting(text, limits, &mut false)
+    }
+
+    /// As [`parse`](Self::parse). Sets `repeats_method` if a response also has a method (RP6).
+    pub(crate) fn parse_noting(text: &Bytes, limits: &Limits, repeats_method: &mut bool) -> Result<Self, ParseError> {
+        let outcome = Self::read(text, limits, repeats_method).map_err(|kind| {
             // FR11: with two JSON texts in one frame it is ambiguous which one an id belongs to.
             let two_texts = matches!(kind, ParseErrorKind::Json(JsonError::TrailingText { .. }));
             let subject = if two_texts { Subject::Unknown } else { recover_id(text, limits) };
@@ -46,9 +51,13 @@ impl Frame {
     }
 
     /// The outer error is one of the text or batch, the inner one of a single message in valid text.
-    fn read(text: &Bytes, limits: &Limits) -> Result<Result<Self, ParseError>, ParseErrorKind> {
+    fn read(
+        text: &Bytes,
+        limits: &Limits,
+        repeats_method: &mut bool,
+    ) -> Result<Result<Self, ParseError>, ParseErrorKind> {
         let mut scanner = Scanner::new(text, limits.depth);
-        let outcome = Self::scan(text, &mut scanner, limits);
+        let outcome = Self::scan(text, &mut scanner, limits, repeats_method);
         scanner.check_utf8(outcome.is_err())?;
         outcome
     }
@@ -58,9 +67,10 @@ impl Frame {
         text: &Bytes,
         scanner: &mut Scanner<'_>,
         limits: &Limits,
+        repeats_method: &mut bool,
     ) -> Result<Result<Self, ParseError>, ParseErrorKind> {
         if scanner.peek_kind()? == Kind::Array {
-            let batch = read_batch(text, scanner, limits)?;
+            let batch = read_batch(text, scanner, limits, repeats_method)?;
             scanner.end_of_text()?;
             if batch.is_empty() {
                 return Err(ParseErrorKind::EmptyBatch);
@@ -69,6 +79,7 @@ impl Frame {
         }
         let envelope = Envelope::read(text, scanner)?;
         scanner.end_of_text()?;
+        *repeats_method |= envelope.repeats_method(text);
         Ok(envelope.judge(text, limits).map(Self::Single))
     }
 }
@@ -152,7 +163,7 @@ pub enum ParseErrorKind {
     /// `params` is a number, a string, `true`, `false` or `null` (JR-12).
     #[error("invalid params: they must be an object")]
     ParamsNotStructured,
-    /// Both a method and a result or error (RP6).
+    /// Both a method and a result or error, which is null or for which there is no id (RP6).
     #[error("not a JSON-RPC message: both a method and a result or error")]
     RequestAndResponse,
     /// Neither a method nor a result nor an error.
@@ -182,6 +193,7 @@ fn read_batch(
     text: &Bytes,
     scanner: &mut Scanner<'_>,
     limits: &Limits,
+    repeats_method: &mut bool,
 ) -> Result<Vec<Result<Message, ParseError>>, ParseErrorKind> {
     let mut messages = Vec::new();
     let mut more = scanner.enter()?;
@@ -189,7 +201,9 @@ fn read_batch(
         if messages.len() == limits.batch {
             return Err(ParseErrorKind::BatchTooLarge { limit: limits.batch });
         }
-        messages.push(Envelope::read(text, scanner)?.judge(text, limits));
+        let envelope = Envelope::read(text, scanner)?;
+        *repeats_method |= envelope.repeats_method(text);
+        messages.push(envelope.judge(text, limits));
         more = scanner.next_element(b']')?;
     }
     Ok(messages)
@@ -257,13 +271,20 @@ impl Envelope {
     fn subject(&self, text: &[u8], limits: &Limits) -> Subject {
         let id = self.id.as_ref().and_then(|id| read_id(text, id, limits).ok());
         let Some(id) = id.filter(|_| self.duplicate != Some("id")) else { return Subject::Unknown };
-        let is_response = self.result.is_some() || self.error.is_some();
-        match (self.method.is_some(), is_response) {
-            // RP6: a message with a method is answered, even if it also has a result or error.
+        match (self.method.is_some(), self.result.is_some() || self.error.is_some()) {
+            _ if self.repeats_method(text) => Subject::Response(id),
+            // RP6: with null as the result or error, it is not a response, and is answered.
             (true, _) => Subject::Request(id),
             (false, true) => Subject::Response(id),
             (false, false) => Subject::Either(id),
         }
+    }
+
+    /// RP6: whether this is a response that repeats the method of its request. A result or an error is never one of a
+    /// request, so that the message cannot be executed; of an id of null it would not be known what it answers.
+    fn repeats_method(&self, text: &[u8]) -> bool {
+        let is_given = |member: &Option<Value>| member.as_ref().is_some_and(|value| value.text(text) != b"null");
+        self.method.is_some() && is_given(&self.id) && (is_given(&self.result) || is_given(&self.error))
     }
 
     fn build(&self, text: &Bytes, limits: &Limits) -> Result<Message, ParseErrorKind> {
@@ -274,7 +295,7 @@ impl Envelope {
             return Err(ParseErrorKind::NotVersion2);
         }
         let share = |value: &Value| Json::from_validated(cut(text, value.span.clone()));
-        let Some(method) = &self.method else {
+        let Some(method) = self.method.as_ref().filter(|_| !self.repeats_method(text)) else {
             return match (&self.result, &self.error, &self.id) {
                 (Some(_), Some(_), _) => Err(ParseErrorKind::ResultAndError),
                 (None, None, _) => Err(ParseErrorKind::NeitherRequestNorResponse),

@@ -17,8 +17,9 @@ pub(crate) fn recover_id(text: &[u8], limits: &Limits) -> Subject {
     let Some(id) = RequestId::from_json_text(id) else { return Subject::Unknown };
     match (search.request, search.response) {
         (true, false) => Subject::Request(id),
-        (false, true) => Subject::Response(id),
-        (true, true) | (false, false) => Subject::Unknown,
+        // RP6: a response may repeat the method of its request.
+        (_, true) => Subject::Response(id),
+        (false, false) => Subject::Unknown,
     }
 }
 
@@ -159,14 +160,14 @@ mod tests {
             (r#"{"a\\":1,"id":7,"method":!"#, request()),
             (r#"{"abcdefg\",\"id\":8":"\\\"","id":7,"method":!"#, request()),
             (r#"{"id":"\"7","method":!"#, Subject::Request(RequestId::from("\"7"))),
-            // A duplicate or truncated id, neither or both of request and response, or not an id.
+            (r#"{"id":7,"method":1,"result":!"#, response()),
+            // A duplicate or truncated id, neither request nor response, or not an id.
             (r#"{"id":7,"id":7,"method":!"#, Subject::Unknown),
             (r#"{"id":7,"id":8,"id":9,"method":!"#, Subject::Unknown),
             (r#"{"method":1,"id":7"#, Subject::Unknown),
             (r#"{"method":1,"id":"7"#, Subject::Unknown),
             (r#"{"method":1,"id":"7\"#, Subject::Unknown),
             (r#"{"id":7,"params":!"#, Subject::Unknown),
-            (r#"{"id":7,"method":1,"result":!"#, Subject::Unknown),
             (r#"{"id":7.5,"method":!"#, Subject::Unknown),
             (r#"{"id":{},"method":!"#, Subject::Unknown),
             (r#"{"id":null,"method":!"#, Subject::Unknown),
