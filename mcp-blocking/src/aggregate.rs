@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use mcp_proto::aggregate::{Aggregate, Config, Event};
 use mcp_proto::client::CloseReason;
-use mcp_proto::{UsageError, relay};
+use mcp_proto::{Method, UsageError, relay};
 
 use crate::child::{INBOX, Process};
 use crate::proxy::open_stdout;
@@ -75,6 +75,16 @@ impl AggregateProxy {
         self.config = self.config.with_server(name, relay);
         self.servers.push(server);
         self.processes.push(Process::default());
+        self
+    }
+
+    /// Sets the requests that the server which was added last did not answer in time in an earlier proxy, so that the client
+    /// does not wait for it again: the methods of [`Event::Late`] without those of [`Event::InTime`].
+    #[must_use]
+    pub fn late(mut self, methods: Vec<Method>) -> Self {
+        if let Some(server) = self.config.servers.last_mut() {
+            server.late = methods;
+        }
         self
     }
 

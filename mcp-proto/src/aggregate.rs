@@ -13,8 +13,8 @@
 //! | what | how it is aggregated |
 //! |---|---|
 //! | tools, prompts | under names from which their servers follow ([`Naming`]) |
-//! | resources | a URI belongs to the server that lists it first, else to the first with a template for it; a URI that no server has listed is requested from the servers in turn, until one answers with a result |
-//! | lists | those of all servers in the order of the configuration; a cursor contains a server and its cursor |
+//! | resources | a URI belongs to the server that lists it first, and only if none lists it to the one with the most specific template for it; a URI that no server has listed is requested from the servers in turn, until one answers with a result |
+//! | lists | those of all servers in the order of the configuration; a cursor contains the places where the lists of servers go on |
 //! | capabilities | those of any server; that lists change is always announced |
 //! | instructions | those of all servers, each with the name of its server |
 //! | log level, changed roots | sent to all servers |
@@ -23,7 +23,8 @@
 //! | `requestState`, ids of tasks | with the server that has sent them |
 //!
 //! The first message of the client starts the servers. It is answered when each server can be used, has failed, or is not
-//! ready in time. It also determines the era of all requests: those of the other era are refused. A server that exits is started again after a pause, and the client is notified that lists have changed
+//! ready in time. A server that was late once, at its start or with a list, is not waited for again until it was in time: the
+//! client is notified that lists have changed when there is more. The first message also determines the era of all requests: those of the other era are refused. A server that exits is started again after a pause, and the client is notified that lists have changed
 //! when it can be used. Until then, requests to it are answered with an error that names it.
 //!
 //! | file | what it does |
@@ -36,20 +37,26 @@
 //! | `servers` | events of servers; when they are started and stopped |
 //! | `requests` | which server a request of the client is for, and its answer |
 //! | `lists` | lists of several servers |
+//! | `pages` | the pages of one server's list, their bounds, and cursors |
+//! | `late` | servers that did not answer in time |
+//! | `changes` | notifications of changes |
 //! | `names` | the names of tools and prompts |
 //! | `resources` | which server has a resource |
 //! | `origin` | cursors, states and ids that contain the server they are from |
 //! | `questions` | requests of servers to the client |
 //! | `subscriptions` | subscriptions to changes |
 
+mod changes;
 mod config;
 mod connection;
 mod event;
+mod late;
 mod lists;
 mod member;
 mod names;
 mod opening;
 mod origin;
+mod pages;
 mod questions;
 mod requests;
 mod resources;
@@ -69,13 +76,14 @@ use mcp_proto::client::CloseReason;
 use mcp_proto::machine::{Deadlines, Outbox};
 use mcp_proto::server::{self, LoggingLevel, Server};
 
+use changes::Changes;
 use connection::Connection;
-use lists::Lists;
+use lists::{Listing, Lists};
 use member::{Member, State};
 use names::{Names, Prefixes};
 use opening::Stage;
 use questions::Questions;
-use requests::Pending;
+use requests::{Looked, Pending};
 use resources::Resources;
 
 pub use config::{Config, Naming, ServerConfig};
@@ -118,6 +126,7 @@ pub struct Aggregate {
     tools: Names,
     prompts: Names,
     resources: Resources,
+    changes: Changes,
     /// Requests to servers without an outcome.
     pending: Pending,
     lists: Lists,
@@ -142,6 +151,12 @@ enum Timer {
     Machine(ServerKey),
     /// A list is answered, although servers have not answered.
     List(lists::ListKey),
+    /// The list of a server that is late is read again.
+    ReadAgain(ServerKey, Listing),
+    /// The client is notified of a change of a list that followed an earlier one closely.
+    Changed(changes::ListIndex),
+    /// Subscriptions are acknowledged, although this server has not acknowledged its own.
+    Watch(ServerKey),
 }
 
 /// Shows only counts, because the state contains payloads.
@@ -166,6 +181,7 @@ impl Aggregate {
         let prefixes = Prefixes::new(&config.servers)?;
         let (mut server, _) = config.relay.clone().split();
         server.server_info = config.server_info.clone();
+        let resources = Resources::new(config.servers.len());
         let members = config.servers.iter().cloned().map(Member::new);
         let members = members.collect::<Result<Vec<_>, _>>()?.into_iter().enumerate();
         Ok(Self {
@@ -176,7 +192,8 @@ impl Aggregate {
             prefixes,
             tools: Names::default(),
             prompts: Names::default(),
-            resources: Resources::default(),
+            resources,
+            changes: Changes::default(),
             pending: Pending::default(),
             lists: Lists::default(),
             questions: Questions::default(),
@@ -248,9 +265,12 @@ impl Aggregate {
         self.settle(now);
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
-                Timer::Opening => self.open(now),
+                Timer::Opening => self.open_without_late(now),
                 Timer::Start(server) => self.start(server, now),
                 Timer::List(list) => self.finish_list(list, now),
+                Timer::ReadAgain(server, listing) => self.on_pause_over(server, listing, now),
+                Timer::Changed(list) => self.publish_change(list, now),
+                Timer::Watch(server) => self.on_watch_overdue(server, now),
                 Timer::Machine(server) => {
                     if let Some(connection) = self.connection(server) {
                         connection.handle_timeout(now);
@@ -316,7 +336,8 @@ impl Aggregate {
     /// lists are not counted; they take at most 8 MiB.
     #[must_use]
     pub fn load(&self) -> Load {
-        let own = self.server.load() + self.stage.load() + self.lists.load();
+        let mut own = self.server.load() + self.stage.load() + self.lists.load();
+        own.held += self.kept_bytes();
         let members = self.members.values().filter_map(|member| match &member.state {
             State::Running(connection) => Some(connection.load()),
             State::Stopped | State::Stopping => None,
@@ -369,7 +390,7 @@ impl Aggregate {
             E::Requested { ticket, method, params } => match &mut self.stage {
                 Stage::Awaiting => self.on_first_request(ticket, method, params, now),
                 Stage::Opening { held, .. } => held.push((ticket, method, params)),
-                Stage::Open { .. } => self.on_request(ticket, method, params, false, now),
+                Stage::Open { .. } => self.on_request(ticket, method, params, Looked::Nothing, now),
                 // The machine that faces the client answers requests itself after its end.
                 Stage::Closed { .. } => drop(ticket),
             },

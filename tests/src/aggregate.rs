@@ -28,6 +28,14 @@ pub struct Offer {
     pub resources: Vec<String>,
     /// Its templates of resources.
     pub templates: Vec<String>,
+    /// The URIs of resources that it has and does not list.
+    pub unlisted: Vec<String>,
+    /// The methods of requests that it does not answer.
+    pub silent_for: Vec<&'static str>,
+    /// Each page of its lists of tools and resources is followed by another one.
+    pub is_endless: bool,
+    /// The length of the description of each tool.
+    pub description: usize,
     /// Its capabilities.
     pub capabilities: &'static str,
     /// Its process exits at once when it is started.
@@ -50,6 +58,10 @@ impl Offer {
             page: 100,
             resources: Vec::new(),
             templates: Vec::new(),
+            unlisted: Vec::new(),
+            silent_for: Vec::new(),
+            is_endless: false,
+            description: 0,
             capabilities: ALL,
             is_broken: false,
             is_silent: false,
@@ -69,6 +81,8 @@ pub struct TestServer {
     is_new: bool,
     process: Option<Server<Stdio>>,
     is_stopping: bool,
+    /// It has answered the request that opens the connection.
+    is_open: bool,
     /// What was written to it while it was silent.
     unread: Vec<u8>,
     /// The requests that it has received since it was started first: methods and parameters.
@@ -77,8 +91,14 @@ pub struct TestServer {
     pub notifications: Vec<String>,
     /// The number of its clients' mistakes.
     pub faults: usize,
-    /// The tickets of calls of the tool `slow`.
-    held: Vec<Ticket>,
+    /// The calls of the tool `slow`: their tickets and marks.
+    held: Vec<(Ticket, String)>,
+    /// The requests that it did not answer, because it is silent for their methods.
+    unanswered: Vec<(Ticket, Method, Json)>,
+    /// What was written to its process.
+    pub received: Vec<u8>,
+    /// What its process has written.
+    pub written: Vec<u8>,
     /// The answers to the requests that it has made outside of calls.
     pub answers: Vec<Outcome>,
     /// Requests of the client that were cancelled.
@@ -102,10 +122,18 @@ pub struct AggregateHarness {
     pub outcomes: BTreeMap<RequestKey, Outcome>,
     /// The notifications that the client has received: methods and parameters.
     pub notified: Vec<(String, String)>,
-    /// The progress that the client has received.
-    pub progress: Vec<String>,
+    /// The progress that the client has received, and the requests that it is about.
+    pub progress: Vec<(RequestKey, String)>,
     /// The parameters of the requests that the client has received.
     pub asked: Vec<String>,
+    /// Whether the client answers requests at once.
+    pub answers_at_once: bool,
+    /// The requests that the client has not answered: their tickets and parameters.
+    pub questions: Vec<(Ticket, String)>,
+    /// The requests that were cancelled at the client.
+    pub withdrawn: usize,
+    /// The acknowledged filters of the client's subscriptions.
+    pub listening: Vec<String>,
     /// The result with which the connection was opened.
     pub opened: Option<Json>,
     /// The lines that the client has received.
@@ -148,6 +176,10 @@ impl AggregateHarness {
             notified: Vec::new(),
             progress: Vec::new(),
             asked: Vec::new(),
+            answers_at_once: true,
+            questions: Vec::new(),
+            withdrawn: 0,
+            listening: Vec::new(),
             opened: None,
             received: Vec::new(),
             events: Vec::new(),
@@ -215,9 +247,7 @@ impl AggregateHarness {
     pub fn pass(&mut self, time: Duration) {
         let until = self.now + time;
         loop {
-            let timers = self.servers.iter().filter_map(|server| server.process.as_ref()?.poll_timeout());
-            let due = timers.chain(self.aggregate.poll_timeout()).chain(self.client.poll_timeout()).min();
-            let Some(at) = due.filter(|at| *at <= until) else { break };
+            let Some(at) = self.next_timer().filter(|at| *at <= until) else { break };
             self.now = at.max(self.now);
             self.aggregate.handle_timeout(self.now);
             self.client.handle_timeout(self.now);
@@ -255,6 +285,16 @@ impl AggregateHarness {
             }
         }
         self.settle();
+    }
+
+    /// The number of subscriptions that are open at a server.
+    pub fn subscriptions_at(&self, server: usize) -> usize {
+        self.servers[server].process.as_ref().map_or(0, |process| process.load().subscriptions)
+    }
+
+    /// Whether a server has answered the request that opens the connection.
+    pub fn is_usable(&self, server: usize) -> bool {
+        self.is_running(server) && self.servers[server].is_open
     }
 
     /// Whether a server has a process that was not stopped.
@@ -305,13 +345,67 @@ impl AggregateHarness {
         self.settle();
     }
 
+    /// A server writes this line, whatever its machine does.
+    pub fn inject(&mut self, server: usize, line: &str) {
+        if self.is_running(server) {
+            let key = self.server_key(server);
+            self.aggregate.handle_server_bytes(key, format!("{line}\n").as_bytes(), self.now);
+            self.settle();
+        }
+    }
+
+    /// A server answers all requests from now on, those that it did not answer included.
+    pub fn answer_all(&mut self, server: usize) {
+        let now = self.now;
+        let server = &mut self.servers[server];
+        server.offer.silent_for.clear();
+        for (ticket, method, params) in std::mem::take(&mut server.unanswered) {
+            server.on_request(ticket, &method, &params, now);
+        }
+        self.settle();
+    }
+
+    /// Requests a list up to its last page; returns the names of its items, and the longest time that a page took, which is
+    /// at most `patience`.
+    pub fn read_to_end(&mut self, method: &str, patience: Duration) -> (Vec<String>, Duration) {
+        let (items, name) = match method {
+            "tools/list" => ("tools", "name"),
+            "prompts/list" => ("prompts", "name"),
+            "resources/list" => ("resources", "uri"),
+            _ => ("resourceTemplates", "uriTemplate"),
+        };
+        let (mut found, mut longest, mut params) = (Vec::new(), Duration::ZERO, "{}".to_owned());
+        loop {
+            let begun = self.now;
+            let request = self.request(method, &params);
+            while !self.outcomes.contains_key(&request) {
+                assert!(self.now - begun < patience, "{method} {params} was not answered in time");
+                let due = self.next_timer().expect("a list has a timer");
+                self.pass(due.saturating_duration_since(self.now));
+            }
+            longest = longest.max(self.now - begun);
+            let page = self.outcome(request).expect("an outcome").expect("a list");
+            found.extend(names(&page, items, name));
+            let cursor = member(&page, "nextCursor");
+            if cursor.is_empty() {
+                return (found, longest);
+            }
+            params = format!(r#"{{"cursor":"{cursor}"}}"#);
+        }
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let timers = self.servers.iter().filter_map(|server| server.process.as_ref()?.poll_timeout());
+        timers.chain(self.aggregate.poll_timeout()).chain(self.client.poll_timeout()).min()
+    }
+
     /// A server answers its calls of `slow`.
     pub fn answer_slow(&mut self, server: usize) {
         let now = self.now;
         let server = &mut self.servers[server];
-        for ticket in std::mem::take(&mut server.held) {
+        for (ticket, mark) in std::mem::take(&mut server.held) {
             if let Some(process) = &mut server.process {
-                let _ = process.respond(ticket, Ok(text_result(&format!("{} slow", server.name))), now);
+                let _ = process.respond(ticket, Ok(text_result(&format!("{} slow{mark}", server.name))), now);
             }
         }
         self.settle();
@@ -368,6 +462,9 @@ impl AggregateHarness {
                 Output::Action(Action::Server { server, action }) => {
                     let to = &mut self.servers[server.index()];
                     assert!(!to.is_stopping, "{} was stopped: {action:?}", to.name);
+                    if let StdioAction::Write(bytes) = &action {
+                        to.received.extend_from_slice(bytes);
+                    }
                     // What is written to a process that has just exited is lost.
                     let Some(process) = &mut to.process else { continue };
                     match action {
@@ -432,7 +529,12 @@ impl AggregateHarness {
                 assert!(self.answered.insert(request), "two outcomes of one request");
                 self.outcomes.insert(request, outcome);
             }
-            E::Progressed { params, .. } => self.progress.push(params.to_text().into_owned()),
+            E::Progressed { request, params } => self.progress.push((request, params.to_text().into_owned())),
+            E::Listening { filter, .. } => self.listening.push(filter.to_text().into_owned()),
+            E::RequestCancelled { ticket, .. } => {
+                self.questions.retain(|(asked, _)| asked.key() != ticket);
+                self.withdrawn += 1;
+            }
             E::Notified { method, params, .. } => {
                 let params = params.map(|params| params.to_text().into_owned()).unwrap_or_default();
                 self.notified.push((method.as_str().to_owned(), params));
@@ -444,7 +546,10 @@ impl AggregateHarness {
                     "roots/list" => r#"{"roots":[]}"#.to_owned(),
                     _ => format!(r#"{{"role":"assistant","content":{{"type":"text","text":"{method}"}},"model":"m"}}"#),
                 };
-                self.asked.push(params);
+                self.asked.push(params.clone());
+                if !self.answers_at_once {
+                    return self.questions.push((ticket, params));
+                }
                 self.client.answer(ticket, Ok(Json::parse(answer).expect("JSON")), self.now);
             }
             _ => {}
@@ -459,6 +564,9 @@ impl AggregateHarness {
                 match output {
                     Output::Action(StdioAction::Write(bytes)) => {
                         let key = self.server_key(server);
+                        let written = &mut self.servers[server];
+                        written.written.extend_from_slice(&bytes);
+                        written.is_open |= contains(&bytes, r#""capabilities""#);
                         self.aggregate.handle_server_bytes(key, &bytes, self.now);
                         if let Some(process) = &mut self.servers[server].process {
                             process.handle_written(bytes.len(), self.now);
@@ -486,11 +594,15 @@ impl TestServer {
             is_new: false,
             process: None,
             is_stopping: false,
+            is_open: false,
             unread: Vec::new(),
             requests: Vec::new(),
             notifications: Vec::new(),
             faults: 0,
             held: Vec::new(),
+            unanswered: Vec::new(),
+            received: Vec::new(),
+            written: Vec::new(),
             answers: Vec::new(),
             cancelled: 0,
             starts: 0,
@@ -506,12 +618,20 @@ impl TestServer {
         self.process = Some(Server::new(Stdio::new(), config).expect("a configuration"));
         self.unread.clear();
         self.held.clear();
-        (self.is_new, self.is_stopping) = (true, false);
+        self.unanswered.clear();
+        self.received.clear();
+        self.written.clear();
+        (self.is_new, self.is_stopping, self.is_open) = (true, false, false);
         self.starts += 1;
     }
 
     fn poll_output(&mut self) -> Option<Output<StdioAction, server::Event>> {
         self.process.as_mut()?.poll_output()
+    }
+
+    /// Whether it has received requests that it has not answered.
+    pub fn has_open_requests(&self) -> bool {
+        !self.held.is_empty() || !self.unanswered.is_empty() || !self.unread.is_empty()
     }
 
     /// The names of the tools that were called.
@@ -532,7 +652,8 @@ impl TestServer {
             E::Faulted(_) => self.faults += 1,
             E::Notified { method, .. } => self.notifications.push(method.as_str().to_owned()),
             E::Cancelled { ticket, .. } => {
-                self.held.retain(|held| held.key() != ticket);
+                self.held.retain(|(held, _)| held.key() != ticket);
+                self.unanswered.retain(|(held, ..)| held.key() != ticket);
                 self.cancelled += 1;
             }
             E::Responded { outcome, .. } => self.answers.push(outcome),
@@ -545,16 +666,28 @@ impl TestServer {
         let text = |name: &str| {
             params.first_member(name).and_then(|member| member.as_string().map(String::from)).unwrap_or_default()
         };
+        if self.offer.silent_for.contains(&method.as_str()) {
+            self.unanswered.push((ticket, method.clone(), params.clone()));
+            return false;
+        }
         let name = self.name.clone();
+        let mark = mark_of(params);
         let Some(process) = &mut self.process else { return false };
         let answer = match method.as_str() {
             "tools/list" => {
                 let first: usize = text("cursor").parse().unwrap_or(0);
-                if first > 0 && first >= self.offer.tools.len() {
+                let description = "d".repeat(self.offer.description);
+                let tool = |tool: &str| {
+                    format!(r#"{{"name":"{tool}","description":"{description}","inputSchema":{{"type":"object"}}}}"#)
+                };
+                if self.offer.is_endless {
+                    let next = first + 1;
+                    json(&format!(r#"{{"tools":[{}],"nextCursor":"{next}"}}"#, tool(&format!("endless-{first}"))))
+                } else if first > 0 && first >= self.offer.tools.len() {
                     Err(ErrorObject::invalid_params("there is no such page"))
                 } else {
                     let tools = self.offer.tools.iter().skip(first).take(self.offer.page);
-                    let tools = tools.map(|tool| format!(r#"{{"name":"{tool}","inputSchema":{{"type":"object"}}}}"#));
+                    let tools = tools.map(|name| tool(name));
                     let next = first + self.offer.page;
                     let next = (next < self.offer.tools.len()).then(|| format!(r#","nextCursor":"{next}""#));
                     json(&format!(r#"{{"tools":[{}]{}}}"#, join(tools), next.unwrap_or_default()))
@@ -575,6 +708,7 @@ impl TestServer {
                 let uri = text("uri");
                 let start = |template: &String| template.split('{').next().unwrap_or_default().to_owned();
                 let is_known = self.offer.resources.contains(&uri)
+                    || self.offer.unlisted.contains(&uri)
                     || self.offer.templates.iter().any(|template| uri.starts_with(&start(template)));
                 if is_known {
                     json(&format!(r#"{{"contents":[{{"uri":"{uri}","text":"{name}"}}]}}"#))
@@ -585,31 +719,36 @@ impl TestServer {
             "completion/complete" => json(&format!(r#"{{"completion":{{"values":["{name}"]}}}}"#)),
             "tools/call" => match &*text("name") {
                 "slow" => {
-                    self.held.push(ticket);
+                    self.held.push((ticket, mark));
                     return false;
                 }
                 "exit" => return true,
                 "progress" => {
-                    process.progress(&ticket, &Progress::new(0.5), now);
-                    Ok(text_result(&format!("{name} progress")))
+                    let mut progress = Progress::new(0.5);
+                    progress.message = Some(mark.as_str().into());
+                    process.progress(&ticket, &progress, now);
+                    Ok(text_result(&format!("{name} progress{mark}")))
                 }
                 "log" => {
-                    let said = process.log(&ticket, LoggingLevel::Error, None, &Json::from("broken"), now);
+                    let said = format!("broken{mark}");
+                    let said = process.log(&ticket, LoggingLevel::Error, None, &Json::from(said.as_str()), now);
                     said.expect("it was declared");
-                    Ok(text_result(&format!("{name} log")))
+                    Ok(text_result(&format!("{name} log{mark}")))
                 }
                 "ask" if params.first_member("inputResponses").is_none() => {
-                    let question = r#"{"message":"Name?","requestedSchema":{"type":"object","properties":{}}}"#;
+                    let question = format!(
+                        r#"{{"message":"Name?{mark}","requestedSchema":{{"type":"object","properties":{{}}}}}}"#
+                    );
                     let question = Json::parse(question).expect("JSON");
                     let required = InputRequired::new().ask("q", "elicitation/create", question);
-                    process.require_input(ticket, required.state(&format!("of {name}")), now).expect("input");
+                    process.require_input(ticket, required.state(&format!("of {name}{mark}")), now).expect("input");
                     return false;
                 }
                 "ask" => {
                     let answers = params.first_member("inputResponses").expect("it was checked");
                     let state = text("requestState");
-                    assert_eq!(state, format!("of {name}"), "the state of this server");
-                    Ok(text_result(&format!("{name} {}", answers.to_text().contains("Ann"))))
+                    assert_eq!(state, format!("of {name}{mark}"), "the state of this server and call");
+                    Ok(text_result(&format!("{name} {}{mark}", answers.to_text().contains("Ann"))))
                 }
                 tool => {
                     let arguments = params.first_member("arguments").unwrap_or(Json::empty_object());
@@ -621,6 +760,13 @@ impl TestServer {
         let _ = process.respond(ticket, answer, now);
         false
     }
+}
+
+/// The mark in the arguments of a call, after a blank.
+fn mark_of(params: &Json) -> String {
+    let mark = params.first_member("arguments").and_then(|arguments| arguments.first_member("mark"));
+    let mark = mark.as_ref().and_then(Json::as_string);
+    mark.map(|mark| format!(" {mark}")).unwrap_or_default()
 }
 
 fn contains(bytes: &[u8], text: &str) -> bool {

@@ -15,6 +15,7 @@
 //! | [`gateway_simulation`] | clients of a gateway and processes that act in random order; the invariants are checked after each step |
 //! | [`instances`], [`instances_simulation`] | instances of a server that share a store, with requests that reach any of them; at random, with instances that end and a store that fails |
 //! | [`aggregate`] | an aggregate between a client machine and server machines with applications |
+//! | [`aggregate_simulation`] | the same with servers that are slow, silent, endless or hostile, in random order |
 //! | [`unread_pipes`] | servers that do not read their input |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
 //! | [`redis_server`] | a Redis server that a test starts and ends |
@@ -34,6 +35,7 @@
 //! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
 
 pub mod aggregate;
+pub mod aggregate_simulation;
 pub mod catalogue;
 pub mod closing_server;
 pub mod defects;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use mcp_proto::Json;
+use mcp_proto::Method;
 use mcp_proto::UsageError;
 use mcp_proto::relay;
 
@@ -33,9 +34,14 @@ pub struct Config {
     pub server_info: Json,
     /// The limits and times that apply to the client, and the limits on what the aggregate holds itself.
     pub relay: relay::Config,
-    /// How long the client waits for one server, when all are opened and when lists are composed. Items of a server that
-    /// has not answered are left out, and the client is notified when there are some. Default 10 s.
+    /// How long the client waits for one server, when all are opened and when lists are composed. The items of a server that
+    /// has not answered are left out, and the client is notified when there are some. From then on, it does not wait for
+    /// this server until that was in time again. Default 5 s.
     pub server_timeout: Duration,
+    /// Several clients use the connection, as that of a gateway with
+    /// [`Sharing::Shared`](mcp_proto::gateway::Sharing::Shared). What a server sends outside of a call is then passed on only
+    /// if no call that has ended without its answer can be meant. Default `false`.
+    pub is_shared: bool,
     /// A random number that clients do not know. It is necessary if the client is a gateway that passes requests of
     /// several clients on: only the client that was asked for input can then continue the call. Default 0: there is one
     /// client.
@@ -51,6 +57,15 @@ pub struct ServerConfig {
     /// The limits and times that apply to the server, the revisions that may be used with it, and what else a relay to
     /// this server alone would have. `respawn` has no effect: the aggregate starts servers itself.
     pub relay: relay::Config,
+    /// The requests that the server did not answer in time in an earlier aggregate ([`Event::Late`](super::Event::Late)):
+    /// the client does not wait for it again.
+    pub late: Vec<Method>,
+}
+
+impl ServerConfig {
+    pub(super) fn new(name: &str, relay: relay::Config) -> Self {
+        Self { name: name.into(), relay, late: Vec::new() }
+    }
 }
 
 /// The names of tools and prompts of the servers of an aggregate.
@@ -74,6 +89,7 @@ impl fmt::Debug for Config {
             .field("server_info", &self.server_info)
             .field("relay", &self.relay)
             .field("server_timeout", &self.server_timeout)
+            .field("is_shared", &self.is_shared)
             .finish_non_exhaustive()
     }
 }
@@ -88,7 +104,8 @@ impl Config {
             naming: Naming::Prefixed,
             server_info,
             relay: relay::Config::default(),
-            server_timeout: Duration::from_secs(10),
+            server_timeout: Duration::from_secs(5),
+            is_shared: false,
             secret: 0,
         }
     }
@@ -96,7 +113,7 @@ impl Config {
     /// Adds a server.
     #[must_use]
     pub fn with_server(mut self, name: &str, relay: relay::Config) -> Self {
-        self.servers.push(ServerConfig { name: name.into(), relay });
+        self.servers.push(ServerConfig::new(name, relay));
         self
     }
 

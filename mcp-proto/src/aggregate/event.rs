@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use mcp_proto::Fault;
+use mcp_proto::Method;
 use mcp_proto::StdioAction;
 use mcp_proto::client::CloseReason;
 use mcp_proto::machine::Weight;
@@ -93,6 +94,37 @@ pub enum Event {
         /// The length of the pause.
         retry_in: Duration,
     },
+    /// A server has not answered this request in time; for the request that opens the connection, this is `initialize` in
+    /// all revisions. The client does not wait for the server again, until it was in time.
+    Late {
+        /// The server.
+        server: ServerKey,
+        /// The method of the request.
+        method: Method,
+    },
+    /// A server that was late has answered a request of this method in time.
+    InTime {
+        /// The server.
+        server: ServerKey,
+        /// The method of the request.
+        method: Method,
+    },
+    /// The list of a server has more pages, bytes or longer cursors than the aggregate reads, or takes too long. The client
+    /// receives a part of it. This is reported once for each list of a process.
+    ListTooLong {
+        /// The server.
+        server: ServerKey,
+        /// The method of the list.
+        method: Method,
+    },
+    /// Two servers list the same resource or template: it belongs to the one that has listed it first, and that of the other
+    /// is left out. This is reported once for each pair of servers while `other` runs.
+    SameResource {
+        /// The server that the resource belongs to.
+        owner: ServerKey,
+        /// The server whose resource is left out.
+        other: ServerKey,
+    },
     /// The client violated the protocol, or messages were lost because it did not read in time. The aggregate continues.
     Faulted(Fault),
     /// The client has gone, and all servers have ended; no event follows.
@@ -103,7 +135,13 @@ impl Weight for Event {
     fn weight(&self) -> usize {
         match self {
             Self::Server { event, .. } => event.weight(),
-            Self::ServerFailed { .. } | Self::Faulted(_) | Self::Closed(_) => size_of::<Self>(),
+            Self::ServerFailed { .. }
+            | Self::Late { .. }
+            | Self::InTime { .. }
+            | Self::ListTooLong { .. }
+            | Self::SameResource { .. }
+            | Self::Faulted(_)
+            | Self::Closed(_) => size_of::<Self>(),
         }
     }
 }

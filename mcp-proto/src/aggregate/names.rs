@@ -19,7 +19,7 @@ const LONGEST_PREFIX: usize = 24;
 const SEPARATOR: &str = "__";
 /// The length of the end of a shortened name: a hyphen and a checksum.
 const CHECKSUM: usize = 17;
-/// The maximum of stored names, and of the bytes of what is stored.
+/// The maximum of stored names, and of the bytes of what is stored; each server has its share.
 const STORED: usize = 8192;
 const STORED_BYTES: usize = 1024 * 1024;
 
@@ -80,7 +80,8 @@ fn prefix_of(name: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     stored: BTreeMap<Box<str>, (ServerKey, Box<str>)>,
-    bytes: usize,
+    /// The number of stored names of each server, and the bytes of what is stored.
+    usage: BTreeMap<ServerKey, (usize, usize)>,
 }
 
 /// What the name in a request stands for.
@@ -105,7 +106,7 @@ impl Names {
     ) -> Option<String> {
         // A name that looks like one with a prefix would hide that of another server.
         let may_be_unprefixed = naming == Naming::Unprefixed && name.len() <= LONGEST && prefixes.split(name).is_none();
-        if may_be_unprefixed && self.store(name, server, name) {
+        if may_be_unprefixed && self.store(name, server, name, prefixes) {
             return Some(name.to_owned());
         }
         let full = format!("{}{SEPARATOR}{name}", prefixes.get(server));
@@ -118,19 +119,21 @@ impl Names {
         }
         let start = full.get(..end).unwrap_or_default();
         let short = format!("{start}-{:016x}", hash(name.bytes()));
-        self.store(&short, server, name).then_some(short)
+        self.store(&short, server, name, prefixes).then_some(short)
     }
 
-    /// Stores what a name stands for. `false` if it stands for something else, or there is no room.
-    fn store(&mut self, public: &str, server: ServerKey, name: &str) -> bool {
+    /// Stores what a name stands for. `false` if it stands for something else, or the server has no room.
+    fn store(&mut self, public: &str, server: ServerKey, name: &str, prefixes: &Prefixes) -> bool {
         if let Some((owner, known)) = self.stored.get(public) {
             return *owner == server && **known == *name;
         }
-        let bytes = public.len() + name.len();
-        if self.stored.len() >= STORED || self.bytes + bytes > STORED_BYTES {
+        let servers = prefixes.0.len().max(1);
+        let (count, bytes) = self.usage.entry(server).or_default();
+        let more = public.len() + name.len();
+        if *count >= STORED / servers || *bytes + more > STORED_BYTES / servers {
             return false;
         }
-        self.bytes += bytes;
+        (*count, *bytes) = (*count + 1, *bytes + more);
         self.stored.insert(public.into(), (server, name.into()));
         true
     }
@@ -166,7 +169,7 @@ mod tests {
     use mcp_proto::relay;
 
     fn prefixes(names: &[&str]) -> Result<Prefixes, UsageError> {
-        let servers = names.iter().map(|name| ServerConfig { name: (*name).into(), relay: relay::Config::default() });
+        let servers = names.iter().map(|name| ServerConfig::new(name, relay::Config::default()));
         Prefixes::new(&servers.collect::<Vec<_>>())
     }
 
@@ -241,12 +244,16 @@ mod tests {
     }
 
     #[test]
-    fn stored_names_are_bounded_in_bytes_and_number() {
-        let prefixes = prefixes(&["a"]).expect("a prefix");
-        let a = ServerKey::new(0);
-        let mut names = Names::default();
-        let published = (0..10_000).map(|number| format!("{number:070}"));
-        let published = published.filter_map(|name| names.publish(a, &name, Naming::Prefixed, &prefixes)).count();
-        assert!(published > 4000 && published <= STORED && names.bytes <= STORED_BYTES, "{published}");
+    fn stored_names_are_bounded_and_those_of_a_server_displace_none_of_others() {
+        let prefixes = prefixes(&["a", "b"]).expect("different prefixes");
+        let [a, b] = [0, 1].map(ServerKey::new);
+        for (length, most) in [(70, STORED / 2), (400, 1200)] {
+            let mut names = Names::default();
+            let published = (0..10_000).map(|number| format!("{number:0length$}"));
+            let published = published.filter_map(|name| names.publish(a, &name, Naming::Prefixed, &prefixes)).count();
+            assert!(published > most / 2 && published <= most && names.usage[&a].1 <= STORED_BYTES / 2, "{published}");
+            let public = names.publish(b, &"n".repeat(80), Naming::Prefixed, &prefixes);
+            assert!(public.is_some(), "another server has room");
+        }
     }
 }

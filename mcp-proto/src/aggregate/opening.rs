@@ -1,7 +1,7 @@
 //! The first message of the client, and what the aggregate states about itself.
 
 use super::connection::Opener;
-use super::{Action, Aggregate, Timer};
+use super::{Action, Aggregate, Event, Timer};
 use mcp_proto::ErrorObject;
 use mcp_proto::Instant;
 use mcp_proto::Json;
@@ -86,11 +86,24 @@ impl Aggregate {
         }
     }
 
-    /// Answers the client if each server was connected or has failed.
+    /// Answers the client if each server was connected or has failed. It does not wait for a server that was late before,
+    /// unless no server can be used yet.
     pub(super) fn open_if_settled(&mut self, now: Instant) {
-        if self.members.values().all(|member| member.is_settled) {
+        let is_usable = self.members.values().any(super::Member::is_usable);
+        let is_awaited = |member: &super::Member| !(member.is_settled || (member.is_late && is_usable));
+        if !self.members.values().any(is_awaited) {
             self.open(now);
         }
+    }
+
+    /// The client has waited long enough for servers that are not connected.
+    pub(super) fn open_without_late(&mut self, now: Instant) {
+        for (server, member) in &mut self.members {
+            if !member.is_settled && !std::mem::replace(&mut member.is_late, true) {
+                self.out.report(Event::Late { server: *server, method: Method::INITIALIZE });
+            }
+        }
+        self.open(now);
     }
 
     /// Answers the client, with what is known of the servers.

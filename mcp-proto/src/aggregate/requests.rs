@@ -9,6 +9,7 @@ use super::lists::{ListKey, Listing, Then};
 use super::member::State;
 use super::names::Named;
 use super::origin::{add_origin, origin_of};
+use super::pages::Position;
 use mcp_proto::ErrorObject;
 use mcp_proto::Instant;
 use mcp_proto::Json;
@@ -34,8 +35,6 @@ pub(super) enum Purpose {
     Forwarded(Forwarded),
     /// It is for a page of a list.
     Page(ListKey),
-    /// It was for a page of a list that was answered without it.
-    LatePage(Listing),
     /// It sets something in the session of the server again.
     Setting(Method),
 }
@@ -49,13 +48,25 @@ pub(super) struct Forwarded {
     uri: Option<Box<str>>,
     /// The parameters, if no server is known to have the resource: further servers are asked.
     to_others: Option<Json>,
+    /// The servers that were asked then.
+    asked: Vec<ServerKey>,
+}
+
+/// What servers have listed for a request of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Looked {
+    Nothing,
+    /// The tools, prompts or resources.
+    Items,
+    /// The templates of resources too.
+    Templates,
 }
 
 /// The destination of a request.
 enum Route {
     To(ServerKey, Option<Json>),
-    /// The server is known after these servers, or all, have listed what they have.
-    Lookup(Option<ServerKey>, Listing),
+    /// The server is known after these servers have listed what they have.
+    LookUp(Vec<ServerKey>, Listing),
     /// No server is known to have the resource.
     InTurn(Box<str>),
 }
@@ -65,7 +76,7 @@ impl Pending {
     pub(super) fn ticket(&self, server: ServerKey, request: RequestKey) -> Option<TicketKey> {
         match self.by_request.get(&(server, request))? {
             Purpose::Forwarded(forwarded) => Some(forwarded.ticket.key()),
-            Purpose::Page(_) | Purpose::LatePage(_) | Purpose::Setting(_) => None,
+            Purpose::Page(_) | Purpose::Setting(_) => None,
         }
     }
 
@@ -88,6 +99,17 @@ impl Pending {
         Some(purpose)
     }
 
+    /// Whether a request of the client is open at a server.
+    pub(super) fn has_call(&self, server: ServerKey) -> bool {
+        let all = self.by_request.iter().filter(|((of, _), _)| *of == server);
+        all.into_iter().any(|(_, purpose)| matches!(purpose, Purpose::Forwarded(_)))
+    }
+
+    /// The outcome of a request does not matter any more.
+    pub(super) fn forget(&mut self, server: ServerKey, request: RequestKey) {
+        self.by_request.remove(&(server, request));
+    }
+
     /// Where a request of the client was forwarded to.
     fn find(&self, ticket: TicketKey) -> Option<(ServerKey, RequestKey)> {
         self.by_ticket.get(&ticket).copied()
@@ -101,30 +123,38 @@ impl Aggregate {
         let _ = self.server.respond(ticket, answer, now);
     }
 
-    /// Handles a request of the client. If the servers `were_listed`, names are not looked up once more.
+    /// Handles a request of the client, for which servers have listed this.
     pub(super) fn on_request(
         &mut self,
         ticket: Ticket,
         method: Method,
         params: Option<Json>,
-        were_listed: bool,
+        looked: Looked,
         now: Instant,
     ) {
         if let Some(listing) = Listing::of(&method) {
-            return self.on_list(ticket, &method, listing, params, now);
+            return self.on_list(ticket, listing, params, now);
         }
-        match self.route(&method, params.as_ref(), were_listed) {
+        match self.route(&method, params.as_ref(), looked) {
             Ok(Route::To(server, params)) => {
                 let uri = uri_of(&method, params.as_ref());
-                let forwarded = Forwarded { ticket, method, uri, to_others: None };
+                let forwarded = Forwarded { ticket, method, uri, to_others: None, asked: Vec::new() };
                 self.forward(server, forwarded, params, now);
             }
             Ok(Route::InTurn(uri)) => {
-                let forwarded = Forwarded { ticket, method, uri: Some(uri), to_others: params };
+                let (uri, asked) = (Some(uri), Vec::new());
+                let forwarded = Forwarded { ticket, method, uri, to_others: params, asked };
                 let answer = Err(self.resource_not_found(&forwarded));
-                self.ask_next(None, forwarded, answer, now);
+                self.ask_next(forwarded, answer, now);
             }
-            Ok(Route::Lookup(server, listing)) => self.look_up(server, listing, ticket, method, params, now),
+            Ok(Route::LookUp(servers, listing)) => {
+                let looked = if listing == Listing::Templates { Looked::Templates } else { Looked::Items };
+                let meta = params.as_ref().and_then(|params| params.first_member("_meta"));
+                let asked = meta.map(|meta| Json::empty_object().with_member("_meta", &meta));
+                let positions = servers.into_iter().map(Position::first).collect();
+                let then = Then::LookUp { ticket, method, params, looked };
+                self.begin_list(then, listing, positions, false, asked, now);
+            }
             Err(error) => self.respond(ticket, Err(error), now),
         }
     }
@@ -134,7 +164,7 @@ impl Aggregate {
     /// # Errors
     ///
     /// The answer to the request.
-    fn route(&self, method: &Method, params: Option<&Json>, were_listed: bool) -> Result<Route, ErrorObject> {
+    fn route(&self, method: &Method, params: Option<&Json>, looked: Looked) -> Result<Route, ErrorObject> {
         let member = |name: &'static str| {
             let member = params.and_then(|params| params.first_member(name));
             let text = member.as_ref().and_then(Json::as_string).map(String::from);
@@ -148,11 +178,11 @@ impl Aggregate {
             let [name, uri] = reference.first_members(["name", "uri"]);
             if let Some(name) = name.as_ref().and_then(Json::as_string) {
                 let to = |name: &Json| params.with_member("ref", &reference.with_member("name", name));
-                return self.route_name(&name, Listing::PROMPTS, were_listed, to);
+                return self.route_name(&name, Listing::Prompts, looked, to);
             }
             let uri = uri.as_ref().and_then(Json::as_string);
             let uri = uri.ok_or_else(|| ErrorObject::invalid_params("ref must have a name or a uri"))?;
-            return self.route_uri(&uri, params);
+            return self.route_uri(&uri, self.resources.template_owner(&uri), params, looked);
         }
         if facts.named_by == Some("taskId") || *method == Method::TASKS_RESULT {
             let id = member("taskId")?;
@@ -161,12 +191,12 @@ impl Aggregate {
             return Ok(Route::To(server, Some(params.with_member("taskId", &Json::from(id)))));
         }
         if facts.named_by == Some("name") {
-            let listing = if *method == Method::TOOLS_CALL { Listing::TOOLS } else { Listing::PROMPTS };
+            let listing = if *method == Method::TOOLS_CALL { Listing::Tools } else { Listing::Prompts };
             let to = |name: &Json| params.with_member("name", name);
-            return self.route_name(&member("name")?, listing, were_listed, to);
+            return self.route_name(&member("name")?, listing, looked, to);
         }
         if is_about_resource(method) {
-            return self.route_uri(&member("uri")?, params);
+            return self.route_uri(&member("uri")?, None, params, looked);
         }
         Err(ErrorObject::method_not_found(method))
     }
@@ -175,33 +205,65 @@ impl Aggregate {
         &self,
         name: &str,
         listing: Listing,
-        were_listed: bool,
+        looked: Looked,
         to: impl FnOnce(&Json) -> Json,
     ) -> Result<Route, ErrorObject> {
-        let names = if listing == Listing::TOOLS { &self.tools } else { &self.prompts };
-        match names.resolve(name, self.config.naming, &self.prefixes, were_listed) {
+        let names = if listing == Listing::Tools { &self.tools } else { &self.prompts };
+        match names.resolve(name, self.config.naming, &self.prefixes, looked > Looked::Nothing) {
             Named::Known(server, name) => {
                 let params = to(&Json::from(name));
                 let params = self.without_origin_of_state(Some(server), &params)?.1;
                 Ok(Route::To(server, Some(params)))
             }
-            Named::Unlisted(server) => Ok(Route::Lookup(server, listing)),
+            Named::Unlisted(server) => {
+                let servers = self.servers_with(listing).into_iter();
+                let servers = servers.filter(|found| server.is_none_or(|server| server == *found));
+                Ok(Route::LookUp(servers.collect(), listing))
+            }
             Named::Unknown => {
                 let text = format!(
                     "no server has {} of this name",
-                    if listing == Listing::TOOLS { "a tool" } else { "a prompt" }
+                    if listing == Listing::Tools { "a tool" } else { "a prompt" }
                 );
                 Err(ErrorObject::invalid_params(&text))
             }
         }
     }
 
-    fn route_uri(&self, uri: &str, params: &Json) -> Result<Route, ErrorObject> {
+    /// The server of a resource, or of the template that is owned by `of_template`. A URI that was not listed is looked up
+    /// first, because it may be listed by another server than the one that has a template for it.
+    fn route_uri(
+        &self,
+        uri: &str,
+        of_template: Option<ServerKey>,
+        params: &Json,
+        looked: Looked,
+    ) -> Result<Route, ErrorObject> {
         let (server, params) = self.without_origin_of_state(None, params)?;
-        match server.or_else(|| self.resources.owner(uri)) {
+        if let Some(server) = server.or(of_template).or_else(|| self.resources.lister(uri)) {
+            return Ok(Route::To(server, Some(params)));
+        }
+        for (listing, of_listing) in [(Listing::Resources, Looked::Items), (Listing::Templates, Looked::Templates)] {
+            let servers = self.unknown_lists(listing);
+            if looked < of_listing && !servers.is_empty() {
+                return Ok(Route::LookUp(servers, listing));
+            }
+        }
+        match self.resources.owner(uri) {
             Some(server) => Ok(Route::To(server, Some(params))),
             None => Ok(Route::InTurn(uri.into())),
         }
+    }
+
+    /// The servers whose list was not read since it has changed, and that answer requests for it in time.
+    fn unknown_lists(&self, listing: Listing) -> Vec<ServerKey> {
+        let mut servers = self.servers_with(listing);
+        servers.retain(|server| {
+            let member = self.members.get(server);
+            let is_in_time = member.is_some_and(|member| member.is_usable() && !member.late.contains_key(&listing));
+            is_in_time && !self.resources.is_known(*server, listing)
+        });
+        servers
     }
 
     /// The server that has sent the `requestState` of a retry, and the parameters with the state as it was sent.
@@ -262,30 +324,25 @@ impl Aggregate {
         }
     }
 
-    /// Asks the next server that may have a resource after `last`. If there is none, `answer` is that of the last one.
-    fn ask_next(
-        &mut self,
-        last: Option<ServerKey>,
-        mut forwarded: Forwarded,
-        answer: Result<Json, ErrorObject>,
-        now: Instant,
-    ) {
+    /// Asks the next server that may have a resource; one that is connected before one that is not yet. If there is none,
+    /// `answer` is that of the last one.
+    fn ask_next(&mut self, mut forwarded: Forwarded, mut answer: Result<Json, ErrorObject>, now: Instant) {
         let (resources, subscribe) = Change::Resource.capability();
         let is_setting = forwarded.method.facts().changes_setting.is_some();
-        let may_have = |(server, member): &(&ServerKey, &super::Member)| {
-            let has = if is_setting { member.has_flag(resources, subscribe) } else { member.has(resources) };
-            has && member.is_running() && last.is_none_or(|last| **server > last)
-        };
-        let next = self.members.iter().find(may_have).map(|(server, _)| *server);
-        let (Some(next), Some(params)) = (next, forwarded.to_others.clone()) else {
-            return self.respond(forwarded.ticket, answer, now);
-        };
-        match self.request(next, &forwarded.method, Some(params.clone()), now) {
-            Ok(request) => {
-                forwarded.to_others = Some(params);
-                self.pending.insert(next, request, Purpose::Forwarded(forwarded));
+        loop {
+            let may_have = self.members.iter().filter(|(server, member)| {
+                let has = if is_setting { member.has_flag(resources, subscribe) } else { member.has(resources) };
+                has && member.is_running() && !forwarded.asked.contains(server)
+            });
+            let next = may_have.min_by_key(|(server, member)| (!member.is_usable(), **server));
+            let (Some(next), Some(params)) = (next.map(|(server, _)| *server), &forwarded.to_others) else {
+                return self.respond(forwarded.ticket, answer, now);
+            };
+            forwarded.asked.push(next);
+            match self.request(next, &forwarded.method, Some(params.clone()), now) {
+                Ok(request) => return self.pending.insert(next, request, Purpose::Forwarded(forwarded)),
+                Err(error) => answer = Err(error),
             }
-            Err(error) => self.ask_next(Some(next), forwarded, Err(error), now),
         }
     }
 
@@ -293,6 +350,7 @@ impl Aggregate {
     pub(super) fn cancel(&mut self, ticket: TicketKey, params: Option<Json>, now: Instant) {
         if let Some((server, request)) = self.pending.find(ticket) {
             self.pending.remove(server, request);
+            self.on_unanswered(server, now);
             if let Some(connection) = self.connection(server) {
                 connection.client.cancel_with(request, &params.unwrap_or(Json::empty_object()), now);
             }
@@ -305,14 +363,28 @@ impl Aggregate {
         match self.pending.remove(server, request) {
             Some(Purpose::Forwarded(forwarded)) => self.on_answered(server, forwarded, outcome, now),
             Some(Purpose::Page(list)) => self.on_page(server, list, outcome, now),
-            Some(Purpose::LatePage(listing)) => self.on_late_page(server, listing, &outcome, now),
             Some(Purpose::Setting(method)) => self.on_setting(server, method, outcome),
             // The client has cancelled it.
             None => {}
         }
     }
 
+    /// A request has ended for the client without the server's answer.
+    fn on_unanswered(&mut self, server: ServerKey, now: Instant) {
+        if let Some(member) = self.members.get_mut(&server) {
+            member.on_unanswered(now);
+        }
+    }
+
     fn on_answered(&mut self, server: ServerKey, forwarded: Forwarded, outcome: Outcome, now: Instant) {
+        let is_of_server = match &outcome {
+            Outcome::Result(_) => true,
+            Outcome::Error(error) => !is_of_relay(error),
+            Outcome::Failed(_) => false,
+        };
+        if !is_of_server {
+            self.on_unanswered(server, now);
+        }
         let answer = match outcome {
             Outcome::Result(result) => Ok(self.with_origins(server, &result)),
             Outcome::Error(error) => Err(self.with_name_of(server, error)),
@@ -321,7 +393,7 @@ impl Aggregate {
             }
         };
         if answer.is_err() && forwarded.to_others.is_some() {
-            return self.ask_next(Some(server), forwarded, answer, now);
+            return self.ask_next(forwarded, answer, now);
         }
         if let (Ok(_), Some(uri)) = (&answer, &forwarded.uri) {
             let watch = self.members.get_mut(&server).map(|member| &mut member.watch);
@@ -331,7 +403,7 @@ impl Aggregate {
                 (Some(_) | None, _) => {}
             }
             if forwarded.to_others.is_some() {
-                self.resources.learn(uri, server);
+                self.resources.on_found(uri, server);
             }
         }
         self.respond(forwarded.ticket, answer, now);
@@ -356,14 +428,12 @@ impl Aggregate {
 
     /// An error of a server; one of its relay names the server.
     fn with_name_of(&self, server: ServerKey, error: ErrorObject) -> ErrorObject {
-        let data = error.data();
-        let source = data.as_ref().and_then(|data| data.first_member("source"));
-        match (data, source) {
-            (Some(data), Some(source)) if source.as_bytes() == b"\"relay\"" => {
+        match error.data().filter(|_| is_of_relay(&error)) {
+            Some(data) => {
                 let text = format!("{}: {}", self.describe(server), error.message());
                 ErrorObject::with_data(error.code(), &text, &data)
             }
-            (_, _) => error,
+            None => error,
         }
     }
 
@@ -397,23 +467,12 @@ impl Aggregate {
         let event = relay::Event::NotInEffect { method, reason };
         self.out.report(super::Event::Server { server, event });
     }
+}
 
-    /// Looks up a name that no list contained yet, and then handles the request once more.
-    fn look_up(
-        &mut self,
-        server: Option<ServerKey>,
-        listing: Listing,
-        ticket: Ticket,
-        method: Method,
-        params: Option<Json>,
-        now: Instant,
-    ) {
-        let meta = params.as_ref().and_then(|params| params.first_member("_meta"));
-        let asked = meta.map(|meta| Json::empty_object().with_member("_meta", &meta));
-        let servers = self.servers_with(listing, server.map_or(0, ServerKey::index));
-        let servers = servers.into_iter().filter(|found| server.is_none_or(|server| server == *found)).collect();
-        self.begin_list(Then::Handle { ticket, method, params }, listing, servers, None, asked, now);
-    }
+/// Whether an error is from the relay to a server, not from the server.
+fn is_of_relay(error: &ErrorObject) -> bool {
+    let source = error.data().and_then(|data| data.first_member("source"));
+    source.is_some_and(|source| source.as_bytes() == b"\"relay\"")
 }
 
 /// Whether a request is about the resource that its member `uri` names.

@@ -1,72 +1,168 @@
 //! Which server has a resource: learnt from the lists of resources and of templates.
+//!
+//! A resource belongs to the server that has listed its URI; to the first one, if several have, and of those that are listed
+//! at the same time to the first in the configuration. Only a URI that no server has listed belongs to the server with the
+//! template for it that has the longest text in front of its first expression. What is stored of one server is bounded by
+//! itself, so that it displaces nothing of others.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::ServerKey;
+use super::lists::Listing;
 
-/// The maximum of resources, and of the bytes of their URIs.
+/// The maximum of URIs of all servers, and of their bytes; each server has its share.
 const STORED: usize = 16 * 1024;
 const STORED_BYTES: usize = 2 * 1024 * 1024;
 /// The maximum of templates of one server, and the length of one.
 const TEMPLATES: usize = 256;
 const LONGEST_TEMPLATE: usize = 2048;
+/// The maximum of URIs that were found without lists, and the length of one.
+const FOUND: usize = 1024;
+const LONGEST_FOUND: usize = 1024;
 
 /// The owners of resources.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Resources {
-    owners: BTreeMap<Box<str>, ServerKey>,
-    bytes: usize,
-    templates: BTreeMap<ServerKey, Vec<Box<str>>>,
+    uris: Claims,
+    templates: Claims,
+    /// The servers that have answered about a resource that no server has listed.
+    found: BTreeMap<Box<str>, ServerKey>,
+    /// The lists that were read since they have changed.
+    known: BTreeSet<(ServerKey, Listing)>,
+}
+
+/// The servers that have listed a text, the earliest first.
+#[derive(Debug)]
+struct Claims {
+    by_text: BTreeMap<Box<str>, Vec<ServerKey>>,
+    /// The number of texts of each server, and of their bytes.
+    usage: BTreeMap<ServerKey, (usize, usize)>,
+    /// The maximum of both.
+    most: (usize, usize),
+    longest: usize,
+}
+
+impl Claims {
+    /// Stores that a server has listed a text, if there is room; returns to which server it belongs.
+    fn learn(&mut self, text: &str, server: ServerKey) -> ServerKey {
+        let owner = self.owner(text).unwrap_or(server);
+        let is_known = self.by_text.get(text).is_some_and(|servers| servers.contains(&server));
+        let (count, bytes) = self.usage.get(&server).copied().unwrap_or_default();
+        let has_room = count < self.most.0 && bytes + text.len() <= self.most.1 && text.len() <= self.longest;
+        if !is_known && has_room {
+            self.usage.insert(server, (count + 1, bytes + text.len()));
+            self.by_text.entry(text.into()).or_default().push(server);
+        }
+        owner
+    }
+
+    /// Drops what a server has listed earlier, except for these texts.
+    fn retain(&mut self, server: ServerKey, texts: &BTreeSet<Box<str>>) {
+        let (mut count, mut bytes) = (0, 0);
+        self.by_text.retain(|text, servers| {
+            if servers.contains(&server) && !texts.contains(text) {
+                servers.retain(|claimant| *claimant != server);
+            } else if servers.contains(&server) {
+                (count, bytes) = (count + 1, bytes + text.len());
+            }
+            !servers.is_empty()
+        });
+        self.usage.insert(server, (count, bytes));
+    }
+
+    fn owner(&self, text: &str) -> Option<ServerKey> {
+        self.by_text.get(text)?.first().copied()
+    }
 }
 
 impl Resources {
-    /// Stores that a server has a resource. `false` if another one has it, which was listed earlier.
-    pub(super) fn learn(&mut self, uri: &str, server: ServerKey) -> bool {
-        if let Some(owner) = self.owners.get(uri) {
-            return *owner == server;
-        }
-        if self.owners.len() < STORED && self.bytes + uri.len() <= STORED_BYTES {
-            self.bytes += uri.len();
-            self.owners.insert(uri.into(), server);
-        }
-        true
-    }
-
-    /// Stores a template of a server, if there is room.
-    pub(super) fn learn_template(&mut self, template: &str, server: ServerKey) {
-        let templates = self.templates.entry(server).or_default();
-        let is_known = templates.iter().any(|known| **known == *template);
-        if !is_known && templates.len() < TEMPLATES && template.len() <= LONGEST_TEMPLATE {
-            templates.push(template.into());
+    /// No resources of this number of servers.
+    pub(super) fn new(servers: usize) -> Self {
+        let servers = servers.max(1);
+        let claims = |most, longest| Claims { by_text: BTreeMap::new(), usage: BTreeMap::new(), most, longest };
+        Self {
+            uris: claims((STORED / servers, STORED_BYTES / servers), usize::MAX),
+            templates: claims((TEMPLATES, TEMPLATES * LONGEST_TEMPLATE), LONGEST_TEMPLATE),
+            found: BTreeMap::new(),
+            known: BTreeSet::new(),
         }
     }
 
-    /// The server that has the resource or the template with this URI, or the first one with a template for it.
+    /// Stores that a server has a resource or a template; returns the server that it belongs to.
+    pub(super) fn learn(&mut self, listing: Listing, text: &str, server: ServerKey) -> ServerKey {
+        self.claims(listing).learn(text, server)
+    }
+
+    /// A list was read; `whole` are its items, if these are all.
+    pub(super) fn on_listed(&mut self, listing: Listing, server: ServerKey, whole: Option<BTreeSet<Box<str>>>) {
+        self.known.insert((server, listing));
+        if let Some(whole) = whole {
+            self.claims(listing).retain(server, &whole);
+        }
+    }
+
+    /// Whether a list was read since it has changed.
+    pub(super) fn is_known(&self, server: ServerKey, listing: Listing) -> bool {
+        self.known.contains(&(server, listing))
+    }
+
+    /// The lists of a server may have changed. What it has listed is valid until they are read again, so that it is not
+    /// taken by others.
+    pub(super) fn on_changed(&mut self, server: ServerKey) {
+        self.known.remove(&(server, Listing::Resources));
+        self.known.remove(&(server, Listing::Templates));
+    }
+
+    /// A server has answered about a resource that no server has listed.
+    pub(super) fn on_found(&mut self, uri: &str, server: ServerKey) {
+        if self.found.len() < FOUND && uri.len() <= LONGEST_FOUND {
+            self.found.insert(uri.into(), server);
+        }
+    }
+
+    /// The server that has listed this URI.
+    pub(super) fn lister(&self, uri: &str) -> Option<ServerKey> {
+        self.uris.owner(uri)
+    }
+
+    /// The server that has listed this template.
+    pub(super) fn template_owner(&self, template: &str) -> Option<ServerKey> {
+        self.templates.owner(template)
+    }
+
+    /// The server that a resource belongs to.
     pub(super) fn owner(&self, uri: &str) -> Option<ServerKey> {
-        if let Some(owner) = self.owners.get(uri) {
-            return Some(*owner);
-        }
-        let has = |test: fn(&str, &str) -> bool| {
-            self.templates
-                .iter()
-                .find(|(_, templates)| templates.iter().any(|template| test(template, uri)))
-                .map(|(server, _)| *server)
-        };
-        has(|template, uri| template == uri).or_else(|| has(matches))
+        self.lister(uri).or_else(|| self.best_template(uri)).or_else(|| self.found.get(uri).copied())
     }
 
-    /// Drops what a server has listed, because its list has changed.
-    pub(super) fn forget(&mut self, server: ServerKey) {
-        self.templates.remove(&server);
-        let bytes = &mut self.bytes;
-        self.owners.retain(|uri, owner| {
-            let is_kept = *owner != server;
-            if !is_kept {
-                *bytes -= uri.len();
-            }
-            is_kept
-        });
+    /// The server with the template that has the longest text in front of its first expression, then the longest text at
+    /// all; of several servers the first.
+    fn best_template(&self, uri: &str) -> Option<ServerKey> {
+        let matching = self.templates.by_text.iter().filter(|(template, _)| matches(template, uri));
+        let ranked =
+            matching.filter_map(|(template, servers)| Some((lengths(template), Reverse(servers.first().copied()?))));
+        ranked.max().map(|(_, Reverse(server))| server)
     }
+
+    const fn claims(&mut self, listing: Listing) -> &mut Claims {
+        match listing {
+            Listing::Templates => &mut self.templates,
+            Listing::Resources | Listing::Tools | Listing::Prompts => &mut self.uris,
+        }
+    }
+}
+
+/// The length of a template's text in front of its first expression, and of its text outside of all expressions.
+fn lengths(template: &str) -> (usize, usize) {
+    let mut all = 0;
+    let mut rest = template;
+    let first = template.find('{').unwrap_or(template.len());
+    while let Some((text, after)) = rest.split_once('{') {
+        all += text.len();
+        rest = after.split_once('}').map_or("", |(_, after)| after);
+    }
+    (first, all + rest.len())
 }
 
 /// Whether a URI has the texts between the expressions of a template (RFC 6570), in order. The server decides what the
@@ -109,28 +205,61 @@ mod tests {
     }
 
     #[test]
-    fn the_first_server_that_lists_a_resource_has_it_until_its_list_changes() {
+    fn the_first_server_that_lists_a_resource_has_it_until_it_lists_it_no_more() {
         let [a, b] = [0, 1].map(ServerKey::new);
-        let mut resources = Resources::default();
-        assert!(resources.learn("x:1", b) && !resources.learn("x:1", a) && resources.learn("x:1", b));
-        resources.learn_template("x:{id}", a);
-        resources.learn_template("x:{+path}", b);
-        assert_eq!((resources.owner("x:1"), resources.owner("x:2"), resources.owner("y:2")), (Some(b), Some(a), None));
-        assert_eq!(resources.owner("x:{+path}"), Some(b), "a template that a client asks about");
-        resources.forget(b);
-        assert_eq!((resources.owner("x:1"), resources.bytes), (Some(a), 0));
-        assert!(resources.learn("x:1", a));
+        let mut resources = Resources::new(2);
+        for (server, owner) in [(b, b), (a, b), (b, b)] {
+            assert_eq!(resources.learn(Listing::Resources, "x:1", server), owner);
+        }
+        resources.on_changed(b);
+        assert_eq!(resources.learn(Listing::Resources, "x:1", a), b, "a change of a list hands nothing over");
+        resources.on_listed(Listing::Resources, b, Some(["x:1".into()].into()));
+        assert_eq!(resources.owner("x:1"), Some(b));
+        resources.on_listed(Listing::Resources, b, None);
+        assert_eq!(resources.owner("x:1"), Some(b), "only a part was read");
+        resources.on_listed(Listing::Resources, b, Some(["x:2".into()].into()));
+        assert_eq!(resources.owner("x:1"), Some(a));
+        resources.on_listed(Listing::Resources, a, Some(BTreeSet::new()));
+        assert_eq!((resources.owner("x:1"), resources.uris.usage[&a]), (None, (0, 0)));
     }
 
     #[test]
-    fn resources_and_templates_are_bounded() {
-        let a = ServerKey::new(0);
-        let mut resources = Resources::default();
-        for number in 0..20_000 {
-            assert!(resources.learn(&format!("{number:0200}"), a));
-            resources.learn_template(&number.to_string(), a);
+    fn a_listed_uri_comes_before_templates_and_the_most_specific_template_before_others() {
+        let [a, b, c] = [0, 1, 2].map(ServerKey::new);
+        let mut resources = Resources::new(3);
+        resources.on_found("x:/found", c);
+        assert_eq!(resources.owner("x:/found"), Some(c));
+        for (template, server) in
+            [("{+any}", a), ("x:/{+path}", b), ("x:/{id}/rows", c), ("x:/same", c), ("y:{a}", b), ("y:{b}", a)]
+        {
+            assert_eq!(resources.learn(Listing::Templates, template, server), server);
         }
-        assert!(resources.bytes <= STORED_BYTES && resources.owners.len() <= STORED);
-        assert_eq!(resources.templates[&a].len(), TEMPLATES);
+        assert_eq!(resources.learn(Listing::Templates, "x:/{+path}", a), b);
+        resources.learn(Listing::Resources, "x:/1/rows", b);
+        for (uri, owner) in
+            [("x:/1/rows", b), ("x:/2/rows", c), ("x:/2", b), ("z:", a), ("y:1", a), ("x:/found", b), ("x:/same", c)]
+        {
+            assert_eq!(resources.owner(uri), Some(owner), "{uri}");
+        }
+        assert_eq!(resources.template_owner("x:/{+path}"), Some(b));
+        assert_eq!(resources.lister("x:/2/rows"), None);
+    }
+
+    #[test]
+    fn what_is_stored_of_a_server_is_bounded_and_displaces_nothing_of_others() {
+        let [a, b] = [0, 1].map(ServerKey::new);
+        let mut resources = Resources::new(2);
+        for number in 0..20_000 {
+            assert_eq!(resources.learn(Listing::Resources, &format!("{number:0200}"), a), a);
+            resources.learn(Listing::Templates, &number.to_string(), a);
+            resources.on_found(&number.to_string(), a);
+        }
+        let (count, bytes) = resources.uris.usage[&a];
+        assert!(bytes <= STORED_BYTES / 2 && count <= STORED / 2 && count > 5000, "{count} {bytes}");
+        assert_eq!((resources.templates.usage[&a].0, resources.found.len()), (TEMPLATES, FOUND));
+        for listing in [Listing::Resources, Listing::Templates] {
+            assert_eq!(resources.learn(listing, "x:1", b), b);
+        }
+        assert_eq!((resources.lister("x:1"), resources.template_owner("x:1")), (Some(b), Some(b)));
     }
 }

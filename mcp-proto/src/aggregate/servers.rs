@@ -13,7 +13,9 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Method;
 use mcp_proto::Notification;
+use mcp_proto::ProtocolVersion;
 use mcp_proto::client::{self, Call, Outcome};
+use mcp_proto::relay;
 use mcp_proto::server;
 use mcp_proto::spec::meta::{SUBSCRIPTION_ID, without_keys};
 use mcp_proto::spec::{Change, List, code};
@@ -31,7 +33,13 @@ impl Aggregate {
                     self.out.act(Action::Server { server, action });
                 }
             }
-            ConnectionOutput::Relay(event) => self.out.report(Event::Server { server, event }),
+            ConnectionOutput::Relay(event) => {
+                if let (relay::Event::Connected { version, .. }, Some(member)) = (&event, self.members.get_mut(&server))
+                {
+                    member.version = Some(*version);
+                }
+                self.out.report(Event::Server { server, event });
+            }
             ConnectionOutput::Client(event) => self.on_server_event(server, event, now),
         }
     }
@@ -78,11 +86,14 @@ impl Aggregate {
         member.capabilities = Some(capabilities);
         member.instructions = instructions_of(result);
         member.is_settled = true;
-        member.late.clear();
+        member.forget();
         if let State::Running(connection) = &mut member.state {
             connection.usable_since = Some(now);
         }
-        self.resources.forget(server);
+        if member.age(now) < self.config.server_timeout && std::mem::take(&mut member.is_late) {
+            self.out.report(Event::InTime { server, method: Method::INITIALIZE });
+        }
+        self.resources.on_changed(server);
         if self.is_client_ready {
             self.confirm(server, now);
         }
@@ -108,7 +119,7 @@ impl Aggregate {
     pub(super) fn announce(&mut self, server: ServerKey, now: Instant) {
         for list in List::ALL {
             if self.members.get(&server).is_some_and(|member| member.has(list.capability())) {
-                self.publish(Notification::new(list.notification()), now);
+                self.announce_list(*list, now);
             }
         }
     }
@@ -184,17 +195,21 @@ impl Aggregate {
         let prefix = self.prefixes.get(server);
         let params = params.map(|params| add_origin(&params, "taskId", prefix));
         if let Some(change) = method.facts().change {
-            if change == Change::List(List::Resources) {
-                self.resources.forget(server);
-            }
             let params = params.map(|params| without_keys(&params, &[SUBSCRIPTION_ID]));
-            return self.publish(Notification { method, params }, now);
+            return match change {
+                Change::List(list) => self.on_list_changed(server, list, now),
+                Change::Resource if !self.may_update(server, params.as_ref()) => {}
+                Change::Resource | Change::Task => self.publish(Notification { method, params }, now),
+            };
         }
         let about = match scope {
             client::Scope::Request(request) => self.pending.ticket(server, request),
             client::Scope::Connection | client::Scope::Subscription(_) => None,
         };
         let is_stateless = self.stage.opener().is_some_and(Opener::is_stateless);
+        if about.is_none() && !self.is_attributable(server, now) {
+            return;
+        }
         let scope = about.map(server::Scope::Request);
         let scope = scope.or_else(|| (!is_stateless).then(|| self.server.session().into()));
         if let Some(scope) = scope {
@@ -224,6 +239,10 @@ impl Aggregate {
             client::Scope::Request(request) => self.pending.ticket(server, request),
             client::Scope::Connection | client::Scope::Subscription(_) => None,
         };
+        if about.is_none() && method != Method::ROOTS_LIST && !self.is_attributable(server, now) {
+            let text = "it is not known which client is asked: there is no call that the request can only be about";
+            return self.answer_server(server, ticket, Err(ErrorObject::new(code::INVALID_REQUEST, text)), now);
+        }
         let scope = about.map_or_else(|| self.server.session().into(), server::Scope::Request);
         let (params, token) = self.questions.with_token_of_its_own(params);
         let call = match params {
@@ -237,6 +256,17 @@ impl Aggregate {
                 self.answer_server(server, ticket, Err(error), now);
             }
         }
+    }
+
+    /// Whether what a server sends without stating a call can only be about an open one, if several clients use the
+    /// aggregate (BR-M-05).
+    fn is_attributable(&self, server: ServerKey, now: Instant) -> bool {
+        let Some(member) = self.members.get(&server).filter(|_| self.config.is_shared) else { return true };
+        // Each message of a server without sessions states the request that it is about.
+        if member.version.is_some_and(ProtocolVersion::is_stateless) {
+            return true;
+        }
+        self.pending.has_call(server) && member.works_until.is_none_or(|until| until <= now)
     }
 
     /// Forwards the client's answer to the server that has asked.

@@ -7,10 +7,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Aggregate;
 use super::connection::Opener;
 use super::event::ServerKey;
 use super::member::State;
+use super::{Aggregate, Timer};
 use crate::relay::Watched;
 use mcp_proto::Instant;
 use mcp_proto::Json;
@@ -32,6 +32,8 @@ pub(super) struct Watch {
     in_effect: BTreeSet<Arc<str>>,
     /// The subscription must be replaced.
     is_outdated: bool,
+    /// The server has not acknowledged its subscription in time: those of the client do not wait for it.
+    is_overdue: bool,
 }
 
 impl Watch {
@@ -44,6 +46,11 @@ impl Watch {
         if self.uris.has_room_for(uri) {
             self.uris.insert(uri.into());
         }
+    }
+
+    /// Whether the client has subscribed to a resource of this server.
+    pub(super) fn contains(&self, uri: &str) -> bool {
+        self.uris.iter().any(|watched| **watched == *uri)
     }
 
     pub(super) fn remove(&mut self, uri: &str) {
@@ -80,22 +87,27 @@ impl Aggregate {
             SubscriptionChange::Subscribed(uri) => {
                 let owner = self.resources.owner(uri);
                 let (resources, subscribe) = Change::Resource.capability();
-                let mut is_watched = false;
+                let (mut is_watched, mut late) = (false, Vec::new());
                 for (server, member) in &mut self.members {
                     let concerns = owner.is_none_or(|owner| owner == *server) && member.has_flag(resources, subscribe);
                     if concerns && member.watch.uris.has_room_for(uri) {
                         member.watch.uris.insert(uri.clone());
                         member.watch.is_outdated = true;
                         is_watched = true;
+                        // One that is connected is listened to anew.
+                        late.extend(Some(*server).filter(|_| !member.is_usable()));
                     }
                 }
                 if !is_watched {
                     self.server.exclude_resource(uri, now);
                 }
+                for server in late {
+                    self.await_watch(server, now);
+                }
             }
             SubscriptionChange::Unsubscribed(uri) => {
                 for member in self.members.values_mut() {
-                    if member.watch.uris.iter().any(|watched| watched == uri) {
+                    if member.watch.contains(uri) {
                         member.watch.remove(uri);
                         member.watch.is_outdated = true;
                     }
@@ -139,8 +151,30 @@ impl Aggregate {
         }
         watch.next = connection.client.listen(filter, now).ok();
         if watch.next.is_none() {
-            self.exclude_unwatched(server, now);
+            return self.exclude_unwatched(server, now);
         }
+        self.await_watch(server, now);
+    }
+
+    /// Bounds the time for which subscriptions of the client wait for that of a server.
+    fn await_watch(&mut self, server: ServerKey, now: Instant) {
+        let timer = Timer::Watch(server);
+        let Some(member) = self.members.get_mut(&server) else { return };
+        member.watch.is_overdue |= member.is_late && !member.is_usable();
+        if member.watch.is_overdue {
+            return self.exclude_unwatched(server, now);
+        }
+        if !self.timers.is_set(timer) {
+            self.timers.set(timer, now + self.config.server_timeout);
+        }
+    }
+
+    /// A server has not acknowledged its subscription in time.
+    pub(super) fn on_watch_overdue(&mut self, server: ServerKey, now: Instant) {
+        if let Some(member) = self.members.get_mut(&server) {
+            member.watch.is_overdue = true;
+        }
+        self.exclude_unwatched(server, now);
     }
 
     /// A server has acknowledged a subscription; `filter` is the part of it that the server supports.
@@ -160,7 +194,8 @@ impl Aggregate {
         if watch.next != Some(subscription) {
             return;
         }
-        watch.next = None;
+        (watch.next, watch.is_overdue) = (None, false);
+        self.timers.clear(Timer::Watch(server));
         let uris = filter.first_member("resourceSubscriptions").unwrap_or(Json::empty_object());
         let supported: BTreeSet<Box<str>> =
             uris.elements().filter_map(|uri| uri.as_string().map(|uri| Box::from(&*uri))).collect();
@@ -181,6 +216,7 @@ impl Aggregate {
             watch.in_effect.clear();
         } else if watch.next == Some(subscription) {
             watch.next = None;
+            self.timers.clear(Timer::Watch(server));
             self.exclude_unwatched(server, now);
         }
     }
@@ -232,7 +268,9 @@ impl super::Member {
     /// Whether it is not known yet whether this server notifies of changes of a resource.
     fn is_pending(&self, uri: &str) -> bool {
         let State::Running(connection) = &self.state else { return false };
-        let is_open = self.watch.next.is_none() && connection.usable_since.is_some();
-        !is_open && !self.watch.in_effect.contains(uri) && self.watch.uris.iter().any(|watched| **watched == *uri)
+        let is_replaced = self.watch.next.is_some() || self.watch.is_outdated;
+        let is_open = !is_replaced && connection.usable_since.is_some();
+        let is_awaited = !is_open && !self.watch.is_overdue;
+        is_awaited && !self.watch.in_effect.contains(uri) && self.watch.contains(uri)
     }
 }

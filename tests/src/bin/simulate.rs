@@ -10,7 +10,7 @@ use clap::Parser;
 use mcp_proto::gateway::Sharing;
 use mcp_testkit::transcript;
 use tests::simulation::{Plan, Report, run, shrink};
-use tests::{gateway_simulation, instances_simulation, sign_in_simulation};
+use tests::{aggregate_simulation, gateway_simulation, instances_simulation, sign_in_simulation};
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]
@@ -40,6 +40,9 @@ struct Args {
     /// Run clients of a gateway and processes of its server, with each way of sharing processes.
     #[arg(long, conflicts_with_all = ["sign_in", "instances", "transcript"])]
     gateway: bool,
+    /// Run aggregates of servers that are slow, silent, endless or hostile.
+    #[arg(long, conflicts_with_all = ["sign_in", "instances", "gateway", "transcript"])]
+    aggregates: bool,
     /// Continue after a seed that fails, and print each reason with the number of seeds that failed for it.
     #[arg(long)]
     keep_going: bool,
@@ -59,10 +62,14 @@ fn main() -> ExitCode {
         Some(seed) if args.sign_in => report_one(attempt_sign_in(seed, true)),
         Some(seed) if args.instances => report_one(attempt_instances(seed, true)),
         Some(seed) if args.gateway => report_one(attempt_gateway(seed)),
+        Some(seed) if args.aggregates => report_one(attempt_aggregate(seed, true)),
         Some(seed) => one(seed),
         None if args.sign_in => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
         None if args.instances => many(&args, |seed| attempt_instances(seed, false), instances_simulation::Report::add),
         None if args.gateway => many(&args, attempt_gateway, gateway_simulation::Report::add),
+        None if args.aggregates => {
+            many(&args, |seed| attempt_aggregate(seed, false), aggregate_simulation::Report::add)
+        }
         None => many(&args, |seed| attempt(&Plan::new(seed), false), Report::add),
     }
 }
@@ -75,11 +82,12 @@ fn many<R: Default + Display>(
 ) -> ExitCode {
     let start = Instant::now();
     let until = args.hours.map(|hours| Duration::from_secs_f64(hours * 3600.0));
-    let option = match (args.sign_in, args.instances, args.gateway) {
+    let option = match (args.sign_in, args.instances, args.gateway, args.aggregates) {
         (true, ..) => "--sign-in ",
-        (false, true, _) => "--instances ",
-        (false, false, true) => "--gateway ",
-        (false, false, false) => "",
+        (false, true, ..) => "--instances ",
+        (false, false, true, _) => "--gateway ",
+        (false, false, false, true) => "--aggregates ",
+        (false, false, false, false) => "",
     };
     let mut sum = R::default();
     let mut failed = 0_u64;
@@ -132,6 +140,11 @@ fn attempt_gateway(seed: u64) -> Result<gateway_simulation::Report, String> {
         sum.add(&report.map_err(|panic| format!("{sharing:?}: {}", message(&*panic)))?);
     }
     Ok(sum)
+}
+
+/// Runs a seed with an aggregate; returns the message of the panic if it fails.
+fn attempt_aggregate(seed: u64, is_watched: bool) -> Result<aggregate_simulation::Report, String> {
+    panic::catch_unwind(|| aggregate_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
 }
 
 /// The message of a panic.

@@ -1,14 +1,15 @@
 //! The servers that a gateway serves, according to the command line.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::Level;
 use mcp_blocking::{AggregateProxy, AggregateServer, Backend, Proxy};
+use mcp_proto::Method;
 use mcp_proto::aggregate::{self, Event, ServerKey};
 use mcp_proto::client::HttpConfig;
 use mcp_proto::escape_text;
@@ -16,7 +17,7 @@ use mcp_proto::relay;
 use mcp_proto::server::Principal;
 
 use super::config_file;
-use crate::args::serve::ServeArgs;
+use crate::args::serve::{ServeArgs, Share};
 use crate::args::{expand, limits_of_messages, shown_url};
 use crate::secrets::Secrets;
 use crate::seed;
@@ -89,7 +90,7 @@ pub(super) fn all(args: &Arc<ServeArgs>, secrets: &mut Secrets) -> Result<Vec<De
         return Err(format!("two servers have the name {name}"));
     }
     if servers.len() > 1 {
-        let all = aggregate(&servers, args, None).map_err(|error| error.to_string())?;
+        let all = aggregate(&servers, args, None, &Latecomers::default()).map_err(|error| error.to_string())?;
         all.check().map_err(|error| error.to_string())?;
         servers.push(Described { name: None, kind: Kind::All(servers.clone()) });
     }
@@ -142,8 +143,8 @@ impl Described {
                 Backend::proxy(move |_| make())
             }
             Kind::All(servers) => {
-                let (servers, args) = (servers.clone(), Arc::clone(args));
-                Backend::aggregate(move |principal| aggregate(&servers, &args, principal))
+                let (servers, args, late) = (servers.clone(), Arc::clone(args), Latecomers::default());
+                Backend::aggregate(move |principal| aggregate(&servers, &args, principal, &late))
             }
         })
     }
@@ -236,13 +237,15 @@ fn aggregate(
     servers: &[Described],
     args: &Arc<ServeArgs>,
     principal: Option<&Principal>,
+    late: &Latecomers,
 ) -> io::Result<AggregateProxy> {
     let mut config = aggregate::Config::new("mcp-proxy", env!("CARGO_PKG_VERSION"));
     config.relay = relay_config(args);
+    config.is_shared = args.share == Share::All;
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).map_err(io::Error::other)?;
     config.secret = u128::from_le_bytes(secret);
-    let mut all = AggregateProxy::new(config);
+    let (mut all, mut added) = (AggregateProxy::new(config), 0);
     for server in servers {
         let Some(name) = &server.name else { continue };
         let mut relay = relay_config(args);
@@ -256,10 +259,13 @@ fn aggregate(
             Kind::Remote(remote) => AggregateServer::proxy(remote.start(args)?),
             Kind::All(_) => continue,
         };
-        all = all.server(name, relay, started);
+        all = all.server(name, relay, started).late(late.of(added));
+        added += 1;
     }
     let shown: Vec<_> = servers.iter().map(Described::in_words).collect();
+    let late = late.clone();
     Ok(all.on_event(move |event| {
+        late.on_event(event);
         if let Some((level, text)) = log_line(event, &shown) {
             log::log!(level, "{text}");
         }
@@ -280,9 +286,61 @@ fn log_line(event: &Event, servers: &[String]) -> Option<(Level, String)> {
             let text = format!("{} has failed; it is started again in {seconds:.0} s", shown(server));
             (Level::Warn, text)
         }
+        Event::Late { server, method } => {
+            let text = format!(
+                "{} has not answered {method} in time; clients do not wait for it until it was in time again",
+                shown(server)
+            );
+            (Level::Warn, text)
+        }
+        Event::InTime { server, method } => {
+            (Level::Info, format!("{} has answered {method} in time again", shown(server)))
+        }
+        Event::ListTooLong { server, method } => {
+            let text =
+                format!("{} has more to list than is read: clients receive a part of its {method}", shown(server));
+            (Level::Warn, text)
+        }
+        Event::SameResource { owner, other } => {
+            let text = format!(
+                "{} lists a resource of {}, which has listed it first and receives the requests for it",
+                shown(other),
+                shown(owner)
+            );
+            (Level::Warn, text)
+        }
         Event::Faulted(fault) => (Level::Info, format!("from a client of all servers as one: {fault}")),
         Event::Closed(_) | _ => return None,
     })
+}
+
+/// The requests that servers did not answer in time, by the positions of the servers: what one session has waited for,
+/// others do not wait for.
+#[derive(Debug, Clone, Default)]
+struct Latecomers(Arc<Mutex<BTreeMap<usize, Vec<Method>>>>);
+
+impl Latecomers {
+    fn of(&self, server: usize) -> Vec<Method> {
+        self.all().get(&server).cloned().unwrap_or_default()
+    }
+
+    fn on_event(&self, event: &Event) {
+        if let Event::Late { server, method } = event {
+            let mut all = self.all();
+            let of_server = all.entry(server.index()).or_default();
+            if !of_server.contains(method) {
+                of_server.push(method.clone());
+            }
+        } else if let Event::InTime { server, method } = event {
+            if let Some(of_server) = self.all().get_mut(&server.index()) {
+                of_server.retain(|late| late != method);
+            }
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<Method>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The limits and times of a proxy to a server.

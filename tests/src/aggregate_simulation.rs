@@ -1,0 +1,540 @@
+//! A client and four servers of an aggregate that act in random order, under one seed and a virtual clock.
+//!
+//! Each call has a mark of its own, which is in its arguments, its result, its progress, its question, and what is logged
+//! about it. Servers are slow, silent at all or at one list, have lists without end, exit and are started again. One of
+//! them is hostile in half of the runs: it lists resources and templates that are those of others, sends progress with the
+//! tokens and answers with the ids of others, answers twice, sends questions and log messages about calls that have ended, and many
+//! notifications of changed lists. In half of the runs, several clients share the aggregate.
+//!
+//! | broken machine | invariant |
+//! |---|---|
+//! | all calls are forwarded to the first server | a server receives only what is addressed to it |
+//! | an answer goes to the client's oldest request | an outcome has the mark of its request |
+//! | progress goes to the client's oldest request | progress has the mark of its request |
+//! | the pages of a server are requested from the next one | a list has all items of each server that is in time |
+//! | the answer of a list ends with the first server whose list goes on | the same |
+//! | a list waits for a server that is late | a list takes no longer than the bound |
+//! | a late list is not announced | after the faults, the client was notified of what is there |
+//! | what was late is not kept | the same |
+//! | a template comes before a listed URI | a resource is read at the server that has listed it first |
+//! | a change of its list drops what a server has listed | the same |
+//! | a question is passed on although a call has ended without an answer | what concerns an ended call reaches no other client |
+//! | a list that is not complete when its time is over stays open | each request has one outcome |
+//! | each notification of a changed list is passed on | notifications of changed lists are few |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::time::Duration;
+
+use mcp_proto::aggregate::Event;
+use mcp_proto::{Json, Load, Method, ProtocolVersion, RequestKey};
+use mcp_testkit::random::Random;
+
+use crate::aggregate::{AggregateHarness, Offer, member};
+
+const STEPS: usize = 80;
+/// One prefix is the beginning of another one.
+const NAMES: [&str; 4] = ["a", "a_b", "b", "c"];
+/// The hostile server, if there is one.
+const HOSTILE: usize = 3;
+/// How long the client waits for one server.
+const WAIT: Duration = Duration::from_secs(5);
+/// The tools of each server.
+const TOOLS: [&str; 5] = ["x", "slow", "ask", "progress", "log"];
+const LISTS: [&str; 4] = ["tools/list", "prompts/list", "resources/list", "resources/templates/list"];
+/// What only a hostile server sends, and nothing may be passed on of.
+const POISON: &str = "poison";
+
+/// What has happened in one or more runs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Calls that ended with their results.
+    pub results: usize,
+    /// Calls that ended with errors.
+    pub errors: usize,
+    /// Processes that exited.
+    pub exits: usize,
+    /// Calls that the client cancelled.
+    pub cancelled: usize,
+    /// Questions that reached the client.
+    pub asked: usize,
+    /// Lists that were read to their end.
+    pub lists: usize,
+    /// Servers that were late with something.
+    pub late: usize,
+    /// Lists that were longer than the aggregate reads.
+    pub too_long: usize,
+    /// Lines that a hostile server has sent.
+    pub injected: usize,
+}
+
+impl Report {
+    /// Adds what has happened in another run.
+    pub fn add(&mut self, other: &Self) {
+        self.results += other.results;
+        self.errors += other.errors;
+        self.exits += other.exits;
+        self.cancelled += other.cancelled;
+        self.asked += other.asked;
+        self.lists += other.lists;
+        self.late += other.late;
+        self.too_long += other.too_long;
+        self.injected += other.injected;
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { results, errors, exits, cancelled, asked, lists, late, too_long, injected } = self;
+        write!(f, "{results} results, {errors} errors, {exits} exits, {cancelled} cancelled, {asked} questions, ")?;
+        write!(f, "{lists} lists, {late} times late, {too_long} lists too long, {injected} hostile lines")
+    }
+}
+
+/// A call of the client.
+#[derive(Debug, Clone, Copy)]
+struct Sent {
+    mark: u64,
+    server: usize,
+    /// The number of starts of the server.
+    start: usize,
+}
+
+struct Run {
+    random: Random,
+    harness: AggregateHarness,
+    is_legacy: bool,
+    is_shared: bool,
+    is_hostile: bool,
+    /// The marks are consecutive numbers.
+    marks: u64,
+    open: BTreeMap<RequestKey, Sent>,
+    /// All calls.
+    sent: BTreeMap<RequestKey, Sent>,
+    /// The calls that have ended for the client without a result.
+    ended: Vec<Sent>,
+    /// Other open requests.
+    others: Vec<RequestKey>,
+    /// What was held when nothing had happened yet.
+    idle: Load,
+    report: Report,
+    is_watched: bool,
+}
+
+impl Run {
+    fn new(seed: u64, is_watched: bool) -> Self {
+        let mut random = Random::new(seed);
+        let (legacy, modern) = (ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28);
+        let client = *random.pick(&[legacy, modern]);
+        let (is_shared, is_hostile) = (random.one_in(2), random.one_in(2));
+        let message = *random.pick(&[4096, 16 << 20]);
+        let offers = [0, 1, 2, 3].map(|server| {
+            // What is injected has the form of an older revision.
+            let version = if server == HOSTILE && is_hostile { legacy } else { *random.pick(&[legacy, modern]) };
+            let mut offer = Offer::new(&[version], &TOOLS);
+            offer.page = *random.pick(&[2, 3, 100]);
+            offer.description = *random.pick(&[0, 0, 1500]);
+            offer.resources = vec![resource(server)];
+            offer.templates = vec![format!("{}:{{id}}", NAMES[server])];
+            offer
+        });
+        let servers: Vec<_> = NAMES.into_iter().zip(offers).collect();
+        let mut harness = AggregateHarness::with(&[client], &servers, |config| {
+            config.is_shared = is_shared;
+            config.relay.limits.message = message;
+        });
+        if client == modern {
+            let filter = r#"{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true}"#;
+            harness.client.listen(Json::parse(filter).expect("JSON"), harness.now).expect("a subscription");
+            harness.settle();
+        }
+        // The owners of the resources are known before anything goes wrong.
+        for list in LISTS {
+            harness.read_to_end(list, WAIT);
+        }
+        if is_hostile {
+            let others = (0..HOSTILE).map(resource);
+            harness.servers[HOSTILE].offer.resources.extend(others);
+            harness.servers[HOSTILE].offer.templates.push("{+any}".to_owned());
+            harness.servers[HOSTILE].offer.templates.extend((0..HOSTILE).map(resource));
+        }
+        let idle = harness.aggregate.load();
+        let is_legacy = client == legacy;
+        if is_watched {
+            println!("seed {seed}: {client}, shared {is_shared}, hostile {is_hostile}, messages of {message}");
+        }
+        Self {
+            random,
+            harness,
+            is_legacy,
+            is_shared,
+            is_hostile,
+            marks: 0,
+            open: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            ended: Vec::new(),
+            others: Vec::new(),
+            idle,
+            report: Report::default(),
+            is_watched,
+        }
+    }
+
+    fn step(&mut self) {
+        let server = self.server();
+        let what = self.random.below(22);
+        if self.is_watched {
+            println!("{:?}: {what} at {}", self.harness.now, NAMES[server]);
+        }
+        match what {
+            0..=5 => self.call(server),
+            6 | 7 => {
+                let list = self.random.text(&LISTS);
+                self.others.push(self.harness.request(list, "{}"));
+            }
+            8 => {
+                let uri = resource(server);
+                self.others.push(self.harness.request("resources/read", &format!(r#"{{"uri":"{uri}"}}"#)));
+            }
+            9 | 10 => self.harness.answer_slow(server),
+            11 => self.cancel(),
+            12 if self.harness.is_running(server) => {
+                self.harness.exit(server);
+                self.report.exits += 1;
+            }
+            13 => self.harness.servers[server].offer.is_broken ^= true,
+            14 => {
+                if self.harness.servers[server].offer.is_silent {
+                    self.harness.speak(server);
+                } else if self.random.one_in(3) {
+                    self.harness.servers[server].offer.is_silent = true;
+                }
+            }
+            15 => {
+                if self.harness.servers[server].offer.silent_for.is_empty() {
+                    let list = self.random.text(&LISTS);
+                    self.harness.servers[server].offer.silent_for.push(list);
+                } else {
+                    self.harness.answer_all(server);
+                }
+            }
+            16 => {
+                let is_endless = self.random.one_in(12);
+                self.harness.servers[server].offer.is_endless = is_endless;
+            }
+            17 | 18 => self.read_list(),
+            19 | 20 if self.is_hostile => self.inject(),
+            _ => {
+                let time = self.random.time(Duration::from_secs(4));
+                self.harness.pass(time);
+            }
+        }
+        self.check();
+    }
+
+    fn server(&mut self) -> usize {
+        usize::try_from(self.random.below(4)).expect("small")
+    }
+
+    fn call(&mut self, server: usize) {
+        self.marks += 1;
+        let (mark, name) = (self.marks, NAMES[server]);
+        let tool = self.random.text(&TOOLS);
+        let arguments = format!(r#"{{"to":"{name}","mark":"<{mark}>"}}"#);
+        let params = format!(r#"{{"name":"{name}__{tool}","arguments":{arguments}}}"#);
+        let sent = Sent { mark, server, start: self.harness.servers[server].starts };
+        // What the call causes at once is checked against it.
+        let asked = self.harness.asked.len();
+        let request = self.harness.request("tools/call", &params);
+        self.open.insert(request, sent);
+        self.sent.insert(request, sent);
+        for question in self.harness.asked.drain(asked..).collect::<Vec<_>>() {
+            self.report.asked += 1;
+            assert_eq!(marks_in(&question), [mark].into(), "a question of another call: {question}");
+        }
+    }
+
+    fn cancel(&mut self) {
+        let Some(request) = self.open.keys().next().copied() else { return };
+        if self.harness.outcomes.contains_key(&request) {
+            return;
+        }
+        self.harness.client.cancel(request, None, self.harness.now);
+        self.harness.settle();
+        self.report.cancelled += 1;
+    }
+
+    /// Reads a list to its end: it has all items of each server that is in time.
+    fn read_list(&mut self) {
+        let list = self.random.text(&LISTS);
+        let method = Method::from(list);
+        let late = self.late();
+        let (mut in_time, mut is_awaited) = (Vec::new(), false);
+        for server in (0..4).filter(|server| self.harness.is_usable(*server)) {
+            let offer = &self.harness.servers[server].offer;
+            let is_silent = offer.is_silent || offer.silent_for.contains(&list);
+            if late.contains(&(server, method.clone())) {
+                continue;
+            }
+            is_awaited |= is_silent;
+            in_time.extend(Some(server).filter(|_| !is_silent));
+        }
+        let (mut found, longest) = self.harness.read_to_end(list, WAIT * 2);
+        self.report.lists += 1;
+        let bound = if is_awaited { WAIT } else { Duration::ZERO };
+        assert!(longest <= bound, "{list} took {longest:?}");
+        found.sort();
+        let count = found.len();
+        found.dedup();
+        assert_eq!(found.len(), count, "{list} has an item twice");
+        for server in in_time {
+            for item in self.items(server, list) {
+                assert!(found.contains(&item), "{list} lacks {item}: {found:?}");
+            }
+        }
+    }
+
+    /// The items of a server that its list must have.
+    fn items(&self, server: usize, list: &str) -> Vec<String> {
+        let offer = &self.harness.servers[server].offer;
+        match list {
+            "tools/list" if offer.is_endless => Vec::new(),
+            "tools/list" => offer.tools.iter().map(|tool| format!("{}__{tool}", NAMES[server])).collect(),
+            "prompts/list" => vec![format!("{}__p", NAMES[server])],
+            "resources/list" => vec![resource(server)],
+            _ => vec![format!("{}:{{id}}", NAMES[server])],
+        }
+    }
+
+    /// What servers are late with, as the aggregate has reported it.
+    fn late(&self) -> BTreeSet<(usize, Method)> {
+        let mut late = BTreeSet::new();
+        for event in &self.harness.events {
+            if let Event::Late { server, method } = event {
+                late.insert((server.index(), method.clone()));
+            } else if let Event::InTime { server, method } = event {
+                late.remove(&(server.index(), method.clone()));
+            }
+        }
+        late
+    }
+
+    /// The hostile server sends what concerns calls of others, or of itself that have ended.
+    fn inject(&mut self) {
+        if !self.harness.is_running(HOSTILE) {
+            return;
+        }
+        self.report.injected += 1;
+        let number = self.random.below(40);
+        let ended: Vec<_> = self
+            .ended
+            .iter()
+            .filter(|sent| sent.server == HOSTILE && sent.start == self.harness.servers[HOSTILE].starts)
+            .map(|sent| sent.mark)
+            .collect();
+        let mark = ended.last().map_or_else(|| POISON.to_owned(), |mark| format!("<{mark}>"));
+        let line = match self.random.below(7) {
+            0 => {
+                let token = if self.random.one_in(2) { number.to_string() } else { format!("\"{number}\"") };
+                // A token of one of its own calls is its own progress.
+                if self.open.values().any(|sent| sent.server == HOSTILE) {
+                    return;
+                }
+                let params = format!(r#"{{"progressToken":{token},"progress":0.5,"message":"{POISON}"}}"#);
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#)
+            }
+            1 => {
+                if self.harness.servers[HOSTILE].has_open_requests()
+                    || self.open.values().any(|sent| sent.server == HOSTILE)
+                {
+                    return;
+                }
+                let content = format!(r#"{{"content":[{{"type":"text","text":"{POISON}"}}]}}"#);
+                format!(r#"{{"jsonrpc":"2.0","id":{},"result":{content}}}"#, 1000 + number)
+            }
+            2 => {
+                let written = String::from_utf8_lossy(&self.harness.servers[HOSTILE].written).into_owned();
+                let answers: Vec<_> = written.lines().filter(|line| line.contains(r#""text":"c "#)).collect();
+                let Some(again) = answers.last() else { return };
+                (*again).to_owned()
+            }
+            3 if self.is_legacy && self.is_shared && (!ended.is_empty() || !self.has_call(HOSTILE)) => {
+                let schema = r#""requestedSchema":{"type":"object","properties":{}}"#;
+                let params = format!(r#"{{"message":"late {mark}",{schema}}}"#);
+                format!(
+                    r#"{{"jsonrpc":"2.0","id":"late-{}","method":"elicitation/create","params":{params}}}"#,
+                    self.report.injected
+                )
+            }
+            4 if self.is_legacy && self.is_shared && (!ended.is_empty() || !self.has_call(HOSTILE)) => {
+                let params = format!(r#"{{"level":"error","data":"late {mark}"}}"#);
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#)
+            }
+            5 => {
+                let uri = resource(usize::try_from(number % 3).expect("small"));
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"{uri}"}}}}"#)
+            }
+            _ => {
+                let list = self.random.text(&["tools", "prompts", "resources"]);
+                let line = format!(r#"{{"jsonrpc":"2.0","method":"notifications/{list}/list_changed"}}"#);
+                let changed = Method::from(format!("notifications/{list}/list_changed").as_str());
+                self.harness.take_notified(&changed);
+                for _ in 0..30 {
+                    self.harness.inject(HOSTILE, &line);
+                }
+                let after = self.harness.take_notified(&changed);
+                assert!(after <= 1, "{after} notifications of changes at one moment");
+                return;
+            }
+        };
+        self.harness.inject(HOSTILE, &line);
+    }
+
+    fn has_call(&self, server: usize) -> bool {
+        self.open.values().any(|sent| sent.server == server)
+    }
+
+    /// Each outcome is from the server that the request is for, and no server and no call has received anything else.
+    fn check(&mut self) {
+        for (request, text) in std::mem::take(&mut self.harness.progress) {
+            let own = self.sent.get(&request).map(|sent| sent.mark);
+            assert!(marks_in(&text).into_iter().eq(own), "progress of another call: {text}");
+            assert!(!text.contains(POISON), "{text}");
+        }
+        let open: BTreeSet<_> = self.open.values().map(|sent| sent.mark).collect();
+        let cancelled: BTreeSet<_> = self.ended.iter().map(|sent| sent.mark).collect();
+        let notified = std::mem::take(&mut self.harness.notified);
+        let notified = notified.into_iter().filter(|(method, _)| *method == "notifications/message");
+        for text in std::mem::take(&mut self.harness.asked).into_iter().chain(notified.map(|(_, params)| params)) {
+            assert!(!text.contains(POISON), "{text}");
+            self.report.asked += 1;
+            let marks = marks_in(&text);
+            let is_of_ended = marks.iter().any(|mark| cancelled.contains(mark) || !open.contains(mark));
+            assert!(!self.is_shared || !self.is_legacy || !is_of_ended, "it concerns an ended call: {text}");
+        }
+        let ended: Vec<_> =
+            self.open.keys().copied().filter(|request| self.harness.outcomes.contains_key(request)).collect();
+        for request in ended {
+            let sent = self.open.remove(&request).expect("it is open");
+            let name = NAMES[sent.server];
+            match self.harness.outcome(request).expect("an outcome") {
+                Ok(result) => {
+                    assert!(result.contains(&format!(r#""text":"{name} "#)), "{name}: {result}");
+                    assert_eq!(marks_in(&result), [sent.mark].into(), "{name}: {result}");
+                    self.report.results += 1;
+                }
+                Err(error) => {
+                    let is_named = error.contains(&format!("the server '{name}'"));
+                    // A modern client can be asked only if it is clear about which call (BR-M-05).
+                    let is_refused = error == "-32603 the client did not give what the request needs";
+                    let is_of_client = error == "failed: cancelled" || error == "failed: timed_out";
+                    assert!(is_named || is_refused || is_of_client, "{name}: {error}");
+                    self.ended.push(sent);
+                    self.report.errors += 1;
+                }
+            }
+        }
+        for (at, (server, name)) in self.harness.servers.iter_mut().zip(NAMES).enumerate() {
+            for (method, params) in std::mem::take(&mut server.requests) {
+                match method.as_str() {
+                    "tools/call" => {
+                        let to = Json::parse(params.clone()).expect("JSON");
+                        let to = to.first_member("arguments").expect("arguments").to_text().into_owned();
+                        assert_eq!(member(&to, "to"), name, "{params}");
+                    }
+                    "resources/read" => assert_eq!(member(&params, "uri"), resource(at), "read at {name}"),
+                    _ => {}
+                }
+            }
+            // What is injected may be answered with an error.
+            server.answers.clear();
+        }
+        let harness = &mut self.harness;
+        self.others.retain(|request| match harness.outcome(*request) {
+            Some(Ok(result)) => {
+                assert!(!result.contains(POISON), "{result}");
+                false
+            }
+            Some(Err(_)) => false,
+            None => true,
+        });
+    }
+
+    /// All servers work again and answer everything; the client is notified of what is there, and finds it.
+    fn finish(mut self) -> Report {
+        for server in 0..4 {
+            let offer = &mut self.harness.servers[server].offer;
+            (offer.is_broken, offer.is_endless) = (false, false);
+            self.harness.answer_all(server);
+            self.harness.speak(server);
+        }
+        for _ in 0..12 {
+            self.harness.pass(Duration::from_secs(40));
+            for server in 0..4 {
+                self.harness.answer_slow(server);
+            }
+        }
+        self.check();
+        assert_eq!((self.open.len(), self.others.len()), (0, 0), "each request has an outcome");
+        for list in LISTS {
+            // The first one makes the aggregate read lists that were late again, and the client is notified.
+            let changed = Method::from(match list {
+                "tools/list" => "notifications/tools/list_changed",
+                "prompts/list" => "notifications/prompts/list_changed",
+                _ => "notifications/resources/list_changed",
+            });
+            self.harness.notified.clear();
+            let expected: BTreeSet<_> = (0..4).flat_map(|server| self.items(server, list)).collect();
+            let (found, longest) = self.harness.read_to_end(list, WAIT * 2);
+            assert_eq!(longest, Duration::ZERO, "{list} waits");
+            let has_all = |found: Vec<String>| expected.is_subset(&found.into_iter().collect());
+            if !has_all(found) {
+                self.harness.pass(Duration::from_secs(2));
+                assert!(self.harness.take_notified(&changed) >= 1, "the client is not notified of {changed}");
+                let (found, _) = self.harness.read_to_end(list, WAIT * 2);
+                assert!(has_all(found), "{list} is not complete after the notification");
+            }
+        }
+        self.harness.pass(Duration::from_secs(2));
+        self.check();
+        let late = self.late();
+        assert!(late.is_empty(), "{late:?} after all were in time");
+        assert_eq!(self.harness.aggregate.load(), self.idle);
+        for name in NAMES {
+            let answer = self.harness.call(&format!("{name}__x"), &format!(r#"{{"to":"{name}"}}"#));
+            assert!(answer.is_ok(), "{answer:?}");
+        }
+        let events = self.harness.events.iter();
+        self.report.late = events.clone().filter(|event| matches!(event, Event::Late { .. })).count();
+        self.report.too_long = events.filter(|event| matches!(event, Event::ListTooLong { .. })).count();
+        self.harness.close();
+        assert!(self.harness.is_closed());
+        let load = self.harness.aggregate.load();
+        assert_eq!((load.requests_in, load.requests_out, load.held, load.timers), (0, 0, 0, 0), "{load:?}");
+        self.report
+    }
+}
+
+/// The resource of a server.
+fn resource(server: usize) -> String {
+    format!("{}:1", NAMES[server])
+}
+
+/// The marks in a text.
+fn marks_in(text: &str) -> BTreeSet<u64> {
+    let starts = text.split('<').skip(1);
+    starts.filter_map(|rest| rest.split_once('>')?.0.parse().ok()).collect()
+}
+
+/// Runs a seed, and prints what happens if it `is_watched`.
+///
+/// # Panics
+///
+/// If an invariant does not hold.
+pub fn run(seed: u64, is_watched: bool) -> Report {
+    let mut run = Run::new(seed, is_watched);
+    for _ in 0..STEPS {
+        run.step();
+    }
+    run.finish()
+}
