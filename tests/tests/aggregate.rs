@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use mcp_proto::aggregate::{Event, Naming};
+use mcp_proto::aggregate::{Action, Aggregate, Config, Event, Naming};
 use mcp_proto::server::LoggingLevel;
-use mcp_proto::{Method, ProtocolVersion};
+use mcp_proto::{Instant, Method, Output, ProtocolVersion, StdioAction, relay};
+use mcp_testkit::messages::{initialize, request, result};
 use tests::aggregate::{AggregateHarness, Offer, names};
 
 const OLD: &[ProtocolVersion] = &[ProtocolVersion::V2025_06_18];
@@ -32,6 +33,25 @@ fn three(eras: &(&[ProtocolVersion], [&[ProtocolVersion]; 3]), tools: &[&str]) -
     let (client, servers) = eras;
     let [a, b, c] = servers.map(|versions| Offer::new(versions, tools));
     AggregateHarness::new(client, &[("a", a), ("b", b), ("c", c)])
+}
+
+#[test]
+fn lc_17_a_ping_is_answered_at_once_while_the_servers_start() {
+    let mut config = Config::new("all", "1");
+    for name in ["a", "b"] {
+        config = config.with_server(name, relay::Config::default());
+    }
+    let mut aggregate = Aggregate::new(config).unwrap();
+    for line in [initialize("0", "2025-11-25"), request("\"p\"", "ping", "{}")] {
+        aggregate.handle_bytes(format!("{line}\n").as_bytes(), Instant::START);
+    }
+    let mut written = String::new();
+    while let Some(output) = aggregate.poll_output() {
+        if let Output::Action(Action::Client(StdioAction::Write(bytes))) = output {
+            written.push_str(std::str::from_utf8(&bytes).unwrap());
+        }
+    }
+    assert_eq!(written.trim_end(), result("\"p\"", "{}"), "no server has answered");
 }
 
 #[test]

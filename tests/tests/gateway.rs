@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::auth::Challenge;
-use mcp_proto::gateway::{BackendKey, Event, Gateway};
+use mcp_proto::gateway::{BackendKey, Event, Gateway, Sharing};
 use mcp_proto::server::{ExchangeKey, TwoEndpoints};
 use mcp_proto::{Json, relay};
 use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
@@ -305,6 +305,25 @@ fn hs_01_a_two_endpoint_session_has_a_process_from_its_initialize_on() {
     assert_eq!(gateway.responses.take(stream).data(), [result("7", "{}")]);
     gateway.disconnect(stream);
     assert_eq!(gateway.processes(), [(process, true)]);
+}
+
+#[test]
+fn lc_17_a_ping_is_answered_at_once_while_a_process_starts() {
+    for (sharing, starts) in [(Sharing::PerSession, 2), (Sharing::Shared, 1)] {
+        let mut gateway = GatewayHarness::with(|config| {
+            config.sharing = sharing;
+            config.http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+        });
+        for _ in 0..2 {
+            let stream = gateway.ask(&TestRequest::get().at("/sse"));
+            let endpoint = gateway.responses.take(stream).data().concat();
+            assert_eq!(gateway.answer(&TestRequest::post(initialize("2024-11-05")).at(&endpoint)).code(), 202);
+            let ping = request("\"p\"", "ping", "{}");
+            assert_eq!(gateway.answer(&TestRequest::post(ping).at(&endpoint)).code(), 202);
+            assert_eq!(gateway.responses.take(stream).data(), [result("\"p\"", "{}")], "{sharing:?}");
+        }
+        assert_eq!(gateway.starts(), starts, "{sharing:?}");
+    }
 }
 
 /// Supergateway #160: a half-open connection kept its process for ever.

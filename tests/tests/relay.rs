@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::relay::Event;
 use mcp_proto::{Failed, Quirk};
-use mcp_testkit::http_client::{HttpClientHarness, Reply};
+use mcp_testkit::http_client::{HttpClientHarness, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, initialize, initialize_result, request, result};
 use proptest::prelude::*;
 use tests::json_text;
@@ -365,6 +365,45 @@ fn pings_reach_the_other_end_and_before_that_the_relay_answers_them() {
     assert_eq!(ping.method(), "ping");
     harness.reply(ping.key, &Reply::json(result(&ping.id(), "{}")));
     assert_eq!(harness.lines(), [result("1", "{}")]);
+}
+
+#[test]
+fn lc_17_a_ping_is_answered_at_once_while_the_server_cannot_answer() {
+    const PING: &str = r#"{"jsonrpc":"2.0","id":"p","method":"ping"}"#;
+    for is_early in [false, true] {
+        let mut harness = HttpClientHarness::relay_with(|config, http| {
+            http.managed_authorization = true;
+            config.answer_after = Duration::from_secs(1);
+        });
+        // The server has not answered `initialize`.
+        harness.line(&initialize("0", "2025-11-25"));
+        let opened = harness.opened();
+        harness.line(PING);
+        assert_eq!(harness.lines(), [result("\"p\"", "{}")]);
+        if is_early {
+            // A person signs in.
+            harness.reply(opened.key, &Reply::status(401).header("www-authenticate", "Bearer"));
+            harness.pass(Duration::from_secs(1));
+            assert_eq!(harness.lines().len(), 1, "initialize is answered in the place of the server");
+            harness.line(INITIALIZED);
+            for _ in 0..2 {
+                harness.line(PING);
+                assert_eq!(harness.lines(), [result("\"p\"", "{}")]);
+            }
+            assert!(!harness.has_opened());
+        } else {
+            harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+            assert_eq!(harness.lines().len(), 1);
+            harness.confirm();
+            // A person signs in once more.
+            harness.machine.set_sign_in_url(Some("https://as.example/authorize"));
+            harness.line(PING);
+            assert_eq!(harness.lines(), [result("\"p\"", "{}")]);
+            harness.machine.set_sign_in_url(None);
+            harness.line(PING);
+            assert_eq!(harness.opened().method(), "ping");
+        }
+    }
 }
 
 #[test]

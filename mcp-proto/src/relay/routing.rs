@@ -72,11 +72,20 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
             Path::Opening(_) if self.sides.is_stateless(&ticket) => {
                 self.on_discovering(ticket, method, params, now);
             }
+            // A ping must be answered promptly (LC-17), and the server cannot answer while it starts or a person signs in.
+            Path::Opening(_) if method == Method::PING => self.answer_ping(ticket, now),
+            Path::PassThrough { .. } if method == Method::PING && self.sides.sign_in_url.is_some() => {
+                self.answer_ping(ticket, now);
+            }
             Path::Opening(Opening::Discovering { .. }) | Path::PassThrough { discovered: Some(_) } => {
                 self.sides.pass_unchanged(ticket, method, params, now);
             }
             Path::Opening(_) | Path::PassThrough { discovered: None } => self.sides.pass(ticket, method, params, now),
         }
+    }
+
+    fn answer_ping(&mut self, ticket: Ticket, now: Instant) {
+        self.sides.respond(ticket, Ok(Json::empty_object()), now);
     }
 
     fn on_notification(&mut self, method: Method, params: Option<Json>, now: Instant) {

@@ -107,8 +107,8 @@ impl Session {
         shared: &mut Shared<'_, T>,
     ) {
         let Request { id, method, params } = request;
-        // The application may not have a connection that could answer.
-        if method == Method::PING && self.phase == Phase::Awaiting {
+        // The application may not have a connection that could answer promptly (LC-17).
+        if method == Method::PING && matches!(self.phase, Phase::Awaiting | Phase::Opening) {
             return self.answer_at_once(id, Ok(Json::empty_object()), source, shared);
         }
         if method == Method::INITIALIZE {
