@@ -65,10 +65,7 @@ impl FileStore {
 
 impl Store for FileStore {
     fn load(&mut self, key: &str) -> io::Result<Option<Vec<u8>>> {
-        let mut options = OpenOptions::new();
-        options.read(true);
-        without_links(&mut options);
-        let file = match options.open(self.path(key, ".json")?) {
+        let file = match open(OpenOptions::new().read(true), &self.path(key, ".json")?) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
@@ -81,10 +78,8 @@ impl Store for FileStore {
     fn store(&mut self, key: &str, record: &[u8]) -> io::Result<()> {
         // The lock of the record is held: no other process writes to this file.
         let (new, current) = (self.created_path(key, ".new")?, self.path(key, ".json")?);
-        let mut options = OpenOptions::new();
-        options.create(true).write(true).truncate(true);
-        without_links(&mut options);
-        let mut file = options.open(&new)?;
+        let mut file = open(OpenOptions::new().create(true).write(true).truncate(false), &new)?;
+        file.set_len(0)?;
         file.write_all(record)?;
         file.sync_all()?;
         drop(file);
@@ -106,10 +101,7 @@ impl Store for FileStore {
             Lock::Record => ".lock",
             other => return Err(io::Error::other(format!("this version has no lock {other:?}"))),
         };
-        let mut options = OpenOptions::new();
-        options.create(true).write(true).truncate(false);
-        without_links(&mut options);
-        let file = options.open(self.created_path(key, suffix)?)?;
+        let file = open(OpenOptions::new().create(true).write(true).truncate(false), &self.created_path(key, suffix)?)?;
         let is_taken = match FileExt::try_lock(&file) {
             Ok(()) => true,
             Err(fs4::TryLockError::WouldBlock) => false,
@@ -144,16 +136,28 @@ fn create_private(directory: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).create(directory)
 }
 
-/// Opens no symbolic links, which could lead to files of others, and creates files that only this user can read.
+/// Opens a file, or creates one that only this user can read. It opens no symbolic link, which could lead to a file of
+/// others, and does not wait for the other end of a pipe.
+fn open(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+    set_flags(options);
+    let file = options.open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other(format!("{} is not a file; remove it", path.display())));
+    }
+    Ok(file)
+}
+
 #[cfg(unix)]
-fn without_links(options: &mut OpenOptions) {
+fn set_flags(options: &mut OpenOptions) {
     use std::os::unix::fs::OpenOptionsExt;
 
-    options.mode(0o600).custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits());
+    use nix::fcntl::OFlag;
+
+    options.mode(0o600).custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits());
 }
 
 #[cfg(not(unix))]
-fn without_links(_options: &mut OpenOptions) {}
+fn set_flags(_options: &mut OpenOptions) {}
 
 /// After a crash, the new name is there.
 #[cfg(unix)]
@@ -249,5 +253,42 @@ mod tests {
                 && store.try_lock("66", Lock::Record).is_err()
         );
         assert_eq!(fs::read(&victim).unwrap(), b"untouched");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_or_a_directory_in_the_place_of_a_file_is_an_error_and_nothing_waits() {
+        use nix::sys::stat::Mode;
+
+        let directory = Directory::new("pipes");
+        let mut store = FileStore::new(&directory.0);
+        store.store("5a", b"record").unwrap();
+        for (key, is_pipe) in [("66", true), ("77", false)] {
+            for suffix in [".json", ".new", ".lock", ".sign-in"] {
+                let path = directory.0.join(format!("{key}{suffix}"));
+                if is_pipe {
+                    nix::unistd::mkfifo(&path, Mode::S_IRWXU).unwrap();
+                } else {
+                    fs::create_dir(&path).unwrap();
+                }
+            }
+            let error = store.load(key).unwrap_err().to_string();
+            assert!(error.contains(key) && error.contains("is not a file"), "{error}");
+            assert!(store.store(key, b"x").is_err());
+            for lock in [Lock::Record, Lock::SignIn] {
+                assert!(store.try_lock(key, lock).is_err(), "{lock:?}");
+            }
+            // The other end of a pipe is open.
+            let _reader = is_pipe.then(|| open_reader(&directory.0.join(format!("{key}.lock"))));
+            assert!(store.try_lock(key, Lock::Record).is_err());
+        }
+        assert_eq!(store.load("5a").unwrap().as_deref(), Some(&b"record"[..]));
+    }
+
+    #[cfg(unix)]
+    fn open_reader(path: &Path) -> File {
+        use std::os::unix::fs::OpenOptionsExt;
+
+        OpenOptions::new().read(true).custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path).unwrap()
     }
 }
