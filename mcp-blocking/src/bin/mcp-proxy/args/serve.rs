@@ -81,7 +81,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) leave_after: Option<Duration>,
 
-    /// How many connections there are at most; each open stream of a client needs one
+    /// How many connections there are at most; open streams of clients take half of them, and subscriptions a quarter
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000), default_value = "512")]
     pub(crate) max_connections: u16,
 
@@ -225,7 +225,12 @@ impl FromStr for Listen {
             return Ok(Self::Stdin);
         }
         if let Some(path) = text.strip_prefix("unix:") {
-            return if path.is_empty() { Err("unix: needs a path".to_owned()) } else { Ok(Self::Unix(path.into())) };
+            if path.is_empty() {
+                return Err("unix: needs a path".to_owned());
+            }
+            #[cfg(unix)]
+            crate::socket_file::check_path(path.as_ref())?;
+            return Ok(Self::Unix(path.into()));
         }
         let port = text.rsplit_once(':').map(|(_, port)| port.parse::<u16>());
         if matches!(port, Some(Ok(_))) {
@@ -361,6 +366,8 @@ mod tests {
         for text in ["", "8080", "localhost", "unix:", "127.0.0.1:65536"] {
             assert!(text.parse::<Listen>().is_err(), "{text}");
         }
+        #[cfg(unix)]
+        assert!(format!("unix:/{}", "x".repeat(200)).parse::<Listen>().unwrap_err().contains("too long"));
     }
 
     #[test]
