@@ -134,6 +134,78 @@ fn if_the_shared_process_is_killed_calls_in_flight_fail_and_the_next_ones_are_an
 }
 
 #[test]
+fn a_program_that_was_replaced_is_started_again_by_the_editors_that_run() {
+    let place = Place::new("replaced");
+    let versions = place.folder.join("versions");
+    std::fs::create_dir(&versions).unwrap();
+    // As a package manager does it: a new file in the place of the old one, or a link that leads to another file.
+    for by_link in [false, true] {
+        let install = |version: &str| {
+            let file = versions.join(if by_link { version } else { "mcp-proxy-file" });
+            let new = versions.join("new");
+            std::fs::copy(env!("CARGO_BIN_EXE_mcp-proxy"), &new).unwrap();
+            std::fs::rename(&new, &file).unwrap();
+            if !by_link {
+                return (file.clone(), file);
+            }
+            let link = versions.join("mcp-proxy");
+            let _ = std::fs::remove_file(&link);
+            std::os::unix::fs::symlink(&file, &link).unwrap();
+            (link, file)
+        };
+        let (called, first) = install("1.0");
+        let mut command = place.command(&["--request-timeout", if by_link { "301" } else { "302" }]);
+        let arguments: Vec<_> = command.get_args().map(ToOwned::to_owned).collect();
+        let folder = command.get_current_dir().unwrap().to_owned();
+        let environment: Vec<_> =
+            command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned))).collect();
+        command = Command::new(&called);
+        command.args(arguments).current_dir(folder);
+        for (name, value) in environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let mut editor = opened(command);
+        let server = pid(&mut editor);
+        if by_link {
+            std::fs::remove_file(&first).unwrap();
+        }
+        let (_, second) = install("2.0");
+        kill(parent(server));
+        while editor.call("pid").is_err() {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let again = pid(&mut editor);
+        assert_ne!(again, server);
+        #[cfg(target_os = "linux")]
+        assert_eq!(std::fs::read_link(format!("/proc/{}/exe", parent(again))).unwrap(), second, "the new version");
+        // Without any version, the error says what is missing and what to do.
+        std::fs::remove_file(&second).unwrap();
+        kill(parent(again));
+        let error = loop {
+            match editor.call("pid") {
+                Err(error) if error.contains("does not exist any more") => break error,
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+                Ok(_) => panic!("it cannot be started"),
+            }
+        };
+        assert!(error.contains(first.to_str().unwrap()) && error.contains("restart the editor"), "{error}");
+    }
+}
+
+#[test]
+fn in_a_folder_with_a_long_path_the_socket_is_elsewhere() {
+    let mut place = Place::new("long");
+    place.runtime = place.runtime.join("x".repeat(100));
+    std::fs::create_dir(&place.runtime).unwrap();
+    let (mut one, mut two) = (place.editor(), place.editor());
+    assert_eq!(pid(&mut one), pid(&mut two));
+    place.runtime.pop();
+}
+
+#[test]
 fn another_environment_folder_or_option_has_another_process_and_another_terminal_the_same() {
     let place = Place::new("other");
     let mut first = place.editor();

@@ -3,6 +3,9 @@
 //! The hub is this program again, as `mcp-proxy serve` on a Unix socket that only this user can use. The first proxy that
 //! needs it starts it; whichever finds later that nothing listens, because the hub has crashed, does the same. A lock decides
 //! which one. The hub ends when no proxy was connected for a while.
+//!
+//! Proxies of different versions have different hubs. If the program was replaced while a proxy runs, the hub that it starts
+//! is of the new version, with the options that the earlier version gives it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,11 +15,16 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_blocking::HttpOptions;
+use mcp_proto::escape_text;
 
 use crate::args::LogOptions;
 
 /// The URL of the hub, for the sake of its path: the host is not looked up.
 pub(crate) const URL: &str = "http://localhost/mcp";
+
+/// The exit status of a program whose options are invalid.
+#[cfg(unix)]
+const INVALID_OPTIONS: i32 = 2;
 
 /// The heading in the help for this.
 const HEADING: &str = "Options for a shared server";
@@ -41,6 +49,7 @@ pub(crate) struct SharedOptions {
 /// The process that serves all proxies with one command.
 #[derive(Debug)]
 pub(crate) struct Hub {
+    program: Program,
     socket: PathBuf,
     lock: PathBuf,
     arguments: Vec<OsString>,
@@ -86,9 +95,10 @@ impl Hub {
         }
         arguments.push("--".into());
         arguments.extend(command.iter().cloned());
-        let place = private_folder()?;
+        let place = private_folder(&name)?;
         Ok(Self {
-            socket: place.join(format!("{name}.sock")),
+            program: Program::of_this_process(),
+            socket: socket_in(&place, &name),
             lock: place.join(format!("{name}.lock")),
             arguments,
             log_file: log.log_file.clone(),
@@ -111,6 +121,7 @@ impl Hub {
         use crate::private_file::{self, Existing};
         use crate::socket_file::bind;
 
+        let program = self.program.find()?;
         let _lock = lock(&self.lock)?;
         let (listener, file) = match bind(&self.socket) {
             Ok(bound) => bound,
@@ -123,14 +134,22 @@ impl Hub {
             // A pipe to the editor would be kept open after the editor has ended.
             None => Stdio::null(),
         };
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = Command::new(program);
         command.args(&self.arguments).stdin(OwnedFd::from(listener)).stdout(Stdio::null()).stderr(errors);
         // A signal for the editor's group, such as that of Ctrl-C, does not reach it.
         let mut hub = command.process_group(0).spawn()?;
         file.keep();
         log::info!("started the process that serves all proxies with this command");
         // So that it does not remain as a zombie, should this proxy run for longer.
-        thread::Builder::new().name("mcp-hub".to_owned()).spawn(move || hub.wait())?;
+        thread::Builder::new().name("mcp-hub".to_owned()).spawn(move || match hub.wait() {
+            // It may be of another version than this process.
+            Ok(status) if status.code() == Some(INVALID_OPTIONS) => log::error!(
+                "the mcp-proxy that is installed now refuses the options of this one, so that no process can be shared; \
+                 restart the editor"
+            ),
+            Ok(status) => log::debug!("the process that serves all proxies with this command has ended: {status}"),
+            Err(error) => log::debug!("cannot wait for the process that serves all proxies with this command: {error}"),
+        })?;
         Ok(())
     }
 
@@ -195,17 +214,75 @@ fn is_of_session(name: &str) -> bool {
     NAMES.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// The folder for sockets, which only this user can enter.
+/// Where this program was when this process started.
+#[derive(Debug)]
+struct Program {
+    /// The file itself, without links.
+    file: Option<PathBuf>,
+    /// As it was called: a path, or a name to look for. A package manager may have replaced the file by another one, to
+    /// which the same link leads.
+    called: Option<OsString>,
+    folder: Option<PathBuf>,
+}
+
+impl Program {
+    fn of_this_process() -> Self {
+        Self {
+            file: std::env::current_exe().ok(),
+            called: std::env::args_os().next(),
+            folder: std::env::current_dir().ok(),
+        }
+    }
+
+    /// The program of the version that is installed now.
+    fn find(&self) -> io::Result<PathBuf> {
+        let called = self.called.as_ref().map(Path::new);
+        let is_name = called.is_some_and(|called| called.components().count() == 1 && !called.is_absolute());
+        let mut candidates: Vec<PathBuf> = self.file.iter().cloned().collect();
+        if let (Some(called), true) = (called, is_name) {
+            let folders = std::env::var_os("PATH").unwrap_or_default();
+            candidates.extend(std::env::split_paths(&folders).map(|folder| folder.join(called)));
+        } else if let (Some(called), Some(folder)) = (called, &self.folder) {
+            candidates.push(folder.join(called));
+        }
+        candidates.into_iter().find(|file| file.is_file()).ok_or_else(|| {
+            let file = self.file.as_deref().unwrap_or(Path::new("mcp-proxy")).to_string_lossy().into_owned();
+            let file = escape_text(file.strip_suffix(" (deleted)").unwrap_or(&file), 200);
+            let text = format!("{file} does not exist any more; install mcp-proxy again, or restart the editor");
+            io::Error::other(text)
+        })
+    }
+}
+
+/// The path of the socket of a hub.
+fn socket_in(place: &Path, name: &str) -> PathBuf {
+    place.join(format!("{name}.sock"))
+}
+
+/// The folder for the sockets, which only this user can enter: the first in which the path of a socket with this name is
+/// short enough.
 #[cfg(unix)]
-fn private_folder() -> io::Result<PathBuf> {
+fn private_folder(name: &str) -> io::Result<PathBuf> {
     use std::fs::DirBuilder;
     use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 
+    use crate::socket_file::check_path;
+
     let user = nix::unistd::geteuid().as_raw();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
-    let folder = match runtime {
-        Some(runtime) => runtime.join("mcp-proxy"),
-        None => std::env::temp_dir().join(format!("mcp-proxy-{user}")),
+    let shared = [std::env::temp_dir(), PathBuf::from("/tmp")].map(|shared| shared.join(format!("mcp-proxy-{user}")));
+    let folders = runtime.map(|runtime| runtime.join("mcp-proxy")).into_iter().chain(shared);
+    let mut too_long = String::new();
+    let mut fitting = folders.filter(|folder| match check_path(&socket_in(folder, name)) {
+        Ok(()) => true,
+        Err(text) => {
+            too_long = format!("{}: {text}", folder.display());
+            false
+        }
+    });
+    let Some(folder) = fitting.next() else {
+        drop(fitting);
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, too_long));
     };
     match DirBuilder::new().mode(0o700).create(&folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -220,7 +297,7 @@ fn private_folder() -> io::Result<PathBuf> {
 }
 
 #[cfg(not(unix))]
-fn private_folder() -> io::Result<PathBuf> {
+fn private_folder(_: &str) -> io::Result<PathBuf> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this system has no Unix sockets"))
 }
 
