@@ -32,6 +32,7 @@ use mcp_proto::auth::Challenge;
 use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
 use mcp_proto::gateway::{self, BackendKey, Event};
 use mcp_proto::relay::Pins;
+use mcp_proto::server::HttpConfig;
 use mcp_proto::{UsageError, escape_text};
 
 use crate::inbox::Inbox;
@@ -198,7 +199,8 @@ impl Gateway {
     }
 
     /// Sets the function that answers requests at paths that no server has, such as those of a health check. It does not
-    /// see their bodies, and they are not authenticated. If it returns `None`, the request is answered with 404.
+    /// see their bodies, and they are not authenticated. If it returns `None`, the request is answered with 404. Clients that
+    /// may use the servers receive their paths with it.
     ///
     /// # Example
     ///
@@ -240,7 +242,7 @@ impl Gateway {
     /// if no connections can be accepted any more, or if the thread of a server has panicked.
     pub fn serve(self, listener: impl Into<Listener>) -> io::Result<()> {
         let Self { servers, authenticate, pages, max_connections, status, stopper, .. } = self;
-        let paths = paths(&servers)?;
+        check_paths(&servers)?;
         let (listener, closer) = Accepting::new(listener.into())?;
         let closer = Arc::new(closer());
         let per_server = max_connections.div_ceil(servers.len());
@@ -266,13 +268,15 @@ impl Gateway {
         // The loop ends with the last driver.
         drop(closer);
         if outcome.is_ok() {
+            let checking = authenticate.clone();
             let route = move |head: &Parts| {
                 let path = head.uri.path();
                 if let Some((_, inbox)) = routes.iter().find(|(http, _)| http.serves_path(path)) {
                     return Destination::Machine(Arc::clone(inbox));
                 }
                 let page = pages.as_ref().and_then(|pages| pages(head));
-                Destination::Response(page.unwrap_or_else(|| not_found(&paths)))
+                let servers = routes.iter().map(|(http, _)| http);
+                Destination::Response(page.unwrap_or_else(|| no_server(servers, head, &checking)))
             };
             let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
             let connections =
@@ -331,14 +335,18 @@ impl fmt::Debug for Gateway {
     }
 }
 
-/// The paths of the servers, for clients that use another one.
-fn paths(servers: &[Served]) -> io::Result<String> {
+/// The paths at which clients connect to a server.
+fn paths(http: &HttpConfig) -> impl Iterator<Item = &str> {
+    let two = http.two_endpoints.iter().flat_map(|two| [&*two.stream, &*two.messages]);
+    http.path.as_deref().into_iter().chain(two)
+}
+
+fn check_paths(servers: &[Served]) -> io::Result<()> {
     let invalid = |text: String| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-    let mut paths = BTreeSet::new();
+    let mut found = BTreeSet::new();
     for Served { config, .. } in servers {
-        let two = config.http.two_endpoints.iter().flat_map(|two| [&two.stream, &two.messages]);
-        for path in config.http.path.iter().chain(two) {
-            if !paths.insert(&**path) {
+        for path in paths(&config.http) {
+            if !found.insert(path) {
                 return invalid(format!("two servers have the path {path}"));
             }
         }
@@ -349,11 +357,39 @@ fn paths(servers: &[Served]) -> io::Result<String> {
     if servers.is_empty() {
         return invalid("the gateway has no server".to_owned());
     }
-    Ok(paths.into_iter().collect::<Vec<_>>().join(", "))
+    Ok(())
 }
 
-fn not_found(paths: &str) -> Response<Bytes> {
-    let text = format!("No MCP server has this path. The paths are: {}\n", escape_text(paths, 2000));
+/// The response to a request whose path no server has. Clients that may use the servers receive their paths.
+fn no_server<'s>(
+    servers: impl Iterator<Item = &'s HttpConfig>,
+    head: &Parts,
+    authenticate: &Authenticate,
+) -> Response<Bytes> {
+    let (mut reached, mut forbidden) = (Vec::new(), None);
+    for http in servers {
+        match http.refusal(head, None) {
+            Some(refusal) => forbidden = Some(refusal),
+            None => reached.push(http),
+        }
+    }
+    let Some(http) = reached.first() else { return forbidden.unwrap_or_else(|| not_found(None)) };
+    match authenticate.check(head) {
+        Ok(_) => {
+            let paths: BTreeSet<_> = reached.into_iter().flat_map(paths).collect();
+            not_found(Some(paths.into_iter().collect::<Vec<_>>().join(", ")))
+        }
+        // There is something for those with a token.
+        Err(challenge) if head.uri.path() == "/" => {
+            http.refusal(head, Some(&challenge)).unwrap_or_else(|| not_found(None))
+        }
+        Err(_) => not_found(None),
+    }
+}
+
+fn not_found(paths: Option<String>) -> Response<Bytes> {
+    let paths = paths.map(|paths| format!(" The paths are: {}", escape_text(&paths, 2000)));
+    let text = format!("No MCP server has this path.{}\n", paths.unwrap_or_default());
     let mut response = Response::new(text.into());
     *response.status_mut() = StatusCode::NOT_FOUND;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));

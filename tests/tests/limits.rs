@@ -86,7 +86,7 @@ fn cl5_each_number_and_time_of_a_server_over_http_has_bounds() {
     let refused = |field| Err(UsageError::Limit { field, largest: LARGEST });
     let numbers: [Number; 3] = [
         ("max_sessions", |config| &mut config.max_sessions, false),
-        ("max_streams", |config| &mut config.max_streams, false),
+        ("max_streams", |config| config.max_streams.get_or_insert(1), false),
         ("replay", |config| &mut config.replay, true),
     ];
     for (field, of, may_be_zero) in numbers {

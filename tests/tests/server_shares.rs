@@ -76,7 +76,7 @@ fn defect_m4_se6_a_session_that_is_unused_for_long_makes_room() {
 #[test]
 fn defect_m4_a_client_with_all_streams_makes_room_for_others() {
     let mut harness = HttpServerHarness::with(|http, config| {
-        http.max_streams = 4;
+        http.max_streams = Some(4);
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
         config.capabilities = mcp_proto::Json::parse(r#"{"tools":{"listChanged":true}}"#).unwrap();
     });
@@ -121,6 +121,26 @@ fn defect_m4_a_client_with_all_streams_makes_room_for_others() {
 }
 
 /// The key of the session that was opened as number `nth`, counted from zero.
+#[test]
+fn half_of_the_connections_may_be_streams_unless_fewer_are_set() {
+    for (connections, set, most) in
+        [(Some(1600), None, 800), (Some(1600), Some(3), 3), (Some(4), Some(100), 2), (None, None, 768)]
+    {
+        let mut harness = HttpServerHarness::with(|http, _| http.max_streams = set);
+        for limit in connections.into_iter().flat_map(|limit| [limit, 2 * limit]) {
+            harness.server.limit_to_connections(limit);
+        }
+        for nth in 0..=most {
+            let id = open(&mut harness, &TestRequest::post(initialize("2025-06-18"))).unwrap();
+            let key = harness.begin(&TestRequest::get().in_session(&id));
+            let sent = harness.take(key);
+            assert_eq!(sent.code(), if nth < most { 200 } else { 503 }, "{connections:?}, {set:?}: {nth}");
+            let names_limits = sent.text().contains("max_connections") && sent.text().contains("max_streams");
+            assert_eq!(names_limits, nth == most, "{}", sent.text());
+        }
+    }
+}
+
 fn site_session(harness: &mut HttpServerHarness, nth: usize) -> mcp_proto::SessionKey {
     let keys = harness.events().into_iter().filter_map(|event| match event {
         Event::Connected { session, .. } => Some(session),

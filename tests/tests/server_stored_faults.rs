@@ -262,7 +262,7 @@ fn a_stream_that_waits_for_the_store_when_it_moves_or_its_place_is_needed_has_a_
     instances.pass(Duration::from_secs(6));
     assert_eq!(instances.take(0, waiting).code(), 503);
 
-    let mut instances = Instances::with(1, |http, _| http.max_streams = 3);
+    let mut instances = Instances::with(1, |http, _| http.max_streams = Some(3));
     let ids = [1, 2, 3].map(|_| instances.session(0, 0, "2025-11-25"));
     let other = instances.session(0, 0, "2025-11-25");
     let waiting = ids.each_ref().map(|id| instances.ask_and_hold(0, &get(id).from(1)).0);

@@ -77,6 +77,58 @@ fn sh_s_03_sh_s_05_only_listed_hosts_and_origins_are_served() {
     }
 }
 
+#[test]
+fn the_paths_of_servers_are_for_clients_that_may_use_them() {
+    let script = script(&folder("paths"));
+    let names = ["one", "two"].map(|name| format!("{name}=sh {script}"));
+    for has_tokens in [false, true] {
+        let tokens = if has_tokens { &["--token-env", "TOKEN"][..] } else { &[] };
+        let options = ["--health", "--sse", "--name", &names[0], "--name", &names[1]];
+        let mut command = gateway(&[tokens, &options].concat());
+        command.env("TOKEN", "the-token-4711");
+        let serving = Serving::spawn(command);
+        for method in ["GET", "POST", "PUT"] {
+            for path in
+                ["/", "/mcp", "/one/mcp/", "//one/mcp", "/one//mcp", "/%6fne/mcp", "/two/../one/mcp", "/one", "/x?y"]
+            {
+                for (host, origin, token) in [
+                    ("localhost", "", ""),
+                    ("localhost", "http://localhost:5173", ""),
+                    ("localhost", "", "wrong"),
+                    ("localhost", "", "the-token-4711"),
+                    ("evil.example", "", ""),
+                    ("evil.example", "", "the-token-4711"),
+                    ("localhost", "https://evil.example", ""),
+                    ("localhost", "https://evil.example", "the-token-4711"),
+                ] {
+                    let mut asked = TestRequest::new(method, "").at(path).with("host", host);
+                    if !origin.is_empty() {
+                        asked = asked.with("origin", origin);
+                    }
+                    if !token.is_empty() {
+                        asked = asked.with("authorization", &format!("Bearer {token}"));
+                    }
+                    let answer = serving.raw.answer(&asked);
+                    let is_allowed = host == "localhost" && !origin.contains("evil");
+                    let is_known = !has_tokens || token == "the-token-4711";
+                    let code = match (is_allowed, is_known) {
+                        (false, _) => 403,
+                        (true, false) if path == "/" => 401,
+                        (true, _) => 404,
+                    };
+                    let case = format!("{method} {path} {host} {origin} {token} {has_tokens}: {}", answer.text());
+                    assert_eq!(answer.code(), code, "{case}");
+                    assert_eq!(answer.headers.contains_key("www-authenticate"), code == 401, "{case}");
+                    for listed in ["/one/mcp", "/one/sse", "/two/messages"] {
+                        assert_eq!(answer.text().contains(listed), is_allowed && is_known, "{case}");
+                    }
+                }
+            }
+        }
+        assert_eq!(serving.load(), (0, 0));
+    }
+}
+
 /// The keys of an authorization server, and tokens that it signs.
 struct Issuer {
     pair: EcdsaKeyPair,

@@ -337,8 +337,8 @@ impl Server<Http> {
     }
 
     /// Keeps connections free for requests (M4), at a driver that accepts at most this many connections: streams that
-    /// clients opened by GET take at most half of them, whatever [`HttpConfig::max_streams`] is, and subscriptions at
-    /// most a quarter, whatever [`Limits::subscriptions`](crate::Limits::subscriptions) is. A later call with more
+    /// clients opened by GET take at most half of them, or fewer with [`HttpConfig::max_streams`], and subscriptions at
+    /// most a quarter, or fewer with [`Limits::subscriptions`](crate::Limits::subscriptions). A later call with more
     /// connections has no effect.
     ///
     /// # Example
@@ -353,7 +353,7 @@ impl Server<Http> {
     /// ```
     pub fn limit_to_connections(&mut self, connections: usize) {
         let streams = &mut self.transport.config.max_streams;
-        *streams = connections.div_ceil(2).min(*streams);
+        *streams = Some(connections.div_ceil(2).min(streams.unwrap_or(usize::MAX)));
         for handling in std::iter::once(&mut self.handling).chain(self.served_requests.iter_mut()) {
             let subscriptions = &mut handling.config_mut().limits.subscriptions;
             *subscriptions = connections.div_ceil(4).min(*subscriptions);

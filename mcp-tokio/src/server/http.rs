@@ -81,9 +81,9 @@ pub struct HttpService<H = ServerPublisher> {
     handle: H,
     /// The maximum number of connections of [`HttpService::serve`] at one time. For one more, an idle connection is
     /// closed: of the address with the most connections, the one that has been idle for longest. If none is idle, the
-    /// new connection is answered with 503. Streams that clients opened by GET take at most half of the connections,
-    /// whatever [`HttpConfig::max_streams`](mcp_proto::server::HttpConfig::max_streams) is, and subscriptions at most a
-    /// quarter, whatever `Limits::subscriptions` is. Default 1024.
+    /// new connection is answered with 503. Streams that clients opened by GET take at most half of the connections, or
+    /// fewer with [`HttpConfig::max_streams`](mcp_proto::server::HttpConfig::max_streams), and subscriptions at most a
+    /// quarter, or fewer with `Limits::subscriptions`. Default 1024.
     pub max_connections: usize,
     /// How long the head of a request to [`HttpService::serve`] may take, from its first byte on. After that, the
     /// request is answered with 408. Default 10 s.

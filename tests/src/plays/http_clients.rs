@@ -40,7 +40,7 @@ pub fn server_http(seed: u64) {
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
         http.replay = *random.pick(&[0, 300, 100_000]);
         http.max_sessions = *random.pick(&[2, 20, 100]);
-        http.max_streams = *random.pick(&[1, 3, 100]);
+        http.max_streams = Some(*random.pick(&[1, 3, 100]));
         http.session_idle = *random.pick(&[Duration::from_secs(30), Duration::from_secs(600)]);
         if random.one_in(3) {
             http.evict_after = Duration::from_secs(1);

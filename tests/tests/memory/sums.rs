@@ -437,7 +437,7 @@ fn answers_over_http(account: &mut Account) {
     }
     let mut served = Served::new();
     served.http.max_sessions = MANY + 1;
-    served.http.max_streams = MANY;
+    served.http.max_streams = Some(MANY);
     served.http.replay = 1;
     (served.limits.requests_in, served.limits.requests_out) = (1, 1);
     account.flood("M3", "server over HTTP: events of sessions whose streams are not taken", served.ceiling(), || {

@@ -158,6 +158,8 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
     relay.versions.clone_from(&args.protocol.0);
     relay.limits = limits_of_messages(args.max_message);
     relay.limits.backends = args.max_backends.into();
+    // A quarter of the connections is for subscriptions, as half of them is for streams.
+    relay.limits.subscriptions = relay.limits.subscriptions.max(usize::from(args.max_connections) / 4);
     relay.request_timeout = args.request_timeout;
     relay.initialize_timeout = args.start_timeout;
     relay.drain_timeout = args.drain_timeout;
@@ -215,11 +217,7 @@ impl Observer {
 /// Returns the level and text of the log line for an event.
 fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
     Some(match event {
-        Event::Backend { backend, event } => {
-            let (level, text) = crate::log_line(event, &format!("process {backend} of {server}"))?;
-            // The end of one process is usual.
-            (if matches!(event, relay::Event::Closed(_)) { Level::Debug } else { level }, text)
-        }
+        Event::Backend { backend, event } => crate::log_line(event, &format!("process {backend} of {server}"))?,
         Event::NotStarted { retry_in } => (
             Level::Warn,
             format!(

@@ -5,6 +5,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::access::{is_host_allowed, is_origin_allowed};
+use super::config::Access;
 use super::refusal::Refusal;
 use super::{Http, RequestInfo, cors, header_check};
 use crate::auth::Challenge;
@@ -99,14 +100,8 @@ impl Http {
 
     /// Whether the host and the web page of a request are allowed. The metadata are for every page.
     pub(super) fn check_access(&self, head: &Parts) -> Result<(), Refusal> {
-        let access = &self.config.access;
-        if !is_host_allowed(access, head) {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
-        }
-        if self.config.metadata_at(head.uri.path()).is_none() && !is_origin_allowed(access, head) {
-            return Err(Refusal::new(StatusCode::FORBIDDEN, "this Origin is not allowed"));
-        }
-        Ok(())
+        let is_for_some_pages = self.config.metadata_at(head.uri.path()).is_none();
+        check_access(&self.config.access, head, is_for_some_pages)
     }
 
     /// Whether clients of revisions up to 2025-11-25 get sessions.
@@ -242,6 +237,17 @@ impl Http {
     }
 }
 
+/// Whether the host of a request is allowed, and with `is_for_some_pages` also the web page that sends it.
+pub(super) fn check_access(access: &Access, head: &Parts, is_for_some_pages: bool) -> Result<(), Refusal> {
+    if !is_host_allowed(access, head) {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
+    }
+    if is_for_some_pages && !is_origin_allowed(access, head) {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "this Origin is not allowed"));
+    }
+    Ok(())
+}
+
 /// The value of a header that must not be repeated.
 pub(super) fn single<'h>(headers: &'h HeaderMap, name: &http::HeaderName) -> Result<Option<&'h str>, ()> {
     let mut values = headers.get_all(name).iter();
@@ -269,11 +275,13 @@ pub(super) const fn too_large() -> Refusal {
 }
 
 pub(super) const fn too_many_sessions() -> Refusal {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many sessions at this time")
+    let text = "there are too many sessions at this time: as many as max_sessions allows";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
 pub(super) const fn too_many_streams() -> Refusal {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "there are too many streams at this time")
+    let text = "there are too many streams at this time: half of max_connections, or max_streams if that is less";
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text)
 }
 
 /// For requests beyond the common limit of stored bytes (M3).

@@ -2,10 +2,17 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::Response;
+use http::request::Parts;
+
+use super::admission::check_access;
+use super::refusal::Refusal;
 use super::sealed_session::SealedSessions;
 use super::stored_session::StoredSessions;
-use crate::auth::ProtectedResource;
+use crate::auth::{Challenge, ProtectedResource};
 use crate::error::UsageError;
+use crate::spec::UnreadableId;
 
 /// Which hosts and origins may access a server. This protects it against web pages in a browser (SH-S-03, SH-S-05).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -52,6 +59,9 @@ pub enum SessionMode {
     /// In a store that several instances share, with the events for replay and what one instance has to pass to another.
     Stored(StoredSessions),
 }
+
+/// The streams that clients may open by GET if the number of connections is not known.
+const MAX_STREAMS: usize = 768;
 
 /// The paths of the two-endpoint transport of 2024-11-05.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,8 +116,10 @@ pub struct HttpConfig {
     pub max_sessions: usize,
     /// The maximum number of streams at one time that clients opened by GET (SE6). At the limit, the one unused for
     /// longest is ended as specified by [`HttpConfig::evict_after`]; if there is none, the GET is answered with 503.
-    /// [`Server::limit_to_connections`](super::super::Server::limit_to_connections) may lower it. Default 768.
-    pub max_streams: usize,
+    /// Default `None`: half of the connections that the driver accepts
+    /// ([`Server::limit_to_connections`](super::super::Server::limit_to_connections)), which is also the largest value
+    /// that has an effect. If the driver states no number of connections, the default is 768.
+    pub max_streams: Option<usize>,
     /// How long a session without an open exchange, or a stream without an event, must be unused before it is ended for
     /// a new one of any client. For a new client that would still hold fewer than the client that holds the most, this
     /// time does not apply: the session or stream of the latter that is unused for longest is ended at once. Clients
@@ -150,7 +162,7 @@ impl HttpConfig {
             get_stream: true,
             delete: true,
             max_sessions: 10_000,
-            max_streams: 768,
+            max_streams: None,
             evict_after: Duration::from_secs(60),
             session_idle: Duration::from_secs(30 * 60),
             replay: 256 * 1024,
@@ -180,6 +192,36 @@ impl HttpConfig {
         is_own || self.two_endpoints.as_ref().is_some_and(is_either) || self.metadata_at(path).is_some()
     }
 
+    /// How a request is refused that is for a path which only the driver knows, such as a list of servers: with 403 if its
+    /// host or its origin is not allowed (SH-S-03, SH-S-05), else with the challenge, which is that of the application's
+    /// check of credentials. `None` if it may be answered.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use http::Request;
+    /// use mcp_proto::auth::Challenge;
+    /// use mcp_proto::server::HttpConfig;
+    ///
+    /// let status = |host: &str, challenge: Option<Challenge>| {
+    ///     let (head, ()) = Request::get("/").header("host", host).body(()).unwrap().into_parts();
+    ///     HttpConfig::new().refusal(&head, challenge.as_ref()).map(|refused| refused.status().as_u16())
+    /// };
+    /// assert_eq!(status("localhost:8080", None), None);
+    /// assert_eq!(status("localhost:8080", Some(Challenge::bearer())), Some(401));
+    /// assert_eq!(status("evil.example", None), Some(403));
+    /// ```
+    #[must_use]
+    pub fn refusal(&self, head: &Parts, challenge: Option<&Challenge>) -> Option<Response<Bytes>> {
+        let refusal = check_access(&self.access, head, true).err().or_else(|| challenge.map(Refusal::challenge))?;
+        Some(refusal.into_response(UnreadableId::Null))
+    }
+
+    /// The maximum number of streams that clients opened by GET.
+    pub(super) fn most_streams(&self) -> usize {
+        self.max_streams.unwrap_or(MAX_STREAMS)
+    }
+
     pub(super) const fn has_sessions(&self) -> bool {
         !matches!(self.sessions, SessionMode::None)
     }
@@ -195,7 +237,7 @@ impl HttpConfig {
     pub(super) fn check(&self) -> Result<(), UsageError> {
         const LARGEST: usize = 1 << 30;
         for (field, value) in
-            [("max_sessions", self.max_sessions), ("max_streams", self.max_streams), ("replay", self.replay.max(1))]
+            [("max_sessions", self.max_sessions), ("max_streams", self.most_streams()), ("replay", self.replay.max(1))]
         {
             if value == 0 || value > LARGEST {
                 return Err(UsageError::Limit { field, largest: LARGEST });
@@ -260,7 +302,7 @@ mod tests {
         let largest = 1 << 30;
         let counts: [(&str, Set<usize>); 3] = [
             ("max_sessions", |http, value| http.max_sessions = value),
-            ("max_streams", |http, value| http.max_streams = value),
+            ("max_streams", |http, value| http.max_streams = Some(value)),
             ("replay", |http, value| http.replay = value),
         ];
         let times: [(&str, Set<Duration>); 5] = [

@@ -172,7 +172,7 @@ impl Http {
         newcomer: &Holder,
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> Result<(), Refusal> {
-        if self.exchanges.streams.len() < self.config.max_streams {
+        if self.exchanges.streams.len() < self.config.most_streams() {
             return Ok(());
         }
         let candidates =
