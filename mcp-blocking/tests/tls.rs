@@ -5,11 +5,13 @@
 mod authority;
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use authority::{Authority, Identity, self_signed, server, server_with, url};
 use mcp_blocking::{Builder, Client, HttpOptions};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::LoopbackServer;
+use tests::dripping::{BOUND, Dripping};
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {
@@ -79,6 +81,27 @@ fn a_server_that_requires_a_certificate_gets_it() {
     assert!(connect(&server, Some(&authority), Some(&stranger)).is_err());
     let client = connect(&server, Some(&authority), Some(&authority.issue("client"))).unwrap();
     client.request("tools/call", None).unwrap();
+}
+
+#[test]
+fn connecting_is_bounded_as_a_whole_although_the_server_or_the_proxy_sends_a_byte_now_and_then() {
+    for dripping in [Dripping::Handshake, Dripping::ProxyResponse] {
+        let address = dripping.start();
+        let mut options = HttpOptions::new();
+        options.connect_timeout = Duration::from_secs(1);
+        let url = match dripping {
+            Dripping::Handshake => format!("https://{address}/mcp"),
+            Dripping::ProxyResponse => {
+                options.proxy(&format!("http://{address}")).unwrap();
+                "https://192.0.2.1/mcp".to_owned()
+            }
+        };
+        let began = Instant::now();
+        let builder = legacy_client().http(&url).unwrap().http_options(options);
+        let error = builder.connect().unwrap_err().to_string();
+        assert!(began.elapsed() < BOUND, "{dripping:?}: {error}");
+        assert!(error.contains("cannot be reached"), "{dripping:?}: {error}");
+    }
 }
 
 #[test]

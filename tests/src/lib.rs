@@ -17,6 +17,7 @@
 //! | [`aggregate`] | an aggregate between a client machine and server machines with applications |
 //! | [`aggregate_simulation`] | the same with servers that are slow, silent, endless or hostile, in random order |
 //! | [`unread_pipes`] | servers that do not read their input |
+//! | [`dripping`] | servers that send a byte now and then while they are connected to |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
 //! | [`redis_server`] | a Redis server that a test starts and ends |
 //! | [`protected`] | servers that demand tokens |
@@ -39,6 +40,7 @@ pub mod aggregate_simulation;
 pub mod catalogue;
 pub mod closing_server;
 pub mod defects;
+pub mod dripping;
 pub mod echo_pair;
 pub mod error_texts;
 pub mod examples;

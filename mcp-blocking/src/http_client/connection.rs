@@ -73,7 +73,8 @@ impl<In: Transport> Connector<In> for SocketConnector {
         };
         let config = details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
-        let connection = Connection::new(socket, buffers);
+        let mut connection = Connection::new(socket, buffers);
+        connection.connecting = Connecting::within(details.timeout);
         let shutdown: Weak<Closing> = Arc::downgrade(&connection.socket);
         (details.register_shutdown)(shutdown)?;
         Ok(Some(Either::B(connection)))
@@ -210,17 +211,64 @@ struct Connection {
     is_begun: bool,
     /// The timeouts that are set on the socket, for reading and for writing.
     timeouts: [Option<Duration>; 2],
+    /// The time for the exchange with an HTTP proxy and the TLS handshake, until the connection is used again.
+    connecting: Option<Connecting>,
+}
+
+/// The time that a connection may take until it can be used.
+///
+/// Without it, `ureq` gives each part of the answer of an HTTP proxy that time again.
+#[derive(Debug, Clone, Copy)]
+struct Connecting {
+    /// The kind of timeout.
+    reason: Timeout,
+    until: Instant,
+}
+
+impl Connecting {
+    fn within(timeout: NextTimeout) -> Option<Self> {
+        let until = if timeout.after.is_not_happening() { None } else { Instant::now().checked_add(*timeout.after) };
+        until.map(|until| Self { reason: timeout.reason, until })
+    }
+
+    /// The timeout with the time that is left.
+    fn limit(self, mut timeout: NextTimeout) -> NextTimeout {
+        if timeout.reason == self.reason {
+            let left = self.until.saturating_duration_since(Instant::now());
+            timeout.after = timeout.after.min(left.into());
+        }
+        timeout
+    }
 }
 
 impl Connection {
     fn new(socket: Socket, buffers: LazyBuffers) -> Self {
         let buffers = Held { all: buffers, held: 0 };
-        Self { socket: Arc::new(Closing(socket)), buffers, held_for: None, is_begun: false, timeouts: [None; 2] }
+        Self {
+            socket: Arc::new(Closing(socket)),
+            buffers,
+            held_for: None,
+            is_begun: false,
+            timeouts: [None; 2],
+            connecting: None,
+        }
+    }
+
+    /// The timeout for one read or write. `ureq` gives one second to what has no time left, so that a peer which sends a
+    /// byte each second would never be late.
+    ///
+    /// # Errors
+    ///
+    /// No time is left.
+    fn left(&self, timeout: NextTimeout) -> Result<NextTimeout, Error> {
+        let timeout = self.connecting.map_or(timeout, |connecting| connecting.limit(timeout));
+        if timeout.after.is_zero() { Err(Error::Timeout(timeout.reason)) } else { Ok(timeout) }
     }
 
     /// Writes the held output.
     fn write(&mut self) -> Result<(), Error> {
         let Some(timeout) = self.held_for.take() else { return Ok(()) };
+        let timeout = self.left(timeout)?;
         let [_, set] = &mut self.timeouts;
         set_timeout(set, timeout, |time| self.socket.0.set_write_timeout(time))?;
         let held = std::mem::take(&mut self.buffers.held);
@@ -253,6 +301,7 @@ impl Transport for Connection {
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
         self.write()?;
+        let timeout = self.left(timeout)?;
         self.is_begun = false;
         let [set, _] = &mut self.timeouts;
         set_timeout(set, timeout, |time| self.socket.0.set_read_timeout(time))?;
@@ -269,6 +318,7 @@ impl Transport for Connection {
     }
 
     fn is_open(&mut self) -> bool {
+        self.connecting = None;
         is_quiet(&self.socket.0)
     }
 }

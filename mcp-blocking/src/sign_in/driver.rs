@@ -81,7 +81,7 @@ impl Driver {
             if let Some(lock) = self.awaited {
                 self.try_lock(lock);
             }
-            if let Some(listener) = &self.listener {
+            if let Some(listener) = &mut self.listener {
                 listener.serve(|head| self.authorizer.handle_callback(head, now()));
             }
             self.authorizer.handle_timeout(now());

@@ -1,6 +1,6 @@
 //! The port of 127.0.0.1 to which the browser returns: one short HTTP request per connection (OA-B-01).
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
@@ -9,69 +9,199 @@ use http::{Response, request};
 
 use crate::server::http1::{Head, parse_head};
 
-/// The time for one connection: other requests wait meanwhile.
+/// The time for one connection.
 const CONNECTION_TIME: Duration = Duration::from_secs(2);
 
 /// The longest head of a request, in bytes.
 const MAX_HEAD: usize = 32 * 1024;
 
+/// Connections at one time: browsers open some without a request.
+const MAX_CONNECTIONS: usize = 16;
+
+/// Connections that are accepted at once, before the sign-in goes on.
+const MAX_ACCEPTED: usize = 256;
+
 /// An open port.
 #[derive(Debug)]
-pub(super) struct Listener(TcpListener);
+pub(super) struct Listener {
+    socket: TcpListener,
+    /// In the order in which they were accepted.
+    connections: Vec<Connection>,
+}
+
+/// A connection whose request has not arrived in full.
+#[derive(Debug)]
+struct Connection {
+    stream: TcpStream,
+    until: Instant,
+    read: Vec<u8>,
+}
 
 impl Listener {
     /// Opens this port, or any that is free.
     pub(super) fn open(port: Option<u16>) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0)))?;
-        listener.set_nonblocking(true)?;
-        Ok(Self(listener))
+        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0)))?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, connections: Vec::new() })
     }
 
     pub(super) fn port(&self) -> io::Result<u16> {
-        Ok(self.0.local_addr()?.port())
+        Ok(self.socket.local_addr()?.port())
     }
 
-    /// Answers one request, if there is one.
-    pub(super) fn serve(&self, answer: impl FnOnce(&request::Parts) -> Response<Bytes>) {
-        let Ok((mut stream, _)) = self.0.accept() else { return };
-        // A connection that breaks concerns the browser only.
-        let _ = exchange(&mut stream, answer);
+    /// Answers the requests that have arrived, and waits for none.
+    pub(super) fn serve(&mut self, mut answer: impl FnMut(&request::Parts) -> Response<Bytes>) {
+        for _ in 0..MAX_ACCEPTED {
+            let Ok((stream, _)) = self.socket.accept() else { break };
+            if self.connections.len() == MAX_CONNECTIONS {
+                self.answer_arrived(&mut answer);
+                self.make_room();
+            }
+            self.connections.extend(Connection::new(stream));
+        }
+        self.answer_arrived(&mut answer);
+    }
+
+    /// If there are as many connections as may be, closes the first that has sent nothing, or else the first.
+    fn make_room(&mut self) {
+        if self.connections.len() == MAX_CONNECTIONS {
+            let silent = self.connections.iter().position(|connection| connection.read.is_empty());
+            self.connections.remove(silent.unwrap_or(0));
+        }
+    }
+
+    fn answer_arrived(&mut self, answer: &mut impl FnMut(&request::Parts) -> Response<Bytes>) {
+        self.connections.retain_mut(|connection| match connection.head() {
+            Ok(Some(head)) => {
+                // A connection that breaks concerns the browser only.
+                let _ = connection.respond(&answer(&head));
+                false
+            }
+            Ok(None) => true,
+            Err(_) => false,
+        });
     }
 }
 
-fn exchange(stream: &mut TcpStream, answer: impl FnOnce(&request::Parts) -> Response<Bytes>) -> io::Result<()> {
-    stream.set_nonblocking(false)?;
-    stream.set_write_timeout(Some(CONNECTION_TIME))?;
-    let until = Instant::now() + CONNECTION_TIME;
-    let mut read = Vec::new();
-    let head = loop {
-        match parse_head(&read) {
-            Ok(Some((Head { parts, .. }, _))) => break parts,
-            Ok(None) if read.len() < MAX_HEAD => {}
-            Ok(None) | Err(_) => return Ok(()),
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
-        stream.set_read_timeout(Some(left))?;
-        let mut chunk = [0; 4096];
-        match stream.read(&mut chunk)? {
-            0 => return Ok(()),
-            length => read.extend_from_slice(chunk.get(..length).unwrap_or_default()),
-        }
-    };
-    let response = answer(&head);
-    let status = response.status();
-    let mut text =
-        format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default()).into_bytes();
-    for (name, value) in response.headers() {
-        text.extend_from_slice(name.as_str().as_bytes());
-        text.extend_from_slice(b": ");
-        text.extend_from_slice(value.as_bytes());
-        text.extend_from_slice(b"\r\n");
+impl Connection {
+    /// `None` if the connection has broken already.
+    fn new(stream: TcpStream) -> Option<Self> {
+        stream.set_nonblocking(true).ok()?;
+        Some(Self { stream, until: Instant::now() + CONNECTION_TIME, read: Vec::new() })
     }
-    text.extend_from_slice(b"\r\n");
-    text.extend_from_slice(response.body());
-    stream.write_all(&text)
+
+    /// Reads what has arrived. Returns the head of the request once it is complete.
+    fn head(&mut self) -> io::Result<Option<request::Parts>> {
+        let mut chunk = [0; 4096];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(length) => self.read.extend_from_slice(chunk.get(..length).unwrap_or_default()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock && Instant::now() < self.until => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            match parse_head(&self.read) {
+                Ok(Some((Head { parts, .. }, _))) => return Ok(Some(parts)),
+                Ok(None) if self.read.len() < MAX_HEAD => {}
+                Ok(None) | Err(_) => return Err(ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+
+    fn respond(&mut self, response: &Response<Bytes>) -> io::Result<()> {
+        let status = response.status();
+        let mut text =
+            format!("HTTP/1.1 {} {}\r\n", status.as_u16(), status.canonical_reason().unwrap_or_default()).into_bytes();
+        for (name, value) in response.headers() {
+            text.extend_from_slice(name.as_str().as_bytes());
+            text.extend_from_slice(b": ");
+            text.extend_from_slice(value.as_bytes());
+            text.extend_from_slice(b"\r\n");
+        }
+        text.extend_from_slice(b"\r\n");
+        text.extend_from_slice(response.body());
+        // A page is small enough for the buffer of the socket.
+        self.stream.set_nonblocking(false)?;
+        self.stream.set_write_timeout(Some(CONNECTION_TIME))?;
+        self.stream.write_all(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: &str = "GET /callback?code=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
+    /// Much less than the time for one connection, times the number of silent ones.
+    const BOUND: Duration = Duration::from_secs(15);
+
+    /// Serves until a request has arrived. Returns its target.
+    fn served(listener: &mut Listener) -> String {
+        let (mut target, until) = (None, Instant::now() + BOUND);
+        while target.is_none() {
+            assert!(Instant::now() < until, "no request is served");
+            listener.serve(|head| {
+                target = Some(head.uri.to_string());
+                Response::new(Bytes::from_static(b"page"))
+            });
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        target.unwrap()
+    }
+
+    fn connect(listener: &Listener) -> TcpStream {
+        TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port().unwrap())).unwrap()
+    }
+
+    #[test]
+    fn silent_connections_delay_no_request() {
+        for count in [0, 1, 20, 100] {
+            let mut listener = Listener::open(None).unwrap();
+            let silent: Vec<_> = (0..count).map(|_| connect(&listener)).collect();
+            let mut browser = connect(&listener);
+            browser.write_all(REQUEST.as_bytes()).unwrap();
+            assert_eq!(served(&mut listener), "/callback?code=1", "{count}");
+            let mut read = String::new();
+            browser.read_to_string(&mut read).unwrap();
+            assert!(read.starts_with("HTTP/1.1 200 OK\r\n") && read.ends_with("\r\n\r\npage"), "{read}");
+            assert!(listener.connections.len() < MAX_CONNECTIONS);
+            drop(silent);
+        }
+    }
+
+    #[test]
+    fn a_request_that_arrives_in_pieces_is_not_given_up_for_silent_connections() {
+        let mut listener = Listener::open(None).unwrap();
+        let mut browser = connect(&listener);
+        browser.set_nodelay(true).unwrap();
+        browser.write_all(&REQUEST.as_bytes()[..20]).unwrap();
+        while listener.connections.first().is_none_or(|connection| connection.read.is_empty()) {
+            listener.serve(|_| panic!("it is not complete"));
+        }
+        let _silent: Vec<_> = (0..50).map(|_| connect(&listener)).collect();
+        listener.serve(|_| panic!("it is not complete"));
+        assert_eq!(listener.connections.len(), MAX_CONNECTIONS);
+        browser.write_all(&REQUEST.as_bytes()[20..]).unwrap();
+        assert_eq!(served(&mut listener), "/callback?code=1");
+    }
+
+    #[test]
+    fn a_connection_without_a_request_is_closed() {
+        let mut listener = Listener::open(None).unwrap();
+        let large = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(2 * MAX_HEAD));
+        for sent in ["", "GET", "nonsense\r\n\r\n", &large] {
+            let mut browser = connect(&listener);
+            browser.set_nonblocking(true).unwrap();
+            let _ = browser.write(sent.as_bytes());
+            let until = Instant::now() + BOUND;
+            // It is closed, or reset.
+            while matches!(browser.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
+                assert!(Instant::now() < until, "{} bytes", sent.len());
+                listener.serve(|_| panic!("there is no request"));
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert!(listener.connections.is_empty());
+        }
+    }
 }
