@@ -763,7 +763,9 @@ fn changed(beginning: &str, changes: &[Change]) -> String {
         let Some(at) = at.checked_rem(length) else { continue };
         let escaped = |symbol: char, percent: &str| {
             let mut buffer = [0; 4];
-            symbol.encode_utf8(&mut buffer).bytes().map(|byte| format!("{percent}{byte:02X}")).collect::<String>()
+            let bytes: Vec<_> =
+                symbol.encode_utf8(&mut buffer).bytes().map(|byte| format!("{percent}{byte:02X}")).collect();
+            bytes.concat()
         };
         let new: String = match change {
             Change::Insert(_, piece) => {

@@ -288,7 +288,7 @@ fn what_may_belong_to_a_call_that_has_ended_does_not_reach_another_client() {
 #[test]
 fn a_call_that_has_ended_counts_as_long_as_a_request_may_take() {
     let mut two = two_sessions(Sharing::Shared, End::SessionDeleted, false);
-    two.gateway.pass(TIMEOUT - Duration::from_secs(1));
+    two.gateway.pass(TIMEOUT.saturating_sub(Duration::from_secs(1)));
     assert_eq!(two.asks(r#""q1""#), Asked::None);
     two.gateway.pass(Duration::from_secs(1));
     assert_eq!(two.asks(r#""q2""#), Asked::Other);
@@ -368,12 +368,12 @@ fn a_process_for_everyone_receives_no_roots_and_offers_no_tasks_to_users() {
 
 #[test]
 fn a_failure_to_start_pauses_the_client_that_has_caused_it_alone() {
-    let clients: [(&str, fn(TestRequest) -> TestRequest, fn(TestRequest) -> TestRequest); 2] = [
-        ("principals", |asked| asked.by("ada"), |asked| asked.by("eve")),
-        ("addresses", |asked| asked.from(1), |asked| asked.from(2)),
-    ];
     for sharing in [Sharing::PerSession, Sharing::PerPrincipal, Sharing::Shared] {
-        for (kind, ada, eve) in clients {
+        for kind in ["principals", "addresses"] {
+            let of = |asked: TestRequest, number: u8, name: &str| {
+                if kind == "principals" { asked.by(name) } else { asked.from(number) }
+            };
+            let [ada, eve] = [(1, "ada"), (2, "eve")].map(|(number, name)| move |asked| of(asked, number, name));
             let mut gateway = gateway(sharing);
             let opening = || TestRequest::post(initialize_with("0", "2025-11-25", "{}"));
             gateway.ask(&ada(opening()));

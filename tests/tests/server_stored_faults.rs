@@ -426,6 +426,11 @@ fn ask_with(instances: &mut Instances, asked: &TestRequest, change: impl Fn(&mut
     server.take(exchange)
 }
 
+/// What damages a record.
+fn boxed(change: impl Fn(&mut Record) + 'static) -> Box<dyn Fn(&mut Record)> {
+    Box::new(change)
+}
+
 #[test]
 fn a_record_with_numbers_that_no_server_has_written_costs_its_session_and_nothing_else() {
     let replaced = |text: &'static str, by: &'static str| {
@@ -437,16 +442,16 @@ fn a_record_with_numbers_that_no_server_has_written_costs_its_session_and_nothin
     };
     let versions = [0, 1 << 53, u64::MAX - 1, u64::MAX].map(|version| {
         let change = move |record: &mut Record| record.version = version;
-        (format!("version {version}"), Box::new(change) as Box<dyn Fn(&mut Record)>)
+        (format!("version {version}"), boxed(change))
     });
     let last = (1 << 53) - 1;
-    let changes: [(&str, Box<dyn Fn(&mut Record)>); 6] = [
-        ("sent", Box::new(replaced(r#""n":0"#, r#""n":18446744073709551615"#))),
-        ("next request", Box::new(replaced(r#""f":1"#, r#""f":1,"n":18446744073709551615"#))),
-        ("next event", Box::new(replaced(r#""f":1"#, r#""f":1,"e":9007199254740992"#))),
-        ("instance", Box::new(replaced(r#""i":"0"#, r#""i":"x"#))),
-        ("no state", Box::new(|record: &mut Record| record.bytes = "{".into())),
-        ("nothing", Box::new(|record: &mut Record| record.bytes = "".into())),
+    let changes = [
+        ("sent", boxed(replaced(r#""n":0"#, r#""n":18446744073709551615"#))),
+        ("next request", boxed(replaced(r#""f":1"#, r#""f":1,"n":18446744073709551615"#))),
+        ("next event", boxed(replaced(r#""f":1"#, r#""f":1,"e":9007199254740992"#))),
+        ("instance", boxed(replaced(r#""i":"0"#, r#""i":"x"#))),
+        ("no state", boxed(|record| record.bytes = "{".into())),
+        ("nothing", boxed(|record| record.bytes = "".into())),
     ];
     for (damage, change) in versions.into_iter().chain(changes.map(|(name, change)| (name.to_owned(), change))) {
         for asks in [ping as fn(&str) -> TestRequest, |id| set_level(id, "error"), get] {
