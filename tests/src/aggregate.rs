@@ -17,6 +17,7 @@ use mcp_proto::{
 
 /// What a server offers, and how it behaves.
 #[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "ways of a server to misbehave, in any combination")]
 pub struct Offer {
     /// The revisions that it serves.
     pub versions: Vec<ProtocolVersion>,
@@ -246,8 +247,7 @@ impl AggregateHarness {
     /// Advances the time, and fires each timer at its time.
     pub fn pass(&mut self, time: Duration) {
         let until = self.now + time;
-        loop {
-            let Some(at) = self.next_timer().filter(|at| *at <= until) else { break };
+        while let Some(at) = self.next_timer().filter(|at| *at <= until) {
             self.now = at.max(self.now);
             self.aggregate.handle_timeout(self.now);
             self.client.handle_timeout(self.now);

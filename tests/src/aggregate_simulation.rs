@@ -100,6 +100,7 @@ struct Sent {
     start: usize,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "properties of a run, in any combination")]
 struct Run {
     random: Random,
     harness: AggregateHarness,
