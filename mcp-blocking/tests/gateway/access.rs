@@ -156,6 +156,7 @@ impl Issuer {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of tokens")]
 fn oa_z_01_oa_z_02_oa_z_03_tokens_of_an_authorization_server_are_checked() {
     const HEADER: &str = r#"{"alg":"ES256","kid":"k"}"#;
     const CLAIMS: &str = r#"{"iss":"https://auth.example","sub":"ada","aud":["https://mcp.example/one/mcp"],"exp":9999999999,"scope":"a tools"}"#;
