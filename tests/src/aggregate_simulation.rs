@@ -8,18 +8,15 @@
 //!
 //! | broken machine | invariant |
 //! |---|---|
-//! | all calls are forwarded to the first server | a server receives only what is addressed to it |
-//! | an answer goes to the client's oldest request | an outcome has the mark of its request |
-//! | progress goes to the client's oldest request | progress has the mark of its request |
-//! | the pages of a server are requested from the next one | a list has all items of each server that is in time |
-//! | the answer of a list ends with the first server whose list goes on | the same |
-//! | a list waits for a server that is late | a list takes no longer than the bound |
-//! | a late list is not announced | after the faults, the client was notified of what is there |
-//! | what was late is not kept | the same |
+//! | all calls are forwarded to the first server | an outcome is that of its server |
+//! | two answers of a server are exchanged | an outcome has the mark of its request |
+//! | the cursor of a list contains the place of one server only | a list has all items of each server that is in time |
+//! | a list waits for a server that is late | a list waits for no server that was late |
+//! | a list has no time after which it is answered | a list is answered in time |
+//! | the resource of two servers is listed by both | a list has no item twice |
 //! | a template comes before a listed URI | a resource is read at the server that has listed it first |
 //! | a change of its list drops what a server has listed | the same |
-//! | a question is passed on although a call has ended without an answer | what concerns an ended call reaches no other client |
-//! | a list that is not complete when its time is over stays open | each request has one outcome |
+//! | what a server sends outside of a call is passed on | nothing of that reaches a client of a shared aggregate |
 //! | each notification of a changed list is passed on | notifications of changed lists are few |
 
 use std::collections::{BTreeMap, BTreeSet};
