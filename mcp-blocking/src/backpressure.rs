@@ -7,20 +7,35 @@ use std::sync::{Condvar, Mutex, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Backpressure {
     is_open: Mutex<bool>,
+    /// It stays open.
+    is_released: AtomicBool,
     opened: Condvar,
 }
 
 impl Backpressure {
     pub(crate) const fn new() -> Self {
-        Self { is_open: Mutex::new(true), opened: Condvar::new() }
+        Self { is_open: Mutex::new(true), is_released: AtomicBool::new(false), opened: Condvar::new() }
     }
 
+    /// Opens or closes it; it stays open if it was [released](Self::release).
     pub(crate) fn set(&self, open: bool) {
         let mut is_open = self.is_open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = open || self.is_released.load(Ordering::Acquire);
         if *is_open != open {
             *is_open = open;
             self.opened.notify_all();
         }
+    }
+
+    /// Opens it, and keeps it open.
+    pub(crate) fn release(&self) {
+        self.is_released.store(true, Ordering::Release);
+        self.set(true);
+    }
+
+    /// Ends [`Self::release`].
+    pub(crate) fn bind(&self) {
+        self.is_released.store(false, Ordering::Release);
     }
 
     pub(crate) fn wait(&self) {

@@ -4,28 +4,34 @@
 //! | file | what it does |
 //! |---|---|
 //! | `process` | starts the server's process; ends it and all processes that it has started |
+//! | `server_output` | reads its stdout as long as that is needed |
+//! | `watch` | waits for the end of the process on a thread of its own |
 //! | `group` | signals the server and all processes that it has started |
 
 mod group;
 mod process;
+mod server_output;
 #[cfg(test)]
 #[cfg(unix)]
 mod tests;
+mod watch;
 
 use std::io::{self, Read, Write};
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::driver::{CLOSED_INPUT_TIMEOUT, STREAM_FLUSH_TIMEOUT};
+use mcp_proto::driver::{ChildEnd, STREAM_FLUSH_TIMEOUT};
 use mcp_proto::machine::{HandleBytes, ServerStream};
-use mcp_proto::{Instant, StdioAction};
+use mcp_proto::{Instant, ProcessEnd, StartFailure, StdioAction};
 
 use crate::backpressure::Backpressure;
 use crate::clock;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
 use crate::stdio::{Happened, MayBlock, Output, Pipe, Writer, spawn_reader};
+
+use server_output::Reading;
 
 pub(crate) use process::Process;
 
@@ -38,17 +44,25 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub(crate) struct FromChild {
     incarnation: u64,
-    happened: Happened,
+    happened: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// On its streams.
+    Stream(Happened),
+    /// Its process has ended.
+    Exited(ProcessEnd),
 }
 
 impl FromChild {
     /// The bytes that were read, if any were.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
-        if let Happened::Read(bytes) = &self.happened { Some(bytes) } else { None }
+        if let What::Stream(Happened::Read(bytes)) = &self.happened { Some(bytes) } else { None }
     }
 }
 
-/// The process, and the threads that read from it and write to it.
+/// The process, and the threads that read from it, write to it and wait for its end.
 #[derive(Debug)]
 pub(crate) struct Child<I> {
     /// `None` if this process has not started it.
@@ -60,12 +74,12 @@ pub(crate) struct Child<I> {
     inbox: Arc<dyn Inbox<I>>,
     /// Closed while nothing more should be read from the server.
     backpressure: Arc<Backpressure>,
-    /// When a server that no longer reads is killed.
-    kill_at: Option<Instant>,
-    /// Restarting it has failed, and the machine has not been notified yet.
-    has_failed: bool,
-    /// Its stdout ended before its stdin was closed.
-    exited_first: bool,
+    /// Ends the thread that reads the output of the process.
+    reading: Option<Reading>,
+    /// When the server has ended.
+    end: ChildEnd,
+    /// Why restarting it has failed, if the machine has not been notified yet.
+    not_restarted: Option<StartFailure>,
 }
 
 impl<I: From<FromChild> + Send + 'static> Child<I> {
@@ -98,30 +112,29 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         inbox: Arc<dyn Inbox<I>>,
         backpressure: Arc<Backpressure>,
     ) -> Self {
-        Self {
-            command,
-            process,
-            incarnation: 0,
-            writer: None,
-            inbox,
-            backpressure,
-            kill_at: None,
-            has_failed: false,
-            exited_first: false,
-        }
+        let end = ChildEnd::of_stream();
+        let (writer, reading, not_restarted) = (None, None, None);
+        Self { command, process, incarnation: 0, writer, inbox, backpressure, reading, end, not_restarted }
     }
 
     fn spawn(&mut self) -> io::Result<()> {
         let Some(command) = &mut self.command else { return Err(io::ErrorKind::Unsupported.into()) };
         let (input, output) = self.process.start(command)?;
-        self.connect(output, Pipe::new(input))
+        let (output, reading) = server_output::new(output)?;
+        self.reading = Some(reading);
+        self.connect(output, Pipe::new(input))?;
+        self.end = ChildEnd::of_process();
+        let (incarnation, inbox) = (self.incarnation, Arc::clone(&self.inbox));
+        self.process.watch(move |end| {
+            inbox.send(I::from(FromChild { incarnation, happened: What::Exited(end) }));
+        })
     }
 
     /// Starts the threads that read and write.
     fn connect(&mut self, read: impl Read + Send + 'static, write: impl Output + 'static) -> io::Result<()> {
         self.incarnation += 1;
         let incarnation = self.incarnation;
-        let hand_in = move |happened| I::from(FromChild { incarnation, happened });
+        let hand_in = move |happened| I::from(FromChild { incarnation, happened: What::Stream(happened) });
         self.writer = Some(Writer::spawn(write, Arc::clone(&self.inbox), hand_in)?);
         spawn_reader(read, Arc::clone(&self.inbox), Arc::clone(&self.backpressure), hand_in)
     }
@@ -152,10 +165,10 @@ impl<I: From<FromChild> + Send + 'static> Child<I> {
         if let Some(writer) = self.writer.take() {
             writer.discard();
         }
-        self.kill_at = None;
+        self.backpressure.bind();
         if let Err(error) = self.spawn() {
             log::warn!("{error}");
-            self.has_failed = true;
+            self.not_restarted = Some(StartFailure::from(&error));
         }
     }
 }
@@ -175,20 +188,20 @@ impl<I: From<FromChild> + Send + 'static> Link for Child<I> {
 
     fn max_wait(&self, is_stalled: bool, now: Instant) -> Duration {
         let is_taken = is_stalled && self.writer.as_ref().is_some_and(|writer| !writer.wake_when_written());
-        if self.has_failed || is_taken {
+        if self.not_restarted.is_some() || is_taken {
             return Duration::ZERO;
         }
-        self.kill_at.map_or(Duration::MAX, |at| at.saturating_duration_since(now))
+        self.end.due().map_or(Duration::MAX, |at| at.saturating_duration_since(now))
     }
 
-    fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+    fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) {
         if self.command.is_none() {
             self.flush(pause);
         }
         self.close_write();
         // A server that blocks on writing cannot end, so its output is still read, and discarded.
-        self.backpressure.set(true);
-        self.process.end(pause).filter(|_| self.exited_first)
+        self.backpressure.release();
+        self.process.end(pause);
     }
 }
 
@@ -198,13 +211,9 @@ impl<M: HandleBytes<ServerStream>, I: From<FromChild> + Send + 'static> Feed<M> 
         if written > 0 {
             machine.handle_written(ServerStream, written, now);
         }
-        if self.kill_at.is_some_and(|at| at <= now) {
-            log::warn!("the server has closed its stdin and does not exit; it is killed");
-            self.kill_at = None;
-            self.process.kill();
-        }
-        if std::mem::take(&mut self.has_failed) {
-            machine.handle_eof(ServerStream, now);
+        self.end.pass_to(machine, ServerStream, now);
+        if let Some(failure) = self.not_restarted.take() {
+            machine.handle_not_started(ServerStream, failure, now);
         }
     }
 
@@ -213,16 +222,20 @@ impl<M: HandleBytes<ServerStream>, I: From<FromChild> + Send + 'static> Feed<M> 
             return;
         }
         match happened {
-            Happened::Read(bytes) => machine.handle_bytes(ServerStream, &bytes, now),
-            Happened::InputEnded => {
-                self.exited_first = self.writer.is_some();
-                self.kill_at = None;
-                machine.handle_eof(ServerStream, now);
+            What::Stream(Happened::Read(bytes)) => {
+                machine.handle_bytes(ServerStream, &bytes, now);
+                self.end.on_read(bytes.len());
             }
+            What::Stream(Happened::InputEnded) => self.end.on_output_ended(now),
             // What the server wrote before it ended is still read.
-            Happened::OutputClosed => self.kill_at = Some(now + CLOSED_INPUT_TIMEOUT),
-            Happened::Written => {}
+            What::Stream(Happened::OutputClosed) => self.end.on_input_closed(now),
+            What::Stream(Happened::Written) => {}
+            What::Exited(end) => {
+                self.end.on_exited(end, now);
+                self.backpressure.release();
+            }
         }
+        self.end.pass_to(machine, ServerStream, now);
     }
 }
 

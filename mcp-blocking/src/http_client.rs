@@ -23,7 +23,6 @@ mod tests;
 mod worker;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -192,10 +191,9 @@ impl<I: From<(ExchangeKey, FromWorker)> + Send + 'static> Link for Pool<I> {
     }
 
     /// Opens the backpressure. There is nothing to wait for: the machine has already ended the session.
-    fn end(&mut self, _pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+    fn end(&mut self, _pause: &mut dyn FnMut(Duration) -> bool) {
         // A worker that waits at closed backpressure would otherwise wait forever.
         self.backpressure.set(true);
-        None
     }
 }
 

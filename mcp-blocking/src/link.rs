@@ -1,7 +1,6 @@
 //! The interface through which a client or a proxy carries out a machine's actions towards a server, and receives
 //! input.
 
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use mcp_proto::Instant;
@@ -22,9 +21,8 @@ pub(crate) trait Link {
     fn max_wait(&self, is_stalled: bool, now: Instant) -> Duration;
 
     /// Ends the connection, and the server's process if there is one, once the machine is closed. `pause` waits for
-    /// something to be received, but no longer than its argument, and returns whether the end is urgent. Returns how
-    /// the server's process ended, if it ended before it was asked to.
-    fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus>;
+    /// something to be received, but no longer than its argument, and returns whether the end is urgent.
+    fn end(&mut self, pause: &mut dyn FnMut(Duration) -> bool);
 }
 
 /// A link that passes input to this machine.

@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use mcp_blocking::{Builder, Change, Client, Error, Handler, HttpOptions, HttpServer, Observation};
 use mcp_proto::client::{self, Call, DetectedBy, DetectedEra, HttpTransport, Unavailable};
-use mcp_proto::{Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{
+    Era, ErrorObject, Failed, Json, Limits, Method, Notification, ProtocolVersion, StartFailure, UsageError,
+};
 use mcp_testkit::bad_answers::BAD_ANSWERS;
 use mcp_testkit::bad_handshakes::BAD_HANDSHAKES;
 use mcp_testkit::bad_servers::BAD_SERVERS;
@@ -885,7 +887,8 @@ fn er06_a_server_that_ends_when_it_is_asked_is_started_once_more_or_an_error_at_
     std::fs::write(&once, "#!/bin/sh\nrm \"$0\"\nread -r line\n").unwrap();
     std::fs::set_permissions(&once, std::fs::Permissions::from_mode(0o700)).unwrap();
     let outcome = legacy_client().child(Command::new(once)).versions(ProtocolVersion::ALL.iter().copied()).connect();
-    assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
+    let not_started = Failed::NotStarted(StartFailure::NotFound);
+    assert!(matches!(&outcome, Err(Error::Failed { reason, .. }) if *reason == not_started), "{outcome:?}");
 }
 
 #[test]

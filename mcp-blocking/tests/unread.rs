@@ -79,7 +79,7 @@ fn end(how: End, client: Client, bytes: usize, end_server: impl FnOnce()) {
         let is_broken = matches!(reason, Failed::Broken { .. } | Failed::Unreachable { .. });
         let is_refused = matches!(reason, Failed::QueueFull { .. });
         let is_full = if bytes == MORE_THAN_A_SOCKET { is_broken } else { is_refused };
-        let is_expected = is_timeout || is_cancelled || is_full || *reason == Failed::Closed;
+        let is_expected = is_timeout || is_cancelled || is_full || reason.is_end_of_connection();
         assert!(is_expected, "{reasons:?}");
     }
     drop(client);

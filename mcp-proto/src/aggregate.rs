@@ -70,6 +70,8 @@ use mcp_proto::Instant;
 use mcp_proto::Limits;
 use mcp_proto::Load;
 use mcp_proto::Output;
+use mcp_proto::ProcessEnd;
+use mcp_proto::StartFailure;
 use mcp_proto::Stdio;
 use mcp_proto::UsageError;
 use mcp_proto::client::CloseReason;
@@ -248,7 +250,28 @@ impl Aggregate {
         self.settle(now);
     }
 
-    /// The process of a server has ended, or could not be started. This is reported once for each [`Action::Start`].
+    /// The process of a server has ended, and what it had written was passed in: each open request to it is answered with
+    /// an error. [`Action::Stop`] follows, as after the end of its stream.
+    pub fn handle_server_process_end(&mut self, server: ServerKey, end: ProcessEnd, now: Instant) {
+        if let Some(connection) = self.connection(server) {
+            connection.handle_process_end(end, now);
+        }
+        self.settle(now);
+    }
+
+    /// The process of a server could not be started. Like [`Aggregate::handle_stopped`], it is the last report after an
+    /// [`Action::Start`].
+    pub fn handle_not_started(&mut self, server: ServerKey, failure: StartFailure, now: Instant) {
+        if let Some(connection) = self.connection(server) {
+            connection.has_stopped = true;
+            connection.handle_not_started(failure, now);
+        } else {
+            self.on_stopped(server, now);
+        }
+        self.settle(now);
+    }
+
+    /// The process of a server has ended, or was not started. This is reported once for each [`Action::Start`].
     pub fn handle_stopped(&mut self, server: ServerKey, now: Instant) {
         if let Some(connection) = self.connection(server) {
             connection.has_stopped = true;

@@ -664,18 +664,20 @@ impl<T: ClientTransport> Client<T> {
             return;
         }
         let opening = self.connection.phase.opening();
+        let unanswered = opening.and_then(|request| self.outgoing.get(request)).map(|request| request.method.clone());
+        let failed = reason.failure(unanswered);
         self.connection.phase = Phase::Closing(reason);
         self.timers.clear_all();
         self.incoming.clear();
         for request in self.outgoing.keys() {
             if opening == Some(request) {
                 self.outgoing.remove(request, &mut self.timers);
-                self.out.report(Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), retry_in: None });
+                self.out.report(Event::Unavailable { reason: Unavailable::Failed(failed.clone()), retry_in: None });
             } else {
-                self.finish(request, Outcome::Failed(Failed::Closed), now);
+                self.finish(request, Outcome::Failed(failed.clone()), now);
             }
         }
-        self.end_subscriptions(&Outcome::Failed(Failed::Closed), now);
+        self.end_subscriptions(&Outcome::Failed(failed), now);
         self.connection.clear_settings();
         self.with_transport(now, |transport, output| transport.close(now, output));
     }

@@ -27,6 +27,7 @@
 //! | `tool_call`, `prompt`, `completion`, `page`, `directory` (feature `model`) | the parameters of calls that a driver offers as functions |
 //! | `SignInReport`, `SignInOutcome` (feature `auth`) | what the events of a sign-in mean for a machine and for a log |
 //! | [`not_started`] | the error of a program that cannot be started |
+//! | [`ChildEnd`], [`LAST_OUTPUT_TIMEOUT`] | when a server in a child process has ended, of which the process and the stream end separately |
 //! | [`CONNECT_TIMEOUT`], [`STORED_TOKEN_TIMEOUT`], [`EXIT_TIMEOUT`], [`CLOSED_INPUT_TIMEOUT`], [`LONGEST_TIMEOUT`] | how long it waits |
 //! | [`MAX_CHANGES`], [`MAX_CHANGE_BYTES`], [`NOTICES`], [`NOTICE_BYTES`] | how much it queues |
 //!
@@ -50,6 +51,7 @@
 mod accept;
 mod authenticated;
 mod change;
+mod child_end;
 mod client_event;
 mod client_handlers;
 mod client_limits;
@@ -83,6 +85,7 @@ mod typed_params;
 pub use accept::may_accept_later;
 pub use authenticated::Authenticated;
 pub use change::Change;
+pub use child_end::{ChildEnd, LAST_OUTPUT_TIMEOUT};
 pub use client_event::ClientEvent;
 pub use client_handlers::{ClientHandlers, RequestKind};
 pub use client_limits::{

@@ -7,9 +7,11 @@
 
 mod failed;
 mod fault;
+mod process_end;
 mod usage;
 
 pub use crate::spec::header::BodyKind;
 pub use failed::{Failed, InvalidResponse, NoInput, RedirectRefused, Refusal};
 pub use fault::{Fault, Quirk};
+pub use process_end::{ProcessEnd, StartFailure};
 pub use usage::UsageError;

@@ -65,7 +65,9 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
 use mcp_proto::Output;
+use mcp_proto::ProcessEnd;
 use mcp_proto::SessionKey;
+use mcp_proto::StartFailure;
 use mcp_proto::Stdio;
 use mcp_proto::TicketKey;
 use mcp_proto::UsageError;
@@ -73,9 +75,8 @@ use mcp_proto::client::{self, Unavailable};
 use mcp_proto::machine::{Deadlines, Outbox};
 use mcp_proto::server::{self, ExchangeKey, Holder, Http, PeerKey, RequestInfo, Server};
 use mcp_proto::store::{StoreKey, StoreResult};
-use pool::{Group, Kind, Waiting};
+use pool::{Group, Kind, Pause, Waiting};
 use recent::Recent;
-use restart::Restart;
 
 pub use config::{Config, Sharing};
 pub use event::{Action, BackendKey, Event};
@@ -136,7 +137,7 @@ pub struct Gateway {
     waiting: Vec<Waiting>,
     next: BackendKey,
     /// The pauses of the clients whose requests have started backends that failed.
-    pauses: Recent<Holder, Restart>,
+    pauses: Recent<Holder, Pause>,
     /// No more sessions are opened.
     is_closed: bool,
     eras: Eras,
@@ -296,7 +297,27 @@ impl Gateway {
         self.settle(now);
     }
 
-    /// The process of a backend has ended, or could not be started. This is reported once for each [`Action::Start`].
+    /// The process of a backend has ended, and what it had written was passed in: its sessions end, and each open request
+    /// is answered with an error that states how it has ended. [`Action::Stop`] follows, as after the end of its stream.
+    pub fn handle_backend_process_end(&mut self, backend: BackendKey, end: ProcessEnd, now: Instant) {
+        if let Some(running) = self.running(backend) {
+            running.upstream.client.handle_process_end(end, now);
+        }
+        self.settle(now);
+    }
+
+    /// The process of a backend could not be started: the requests that wait for it are answered with this reason. Like
+    /// [`Gateway::handle_stopped`], it is the last report after an [`Action::Start`].
+    pub fn handle_not_started(&mut self, backend: BackendKey, failure: StartFailure, now: Instant) {
+        if let Some(running) = self.running(backend) {
+            running.has_stopped = true;
+            running.upstream.client.handle_not_started(failure, now);
+            self.settle(now);
+        }
+        self.handle_stopped(backend, now);
+    }
+
+    /// The process of a backend has ended, or was not started. This is reported once for each [`Action::Start`].
     pub fn handle_stopped(&mut self, backend: BackendKey, now: Instant) {
         if let Some(running) = self.running(backend) {
             running.has_stopped = true;
@@ -558,18 +579,18 @@ impl Gateway {
                 None
             }
             E::Unavailable { reason, .. } => {
-                let has_failed = match reason {
-                    // A process that has exited is reported as closed. A revision that the client has requested, and the
-                    // server does not have, is not a failure of the server.
-                    Unavailable::Failed(Failed::Closed | Failed::NoCommonVersion { .. }) | Unavailable::Error(_) => {
-                        false
-                    }
-                    Unavailable::Failed(_) => true,
+                let failed = match reason {
+                    // A revision that the client has requested, and the server does not have, is not a failure of the
+                    // server.
+                    Unavailable::Failed(Failed::NoCommonVersion { .. }) | Unavailable::Error(_) => None,
+                    Unavailable::Failed(reason) => Some(reason.clone()),
                 };
                 // It may have kept something of this attempt.
                 if let Some(Backend::Running(mut running)) = self.backends.remove(&backend) {
-                    if has_failed {
-                        self.on_failure(&running, now);
+                    running.failed.clone_from(&failed);
+                    // A process that has ended is reported as closed.
+                    if let Some(reason) = failed.filter(|reason| !reason.is_end_of_connection()) {
+                        self.on_failure(&running, reason, now);
                     }
                     running.upstream.client.close(now);
                     self.active.insert(backend);

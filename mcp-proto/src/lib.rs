@@ -191,7 +191,10 @@ pub use codec::text::{Excerpt, escape_text};
 pub use codec::{line, sse};
 pub use conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
 pub use conversation::outbox::Output;
-pub use error::{BodyKind, Failed, Fault, InvalidResponse, NoInput, Quirk, RedirectRefused, Refusal, UsageError};
+pub use error::{
+    BodyKind, Failed, Fault, InvalidResponse, NoInput, ProcessEnd, Quirk, RedirectRefused, Refusal, StartFailure,
+    UsageError,
+};
 pub use gateway::Gateway;
 pub use limits::{Ceilings, Intake, Limits, Load};
 pub use relay::Relay;

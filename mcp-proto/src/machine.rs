@@ -25,6 +25,7 @@ use crate::Instant;
 use crate::aggregate::{self, Aggregate, ServerKey};
 use crate::client::{self, Client, ClientTransport};
 use crate::conversation::outbox::Output;
+use crate::error::{ProcessEnd, StartFailure};
 use crate::gateway::{self, BackendKey, Gateway};
 use crate::relay::{self, Relay};
 use crate::server::{self, Server};
@@ -120,6 +121,16 @@ pub trait HandleBytes<S> {
 
     /// The incoming stream has ended.
     fn handle_eof(&mut self, stream: S, now: Instant);
+
+    /// The process at the other end of the stream has ended, and what it had written was passed in.
+    fn handle_process_end(&mut self, stream: S, _end: ProcessEnd, now: Instant) {
+        self.handle_eof(stream, now);
+    }
+
+    /// The process at the other end of the stream could not be started.
+    fn handle_not_started(&mut self, stream: S, _failure: StartFailure, now: Instant) {
+        self.handle_eof(stream, now);
+    }
 
     /// Whether the driver should read more of the stream. `false` while a queue of the machine is full (H5).
     #[must_use]
@@ -255,7 +266,10 @@ impl_machine!([] Aggregate, aggregate::Action, aggregate::Event);
 
 /// Implements [`HandleBytes`] by these methods.
 macro_rules! impl_handle_bytes {
-    ([$($generics:tt)*] $machine:ty, $stream:ty: $bytes:ident, $written:ident, $eof:ident, $wants:ident) => {
+    (
+        [$($generics:tt)*] $machine:ty, $stream:ty: $bytes:ident, $written:ident, $eof:ident, $wants:ident
+        $(; $process_end:ident, $not_started:ident)?
+    ) => {
         impl<$($generics)*> HandleBytes<$stream> for $machine {
             fn handle_bytes(&mut self, _: $stream, bytes: &[u8], now: Instant) {
                 <$machine>::$bytes(self, bytes, now);
@@ -272,17 +286,30 @@ macro_rules! impl_handle_bytes {
             fn wants_bytes(&self, _: $stream) -> bool {
                 <$machine>::$wants(self)
             }
+            $(
+                fn handle_process_end(&mut self, _: $stream, end: ProcessEnd, now: Instant) {
+                    <$machine>::$process_end(self, end, now);
+                }
+
+                fn handle_not_started(&mut self, _: $stream, failure: StartFailure, now: Instant) {
+                    <$machine>::$not_started(self, failure, now);
+                }
+            )?
         }
     };
 }
 
-impl_handle_bytes!([] Client<Stdio>, ServerStream: handle_bytes, handle_written, handle_eof, wants_input);
+impl_handle_bytes!(
+    [] Client<Stdio>, ServerStream: handle_bytes, handle_written, handle_eof, wants_input;
+    handle_process_end, handle_not_started
+);
 impl_handle_bytes!([] Server<Stdio>, ClientStream: handle_bytes, handle_written, handle_eof, wants_input);
 impl_handle_bytes!(
     [T: ClientTransport] Relay<T>, ClientStream: handle_bytes, handle_written, handle_eof, wants_bytes
 );
 impl_handle_bytes!(
-    [] Relay<Stdio>, ServerStream: handle_server_bytes, handle_server_written, handle_server_eof, wants_body
+    [] Relay<Stdio>, ServerStream: handle_server_bytes, handle_server_written, handle_server_eof, wants_body;
+    handle_server_process_end, handle_server_not_started
 );
 
 impl_handle_bytes!([] Aggregate, ClientStream: handle_bytes, handle_written, handle_eof, wants_bytes);
@@ -413,6 +440,14 @@ impl HandleBytes<ServerKey> for Aggregate {
         self.handle_server_eof(server, now);
     }
 
+    fn handle_process_end(&mut self, server: ServerKey, end: ProcessEnd, now: Instant) {
+        self.handle_server_process_end(server, end, now);
+    }
+
+    fn handle_not_started(&mut self, server: ServerKey, failure: StartFailure, now: Instant) {
+        Aggregate::handle_not_started(self, server, failure, now);
+    }
+
     fn wants_bytes(&self, server: ServerKey) -> bool {
         self.wants_server_bytes(server)
     }
@@ -430,6 +465,14 @@ impl HandleBytes<BackendKey> for Gateway {
 
     fn handle_eof(&mut self, backend: BackendKey, now: Instant) {
         self.handle_backend_eof(backend, now);
+    }
+
+    fn handle_process_end(&mut self, backend: BackendKey, end: ProcessEnd, now: Instant) {
+        self.handle_backend_process_end(backend, end, now);
+    }
+
+    fn handle_not_started(&mut self, backend: BackendKey, failure: StartFailure, now: Instant) {
+        Gateway::handle_not_started(self, backend, failure, now);
     }
 
     fn wants_bytes(&self, backend: BackendKey) -> bool {

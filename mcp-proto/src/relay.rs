@@ -88,6 +88,8 @@ use http::response::Parts;
 use mcp_proto::Instant;
 use mcp_proto::Load;
 use mcp_proto::Output;
+use mcp_proto::ProcessEnd;
+use mcp_proto::StartFailure;
 use mcp_proto::Stdio;
 use mcp_proto::UsageError;
 #[cfg(doc)]
@@ -410,6 +412,18 @@ impl Relay<Stdio> {
     /// The server's stream has ended.
     pub fn handle_server_eof(&mut self, now: Instant) {
         self.upstream.client.handle_eof(now);
+        self.settle(now);
+    }
+
+    /// The server's process has ended, as for [`Client::handle_process_end`].
+    pub fn handle_server_process_end(&mut self, end: ProcessEnd, now: Instant) {
+        self.upstream.client.handle_process_end(end, now);
+        self.settle(now);
+    }
+
+    /// The server's process could not be started, as for [`Client::handle_not_started`].
+    pub fn handle_server_not_started(&mut self, failure: StartFailure, now: Instant) {
+        self.upstream.client.handle_not_started(failure, now);
         self.settle(now);
     }
 }

@@ -1,14 +1,14 @@
 //! A connection over a pair of byte streams, such as the stdin and stdout of a server.
 
 use std::io;
-use std::process::ExitStatus;
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use mcp_proto::StdioAction;
-use mcp_proto::driver::{CLOSED_INPUT_TIMEOUT, not_read};
+use mcp_proto::driver::{ChildEnd, not_read};
 use mcp_proto::machine::HandleBytes;
+use mcp_proto::{ProcessEnd, StartFailure, StdioAction};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{sleep, timeout};
 use tracing::Instrument;
 
 use crate::child::Child;
@@ -32,15 +32,15 @@ pub(crate) struct ByteStream<S, R, W> {
     ahead: usize,
     /// `None` after the peer has closed its input.
     lines: Option<Lines<W>>,
-    /// When reading ends after the peer has closed its input.
-    closed_until: Option<Instant>,
+    /// When the peer has ended.
+    end: ChildEnd,
     /// Bytes that will not be written, but that the machine still counts as queued.
     discarded: usize,
     child: Option<Child>,
     /// Restarts the process.
     start: Option<Start<R, W>>,
-    /// The process could not be restarted, and the machine is not informed yet.
-    has_failed: bool,
+    /// Why the process could not be restarted, if the machine is not informed yet.
+    not_restarted: Option<StartFailure>,
 }
 
 /// What happened to a byte stream.
@@ -52,8 +52,14 @@ pub(crate) enum FromStream {
     Written(usize),
     /// The peer has closed its input.
     Closed,
-    /// The peer has closed its output, or there is no peer any more.
+    /// The peer has closed its output.
     Ended,
+    /// The process at the other end has ended.
+    Exited(ProcessEnd),
+    /// It is time to decide whether the peer has ended.
+    Due,
+    /// The process could not be restarted.
+    NotRestarted(StartFailure),
 }
 
 /// Starts a process.
@@ -69,11 +75,11 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
             buffer,
             ahead: 0,
             lines,
-            closed_until: None,
+            end: ChildEnd::of_stream(),
             discarded: 0,
             child: None,
             start: None,
-            has_failed: false,
+            not_restarted: None,
         }
     }
 
@@ -88,7 +94,7 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
 
     /// The streams are those of this process, which ends with them.
     pub(crate) fn of_child(self, child: Child) -> Self {
-        Self { child: Some(child), ..self }
+        Self { child: Some(child), end: ChildEnd::of_process(), ..self }
     }
 
     /// Reads also while the machine accepts no input, up to a limit, so that the end of the stream is detected then.
@@ -100,7 +106,7 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
         tracing::info!("the server exited at `server/discover`; it is restarted");
         self.discard_lines();
         self.buffer.clear();
-        self.closed_until = None;
+        self.end = ChildEnd::of_stream();
         if let Some(child) = self.child.take() {
             tokio::spawn(child.end().in_current_span());
         }
@@ -108,12 +114,13 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
             Some(Ok((child, write, read))) => {
                 (self.read, self.is_readable) = (read, true);
                 (self.lines, self.child) = (Some(Lines::new(write)), Some(child));
+                self.end = ChildEnd::of_process();
             }
             Some(Err(error)) => {
                 tracing::warn!(%error, "the server cannot be restarted");
-                self.has_failed = true;
+                self.not_restarted = Some(StartFailure::from(&error));
             }
-            None => self.has_failed = true,
+            None => self.not_restarted = Some(StartFailure::Other),
         }
     }
 
@@ -181,8 +188,8 @@ where
     }
 
     async fn receive(&mut self, wants_input: bool) -> FromStream {
-        if std::mem::take(&mut self.has_failed) {
-            return FromStream::Ended;
+        if let Some(failure) = self.not_restarted.take() {
+            return FromStream::NotRestarted(failure);
         }
         if self.discarded > 0 {
             return FromStream::Written(std::mem::take(&mut self.discarded));
@@ -191,7 +198,10 @@ where
             return FromStream::Read;
         }
         self.buffer.reserve(CHUNK);
-        let reads = self.is_readable && (wants_input || self.buffer.len() < self.ahead);
+        // What a process wrote before its end is read, although the machine may never accept more.
+        let ahead = if self.end.has_exited() { AHEAD } else { self.ahead };
+        let reads = self.is_readable && (wants_input || self.buffer.len() < ahead);
+        let (due, has_exited) = (self.end.due(), self.end.has_exited());
         // Reading continues while a line is queued: a peer that does one thing at a time may be blocked on its output.
         tokio::select! {
             length = self.read.read_buf(&mut self.buffer), if reads => match length {
@@ -209,17 +219,20 @@ where
                     FromStream::Closed
                 }
             },
-            () = sleep_until(self.closed_until.unwrap_or_else(Instant::now)), if self.closed_until.is_some() => {
-                FromStream::Ended
+            end = ended(&mut self.child), if !has_exited => FromStream::Exited(end),
+            () = sleep(due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now()))), if due.is_some() => {
+                FromStream::Due
             }
         }
     }
 
-    async fn end(mut self) -> Option<ExitStatus> {
+    async fn end(mut self) {
         // The last lines are written, unless the server does not read them in time.
         let _ = timeout(FLUSH, self.finish()).await;
         drop((self.lines, self.read));
-        self.child?.end().await
+        if let Some(child) = self.child {
+            child.end().await;
+        }
     }
 }
 
@@ -241,23 +254,40 @@ where
                     machine.handle_bytes(self.stream, self.unread(), now());
                     let length = self.unread().len();
                     self.buffer.advance(length);
+                    self.end.on_read(length);
                 }
             }
             FromStream::Written(0) => {}
             FromStream::Written(bytes) => machine.handle_written(self.stream, bytes, now()),
             FromStream::Closed => {
                 self.discard_lines();
-                self.closed_until = Some(Instant::now() + CLOSED_INPUT_TIMEOUT);
+                self.end.on_input_closed(now());
             }
             FromStream::Ended => {
-                (self.is_readable, self.closed_until) = (false, None);
-                if !self.buffer.is_empty() {
-                    machine.handle_bytes(self.stream, &self.buffer, now());
-                    self.buffer.clear();
-                }
-                machine.handle_eof(self.stream, now());
+                self.is_readable = false;
+                self.end.on_output_ended(now());
+            }
+            FromStream::Exited(end) => self.end.on_exited(end, now()),
+            FromStream::Due => {}
+            FromStream::NotRestarted(failure) => {
+                self.is_readable = false;
+                machine.handle_not_started(self.stream, failure, now());
             }
         }
+        let Self { end, buffer, stream, .. } = self;
+        if end.has_ended(now()) && !buffer.is_empty() {
+            machine.handle_bytes(*stream, buffer, now());
+            buffer.clear();
+        }
+        end.pass_to(machine, *stream, now());
+    }
+}
+
+/// Waits for the end of the process, if there is one.
+async fn ended(child: &mut Option<Child>) -> ProcessEnd {
+    match child {
+        Some(child) => child.ended().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -299,14 +329,15 @@ mod tests {
         let (mut stream, _theirs) = narrow(4);
         stream.act(StdioAction::Write(Bytes::from_static(b"abcdef")));
         assert_eq!(write(&mut stream.lines).await.unwrap(), 4);
-        stream.closed_until = Some(Instant::now());
+        stream.end.on_input_closed(now());
         // No process can be restarted here.
         stream.act(StdioAction::Respawn);
-        assert_eq!((stream.discarded, stream.lines.is_none(), stream.has_failed), (2, true, true));
-        assert!(stream.closed_until.is_none(), "the old process's time is not the new one's");
+        assert_eq!((stream.discarded, stream.lines.is_none()), (2, true));
+        assert!(stream.not_restarted.is_some());
+        assert!(stream.end.due().is_none(), "the old process's time is not the new one's");
         stream.act(StdioAction::Write(Bytes::from_static(b"ghi")));
         assert_eq!(stream.discarded, 5);
-        stream.has_failed = false;
+        stream.not_restarted = None;
         let received = stream.receive(true).await;
         stream.feed(&mut machine(), received);
         assert_eq!(stream.discarded, 0);
@@ -315,13 +346,16 @@ mod tests {
     #[tokio::test]
     async fn a_stream_that_cannot_be_restarted_has_ended() {
         let (mut stream, _theirs) = narrow(4);
-        stream.has_failed = true;
+        stream.not_restarted = Some(StartFailure::NotFound);
         let mut machine = machine();
         let received = stream.receive(true).await;
         stream.feed(&mut machine, received);
-        assert_eq!((stream.has_failed, stream.is_readable), (false, false));
+        assert_eq!((stream.not_restarted, stream.is_readable), (None, false));
         let mut outputs = std::iter::from_fn(|| machine.poll_output());
-        assert!(outputs.any(|output| matches!(output, Output::Event(proto::Event::Closed(_)))));
+        let closed = proto::CloseReason::NotStarted(StartFailure::NotFound);
+        assert!(
+            outputs.any(|output| matches!(output, Output::Event(proto::Event::Closed(reason)) if reason == closed))
+        );
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 
 use bytes::BytesMut;
+use mcp_proto::ProcessEnd;
 use mcp_proto::driver::{EXIT_TIMEOUT, not_started};
 use mcp_proto::line::{Decoder, TooLong};
 use tokio::io::{AsyncRead, AsyncReadExt};
@@ -49,12 +50,22 @@ pub(crate) fn start(command: &mut Command, log_stderr: bool) -> io::Result<(Chil
 }
 
 impl Child {
+    /// Waits for the end of the server's process. Dropping the future while it waits loses nothing.
+    pub(crate) async fn ended(&mut self) -> ProcessEnd {
+        let ended = self.process.wait().await;
+        self.group.on_leader_ended();
+        ended.map_or_else(
+            |error| {
+                tracing::warn!(%error, "the exit of the server cannot be waited for");
+                ProcessEnd::Unknown
+            },
+            ProcessEnd::from,
+        )
+    }
+
     /// Ends the server, whose stdin is already closed: waits, sends SIGTERM, waits again, and kills it (ST-17, ST-18).
-    ///
-    /// Returns the exit status if the server exited before the SIGTERM.
-    pub(crate) async fn end(mut self) -> Option<ExitStatus> {
+    pub(crate) async fn end(mut self) {
         let mut status = self.wait().await;
-        let by_itself = status;
         if status.is_none() && self.group.terminate() {
             tracing::info!("the server still runs although its stdin is closed; it is terminated");
             status = self.wait().await;
@@ -65,7 +76,6 @@ impl Child {
             tracing::warn!("the server does not exit; it is killed");
         }
         self.kill().await;
-        by_itself
     }
 
     async fn wait(&mut self) -> Option<ExitStatus> {

@@ -17,7 +17,6 @@ mod outgoing;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::pin;
-use std::process::ExitStatus;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -237,9 +236,8 @@ impl Link for Exchanges {
         std::future::pending().await
     }
 
-    async fn end(mut self) -> Option<ExitStatus> {
+    async fn end(mut self) {
         self.tasks.shutdown().await;
-        None
     }
 }
 

@@ -1,7 +1,5 @@
 //! The interface of a connection to the task that owns a machine.
 
-use std::process::ExitStatus;
-
 /// A connection: it carries out the machine's actions, and receives input for the machine.
 pub(crate) trait Link: Sized + Send + 'static {
     /// An action of the machine.
@@ -17,8 +15,8 @@ pub(crate) trait Link: Sized + Send + 'static {
     fn receive(&mut self, wants_input: bool) -> impl Future<Output = Self::Received> + Send;
 
     /// Closes the connection within the time that [`Client::close`](crate::Client::close) documents, whatever the
-    /// other side does. Returns the exit status of the server's process if it exited before it was terminated.
-    fn end(self) -> impl Future<Output = Option<ExitStatus>> + Send;
+    /// other side does.
+    fn end(self) -> impl Future<Output = ()> + Send;
 }
 
 /// A connection of this machine.

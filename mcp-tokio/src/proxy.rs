@@ -319,10 +319,10 @@ where
     /// Ends the connection to the server. Meanwhile, the client may read the last lines.
     async fn end(self, reason: CloseReason, written: Option<Written>) -> io::Result<CloseReason> {
         let Self { link, client, is_stopped, .. } = self;
-        let (exited, flushed) = tokio::join!(link.end(), flush(client, written, is_stopped));
-        if let (CloseReason::Peer, Some(status)) = (reason, exited) {
-            tracing::warn!(%status, "the server has ended; see its stderr for the reason");
+        if let CloseReason::ProcessEnded(end) = reason {
+            tracing::warn!("the server {end}; see its stderr for the reason");
         }
+        let ((), flushed) = tokio::join!(link.end(), flush(client, written, is_stopped));
         flushed.map(|()| reason)
     }
 }

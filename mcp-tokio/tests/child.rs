@@ -6,11 +6,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use mcp_proto::{Failed, Json, ProtocolVersion, client};
+use mcp_proto::{Failed, Json, ProtocolVersion, StartFailure, client};
 use mcp_testkit::bad_servers::BAD_SERVERS;
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::messages::{initialize_result, result};
 use mcp_tokio::{Builder, Client, Error};
+use tests::ending_servers::{ENDINGS, Ending};
 use tests::unread_pipes::Life;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -50,11 +51,14 @@ async fn a_program_that_is_no_server_is_a_readable_error() {
     let outcome = legacy_client().child(Command::new("/no/such/program")).connect().await;
     assert!(matches!(outcome, Err(Error::Start(_))), "{outcome:?}");
     for (script, text) in [
-        ("exit 3", "the server ended (exit status: 3) before it answered; see its stderr for the reason"),
-        ("kill -9 $$", "the server ended (signal: 9 (SIGKILL)) before it answered; see its stderr for the reason"),
+        ("exit 3", "the server exited with code 3 before it answered initialize; see its stderr for the reason"),
+        (
+            "kill -9 $$",
+            "the server was ended by signal 9 (SIGKILL) before it answered initialize; see its stderr for the reason",
+        ),
         (
             "read -r request; exit 0",
-            "the server ended (exit status: 0) before it answered; see its stderr for the reason",
+            "the server exited with code 0 before it answered initialize; see its stderr for the reason",
         ),
     ] {
         let outcome = legacy_client().child(shell(script)).connect().await;
@@ -146,7 +150,8 @@ async fn er06_a_server_that_cannot_be_started_again_is_an_error_at_once() {
     let connecting =
         Client::builder().versions(ProtocolVersion::ALL.iter().copied()).child(Command::new(script)).connect();
     let outcome = timeout(BOUND, connecting).await.unwrap();
-    assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
+    let not_started = Failed::NotStarted(StartFailure::NotFound);
+    assert!(matches!(&outcome, Err(Error::Failed { reason, .. }) if *reason == not_started), "{outcome:?}");
 }
 
 #[tokio::test]
@@ -183,11 +188,11 @@ fn defect_mutants_a_runtime_that_is_dropped_without_close_leaves_no_grandchildre
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let client = runtime.block_on(async {
             let client = legacy_client().child(command).connect().await.unwrap();
-            // The servers that exit have exited by then.
-            tokio::time::sleep(Duration::from_millis(600)).await;
+            // The servers that exit have exited by then, and what they have left may have been ended.
+            tokio::time::sleep(Duration::from_millis(400)).await;
             client
         });
-        assert!(life.goes_on(), "{script}");
+        assert!(life.goes_on() || script.contains("exec 3"), "{script}");
         drop(runtime);
         life.ends();
         drop(client);
@@ -216,5 +221,56 @@ async fn bad_lines_of_a_child_are_outcomes_at_once_and_the_next_call_succeeds() 
         // The outcome must come at once: a later one would be a timeout.
         case.judge(client.request("tools/call", None).await);
         assert_eq!(client.request("tools/list", None).await.unwrap(), Json::empty_object(), "{}", case.name);
+    }
+}
+
+/// Whether a process runs.
+fn runs(pid: u32) -> bool {
+    signal(pid, "-0")
+}
+
+fn signal(pid: u32, signal: &str) -> bool {
+    let mut kill = std::process::Command::new("kill");
+    kill.args([signal, &pid.to_string()]).stderr(std::process::Stdio::null()).status().unwrap().success()
+}
+
+/// Each call has its outcome, which states how the process has ended, and nothing of its group is left.
+async fn notices_the_end(ending: Ending, in_flight: bool) {
+    let mut command = Command::new("sh");
+    command.args(ending.arguments()).stderr(std::process::Stdio::null());
+    let client = legacy_client().child(command).connect().await.unwrap();
+    let waiting = if in_flight { Some(client.call(client::Call::new("wait")).await.unwrap()) } else { None };
+    let (pids, stranger) = ending.split(Ending::pids(&client.request("end", None).await.unwrap()));
+    // It has an outcome. A server that has closed its stdin is noticed when it is written to.
+    let mut next = client.request("pid", None).await;
+    assert!(next.is_err() || ending.is_wrapped());
+    while next.is_ok() {
+        next = client.request("pid", None).await;
+    }
+    let next = next.unwrap_err();
+    // It may be made when the client has just ended.
+    let is_late = matches!(next, Error::Usage(_) | Error::Failed { reason: Failed::Closed, .. });
+    assert!(is_late || next.to_string().contains(ending.text), "{next}");
+    if let Some(waiting) = waiting {
+        let failed = waiting.wait().await.unwrap_err();
+        assert!(matches!(failed, Error::Failed { reason: Failed::ProcessEnded { opening: None, .. }, .. }), "{failed}");
+        assert!(failed.to_string().contains(&format!("the server {}", ending.text)), "{failed}");
+    }
+    client.close().await;
+    while pids.iter().copied().any(runs) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(stranger.is_none_or(|stranger| signal(stranger, "-9")));
+}
+
+#[tokio::test]
+async fn a_client_notices_the_end_of_its_server() {
+    let cases = ENDINGS.into_iter().flat_map(|ending| [(ending, true), (ending, false)]);
+    let running = cases.map(|(ending, in_flight)| {
+        let name = format!("{}, a call in flight: {in_flight}", ending.name);
+        (name, tokio::spawn(timeout(BOUND, notices_the_end(ending, in_flight))))
+    });
+    for (name, running) in running.collect::<Vec<_>>() {
+        running.await.expect(&name).expect(&name);
     }
 }

@@ -12,16 +12,17 @@ use std::time::Duration;
 
 use http_body::Body as _;
 use mcp_proto::auth::Challenge;
-use mcp_proto::client::HttpConfig;
+use mcp_proto::client::{Call, HttpConfig};
 use mcp_proto::gateway::{Config, Sharing};
 use mcp_proto::server::{PeerKey, Principal};
-use mcp_proto::{ErrorObject, Json, Load, ProtocolVersion, relay, server};
+use mcp_proto::{ErrorObject, Failed, Json, Load, ProtocolVersion, relay, server};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{self, INITIALIZED, initialize_result, request, result};
 use mcp_testkit::raw_client::RawClient;
 use mcp_tokio::{
     Backend, Client, Error, Gateway, GatewayMonitor, GatewayStatus, HttpOptions, HttpService, Incoming, Proxy, Server,
 };
+use tests::ending_servers::{ENDINGS, Ending};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, Reading, params};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
 use tokio::net::TcpListener;
@@ -655,4 +656,81 @@ async fn a_remote_server_is_reached_by_a_proxy_in_this_process() {
         assert_eq!(remote.status().await.sessions, 0, "{version}");
     }
     remote.shut_down(BOUND).await;
+}
+
+/// Each call has its outcome, which states how the process has ended, and the next session has another process.
+async fn notices_the_end(sharing: Sharing, ending: Ending, in_flight: bool) {
+    let mut config = Config::default();
+    config.sharing = sharing;
+    let gateway = Gateway::new(config, move |_| {
+        let mut command = Command::new("sh");
+        command.args(ending.arguments()).stderr(std::process::Stdio::null());
+        async { Ok(Backend::child(command)) }
+    });
+    let serving = Serving::start(gateway).await;
+    let connect = async || serving.connect(ProtocolVersion::LATEST_LEGACY, Some("ada")).await.unwrap();
+    let client = connect().await;
+    let waiting = if in_flight { Some(client.call(Call::new("wait")).await.unwrap()) } else { None };
+    let (pids, stranger) = ending.split(Ending::pids(&client.request("end", None).await.unwrap()));
+    // It has an outcome: the client opens another session if the process has ended already.
+    let next = client.request("pid", None).await;
+    let is_stated = |error: &Error| {
+        let is_lost = matches!(error, Error::Failed { reason: Failed::SessionLost, .. });
+        is_lost || error.to_string().contains(&format!("the server {}", ending.text))
+    };
+    assert!(next.as_ref().err().is_none_or(is_stated), "{next:?}");
+    if let Some(waiting) = waiting {
+        let failed = waiting.wait().await.unwrap_err();
+        assert!(is_stated(&failed), "{failed}");
+    }
+    client.close().await;
+    if next.is_err() {
+        serving.until_backends(0).await;
+    }
+    // A process may answer for a moment although the one that has started it has ended.
+    loop {
+        let again = connect().await;
+        let others = again.request("pid", None).await;
+        again.close().await;
+        match others.as_ref().map(Ending::pids) {
+            Ok(others) if !pids.contains(&others[0]) => break,
+            others => assert!(ending.is_wrapped(), "{others:?}"),
+        }
+    }
+    let signal = |pid: u32, signal: &str| {
+        let mut kill = std::process::Command::new("kill");
+        kill.args([signal, &pid.to_string()]).stderr(std::process::Stdio::null()).status().unwrap().success()
+    };
+    while pids.iter().any(|pid| signal(*pid, "-0")) {
+        sleep(Duration::from_millis(10)).await;
+    }
+    assert!(stranger.is_none_or(|stranger| signal(stranger, "-9")));
+    serving.shut_down(BOUND).await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_process_is_noticed_whatever_becomes_of_its_streams() {
+    let sharings = [Sharing::PerSession, Sharing::PerPrincipal, Sharing::Shared];
+    let cases = sharings.into_iter().flat_map(|sharing| ENDINGS.map(|ending| (sharing, ending)));
+    let cases = cases.flat_map(|(sharing, ending)| [true, false].map(|in_flight| (sharing, ending, in_flight)));
+    let running = cases.map(|(sharing, ending, in_flight)| {
+        let name = format!("{sharing:?}: {}, a call in flight: {in_flight}", ending.name);
+        (name, tokio::spawn(timeout(BOUND, notices_the_end(sharing, ending, in_flight))))
+    });
+    for (name, running) in running.collect::<Vec<_>>() {
+        running.await.expect(&name).expect(&name);
+    }
+}
+
+#[tokio::test]
+async fn why_a_process_could_not_be_started_is_in_the_error_of_its_client() {
+    let gateway = Gateway::new(Config::default(), |_| async { Ok(Backend::child(Command::new("/no/such/server"))) });
+    let serving = Serving::start(gateway).await;
+    for _ in 0..2 {
+        let refused = serving.connect(ProtocolVersion::LATEST_LEGACY, None).await.unwrap_err().to_string();
+        assert!(refused.contains("the server could not be started: its command was not found"), "{refused}");
+        assert!(!refused.contains("/no/such"), "{refused}");
+    }
+    serving.until_backends(0).await;
+    serving.shut_down(BOUND).await;
 }

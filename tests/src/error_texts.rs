@@ -11,7 +11,8 @@ use mcp_proto::relay::{InvalidPins, ToolField};
 use mcp_proto::skills::{InvalidFrontmatter, InvalidSkill, SkillMismatch};
 use mcp_proto::{
     BodyKind, Excerpt, Failed, Fault, InvalidAnnotation, InvalidResponse, JsonError, Method, NoInput, ParseError,
-    ParseErrorKind, ProtocolVersion, Quirk, RedirectRefused, Refusal, RequestId, Subject, UsageError,
+    ParseErrorKind, ProcessEnd, ProtocolVersion, Quirk, RedirectRefused, Refusal, RequestId, StartFailure, Subject,
+    UsageError,
 };
 
 /// One enum: its name, the source that declares it, and a name and a text for each example.
@@ -215,9 +216,28 @@ pub fn all() -> Vec<Texts> {
                     refusal: refusal_of(401, BodyKind::Empty, Some("Bearer realm=\"tools\"")),
                     reason: "no sign-in was completed within 360s; sign in, then try again".into(),
                 },
+                Failed::ProcessEnded { end: ProcessEnd::Code(3), opening: Some(Method::INITIALIZE) },
+                Failed::ProcessEnded { end: ProcessEnd::Signal(9), opening: None },
+                Failed::NotStarted(StartFailure::NotFound),
                 Failed::Closed,
             ],
             |failed| failed.describe("the server at http://localhost:3000/mcp"),
+        ),
+        texts(
+            "ProcessEnd",
+            "mcp-proto/src/error/process_end.rs",
+            vec![
+                ProcessEnd::Code(3),
+                ProcessEnd::Signal(9),
+                ProcessEnd::Unknown,
+                ProcessEnd::OutputClosed,
+                ProcessEnd::InputClosed,
+            ],
+        ),
+        texts(
+            "StartFailure",
+            "mcp-proto/src/error/process_end.rs",
+            vec![StartFailure::NotFound, StartFailure::NotPermitted, StartFailure::Other],
         ),
         texts(
             "NoInput",

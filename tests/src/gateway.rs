@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mcp_proto::gateway::{Action, BackendKey, Config, Event, Gateway};
 use mcp_proto::server::{ExchangeKey, Principal, RequestInfo};
-use mcp_proto::{Instant, Output, StdioAction};
+use mcp_proto::{Instant, Output, ProcessEnd, StartFailure, StdioAction};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::{Responses, nonce};
 use mcp_testkit::messages::INITIALIZED;
@@ -140,6 +140,20 @@ impl GatewayHarness {
         self.gateway.handle_backend_eof(process, self.now);
         self.settle();
         self.stopped(process);
+    }
+
+    /// A process ends like this, and then it is gone.
+    pub fn end_process(&mut self, process: BackendKey, end: ProcessEnd) {
+        self.gateway.handle_backend_process_end(process, end, self.now);
+        self.settle();
+        self.stopped(process);
+    }
+
+    /// A process cannot be started.
+    pub fn not_started(&mut self, process: BackendKey, failure: StartFailure) {
+        assert!(self.processes.remove(&process).is_some(), "it is to be started");
+        self.gateway.handle_not_started(process, failure, self.now);
+        self.settle();
     }
 
     /// The driver reports that a process is gone.

@@ -16,6 +16,7 @@
 //! | [`instances`], [`instances_simulation`] | instances of a server that share a store, with requests that reach any of them; at random, with instances that end and a store that fails |
 //! | [`aggregate`] | an aggregate between a client machine and server machines with applications |
 //! | [`aggregate_simulation`] | the same with servers that are slow, silent, endless or hostile, in random order |
+//! | [`ending_servers`] | servers in child processes that end in every way that a process can |
 //! | [`unread_pipes`] | servers that do not read their input |
 //! | [`dripping`] | servers that send a byte now and then while they are connected to |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
@@ -42,6 +43,7 @@ pub mod closing_server;
 pub mod defects;
 pub mod dripping;
 pub mod echo_pair;
+pub mod ending_servers;
 pub mod error_texts;
 pub mod examples;
 pub mod gateway;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_proto::auth::Challenge;
 use mcp_proto::gateway::{BackendKey, Event, Gateway, Sharing};
 use mcp_proto::server::{ExchangeKey, TwoEndpoints};
-use mcp_proto::{Json, relay};
+use mcp_proto::{Failed, Json, Method, ProcessEnd, StartFailure, relay};
 use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
 use mcp_testkit::messages::{INITIALIZED, request, result};
 use tests::gateway::{GatewayHarness, id_of};
@@ -199,7 +199,7 @@ fn a_server_that_exits_at_once_is_reported_at_once_and_started_again_after_growi
         let refused = gateway.responses.take(waits);
         assert!(refused.is_over && refused.text().contains("-32603"), "{}", refused.text());
         let retry_in = Duration::from_secs(seconds);
-        assert!(gateway.events().contains(&Event::NotStarted { retry_in }), "{seconds}");
+        assert!(gateway.events().contains(&Event::NotStarted { reason: Failed::Closed, retry_in }), "{seconds}");
         gateway.pass(retry_in.saturating_sub(moment));
         let waits = open(&mut gateway);
         let refused = gateway.responses.take(waits);
@@ -212,6 +212,41 @@ fn a_server_that_exits_at_once_is_reported_at_once_and_started_again_after_growi
     gateway.exit(process);
     gateway.session();
     assert_eq!(gateway.starts(), 5);
+}
+
+#[test]
+fn why_a_process_could_not_be_used_is_in_the_errors_of_its_clients_and_of_those_that_come_during_the_pause() {
+    let exited = || Failed::ProcessEnded { end: ProcessEnd::Code(1), opening: Some(Method::INITIALIZE) };
+    let not_started = || Failed::NotStarted(StartFailure::NotFound);
+    for (reason, name) in [(exited(), "process_ended"), (not_started(), "not_started")] {
+        let mut gateway = GatewayHarness::new();
+        let open = |gateway: &mut GatewayHarness| gateway.ask(&TestRequest::post(initialize("2025-11-25")));
+        let waits = open(&mut gateway);
+        match reason {
+            Failed::NotStarted(failure) => gateway.not_started(gateway.last_started(), failure),
+            _ => gateway.end_process(gateway.last_started(), ProcessEnd::Code(1)),
+        }
+        assert!(gateway.processes().is_empty(), "nothing is left of it");
+        let refused = gateway.responses.take(waits).text();
+        let words = reason.describe("the server");
+        assert!(refused.contains(&words) && refused.contains(name), "{refused}");
+        let retry_in = Duration::from_secs(1);
+        assert!(gateway.events().contains(&Event::NotStarted { reason, retry_in }));
+        let waits = open(&mut gateway);
+        let refused = gateway.responses.take(waits).text();
+        assert!(refused.contains(&format!("{words}; the next attempt may be made in")), "{refused}");
+    }
+}
+
+#[test]
+fn a_call_states_how_the_process_has_ended_and_the_next_session_has_another_one() {
+    let mut gateway = GatewayHarness::new();
+    let (session, process) = gateway.session();
+    let waits = gateway.ask(&TestRequest::post(request("7", "tools/list", "{}")).in_session(&session));
+    gateway.end_process(process, ProcessEnd::Signal(9));
+    let failed = gateway.responses.take(waits).text();
+    assert!(failed.contains("the server was ended by signal 9 (SIGKILL)"), "{failed}");
+    assert_ne!(gateway.session().1, process);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use mcp_proto::aggregate::{Action, Aggregate, Event, ServerKey};
 use mcp_proto::client::CloseReason;
 use mcp_proto::driver::{PROXY_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read};
 use mcp_proto::machine::{HandleBytes, ServerStream};
-use mcp_proto::{Instant, StdioAction};
+use mcp_proto::{Instant, ProcessEnd, StartFailure, StdioAction};
 
 use super::AggregateProxy;
 use super::server::AggregateServer;
@@ -81,6 +81,10 @@ impl HandleBytes<ServerStream> for OneServer<'_> {
 
     fn handle_eof(&mut self, _: ServerStream, now: Instant) {
         self.aggregate.handle_server_eof(self.server, now);
+    }
+
+    fn handle_process_end(&mut self, _: ServerStream, end: ProcessEnd, now: Instant) {
+        self.aggregate.handle_server_process_end(self.server, end, now);
     }
 
     fn wants_bytes(&self, _: ServerStream) -> bool {
@@ -226,7 +230,7 @@ impl AggregateLoop {
             }
             Some(Err(error)) => {
                 log::warn!("{error}");
-                self.aggregate.handle_stopped(server, clock::now());
+                self.aggregate.handle_not_started(server, StartFailure::from(&error), clock::now());
             }
             None => self.aggregate.handle_stopped(server, clock::now()),
         }
@@ -237,13 +241,10 @@ impl AggregateLoop {
         let Some(Running { mut child, .. }) = self.running.remove(&server) else { return };
         let (inbox, is_stopped) = (self.inbox.clone(), Arc::clone(&self.is_stopped));
         let end = move || {
-            let status = child.end(&mut |time| {
+            child.end(&mut |time| {
                 thread::sleep(time);
                 is_stopped.load(Ordering::Acquire)
             });
-            if let Some(status) = status.filter(|status| !status.success()) {
-                log::warn!("a server has ended ({status}); see its stderr for the reason");
-            }
             // The same process is killed when this is dropped, which must not be a later one.
             drop(child);
             let _ = inbox.send(Input::ServerStopped(server));

@@ -5,9 +5,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mcp_proto::ProcessEnd;
 use mcp_proto::driver::{EXIT_TIMEOUT, not_started};
 
-use super::group;
+use super::{group, watch};
 
 /// The same as [`EXIT_TIMEOUT`] if the end is urgent, because the process that waits for this one has a timeout, too.
 const URGENT_EXIT_TIMEOUT: Duration = Duration::from_millis(700);
@@ -57,11 +58,27 @@ impl Process {
         kill(state.child.take());
     }
 
+    /// Calls `ended` on another thread when the server's process has ended.
+    pub(super) fn watch(&self, ended: impl FnOnce(ProcessEnd) + Send + 'static) -> io::Result<()> {
+        let Some(id) = self.state().child.as_ref().map(Child::id) else { return Ok(()) };
+        watch::spawn(self.clone(), id, ended)
+    }
+
+    /// How this process has ended, if it has; an error once another one has taken its place.
+    #[cfg(not(any(
+        target_os = "android",
+        target_os = "freebsd",
+        all(target_os = "linux", not(target_env = "uclibc"))
+    )))]
+    pub(super) fn status_of(&self, id: u32) -> io::Result<Option<ExitStatus>> {
+        let mut state = self.state();
+        let child = state.child.as_mut().filter(|child| child.id() == id);
+        child.map_or(Err(io::ErrorKind::NotFound.into()), Child::try_wait)
+    }
+
     /// Waits for the server to end after its stdin was closed, then asks it to end (SIGTERM on Unix), and finally kills
     /// it (ST-17, ST-18).
-    ///
-    /// Returns the exit status if the server ended before it was killed.
-    pub(super) fn end(&self, pause: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+    pub(super) fn end(&self, pause: &mut dyn FnMut(Duration) -> bool) {
         let mut is_urgent = false;
         let mut wait = || {
             let began = Instant::now();
@@ -81,7 +98,6 @@ impl Process {
             None => {}
         }
         self.kill();
-        status
     }
 
     /// Waits for the process to end while `goes_on` returns true.

@@ -1,10 +1,12 @@
 //! Tests with servers in child processes, each a shell that runs a script.
 
 use std::path::Path;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 
 use ::mcp_testkit::waiting::{LONG, wait_until};
+
+use mcp_proto::driver::{CLOSED_INPUT_TIMEOUT, LAST_OUTPUT_TIMEOUT};
 
 use super::*;
 use crate::clock;
@@ -14,6 +16,8 @@ use crate::clock;
 struct Recorder {
     text: String,
     ends: usize,
+    /// How its process has ended.
+    end: Option<ProcessEnd>,
     written: Vec<usize>,
 }
 
@@ -24,6 +28,11 @@ impl HandleBytes<ServerStream> for Recorder {
 
     fn handle_eof(&mut self, _: ServerStream, _: Instant) {
         self.ends += 1;
+    }
+
+    fn handle_process_end(&mut self, stream: ServerStream, end: ProcessEnd, now: Instant) {
+        self.end = Some(end);
+        self.handle_eof(stream, now);
     }
 
     fn handle_written(&mut self, _: ServerStream, bytes: usize, _: Instant) {
@@ -74,7 +83,7 @@ impl Running {
     }
 
     fn happened(&mut self, happened: Happened, now: Instant) {
-        let incarnation = self.child.incarnation;
+        let (incarnation, happened) = (self.child.incarnation, What::Stream(happened));
         self.child.feed(&mut self.received, FromChild { incarnation, happened }, now);
     }
 
@@ -95,7 +104,7 @@ impl Running {
     fn is_over(inputs: &Receiver<FromChild>) -> bool {
         loop {
             match inputs.recv_timeout(LONG) {
-                Ok(FromChild { happened: Happened::InputEnded, .. }) => return true,
+                Ok(FromChild { happened: What::Stream(Happened::InputEnded), .. }) => return true,
                 Ok(_) => {}
                 Err(_) => return false,
             }
@@ -128,15 +137,52 @@ fn a_server_is_written_to_and_read_until_its_stdin_is_closed() {
     running.act(StdioAction::CloseWrite);
     running.until(|received| received.ends == 1);
     assert_eq!(running.received.text, "got hello\nmore\nended\n");
-    // It ended because its stdin was closed.
-    assert_eq!(running.child.end(&mut patient), None);
+    running.child.end(&mut patient);
 }
 
 #[test]
-fn the_exit_status_of_a_server_that_ended_by_itself_is_reported() {
-    let mut running = Running::start("exit 3");
-    running.until(|received| received.ends == 1);
-    assert_eq!(running.child.end(&mut patient).and_then(|status| status.code()), Some(3));
+fn how_a_server_has_ended_is_reported_after_what_it_has_written() {
+    for (script, end) in [("exit 3", ProcessEnd::Code(3)), ("kill -9 $$", ProcessEnd::Signal(9))] {
+        let mut running = Running::start(&format!("echo last; {script}"));
+        running.until(|received| received.ends == 1);
+        assert_eq!((running.received.text.as_str(), running.received.end), ("last\n", Some(end)));
+        running.child.end(&mut patient);
+    }
+}
+
+#[test]
+fn a_server_whose_stdout_another_process_keeps_open_has_ended_after_some_time() {
+    let mut running = Running::start("sleep 1000 & echo last; exit 3");
+    // Nothing is read for the sake of the machine.
+    running.backpressure.set(false);
+    let exited = loop {
+        let received = running.inputs.recv_timeout(LONG).unwrap();
+        if let What::Exited(_) = received.happened {
+            break received;
+        }
+        running.child.feed(&mut running.received, received, clock::now());
+    };
+    let now = clock::now();
+    running.child.feed(&mut running.received, exited, now);
+    running.backpressure.set(false);
+    running.until(|received| received.text == "last\n");
+    assert_eq!((running.received.ends, running.max_wait(false, now)), (0, LAST_OUTPUT_TIMEOUT));
+    running.catch_up(now + LAST_OUTPUT_TIMEOUT);
+    assert_eq!((running.received.ends, running.received.end), (1, Some(ProcessEnd::Code(3))));
+    running.child.end(&mut patient);
+    assert!(Running::is_over(&running.inputs), "the other process has ended");
+}
+
+#[test]
+fn a_server_that_closes_its_stdout_and_goes_on_has_ended_after_some_time() {
+    let mut running = Running::start("exec >&-; sleep 1000");
+    let ended = running.inputs.recv_timeout(LONG).unwrap();
+    let now = clock::now();
+    running.child.feed(&mut running.received, ended, now);
+    assert_eq!((running.received.ends, running.max_wait(false, now)), (0, LAST_OUTPUT_TIMEOUT));
+    running.catch_up(now + LAST_OUTPUT_TIMEOUT);
+    assert_eq!((running.received.ends, running.received.end), (1, Some(ProcessEnd::OutputClosed)));
+    assert_eq!(running.max_wait(false, now), Duration::MAX);
 }
 
 #[test]
@@ -145,7 +191,7 @@ fn st17_at_the_end_stdin_is_closed_and_the_remaining_output_is_read() {
     running.write("x");
     running.until(|received| received.text == "x");
     running.backpressure.set(false);
-    assert_eq!(running.child.end(&mut patient), None);
+    running.child.end(&mut patient);
     running.until(|received| received.ends == 1);
     assert_eq!(running.received.text, "xended\n");
 }
@@ -154,31 +200,51 @@ fn st17_at_the_end_stdin_is_closed_and_the_remaining_output_is_read() {
 fn px3_nothing_is_left_of_what_a_server_has_started_once_it_has_ended() {
     // Each process that it has started inherits its stdout.
     let mut running = Running::start("sleep 1000 & cat");
-    assert_eq!(running.child.end(&mut patient), None);
+    running.child.end(&mut patient);
     assert!(Running::is_over(&running.inputs));
 }
 
 #[test]
 fn px3_nothing_is_left_of_a_server_that_is_dropped() {
-    let mut running = Running::start("sleep 1000 & echo $$; wait");
-    running.until(|received| received.text.ends_with('\n'));
+    let mut running = Running::start("sleep 1000 & echo $$; echo $!; wait");
+    running.until(|received| received.text.lines().count() == 2);
+    let numbers = running.numbers();
     let Running { child, inputs, .. } = running;
     drop(child);
     assert!(Running::is_over(&inputs));
     #[cfg(target_os = "linux")]
-    assert!(!is_left(running.received.text.trim().parse().unwrap()));
+    {
+        assert!(!is_left(numbers[0]));
+        wait_until(|| !is_left(numbers[1]));
+    }
+}
+
+#[test]
+fn no_thread_waits_for_the_output_of_a_process_that_has_left_the_group() {
+    let mut running = Running::start("setsid sleep 1000 2>/dev/null & echo $!; exit 3");
+    running.until(|received| received.text.ends_with('\n'));
+    let stranger = running.received.text.trim().to_owned();
+    running.child.end(&mut patient);
+    let Running { child, inputs, .. } = running;
+    drop(child);
+    let end = loop {
+        if let Err(end) = inputs.recv_timeout(LONG) {
+            break end;
+        }
+    };
+    assert_eq!(end, RecvTimeoutError::Disconnected, "a thread holds the inbox");
+    assert!(Command::new("kill").args(["-9", &stranger]).status().unwrap().success(), "it is left");
 }
 
 #[test]
 fn st18_a_server_has_less_time_to_end_once_that_is_urgent() {
     let mut running = Running::start("trap 'echo asked; exit' TERM; sleep 1.7 & wait; echo by itself");
     let mut pauses = 0;
-    let status = running.child.end(&mut |time| {
+    running.child.end(&mut |time| {
         thread::sleep(time);
         pauses += 1;
         pauses < 3
     });
-    assert_eq!(status, None);
     running.until(|received| received.ends == 1);
     assert_eq!(running.received.text, "asked\n");
 }
@@ -196,9 +262,9 @@ fn er06_a_server_that_is_started_anew_takes_the_place_of_the_first() {
     assert_ne!(numbers[0], numbers[1]);
     #[cfg(target_os = "linux")]
     assert!(!is_left(numbers[0]) && is_left(numbers[1]));
-    // The threads of the first process have ended: only the two threads of the second one and the driver hold the
+    // The threads of the first process have ended: only the three threads of the second one and the driver hold the
     // inbox.
-    wait_until(|| Arc::strong_count(&running.child.inbox) == 3);
+    wait_until(|| Arc::strong_count(&running.child.inbox) == 4);
     while let Ok(received) = running.inputs.try_recv() {
         running.child.feed(&mut running.received, received, now);
     }
@@ -218,11 +284,11 @@ fn er06_a_server_that_cannot_be_started_anew_has_ended() {
     running.catch_up(now);
     running.catch_up(now);
     assert_eq!((running.received.ends, running.max_wait(false, now)), (1, Duration::MAX));
-    assert_eq!(running.child.end(&mut |_| panic!("there is nothing to wait for")), None);
+    running.child.end(&mut |_| panic!("there is nothing to wait for"));
 }
 
 #[test]
-fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
+fn px3_a_server_that_reads_no_more_has_ended_after_some_time() {
     let mut running = Running::start("exec <&-; echo ready; sleep 1000");
     running.until(|received| received.text == "ready\n");
     // A process that another test is starting may briefly hold the other end of the pipe.
@@ -232,9 +298,9 @@ fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
             break received.happened;
         }
     };
-    assert!(matches!(happened, Happened::OutputClosed));
+    assert!(matches!(happened, What::Stream(Happened::OutputClosed)));
     let now = clock::now();
-    running.happened(happened, now);
+    running.happened(Happened::OutputClosed, now);
     assert_eq!(
         (running.max_wait(false, now), running.max_wait(false, now + CLOSED_INPUT_TIMEOUT)),
         (CLOSED_INPUT_TIMEOUT, Duration::ZERO)
@@ -243,13 +309,7 @@ fn px3_a_server_that_reads_no_more_is_killed_after_some_time() {
     assert!(running.inputs.recv_timeout(Duration::from_millis(50)).is_err(), "it goes on");
     running.catch_up(now + CLOSED_INPUT_TIMEOUT);
     assert_eq!(running.max_wait(false, now + CLOSED_INPUT_TIMEOUT), Duration::MAX, "nothing is left to do");
-    running.until(|received| received.ends == 1);
-
-    // If the server ends by itself, there is no timeout.
-    let mut running = Running::start("cat");
-    running.happened(Happened::OutputClosed, now);
-    running.happened(Happened::InputEnded, now);
-    assert_eq!((running.max_wait(false, now), running.received.ends), (Duration::MAX, 1));
+    assert_eq!((running.received.ends, running.received.end), (1, Some(ProcessEnd::InputClosed)));
 }
 
 #[test]

@@ -371,8 +371,8 @@ impl Builder<ChildServer> {
     ///
     /// # Errors
     ///
-    /// [`Error::Start`] if the server could not be started, [`Error::Exited`] if it ended before it answered,
-    /// [`Error::Server`] if it answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
+    /// [`Error::Start`] if the server could not be started, [`Error::Server`] if it answered with
+    /// an error, [`Error::Failed`] if it did not answer or ended before, [`Error::Usage`] if the
     /// configuration is invalid, [`Error::SetUp`] if a thread could not be started.
     pub fn connect(mut self) -> Result<Client, Error> {
         let machine = proto::Client::new(Stdio::new(), self.machine_config())?;

@@ -91,13 +91,13 @@ where
         while !self.drain(handlers) {
             self.wait(inputs);
         }
-        let exited = self.link.end(&mut |time| {
+        self.link.end(&mut |time| {
             // The link itself holds a sender to the inbox, so the channel stays open and this waits.
             let _ = inputs.recv_timeout(time);
             false
         });
         if let (Some(connected), Some(reason)) = (self.connected, self.state.refused) {
-            let _ = connected.send(Err(NotConnected { reason, exited }));
+            let _ = connected.send(Err(NotConnected { reason }));
         }
     }
 
@@ -285,7 +285,6 @@ impl<R> From<R> for DriverInput<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::ExitStatus;
     use std::sync::mpsc::sync_channel;
     use std::thread;
 
@@ -321,9 +320,8 @@ mod tests {
             Duration::MAX
         }
 
-        fn end(&mut self, _: &mut dyn FnMut(Duration) -> bool) -> Option<ExitStatus> {
+        fn end(&mut self, _: &mut dyn FnMut(Duration) -> bool) {
             self.is_closed = true;
-            None
         }
     }
 
@@ -559,10 +557,9 @@ mod tests {
             running.join().unwrap();
             match answer.try_recv().unwrap() {
                 Ok(greeting) => assert!(!is_refused && greeting.get().version == ProtocolVersion::V2025_11_25),
-                Err(NotConnected { reason, exited: None }) => {
+                Err(NotConnected { reason }) => {
                     assert!(is_refused && matches!(reason, Unavailable::Error(_)), "{reason:?}");
                 }
-                Err(refused) => panic!("{refused:?}"),
             }
         }
     }

@@ -232,13 +232,10 @@ impl Started {
 
     /// Stops the process, and all processes that it has started (ST-17, ST-18). This takes up to some seconds.
     pub(super) fn stop(mut self, stopper: &GatewayStopper) {
-        let status = self.child.end(&mut |time| {
+        self.child.end(&mut |time| {
             thread::sleep(time);
             stopper.is_urgent()
         });
-        if let Some(status) = status.filter(|status| !status.success()) {
-            log::warn!("a process has ended ({status}); see its stderr for the reason");
-        }
         if let Some(Local { stop, thread }) = self.local.take() {
             let until = Instant::now() + EXIT_TIMEOUT;
             while !thread.is_finished() && !stopper.is_urgent() && Instant::now() < until {

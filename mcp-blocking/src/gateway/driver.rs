@@ -12,7 +12,7 @@ use mcp_proto::gateway::{Action, BackendKey, Event, Gateway};
 use mcp_proto::machine::{HandleBytes, ServerStream};
 use mcp_proto::relay;
 use mcp_proto::server::{HttpAction, Principal};
-use mcp_proto::{Instant, Output, StdioAction};
+use mcp_proto::{Instant, Output, ProcessEnd, StartFailure, StdioAction};
 
 use super::backend::{Backend, Started};
 use super::status::{Counters, add};
@@ -84,6 +84,10 @@ impl HandleBytes<ServerStream> for OneBackend<'_> {
         self.machine.handle_backend_eof(self.backend, now);
     }
 
+    fn handle_process_end(&mut self, _: ServerStream, end: ProcessEnd, now: Instant) {
+        self.machine.handle_backend_process_end(self.backend, end, now);
+    }
+
     fn wants_bytes(&self, _: ServerStream) -> bool {
         self.machine.wants_backend_bytes(self.backend)
     }
@@ -91,8 +95,11 @@ impl HandleBytes<ServerStream> for OneBackend<'_> {
 
 /// A process that is not being stopped.
 enum Process {
-    /// It is being started; these are the actions for it.
-    Starting(Vec<StdioAction>),
+    /// It is being started; these are the actions for it, and what was already received.
+    Starting {
+        actions: Vec<StdioAction>,
+        received: Vec<FromChild>,
+    },
     Running(Box<Started>),
 }
 
@@ -203,7 +210,7 @@ impl Driver {
                 }
                 self.unsettled.insert(backend);
                 match self.processes.get_mut(&backend) {
-                    Some(Process::Starting(actions)) => actions.push(action),
+                    Some(Process::Starting { actions, .. }) => actions.push(action),
                     Some(Process::Running(started)) => started.act(action),
                     None => {}
                 }
@@ -223,7 +230,7 @@ impl Driver {
     fn start(&mut self, backend: BackendKey, principal: Option<Principal>, now: Instant) {
         add(&self.counters.backends_started, 1);
         let (start, stopper, driver) = (self.backend.start.clone(), self.stopper.clone(), self.inbox.clone());
-        self.processes.insert(backend, Process::Starting(Vec::new()));
+        self.processes.insert(backend, Process::Starting { actions: Vec::new(), received: Vec::new() });
         let spawned = thread::Builder::new().name("mcp-start".to_owned()).spawn(move || {
             let inbox = Arc::new(BackendInbox { backend, driver: driver.clone() });
             let outcome = start.start(principal.as_ref(), inbox, &stopper).map(Box::new);
@@ -266,9 +273,14 @@ impl Driver {
                 if let Some(bytes) = received.bytes() {
                     self.backend.observer.received(backend, bytes);
                 }
-                if let Some(Process::Running(started)) = self.processes.get_mut(&backend) {
-                    started.feed(&mut OneBackend { machine: &mut self.machine, backend }, received, now);
-                    self.unsettled.insert(backend);
+                match self.processes.get_mut(&backend) {
+                    Some(Process::Running(started)) => {
+                        started.feed(&mut OneBackend { machine: &mut self.machine, backend }, received, now);
+                        self.unsettled.insert(backend);
+                    }
+                    // Nothing is read yet, but the process may have ended already.
+                    Some(Process::Starting { received: early, .. }) => early.push(received),
+                    None => {}
                 }
             }
             Input::Stopped(backend) => self.on_stopped(backend, now),
@@ -282,9 +294,12 @@ impl Driver {
 
     fn on_started(&mut self, backend: BackendKey, outcome: io::Result<Box<Started>>, now: Instant) {
         match (outcome, self.processes.remove(&backend)) {
-            (Ok(mut started), Some(Process::Starting(actions))) => {
+            (Ok(mut started), Some(Process::Starting { actions, received })) => {
                 for action in actions {
                     started.act(action);
+                }
+                for received in received {
+                    started.feed(&mut OneBackend { machine: &mut self.machine, backend }, received, now);
                 }
                 self.processes.insert(backend, Process::Running(started));
                 self.unsettled.insert(backend);
@@ -297,7 +312,8 @@ impl Driver {
     fn on_not_started(&mut self, backend: BackendKey, error: &io::Error, now: Instant) {
         log::warn!("{error}");
         self.processes.remove(&backend);
-        self.on_stopped(backend, now);
+        add(&self.counters.backends_stopped, 1);
+        self.machine.handle_not_started(backend, StartFailure::from(error), now);
     }
 
     fn on_stopped(&mut self, backend: BackendKey, now: Instant) {

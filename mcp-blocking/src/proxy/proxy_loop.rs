@@ -217,13 +217,10 @@ where
         let writer = &running.writer;
         writer.close();
         let closed = clock::now();
-        let exited = running.link.end(&mut |time| {
+        running.link.end(&mut |time| {
             self.pause(time);
             self.shared.is_stopped()
         });
-        if let Some(status) = exited {
-            log::warn!("the server has ended ({status}); see its stderr for the reason");
-        }
         while !writer.is_done() {
             let timeout = if self.shared.is_stopped() { URGENT_PROXY_FLUSH_TIMEOUT } else { PROXY_FLUSH_TIMEOUT };
             let left = timeout.saturating_sub(clock::now() - closed);

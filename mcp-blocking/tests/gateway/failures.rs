@@ -14,18 +14,30 @@ fn a_server_that_ends_before_it_is_usable_is_an_error_for_its_client_and_is_not_
         gateway
     };
     for (case, command, reason) in [
-        ("it cannot be started", no_program, "cannot start `no-such-server`: No such file or directory"),
-        ("it exits at once", before(&["--health"], "exit 4"), "exit status: 4"),
-        ("it exits at initialize", before(&["--health"], "read -r line; exit 4"), "exit status: 4"),
-        ("it answers nonsense", before(&["--health"], "read -r line; echo nonsense; exit 0"), "closed"),
+        ("it cannot be started", no_program, "could not be started: its command was not found"),
+        ("it exits at once", before(&["--health"], "exit 4"), "exited with code 4 before it answered initialize"),
+        (
+            "it exits at initialize",
+            before(&["--health"], "read -r line; exit 4"),
+            "exited with code 4 before it answered initialize",
+        ),
+        (
+            "it answers nonsense",
+            before(&["--health"], "read -r line; echo nonsense; exit 0"),
+            "exited with code 0 before it answered initialize",
+        ),
     ] {
-        let serving = Serving::spawn(command);
+        let serving = Serving::spawn_after_warnings(command);
         let refused = serving.raw.answer(&TestRequest::post(initialize("2025-11-25")));
         assert!(refused.text().contains(r#""error":{"code":-32603"#), "{case}: {}", refused.text());
+        assert!(refused.text().contains(&format!("the server {reason}")), "{case}: {}", refused.text());
         assert!(!refused.headers.contains_key("mcp-session-id"), "{case}");
         serving.wait_for_load((0, 0));
         let again = serving.raw.answer(&TestRequest::post(initialize("2025-11-25")));
-        assert!(again.text().contains("the next attempt may be made in"), "{case}: {}", again.text());
+        let again = again.text();
+        assert!(again.contains("the next attempt may be made in") && again.contains(reason), "{case}: {again}");
+        // A client need not be the person who runs the gateway.
+        assert!(!again.contains("no-such-server") && !again.contains("os error"), "{again}");
         let (code, errors) = serving.end("TERM");
         assert_eq!(code, Some(0), "{case}");
         assert!(errors.contains(reason), "{case}: {errors}");
@@ -77,7 +89,7 @@ fn a_server_that_exits_ends_its_session_and_no_other() {
     serving.wait_for_load((1, 1));
     assert_eq!(b.pid(), pid);
     assert_ne!(serving.session().pid(), pid);
-    serving.wait_for_error("exit status: 3");
+    serving.wait_for_error("exited with code 3; see its stderr for the reason");
 }
 
 #[test]

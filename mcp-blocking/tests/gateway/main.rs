@@ -5,6 +5,7 @@
 
 mod access;
 mod command_line;
+mod ends;
 mod failures;
 mod kinds;
 mod serving;

@@ -12,14 +12,14 @@ use crate::editor::{Proxy, command};
 use crate::serving::{folder, runs, script};
 
 /// Where the editors of a test run.
-struct Place {
+pub(crate) struct Place {
     folder: PathBuf,
     /// For sockets: its path is short.
     runtime: PathBuf,
 }
 
 impl Place {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let runtime = std::env::temp_dir().join(format!("mcp-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&runtime).unwrap();
         std::fs::set_permissions(&runtime, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -28,8 +28,13 @@ impl Place {
 
     /// The command line of an editor's proxy.
     fn command(&self, options: &[&str]) -> Command {
+        self.before(options, &[script(&self.folder)])
+    }
+
+    /// The command line of an editor's proxy to a shell with these arguments.
+    pub(crate) fn before(&self, options: &[&str], arguments: &[String]) -> Command {
         let mut command = command(&[&["--shared", "--shared-grace", "1"], options].concat());
-        command.args(["--", "sh", &script(&self.folder)]);
+        command.args(["--", "sh"]).args(arguments);
         command.current_dir(&self.folder).env("XDG_RUNTIME_DIR", &self.runtime);
         command
     }
@@ -46,7 +51,7 @@ impl Drop for Place {
     }
 }
 
-fn opened(command: Command) -> Proxy {
+pub(crate) fn opened(command: Command) -> Proxy {
     let mut proxy = Proxy::spawn(command);
     proxy.open().unwrap();
     proxy.write(INITIALIZED);
@@ -280,7 +285,7 @@ fn a_command_that_cannot_be_started_is_an_error_for_the_editor() {
     let mut editor = Proxy::spawn(command);
     editor.open().unwrap_err();
     let error = editor.open().unwrap_err();
-    assert!(error.contains("the server has failed to start"), "{error}");
+    assert!(error.contains("the server could not be started: its command was not found"), "{error}");
 }
 
 /// A proxy before a gateway on a Unix socket.

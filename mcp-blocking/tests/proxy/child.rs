@@ -159,7 +159,7 @@ fn px3_a_server_that_ends_by_itself_is_reported_and_ends_the_proxy() {
     assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":7,"error":"#), "{answer}");
     assert_eq!(proxy.wait().0.code(), Some(1));
     let errors = proxy.errors().join("\n");
-    assert!(errors.contains("the server has ended (exit status: 3); see its stderr for the reason"), "{errors}");
+    assert!(errors.contains("the server `sh` exited with code 3; see its stderr for the reason"), "{errors}");
 
     let mut proxy = connected("read -r initialized; read -r call; echo out of memory >&2; kill -9 $$");
     proxy.write(&request("8", "tools/call", "{}"));
@@ -167,7 +167,7 @@ fn px3_a_server_that_ends_by_itself_is_reported_and_ends_the_proxy() {
     assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":8,"error":"#), "{answer}");
     assert_eq!(proxy.wait().0.code(), Some(1));
     let errors = proxy.errors().join("\n");
-    assert!(errors.contains("out of memory") && errors.contains("signal: 9 (SIGKILL)"), "{errors}");
+    assert!(errors.contains("out of memory") && errors.contains("was ended by signal 9 (SIGKILL)"), "{errors}");
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn px3_a_server_that_reads_no_more_and_goes_on_is_ended() {
     assert!(proxy.line().contains(r#""id":8,"error":"#));
     assert_eq!(proxy.wait().0.code(), Some(1));
     let errors = proxy.errors().join("\n");
-    assert!(errors.contains("the server has closed its stdin and does not exit; it is killed"), "{errors}");
+    assert!(errors.contains("the server `sh` closed its input without exiting"), "{errors}");
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn check_describes_a_server_over_stdio() {
     found(&[], &[], &legacy, "2025-06-18", "legacy: it answered server/discover with error");
     found(&[], &["--ends-when-probed"], &legacy, "2025-06-18", "legacy: its process exited after server/discover");
     for (script, text) in [
-        ("exit 3", "failed: the server ended (exit status: 3) before it answered"),
+        ("exit 3", "failed: the server exited with code 3 before it answered"),
         ("sleep 1000", "failed: the server did not answer within 500ms"),
     ] {
         let (code, printed) = check(before(&["--check", "--request-timeout", "0.5"], script));

@@ -11,7 +11,9 @@ use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
 use mcp_proto::Output;
+use mcp_proto::ProcessEnd;
 use mcp_proto::ProtocolVersion;
+use mcp_proto::StartFailure;
 use mcp_proto::Stdio;
 use mcp_proto::StdioAction;
 use mcp_proto::UsageError;
@@ -37,6 +39,8 @@ pub(super) struct Connection {
     to_relay: VecDeque<Bytes>,
     /// The client has closed its stream to the relay.
     is_input_ended: bool,
+    /// What has become of its process, as a predicate.
+    pub(super) end: Option<Box<str>>,
     /// The server's stream has ended.
     pub(super) has_ended: bool,
     /// The process has ended.
@@ -105,6 +109,7 @@ impl Connection {
             to_relay: VecDeque::new(),
             is_input_ended: false,
             has_ended: false,
+            end: None,
             has_stopped: false,
             usable_since: None,
         })
@@ -124,6 +129,19 @@ impl Connection {
     pub(super) fn handle_eof(&mut self, now: Instant) {
         self.has_ended = true;
         self.relay.handle_server_eof(now);
+    }
+
+    /// The server's process has ended.
+    pub(super) fn handle_process_end(&mut self, end: ProcessEnd, now: Instant) {
+        self.has_ended = true;
+        self.end = Some(end.to_string().into());
+        self.relay.handle_server_process_end(end, now);
+    }
+
+    /// The server's process could not be started.
+    pub(super) fn handle_not_started(&mut self, failure: StartFailure, now: Instant) {
+        self.end = Some(format!("could not be started: {failure}").into());
+        self.relay.handle_server_not_started(failure, now);
     }
 
     /// Handles all timers that are due.

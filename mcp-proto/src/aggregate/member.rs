@@ -27,6 +27,8 @@ pub(super) struct Member {
     /// The capabilities that it has stated when it was last connected; `None` if it never was.
     pub(super) capabilities: Option<Json>,
     pub(super) instructions: Option<Box<str>>,
+    /// What has become of its last process, as a predicate.
+    pub(super) end: Option<Box<str>>,
     /// It was connected, or could not be.
     pub(super) is_settled: bool,
     /// Its process has exited when it was asked for its revisions (ER-06).
@@ -74,6 +76,7 @@ impl Member {
             restart: Restart::new(),
             capabilities: None,
             instructions: None,
+            end: None,
             is_settled: false,
             begins_with_initialize: false,
             watch: Watch::default(),

@@ -446,9 +446,11 @@ impl Aggregate {
     fn not_running(&self, server: ServerKey, now: Instant) -> ErrorObject {
         let at = self.timers.get(super::Timer::Start(server));
         let seconds = at.map_or(0, |at| at.saturating_duration_since(now).as_secs() + 1);
-        let is_stopping = self.members.get(&server).is_some_and(|member| matches!(member.state, State::Stopping));
+        let member = self.members.get(&server);
+        let is_stopping = member.is_some_and(|member| matches!(member.state, State::Stopping));
+        let why = member.and_then(|member| member.end.as_deref()).unwrap_or("is not running");
         let when = if at.is_none() && is_stopping { "when it has ended".into() } else { format!("in {seconds} s") };
-        let text = format!("{} is not running; it is started again {when}", self.describe(server));
+        let text = format!("{} {why}; it is started again {when}", self.describe(server));
         ErrorObject::new(code::INTERNAL_ERROR, &text)
     }
 

@@ -307,6 +307,7 @@ impl Aggregate {
         } else {
             self.out.act(Action::Stop { server });
         }
+        member.end.clone_from(&connection.end);
         member.is_settled = true;
         let may_begin_with_initialize = member.may_begin_with_initialize();
         let was_usable = connection.usable_since.is_some();

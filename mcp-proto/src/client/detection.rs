@@ -133,6 +133,8 @@ impl Detection {
                     | Failed::QueueFull { .. }
                     | Failed::NoRoom { .. }
                     | Failed::NotAuthorized { .. }
+                    | Failed::ProcessEnded { .. }
+                    | Failed::NotStarted(_)
                     | Failed::Closed => return Step::Fail(Unavailable::Failed(reason.clone())),
                 };
                 self.legacy(by, Unavailable::Failed(reason.clone()))

@@ -339,8 +339,8 @@ impl<T: ClientTransport> Client<T> {
         }
     }
 
-    /// The byte stream has ended. A server that exited during discovery is restarted if the driver can do that (ER-06).
-    pub(super) fn on_ended(&mut self, now: Instant) {
+    /// The byte stream has ended, for this reason. A server that exited during discovery is restarted if the driver can do that (ER-06).
+    pub(super) fn on_ended(&mut self, reason: CloseReason, now: Instant) {
         if let Phase::Opening { awaited, .. } = self.connection.phase {
             if let Some(step) = self.connection.detection.on_exit().filter(|_| self.config.respawn) {
                 self.with_transport(now, ClientTransport::respawn);
@@ -348,7 +348,7 @@ impl<T: ClientTransport> Client<T> {
             }
         }
         // All pending requests get their outcome at once (H1, H4).
-        self.close_because(CloseReason::Peer, now);
+        self.close_because(reason, now);
     }
 
     /// The connection could not be opened. Everything that waited for it fails.
@@ -437,6 +437,8 @@ pub(super) fn may_pass(failed: &Failed) -> bool {
         | Failed::EndedByServer
         | Failed::NotInRevision { .. }
         | Failed::NotAuthorized { .. }
+        | Failed::ProcessEnded { .. }
+        | Failed::NotStarted(_)
         | Failed::Closed => false,
     }
 }

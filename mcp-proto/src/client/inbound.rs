@@ -49,7 +49,7 @@ impl<T: ClientTransport> Client<T> {
             Inbound::OpeningContinues(request) => self.on_opening_continues(request, now),
             Inbound::Faulted(fault) => self.out.report(Event::Faulted(fault)),
             Inbound::QuirkObserved(quirk) => self.report_quirk(quirk),
-            Inbound::Ended => self.on_ended(now),
+            Inbound::Ended(reason) => self.on_ended(reason, now),
             Inbound::Closed => {
                 let reason =
                     if let Phase::Closing(reason) = self.connection.phase { reason } else { CloseReason::Peer };

@@ -250,7 +250,8 @@ impl<T: ClientTransport> Client<T> {
                 None
             }
             // The next session restores all settings again; after the end of the connection, there is none.
-            Outcome::Failed(Failed::SessionLost | Failed::Closed) => return,
+            Outcome::Failed(Failed::SessionLost) => return,
+            Outcome::Failed(reason) if reason.is_end_of_connection() => return,
             Outcome::Error(error) => Some(NotRestored::Error(error)),
             Outcome::Failed(reason) => Some(NotRestored::Failed(reason)),
         };

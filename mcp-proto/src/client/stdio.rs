@@ -8,7 +8,7 @@ use crate::Instant;
 use crate::codec::jsonrpc::{Message, ParseError, Subject};
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::CloseReason;
-use crate::error::{Failed, Fault, InvalidResponse, Quirk};
+use crate::error::{Failed, Fault, InvalidResponse, ProcessEnd, Quirk, StartFailure};
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
 use crate::transport::{Line, Stdio, StdioAction, too_long};
@@ -53,12 +53,28 @@ impl Client<Stdio> {
 
     /// The server's stream has ended.
     pub fn handle_eof(&mut self, now: Instant) {
+        self.on_end(CloseReason::Peer, now);
+    }
+
+    /// The server's process has ended, and what it had written was passed in. A driver that starts the process calls this
+    /// instead of [`Client::handle_eof`], also if another process keeps the stream open;
+    /// [`ChildEnd`](crate::driver::ChildEnd) decides when. Each open request fails with [`Failed::ProcessEnded`].
+    pub fn handle_process_end(&mut self, end: ProcessEnd, now: Instant) {
+        self.on_end(CloseReason::ProcessEnded(end), now);
+    }
+
+    /// The server's process could not be started. Each open request fails with [`Failed::NotStarted`].
+    pub fn handle_not_started(&mut self, failure: StartFailure, now: Instant) {
+        self.on_end(CloseReason::NotStarted(failure), now);
+    }
+
+    fn on_end(&mut self, reason: CloseReason, now: Instant) {
         match self.transport.end() {
             Some(Err(fault)) => self.on_inbound(Inbound::Faulted(fault), now),
             Some(Ok(())) => {}
             None => return,
         }
-        self.on_inbound(Inbound::Ended, now);
+        self.on_inbound(Inbound::Ended(reason), now);
     }
 
     fn on_invalid_line(&mut self, error: ParseError, now: Instant) {

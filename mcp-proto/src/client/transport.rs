@@ -8,6 +8,7 @@ use crate::Instant;
 use crate::codec::jsonrpc::{Message, ParseError, RequestId};
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outbox::{Outbox, Weight};
+use crate::conversation::outcome::CloseReason;
 use crate::error::{Failed, Fault, Quirk};
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
@@ -117,7 +118,7 @@ pub(crate) enum Inbound {
     /// The peer deviated from the protocol in a way that the client tolerates.
     QuirkObserved(Quirk),
     /// The peer has ended the connection.
-    Ended,
+    Ended(CloseReason),
     /// Closing is complete.
     Closed,
 }

@@ -2,7 +2,8 @@
 
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::{ErrorObject, Response};
-use crate::error::Failed;
+use crate::error::{Failed, ProcessEnd, StartFailure};
+use crate::spec::Method;
 
 /// How a request of a client or of a server ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +33,10 @@ pub enum CloseReason {
     Local,
     /// The peer closed it.
     Peer,
+    /// The process of the server has ended.
+    ProcessEnded(ProcessEnd),
+    /// The process of the server could not be started.
+    NotStarted(StartFailure),
     /// The server and the client support no common revision (LC-06).
     NoCommonVersion,
     /// The peer sent too much input that is not a message (FR10).
@@ -41,4 +46,18 @@ pub enum CloseReason {
     /// A queue grew over the limits: the application did not drain the output (RP9), or the peer made requests without
     /// accepting the answers (RP10).
     Overflow,
+}
+
+impl CloseReason {
+    /// Why a request has no response if the connection ends for this reason. `opening` is the method of the request that
+    /// was to open the connection, if it has no answer.
+    pub(crate) fn failure(self, opening: Option<Method>) -> Failed {
+        match self {
+            Self::ProcessEnded(end) => Failed::ProcessEnded { end, opening },
+            Self::NotStarted(failure) => Failed::NotStarted(failure),
+            Self::Local | Self::Peer | Self::NoCommonVersion | Self::Garbage | Self::Expired | Self::Overflow => {
+                Failed::Closed
+            }
+        }
+    }
 }

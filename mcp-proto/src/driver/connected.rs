@@ -4,13 +4,11 @@
 
 #[cfg(feature = "model")]
 use std::borrow::Cow;
-use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Error;
 use crate::client::{DetectedEra, HttpTransport, Unavailable};
 use crate::codec::json::Json;
-use crate::error::Failed;
 #[cfg(feature = "model")]
 use crate::model::{Implementation, Meta, Payload, ServerCapabilities};
 use crate::spec::ProtocolVersion;
@@ -99,8 +97,6 @@ impl SharedConnected {
 pub struct NotConnected {
     /// The reason that the machine has reported.
     pub reason: Unavailable,
-    /// How the server's process ended, if it ended by itself.
-    pub exited: Option<ExitStatus>,
 }
 
 impl NotConnected {
@@ -113,15 +109,14 @@ impl NotConnected {
     /// use mcp_proto::client::Unavailable;
     /// use mcp_proto::driver::NotConnected;
     ///
-    /// let outcome = NotConnected { reason: Unavailable::Failed(Failed::Closed), exited: None };
+    /// let outcome = NotConnected { reason: Unavailable::Failed(Failed::Closed) };
     /// assert_eq!(outcome.into_error("the server").to_string(), Failed::Closed.describe("the server"));
     /// ```
     #[must_use]
     pub fn into_error(self, server: &str) -> Error {
-        match (self.reason, self.exited) {
-            (Unavailable::Error(error), _) => Error::Server(error),
-            (Unavailable::Failed(Failed::Closed), Some(status)) => Error::Exited { status },
-            (Unavailable::Failed(reason), _) => Error::Failed { server: server.into(), reason },
+        match self.reason {
+            Unavailable::Error(error) => Error::Server(error),
+            Unavailable::Failed(reason) => Error::Failed { server: server.into(), reason },
         }
     }
 }

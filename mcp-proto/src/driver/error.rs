@@ -64,12 +64,6 @@ pub enum Error {
     /// The server could not be started.
     #[error(transparent)]
     Start(std::io::Error),
-    /// The server's process ended before it answered.
-    #[error("the server ended ({status}) before it answered; see its stderr for the reason")]
-    Exited {
-        /// How it ended.
-        status: std::process::ExitStatus,
-    },
     /// The client itself could not be set up: its threads could not be started, or its HTTP client could not be
     /// created.
     #[error("{0}")]

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
+use super::process_end::{ProcessEnd, StartFailure};
 use crate::codec::json::JsonError;
 use crate::codec::jsonrpc::{ParseError, ParseErrorKind};
 use crate::codec::text::Excerpt;
-use crate::spec::ProtocolVersion;
 use crate::spec::header::BodyKind;
+use crate::spec::{Method, ProtocolVersion};
 
 /// Why a request ended without a response from the peer.
 ///
@@ -129,6 +130,15 @@ pub enum Failed {
         /// Why there is no authorization, and what to do about it. It may contain a URL to open.
         reason: Box<str>,
     },
+    /// The process of the server ended before the response arrived.
+    ProcessEnded {
+        /// How it ended.
+        end: ProcessEnd,
+        /// The method of the request that was to open the connection, if the server has not answered it.
+        opening: Option<Method>,
+    },
+    /// The process of the server could not be started.
+    NotStarted(StartFailure),
     /// The connection was closed before the response arrived.
     Closed,
 }
@@ -182,6 +192,15 @@ impl Failed {
             Self::NotAuthorized { refusal, reason } => {
                 format!("{peer} requires authorization, as its answer {} states: {reason}", refusal.status)
             }
+            Self::ProcessEnded { end, opening: Some(method) } => {
+                format!("{peer} {end} before it answered {method}; see its stderr for the reason")
+            }
+            Self::ProcessEnded { end, opening: None } => {
+                format!("{peer} {end}; it is not known whether the request was served")
+            }
+            Self::NotStarted(failure) => {
+                format!("{peer} could not be started: {failure}; the log of the program that starts it has more")
+            }
             Self::Closed => format!("the connection to {peer} was closed"),
         }
     }
@@ -189,7 +208,13 @@ impl Failed {
     /// Whether the request certainly never reached the server, so that it is safe to send it again.
     #[must_use]
     pub const fn is_undelivered(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::QueueFull { .. })
+        matches!(self, Self::Unreachable { .. } | Self::QueueFull { .. } | Self::NotStarted(_))
+    }
+
+    /// Whether the whole connection has ended, and with it all requests.
+    #[must_use]
+    pub const fn is_end_of_connection(&self) -> bool {
+        matches!(self, Self::ProcessEnded { .. } | Self::NotStarted(_) | Self::Closed)
     }
 
     /// A short name by which programs can distinguish failures.
@@ -220,6 +245,8 @@ impl Failed {
             Self::QueueFull { .. } => "queue_full",
             Self::NoRoom { .. } => "no_room",
             Self::NotAuthorized { .. } => "not_authorized",
+            Self::ProcessEnded { .. } => "process_ended",
+            Self::NotStarted(_) => "not_started",
             Self::Closed => "closed",
         }
     }
@@ -251,6 +278,8 @@ impl Failed {
             | Self::NotInRevision { .. }
             | Self::QueueFull { .. }
             | Self::NoRoom { .. }
+            | Self::ProcessEnded { .. }
+            | Self::NotStarted(_)
             | Self::Closed => None,
         }
     }

@@ -4,6 +4,7 @@ use super::pool::{Group, Kind};
 use super::requests::Requests;
 use super::shared::{Ends, Shared};
 use crate::relay::{Config, Link, Owner, Upstream};
+use mcp_proto::Failed;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Load;
@@ -26,6 +27,8 @@ pub(super) struct Running {
     pub(super) is_usable: bool,
     /// Its process has ended.
     pub(super) has_stopped: bool,
+    /// Why it cannot be used.
+    pub(super) failed: Option<Failed>,
 }
 
 /// The clients of a backend.
@@ -62,7 +65,7 @@ impl Running {
             (Kind::LegacyRequests(_), _) => Clients::Requests(Requests::new(true, config)),
         };
         let upstream = Upstream::new(Stdio::new(), group.owner.clone(), config.redelivery, client)?;
-        Ok(Self { upstream, group, opener, clients, is_usable: false, has_stopped: false })
+        Ok(Self { upstream, group, opener, clients, is_usable: false, has_stopped: false, failed: None })
     }
 
     /// The clients that may use it.

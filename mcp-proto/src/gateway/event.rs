@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::relay;
+use mcp_proto::Failed;
 use mcp_proto::Fault;
 use mcp_proto::StdioAction;
 use mcp_proto::machine::Weight;
@@ -42,11 +43,13 @@ impl fmt::Display for BackendKey {
 pub enum Action {
     /// An action on an HTTP exchange with a client.
     Client(server::HttpAction),
-    /// Start a process. Its output is passed in with [`Gateway::handle_backend_bytes`]. A process that cannot be started
-    /// is reported with [`Gateway::handle_stopped`].
+    /// Start a process. Its output is passed in with [`Gateway::handle_backend_bytes`], and its end with
+    /// [`Gateway::handle_backend_process_end`]. A process that cannot be started is reported with
+    /// [`Gateway::handle_not_started`].
     ///
     /// [`Gateway::handle_backend_bytes`]: super::Gateway::handle_backend_bytes
-    /// [`Gateway::handle_stopped`]: super::Gateway::handle_stopped
+    /// [`Gateway::handle_backend_process_end`]: super::Gateway::handle_backend_process_end
+    /// [`Gateway::handle_not_started`]: super::Gateway::handle_not_started
     Start {
         /// The new backend.
         backend: BackendKey,
@@ -92,9 +95,12 @@ pub enum Event {
         /// What happened.
         event: relay::Event,
     },
-    /// A backend has exited, or did not answer, before it could be used. Until the pause is over, none is started because of a
-    /// request of the same principal, or without a principal of the same address; such requests are answered with an error.
+    /// A backend could not be started, has exited, or did not answer, before it could be used. Until the pause is over, none is
+    /// started because of a request of the same principal, or without a principal of the same address; such requests are
+    /// answered with an error that states the reason.
     NotStarted {
+        /// Why the last one could not be used.
+        reason: Failed,
         /// The length of the pause.
         retry_in: Duration,
     },

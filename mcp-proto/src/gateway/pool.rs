@@ -5,6 +5,7 @@ use super::restart::Restart;
 use super::{Action, Backend, BackendKey, Event, Gateway, Peer, Sharing, Timer, requests};
 use crate::relay::Owner;
 use mcp_proto::ErrorObject;
+use mcp_proto::Failed;
 use mcp_proto::Instant;
 use mcp_proto::Json;
 use mcp_proto::Method;
@@ -38,6 +39,25 @@ pub(super) struct Waiting {
     pub(super) ticket: Ticket,
     method: Method,
     params: Option<Json>,
+}
+
+/// The pause of one client.
+pub(super) struct Pause {
+    restart: Restart,
+    /// Why the last backend could not be used.
+    reason: Failed,
+}
+
+impl Pause {
+    /// The error for the client; `None` if the pause is over.
+    fn text(&self, now: Instant) -> Option<String> {
+        let seconds = self.restart.pause(now)?.as_secs() + 1;
+        let reason = match &self.reason {
+            Failed::Closed => "the server has failed to start".to_owned(),
+            reason => reason.describe("the server"),
+        };
+        Some(format!("{reason}; the next attempt may be made in {seconds} s"))
+    }
 }
 
 impl Gateway {
@@ -111,9 +131,7 @@ impl Gateway {
             let has_room = self.backends.len() < self.config.limits.backends;
             if let Some(backend) = self.by_group.get(&group).copied() {
                 self.use_backend(backend, waiting, now);
-            } else if let (true, Some(pause)) = (has_room, self.pauses.get(&holder).and_then(|own| own.pause(now))) {
-                let seconds = pause.as_secs() + 1;
-                let text = format!("the server has failed to start; the next attempt may be made in {seconds} s");
+            } else if let (true, Some(text)) = (has_room, self.pauses.get(&holder).and_then(|own| own.text(now))) {
                 self.refuse(waiting.ticket, &text, now);
             } else if has_room {
                 self.start(group, holder, waiting, now);
@@ -201,9 +219,11 @@ impl Gateway {
         }
         let has_failed = !running.is_usable && !matches!(reason, CloseReason::Local | CloseReason::NoCommonVersion);
         let Group { owner, kind } = running.group();
-        let may_be_legacy = has_failed && *kind == Kind::Requests && self.eras.on_exited(owner, now);
+        let has_exited = has_failed && !matches!(reason, CloseReason::NotStarted(_));
+        let may_be_legacy = has_exited && *kind == Kind::Requests && self.eras.on_exited(owner, now);
         if has_failed && !may_be_legacy {
-            self.on_failure(&running, now);
+            let reason = running.failed.take().unwrap_or(Failed::Closed);
+            self.on_failure(&running, reason, now);
         }
         self.by_group.retain(|_, key| *key != backend);
         self.serve_requests_no_more(running.group());
@@ -225,13 +245,13 @@ impl Gateway {
         }
     }
 
-    /// A backend has failed before it could be used.
-    pub(super) fn on_failure(&mut self, running: &Running, now: Instant) {
+    /// A backend has failed before it could be used, for this reason.
+    pub(super) fn on_failure(&mut self, running: &Running, reason: Failed, now: Instant) {
         self.eras.on_not_opened(&running.group().owner);
-        let mut pause = self.pauses.remove(running.opener()).unwrap_or(Restart::new());
-        if let Some(retry_in) = pause.on_failure(now) {
-            self.out.report(Event::NotStarted { retry_in });
+        let mut restart = self.pauses.remove(running.opener()).map_or(Restart::new(), |pause| pause.restart);
+        if let Some(retry_in) = restart.on_failure(now) {
+            self.out.report(Event::NotStarted { reason: reason.clone(), retry_in });
         }
-        self.pauses.insert(running.opener().clone(), pause);
+        self.pauses.insert(running.opener().clone(), Pause { restart, reason });
     }
 }

@@ -73,7 +73,11 @@ impl Requests {
             }
         }
         // A process that has exited may be one of an older revision.
-        if let client::Event::Unavailable { reason: Unavailable::Failed(Failed::Closed), .. } = &event {
+        if let client::Event::Unavailable {
+            reason: Unavailable::Failed(Failed::Closed | Failed::ProcessEnded { .. }),
+            ..
+        } = &event
+        {
             if !self.is_legacy {
                 self.unserved = self.join(ends).take_held();
             }

@@ -241,7 +241,7 @@ impl LegacyClient {
 /// Reports that the subscription has ended with this outcome, unless the whole connection has ended.
 fn report_not_in_effect<S: ServerTransport, T: ClientTransport>(sides: &mut Sides<'_, S, T>, outcome: &Outcome) {
     let reason = match outcome {
-        Outcome::Failed(Failed::Closed) => return,
+        Outcome::Failed(reason) if reason.is_end_of_connection() => return,
         Outcome::Error(error) => NotRestored::Error(error.clone()),
         Outcome::Failed(reason) => NotRestored::Failed(reason.clone()),
         Outcome::Result(_) => NotRestored::Failed(Failed::EndedByServer),

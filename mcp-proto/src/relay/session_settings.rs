@@ -177,7 +177,8 @@ impl SessionSettings {
     ) {
         let method = setting.method();
         let (setting, reason) = match outcome {
-            Outcome::Result(_) | Outcome::Failed(Failed::Closed) => return,
+            Outcome::Result(_) => return,
+            Outcome::Failed(reason) if reason.is_end_of_connection() => return,
             Outcome::Failed(Failed::SessionLost) => match self.ask_again(setting, sides.limits.session_settings) {
                 Ok(()) => return,
                 Err(setting) => (setting, NotRestored::Failed(Failed::SessionLost)),

@@ -32,6 +32,13 @@ impl Group {
         true
     }
 
+    /// The leader has ended, and its id is free. If no process of the group is left, there is nothing to signal any more:
+    /// another group may get the id.
+    pub(super) fn on_leader_ended(&mut self) {
+        let is_empty = |leader| nix::sys::signal::killpg(leader, None) == Err(nix::errno::Errno::ESRCH);
+        self.0 = self.0.filter(|leader| !is_empty(*leader));
+    }
+
     /// Kills all of its processes.
     pub(super) fn kill(&self) {
         self.signal(nix::sys::signal::Signal::SIGKILL);
@@ -58,6 +65,9 @@ impl Group {
     pub(super) fn terminate(&self) -> bool {
         false
     }
+
+    #[expect(clippy::unused_self, reason = "the one process is killed by its handle")]
+    pub(super) fn on_leader_ended(&mut self) {}
 
     #[expect(clippy::unused_self, reason = "the one process is killed by its handle")]
     pub(super) fn kill(&self) {}

@@ -354,8 +354,8 @@ impl Builder<ChildServer> {
     ///
     /// # Errors
     ///
-    /// [`Error::Start`] if the server could not be started, [`Error::Exited`] if it ended before it answered,
-    /// [`Error::Server`] if it answered with an error, [`Error::Failed`] if it did not answer, [`Error::Usage`] if the
+    /// [`Error::Start`] if the server could not be started, [`Error::Server`] if it answered with
+    /// an error, [`Error::Failed`] if it did not answer or ended before, [`Error::Usage`] if the
     /// configuration is invalid.
     pub async fn connect(self) -> Result<Client, Error> {
         let (config, handler, ChildServer { mut command, log_stderr }) = self.into_parts();

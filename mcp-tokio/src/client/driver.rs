@@ -190,13 +190,13 @@ where
         for (_, (_, task)) in std::mem::take(&mut self.serving) {
             task.abort();
         }
-        let exited = self.link.end().await;
+        self.link.end().await;
         // The handler gets a limited time for the last notifications.
         if timeout(NOTICE_TIMEOUT, &mut noticing).await.is_err() {
             noticing.abort();
         }
         if let (Some(connected), Some(reason)) = (self.connected, self.refused) {
-            let _ = connected.send(Err(NotConnected { reason, exited }));
+            let _ = connected.send(Err(NotConnected { reason }));
         }
         for done in self.closing {
             let _ = done.send(());
@@ -396,7 +396,6 @@ impl Caller {
 
 #[cfg(test)]
 mod tests {
-    use std::process::ExitStatus;
 
     use mcp_proto::client::{Config, Event, Http, HttpAction, HttpConfig, Scope};
     use mcp_proto::{Failed, Stdio, StdioAction};
@@ -418,9 +417,7 @@ mod tests {
             std::future::pending::<()>().await;
         }
 
-        async fn end(self) -> Option<ExitStatus> {
-            None
-        }
+        async fn end(self) {}
     }
 
     impl<M> Feed<M> for Nothing {

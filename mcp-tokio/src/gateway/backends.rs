@@ -114,6 +114,14 @@ impl Backends {
                 self.take_all(backend, now);
                 self.machine.handle_backend_eof(backend, now);
             }
+            FromBackend::Exited(end) => {
+                self.take_all(backend, now);
+                self.machine.handle_backend_process_end(backend, end, now);
+            }
+            FromBackend::NotStarted(failure) => {
+                self.running.remove(&backend);
+                self.machine.handle_not_started(backend, failure, now);
+            }
             FromBackend::Stopped => {
                 self.running.remove(&backend);
                 self.machine.handle_stopped(backend, now);
@@ -253,13 +261,17 @@ fn log(event: &Event) {
         }
         Event::Backend { backend, event: E::Closed(reason) } => match reason {
             CloseReason::Peer => tracing::warn!(%backend, "a server behind the gateway has ended by itself"),
+            CloseReason::ProcessEnded(end) => {
+                tracing::warn!(%backend, "a server behind the gateway {end}; see its stderr for the reason");
+            }
             reason => tracing::debug!(%backend, ?reason, "a server behind the gateway is stopped"),
         },
         Event::Backend { backend, event: E::Faulted { side, fault } } => {
             tracing::info!(%backend, ?side, %fault, "a message behind the gateway is at fault");
         }
-        Event::NotStarted { retry_in } => {
-            tracing::warn!(?retry_in, "servers behind the gateway cannot be used; none is started for a while");
+        Event::NotStarted { reason, retry_in } => {
+            let reason = reason.describe("the server");
+            tracing::warn!(?retry_in, %reason, "servers behind the gateway cannot be used; none is started for a while");
         }
         Event::Faulted(fault) => tracing::info!(%fault, "a client caused a fault"),
         _ => {}

@@ -1,9 +1,11 @@
 //! The task of one backend: its stream, and the end of its process.
 
+use std::io;
+
 use bytes::Bytes;
 use mcp_proto::gateway::BackendKey;
 use mcp_proto::machine::HandleBytes;
-use mcp_proto::{Instant, StdioAction};
+use mcp_proto::{Instant, ProcessEnd, StartFailure, StdioAction};
 use tokio::sync::mpsc;
 
 use super::Starting;
@@ -25,7 +27,11 @@ pub(super) enum FromBackend {
     Written(usize),
     /// The stream has ended.
     Ended,
-    /// The process has ended, or was not started. This is the last message, and there is always one.
+    /// The process has ended.
+    Exited(ProcessEnd),
+    /// The process could not be started.
+    NotStarted(StartFailure),
+    /// The backend has ended, or was not started. This is the last message, and there is always one.
     Stopped,
 }
 
@@ -58,6 +64,10 @@ impl HandleBytes<BackendKey> for Remote {
         self.send(FromBackend::Ended);
     }
 
+    fn handle_process_end(&mut self, _: BackendKey, end: ProcessEnd, _: Instant) {
+        self.send(FromBackend::Exited(end));
+    }
+
     fn wants_bytes(&self, _: BackendKey) -> bool {
         !self.is_full
     }
@@ -79,8 +89,14 @@ pub(super) async fn run(
     driver: mpsc::UnboundedSender<(BackendKey, FromBackend)>,
 ) {
     let mut remote = Remote { backend, driver, is_full: false };
-    let Some(started) = start(backend, starting, log_stderr, &mut commands).await else { return };
-    let Opened { mut stream, relayed } = started;
+    let Opened { mut stream, relayed } = match start(backend, starting, log_stderr, &mut commands).await {
+        Some(Ok(opened)) => opened,
+        Some(Err(error)) => {
+            tracing::warn!(%error, "the server behind the gateway could not be started");
+            return remote.send(FromBackend::NotStarted(StartFailure::from(&error)));
+        }
+        None => return,
+    };
     loop {
         let wants_bytes = remote.wants_bytes(backend);
         tokio::select! {
@@ -98,13 +114,13 @@ pub(super) async fn run(
     }
 }
 
-/// Starts the backend. Returns nothing if that fails, or if the backend is stopped before.
+/// Starts the backend. Returns nothing if the backend is stopped before.
 async fn start(
     backend: BackendKey,
     mut starting: Starting,
     log_stderr: bool,
     commands: &mut mpsc::UnboundedReceiver<Command>,
-) -> Option<Opened> {
+) -> Option<io::Result<Opened>> {
     // The machine limits what is to be written.
     let mut early = Vec::new();
     let started = loop {
@@ -117,16 +133,11 @@ async fn start(
             },
         }
     };
-    match started.and_then(|started| started.open(backend, log_stderr)) {
-        Ok(mut opened) => {
-            for action in early {
-                opened.stream.act(action);
-            }
-            Some(opened)
+    let opened = started.and_then(|started| started.open(backend, log_stderr));
+    Some(opened.map(|mut opened| {
+        for action in early {
+            opened.stream.act(action);
         }
-        Err(error) => {
-            tracing::warn!(%error, "the server behind the gateway could not be started");
-            None
-        }
-    }
+        opened
+    }))
 }

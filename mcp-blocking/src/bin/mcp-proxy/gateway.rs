@@ -218,12 +218,9 @@ impl Observer {
 fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
     Some(match event {
         Event::Backend { backend, event } => crate::log_line(event, &format!("process {backend} of {server}"))?,
-        Event::NotStarted { retry_in } => (
+        Event::NotStarted { reason, retry_in } => (
             Level::Warn,
-            format!(
-                "{server} exits or does not answer before it can be used; the next attempt may be made in {:.0} s",
-                retry_in.as_secs_f64()
-            ),
+            format!("{}; the next attempt may be made in {:.0} s", reason.describe(server), retry_in.as_secs_f64()),
         ),
         Event::Faulted(fault) => (Level::Info, format!("from a client of {server}: {fault}")),
         Event::Drained { cancelled: 0 } => return None,

@@ -182,8 +182,12 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
             format!("the client uses the {client} era, {server} the {theirs} era: messages are converted"),
         ),
         Event::Unavailable { reason, retry_in } => {
-            // These two failures end the proxy.
-            let is_final = matches!(reason, Unavailable::Failed(Failed::Closed | Failed::NoCommonVersion { .. }));
+            // These failures end the proxy.
+            let is_final = match reason {
+                Unavailable::Failed(Failed::NoCommonVersion { .. }) => true,
+                Unavailable::Failed(reason) => reason.is_end_of_connection(),
+                Unavailable::Error(_) => false,
+            };
             let reason = match reason {
                 Unavailable::Error(error) => format!("{server} refused the connection: {}", error.message()),
                 Unavailable::Failed(reason) => reason.describe(server),
@@ -227,6 +231,9 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
         }
         Event::QuirkObserved(quirk) => (Level::Info, format!("{server} {quirk}")),
         Event::ClientGone(reason) => (Level::Debug, format!("the client has disconnected ({reason:?})")),
+        Event::Closed(CloseReason::ProcessEnded(end)) => {
+            (Level::Warn, format!("{server} {end}; see its stderr for the reason"))
+        }
         Event::Closed(reason) => (Level::Debug, format!("closed ({reason:?})")),
         _ => return None,
     };
@@ -265,7 +272,7 @@ mod tests {
     use std::path::PathBuf;
 
     use mcp_proto::client::NotRestored;
-    use mcp_proto::{Era, ErrorObject, Fault, Json, Method, Quirk, UsageError};
+    use mcp_proto::{Era, ErrorObject, Fault, Json, Method, ProcessEnd, Quirk, UsageError};
 
     use super::*;
 
@@ -323,13 +330,19 @@ mod tests {
             (Event::QuirkObserved(Quirk::ToolResultWithoutContent), Level::Info, "SERVER sends a tool result without"),
             (Event::ClientGone(CloseReason::Peer), Level::Debug, "the client has disconnected (Peer)"),
             (Event::Closed(CloseReason::Local), Level::Debug, "closed (Local)"),
+            (
+                Event::Closed(CloseReason::ProcessEnded(ProcessEnd::Signal(9))),
+                Level::Warn,
+                "SERVER was ended by signal 9 (SIGKILL); see its stderr for the reason",
+            ),
         ] {
             let (found, line) = log_line(&event, "SERVER").unwrap();
             assert_eq!(found, level, "{line}");
             assert!(line.contains(text), "{line} lacks {text}");
         }
         // These failures end the proxy.
-        for reason in [Failed::Closed, Failed::NoCommonVersion { supported: Box::default() }] {
+        let ended = Failed::ProcessEnded { end: ProcessEnd::Code(1), opening: Some(Method::INITIALIZE) };
+        for reason in [ended, Failed::Closed, Failed::NoCommonVersion { supported: Box::default() }] {
             let (_, line) = log_line(&failed(reason), "SERVER").unwrap();
             assert!(!line.contains("tries again"), "{line}");
         }

@@ -276,11 +276,7 @@ fn aggregate(
 fn log_line(event: &Event, servers: &[String]) -> Option<(Level, String)> {
     let shown = |server: &ServerKey| servers.get(server.index()).map_or("a server", String::as_str);
     Some(match event {
-        Event::Server { server, event } => {
-            let (level, text) = crate::log_line(event, shown(server))?;
-            // The end of a connection to one server is usual.
-            (if matches!(event, relay::Event::Closed(_)) { Level::Debug } else { level }, text)
-        }
+        Event::Server { server, event } => crate::log_line(event, shown(server))?,
         Event::ServerFailed { server, retry_in } => {
             let seconds = retry_in.as_secs_f64();
             let text = format!("{} has failed; it is started again in {seconds:.0} s", shown(server));
