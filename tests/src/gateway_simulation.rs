@@ -263,11 +263,9 @@ impl Simulation {
         let exchange = self.gateway.ask(&asked);
         // At the limit, it is refused before a process is started.
         let is_refused = self.gateway.responses.peek(exchange).is_some_and(|sent| sent.code() == 503);
-        let is_paused = self
-            .gateway
-            .responses
-            .peek(exchange)
-            .is_some_and(|sent| sent.text().contains("try again") || sent.text().contains("failed to start"));
+        let is_paused = self.gateway.responses.peek(exchange).is_some_and(|sent| {
+            sent.text().contains("try again") || sent.text().contains("the next attempt may be made")
+        });
         self.accepted += usize::from(!is_refused && !is_paused);
         self.sessions.push(Session { principal, opening: Some(exchange), id: None, token: 0 });
     }

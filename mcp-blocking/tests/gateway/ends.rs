@@ -10,13 +10,14 @@ use mcp_blocking::{Client, Error};
 use mcp_proto::client::Call;
 use mcp_proto::{Failed, Json};
 use mcp_testkit::http_client::legacy_versions;
+use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{INITIALIZED, request};
 use mcp_testkit::waiting::wait_until;
 use tests::ending_servers::{ENDINGS, Ending};
 use tests::parallel::{Case, case, run_all};
 
 use crate::editor::{Proxy, command};
-use crate::serving::{Asks, Serving, folder, gateway, runs};
+use crate::serving::{Asks, Serving, folder, gateway, runs, script};
 use crate::shared::{Place, opened};
 
 /// Far below the timeout of requests, and many times what is needed: at most the three waits of a few seconds each.
@@ -242,7 +243,9 @@ fn a_client_notices_the_end_of_its_server() {
         let next = client.request("pid", None);
         assert!(next.is_err() || ending.is_wrapped());
         let next = std::iter::from_fn(|| Some(client.request("pid", None))).find_map(Result::err).unwrap();
-        assert!(matches!(next, Error::Usage(_)) || next.to_string().contains(ending.text), "{next}");
+        // It may be made when the client has just ended.
+        let is_late = matches!(next, Error::Usage(_) | Error::Failed { reason: Failed::Closed, .. });
+        assert!(is_late || next.to_string().contains(ending.text), "{next}");
         if let Some(waiting) = waiting {
             let failed = waiting.wait().unwrap_err();
             assert!(matches!(failed, Error::Failed { reason: Failed::ProcessEnded { opening: None, .. }, .. }));
@@ -251,4 +254,19 @@ fn a_client_notices_the_end_of_its_server() {
         client.close();
         leaves_nothing(ending, pids);
     });
+}
+
+#[test]
+fn a_command_that_cannot_be_found_is_reported_at_the_start_and_stops_no_other_server() {
+    let mut command = gateway(&["--health", "--name", "broken=/no/such/server --secret", "--name"]);
+    command.arg(format!("fine=sh {}", script(&folder("program-check"))));
+    let serving = Serving::spawn_after_warnings(command);
+    let [warning] = &serving.warnings[..] else { panic!("{:?}", serving.warnings) };
+    let expected = "the server broken (`/no/such/server`) cannot be started now: its command was not found";
+    assert!(warning.contains(expected) && !warning.contains("secret"), "{warning}");
+    assert!(serving.open(Asks::at("/fine/mcp")).is_ok());
+    let refused = serving.raw.answer(&Asks::at("/broken/mcp").request(TestRequest::post(initialize("2025-11-25"))));
+    let refused = refused.text();
+    assert!(refused.contains("the server could not be started: its command was not found"), "{refused}");
+    assert!(refused.contains("not_started") && !refused.contains("/no/such"), "{refused}");
 }

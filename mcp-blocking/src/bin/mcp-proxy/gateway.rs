@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `servers` | the servers of the command line |
 //! | `config_file` | the servers of a file in the form that editors have |
+//! | `program_check` | whether the programs of the servers can be found |
 //! | `listen` | the listening socket, and who may connect to it |
 //! | `tokens` | the tokens of users |
 //! | `jwt` | the tokens of an authorization server |
@@ -14,6 +15,7 @@ mod jwt;
 mod key_file;
 mod listen;
 mod pages;
+mod program_check;
 mod servers;
 mod tokens;
 
@@ -99,6 +101,14 @@ pub(crate) fn run(args: &Arc<ServeArgs>, log: &Log) -> io::Result<bool> {
     let within = drain.saturating_add(END_TIMEOUT);
     let signals = Signals::stop(within, move || stop.shutdown(drain), move || kill.kill())?;
     warn_without_user_env(args, &servers);
+    for server in &servers {
+        if let Some(problem) = server.problem() {
+            log::error!(
+                "{} cannot be started now: {problem} Until it can be, its clients get an error",
+                server.in_words()
+            );
+        }
+    }
     // So that warnings are printed before.
     log.flush();
     announce(&listening, &servers, args)?;

@@ -16,7 +16,7 @@ use mcp_proto::escape_text;
 use mcp_proto::relay;
 use mcp_proto::server::Principal;
 
-use super::config_file;
+use super::{config_file, program_check};
 use crate::args::serve::{ServeArgs, Share};
 use crate::args::{expand, limits_of_messages, shown_url};
 use crate::secrets::Secrets;
@@ -149,6 +149,12 @@ impl Described {
         })
     }
 
+    /// Why its processes could not be started now, if that is known. One server that cannot be started does not stop the
+    /// others.
+    pub(super) fn problem(&self) -> Option<&'static str> {
+        if let Kind::Command(program) = &self.kind { program.problem() } else { None }
+    }
+
     /// The path of one of its endpoints.
     pub(super) fn path(&self, endpoint: &str) -> String {
         match &self.name {
@@ -180,6 +186,14 @@ impl Described {
 impl Program {
     fn new(name: OsString, arguments: Vec<OsString>) -> Self {
         Self { name, arguments, env: Vec::new(), cwd: None }
+    }
+
+    fn problem(&self) -> Option<&'static str> {
+        let own = self.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| OsString::from(value));
+        let search = own.or_else(|| std::env::var_os("PATH"));
+        let here = std::env::current_dir().unwrap_or_default();
+        let folder = self.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd));
+        program_check::problem(&self.name, search.as_deref(), &folder)
     }
 
     /// What makes the command that starts a process for a client.
