@@ -129,8 +129,9 @@ pub struct Limits {
     pub max_retry: Duration,
     /// How often one stream or session may be opened again within a minute (SS7, H2). Default 10.
     pub reconnects: u32,
-    /// Lines within a minute that are not messages; beyond it, the connection is closed, because the peer evidently
-    /// uses another protocol (FR10). Default 1000.
+    /// Lines within a minute that are not messages; beyond it, the connection to a peer that has sent no message yet is
+    /// closed, because the peer evidently uses another protocol (FR10). Such lines of another peer are skipped, and
+    /// beyond this number not answered either. Default 1000.
     pub garbage: usize,
     /// Requests `subscriptions/listen` that are open at one time, of all clients together (MD-L-14); each holds at most
     /// 160 KiB. Default 256.

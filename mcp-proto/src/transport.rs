@@ -1,8 +1,9 @@
 //! Transports: the sealed trait, and the byte stream that both roles share.
 
+mod not_messages;
+
 use std::collections::VecDeque;
 use std::fmt;
-use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -12,9 +13,11 @@ use crate::codec::jsonrpc::{ErrorObject, Frame, Message, ParseError, Subject};
 use crate::codec::line::Decoder;
 use crate::codec::text::Excerpt;
 use crate::conversation::outbox::{Outbox, Weight};
+use crate::conversation::outcome::CloseReason;
 use crate::error::Fault;
 use crate::limits::{Limits, Load};
 use crate::spec::{UnreadableId, code};
+use not_messages::NotMessages;
 
 pub(crate) mod sealed {
     /// Prevents implementations of `Transport` outside of this crate.
@@ -36,10 +39,9 @@ pub struct Stdio {
     limits: Limits,
     unreadable_id: UnreadableId,
     closed: bool,
-    /// Start of the current minute, and the number of lines in it that were not messages.
-    garbage: Option<(Instant, usize)>,
     /// A response of the peer has repeated the method of its request (RP6), which is not reported yet.
     repeats_method: bool,
+    not_messages: NotMessages,
     unwritten: Unwritten,
 }
 
@@ -102,6 +104,13 @@ pub(crate) enum Line {
     TooLong(Subject),
 }
 
+/// What follows when many lines are not messages.
+#[derive(Debug)]
+pub(crate) enum Excess {
+    Report(Fault),
+    End(CloseReason),
+}
+
 impl Stdio {
     /// A byte stream; the machine that takes ownership of it sets its limits.
     #[must_use]
@@ -115,8 +124,8 @@ impl Stdio {
             limits: limits.clone(),
             unreadable_id: UnreadableId::Null,
             closed: false,
-            garbage: None,
             repeats_method: false,
+            not_messages: NotMessages::new(limits.garbage),
             unwritten: Unwritten::default(),
         }
     }
@@ -139,8 +148,16 @@ impl Stdio {
             Ok(line) => {
                 let line = line.into_bytes();
                 match Frame::parse_noting(&line, &self.limits, &mut self.repeats_method) {
-                    Ok(Frame::Single(message)) => Line::Message(message),
-                    Ok(Frame::Batch(items)) => Line::Batch(items),
+                    Ok(Frame::Single(message)) => {
+                        self.not_messages.on_message();
+                        Line::Message(message)
+                    }
+                    Ok(Frame::Batch(items)) => {
+                        if items.iter().any(Result::is_ok) {
+                            self.not_messages.on_message();
+                        }
+                        Line::Batch(items)
+                    }
                     Err(error) => Line::Invalid(error, program_output(&line)),
                 }
             }
@@ -164,15 +181,27 @@ impl Stdio {
         out.act(StdioAction::Respawn);
     }
 
-    /// FR10: counts lines that are not messages; `true` if there were more of them within a minute than the limit.
-    pub(crate) fn counts_garbage(&mut self, now: Instant) -> bool {
-        const MINUTE: Duration = Duration::from_secs(60);
-        let (since, count) = self.garbage.get_or_insert((now, 0));
-        if now.saturating_duration_since(*since) >= MINUTE {
-            (*since, *count) = (now, 0);
+    /// Counts a line that is not a message, before it is handled (FR10).
+    pub(crate) fn count_not_a_message(&mut self, now: Instant) {
+        self.not_messages.on_line(now);
+    }
+
+    /// Whether the last line that is not a message is reported by itself. Of many, only the number is.
+    pub(crate) const fn reports_line(&self) -> bool {
+        self.not_messages.report_line()
+    }
+
+    /// Whether the last line that is not a message is skipped if it has no id to answer, because there are too many.
+    pub(crate) const fn skips_line(&self) -> bool {
+        self.not_messages.are_over()
+    }
+
+    /// What follows from the last line that is not a message: the number of such lines is reported, or the connection ends.
+    pub(crate) fn after_not_a_message(&self) -> Option<Excess> {
+        if self.not_messages.end_connection() {
+            return Some(Excess::End(CloseReason::Garbage { limit: self.limits.garbage }));
         }
-        *count += 1;
-        *count > self.limits.garbage
+        self.not_messages.number_to_report().map(|lines| Excess::Report(Fault::NotMessages { lines }))
     }
 
     pub(crate) fn write<E: Weight>(&mut self, message: &Message, out: &mut Outbox<StdioAction, E>) {

@@ -41,13 +41,17 @@ async fn in_time<T>(what: &str, ends: impl Future<Output = T>) -> T {
 
 /// A server for `sh` in revision 2025-11-25, whose tools return its process id and the variable `WHO`.
 fn server() -> Command {
-    let mut command = shell(
-        "while read -r line; do id=${line##*'\"id\":'}; id=${id%%,*}; case \"$line\" in \
+    server_after("")
+}
+
+/// The same that runs a script before each answer.
+fn server_after(script: &str) -> Command {
+    let answer = "id=${line##*'\"id\":'}; id=${id%%,*}; case \"$line\" in \
          *'\"method\":\"initialize\"'*) answer='\"result\":'$0;; \
          *'\"method\":\"tools/call\"'*) answer='\"result\":{\"content\":[],\"by\":\"'$$' '$WHO'\"}';; \
          *'\"id\":'*) answer='\"error\":{\"code\":-32601,\"message\":\"method not found\"}';; \
-         *) continue;; esac; printf '{\"jsonrpc\":\"2.0\",\"id\":%s,%s}\\n' \"$id\" \"$answer\"; done",
-    );
+         *) continue;; esac; printf '{\"jsonrpc\":\"2.0\",\"id\":%s,%s}\\n' \"$id\" \"$answer\"";
+    let mut command = shell(&format!("while read -r line; do {script}{answer}; done"));
     command.arg(initialize_result("2025-11-25"));
     command
 }
@@ -146,6 +150,25 @@ impl Serving {
 async fn called(client: &Client) -> String {
     let result = in_time("a call", client.request("tools/call", Some(params(1)))).await.unwrap();
     result.first_member("by").unwrap().as_string().unwrap().into_owned()
+}
+
+#[tokio::test]
+async fn a_server_that_writes_many_lines_of_log_to_its_stdout_is_served() {
+    for sharing in [Sharing::PerSession, Sharing::Shared] {
+        let mut config = Config::default();
+        config.sharing = sharing;
+        let gateway = Gateway::new(config, |_| async {
+            Ok(Backend::child(server_after("yes 'INFO request served' | head -n 5000; ")))
+        });
+        let serving = Serving::start(gateway).await;
+        let client = serving.connect(ProtocolVersion::LATEST_LEGACY, None).await.unwrap();
+        let by = called(&client).await;
+        for _ in 0..3 {
+            assert_eq!(called(&client).await, by, "{sharing:?}");
+        }
+        client.close().await;
+        serving.shut_down(BOUND).await;
+    }
 }
 
 #[tokio::test]

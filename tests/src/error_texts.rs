@@ -219,6 +219,7 @@ pub fn all() -> Vec<Texts> {
                 Failed::ProcessEnded { end: ProcessEnd::Code(3), opening: Some(Method::INITIALIZE) },
                 Failed::ProcessEnded { end: ProcessEnd::Signal(9), opening: None },
                 Failed::NotStarted(StartFailure::NotFound),
+                Failed::NoMessages { limit: 1000 },
                 Failed::Closed,
             ],
             |failed| failed.describe("the server at http://localhost:3000/mcp"),
@@ -282,6 +283,7 @@ pub fn all() -> Vec<Texts> {
             vec![
                 Fault::Parse(parse),
                 Fault::NotAMessage { line: Excerpt::new("Listening on port 3000", 80) },
+                Fault::NotMessages { lines: 1000 },
                 Fault::DuplicateKey,
                 Fault::LineTooLong { limit: 16 << 20 },
                 Fault::Truncated { bytes: 17 },

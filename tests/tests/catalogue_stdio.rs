@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Call, CloseReason, Event as ClientEvent, Outcome, Unavailable};
+use mcp_proto::client::{Call, Client, CloseReason, Event as ClientEvent, Outcome, Unavailable};
 use mcp_proto::server::Event as ServerEvent;
-use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, Notification, Quirk, UsageError};
+use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, Notification, Quirk, Stdio, UsageError};
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::chunks::each_cut;
+use mcp_testkit::http_client::legacy_client;
 use mcp_testkit::messages::{INITIALIZED, error, initialize, request, result};
 
 const NOTHING: [&str; 0] = [];
@@ -176,12 +177,62 @@ fn fr10_a_server_that_also_logs_to_stdout_is_tolerated_and_one_that_only_logs_is
     assert_eq!(outcomes, [(key, Outcome::Result(json("{}")))]);
     assert_eq!(client_faults(&others).len(), 5);
     assert_eq!(stream.lines(), NOTHING);
-    for _ in 0..2000 {
-        stream.line("noise");
+}
+
+#[test]
+fn fr10_a_server_that_writes_no_message_but_many_lines_is_closed_with_the_reason() {
+    for line in ["noise", "{\"level\":\"info\"}", "[1,2"] {
+        let mut stream = ClientStream::client();
+        stream.machine.connect(stream.now).unwrap();
+        for _ in 0..1000 {
+            stream.line(line);
+        }
+        assert!(!stream.machine.is_closed(), "{line}");
+        stream.line(line);
+        let events = stream.events();
+        let reason = Unavailable::Failed(Failed::NoMessages { limit: 1000 });
+        let unavailable =
+            |event: &ClientEvent| matches!(event, ClientEvent::Unavailable { reason: found, .. } if *found == reason);
+        assert!(events.iter().any(unavailable), "{events:?}");
+        assert_eq!(events.last(), Some(&ClientEvent::Closed(CloseReason::Garbage { limit: 1000 })));
+        // The first ten lines, and the numbers 100 and 1,000.
+        assert_eq!(client_faults(&events).len(), 12, "{line}");
     }
-    let (_, others) = stream.outcomes();
-    assert!(others.len() <= 1001, "{}", others.len());
-    assert_eq!(others.last(), Some(&ClientEvent::Closed(CloseReason::Garbage)));
+}
+
+#[test]
+fn fr10_a_server_with_messages_may_write_any_number_of_other_lines() {
+    for line in ["noise", "{\"level\":\"info\"}", "{\"level\":\"info\",\"id\":\"unknown\"}"] {
+        let mut stream = ClientStream::connected();
+        let (key, id) = stream.request("tools/call");
+        for _ in 0..100_000 {
+            stream.line(line);
+        }
+        stream.line(result(&id, "{}"));
+        let (outcomes, others) = stream.outcomes();
+        assert_eq!(outcomes, [(key, Outcome::Result(json("{}")))], "{line}");
+        // The first ten lines, and the numbers 100 to 100,000.
+        assert_eq!(client_faults(&others).len(), 14, "{line}");
+        assert_eq!(client_faults(&others).last(), Some(&&Fault::NotMessages { lines: 100_000 }), "{line}");
+        assert_eq!(stream.lines(), NOTHING, "{line}");
+    }
+}
+
+#[test]
+fn fr10_malformed_requests_among_many_lines_are_answered() {
+    let mut client = ClientStream::connected();
+    let mut server = ServerStream::ready("2025-11-25");
+    for _ in 0..2000 {
+        client.line("noise");
+        server.line("noise");
+    }
+    assert_eq!((client.lines().len(), server.lines().len()), (0, 1000), "of a client, a thousand are answered");
+    let malformed = r#"{"jsonrpc":"2.0","id":7,"method":"ping","params":1}"#;
+    client.line(malformed);
+    server.line(malformed);
+    for lines in [client.lines(), server.lines()] {
+        assert!(lines.len() == 1 && lines[0].contains(r#""id":7,"error":"#), "{lines:?}");
+    }
 }
 
 #[test]
@@ -208,21 +259,29 @@ fn fr11_two_texts_on_one_line_are_answered_without_an_id() {
 
 #[test]
 fn fr12_empty_lines_cost_nothing_and_garbage_lines_not_much() {
-    let mut stream = ServerStream::ready("2025-11-25");
-    stream.bytes(&b"\n".repeat(10_000_000));
-    assert!(stream.events().is_empty() && stream.lines().is_empty());
-    stream.bytes(&b"x\n".repeat(100_000));
-    assert_eq!(stream.lines().len(), 1001);
-    let events = stream.events();
-    assert!(matches!(events.last(), Some(ServerEvent::Closed { reason: CloseReason::Garbage, .. })), "{events:?}");
+    for is_ready in [false, true] {
+        let mut stream = if is_ready { ServerStream::ready("2025-11-25") } else { ServerStream::server() };
+        stream.bytes(&b"\n".repeat(10_000_000));
+        assert!(stream.events().is_empty() && stream.lines().is_empty());
+        stream.bytes(&b"x\n".repeat(100_000));
+        assert_eq!(stream.lines().len(), 1000);
+        let events = stream.events();
+        let is_closed =
+            matches!(events.last(), Some(ServerEvent::Closed { reason: CloseReason::Garbage { limit: 1000 }, .. }));
+        assert_eq!(is_closed, !is_ready, "{events:?}");
+        assert_eq!(server_faults(&events).len(), if is_ready { 14 } else { 12 });
+    }
 }
 
 #[test]
 fn fr12_lines_that_are_too_long_are_garbage_too() {
     let long = format!("{}\n", "x".repeat(5000)).into_bytes();
     let bounded = |limits: &mut Limits| (limits.message, limits.garbage) = (4096, 20);
-    let mut server = ServerStream::ready_with("2025-11-25", |config| bounded(&mut config.limits));
-    let mut client = ClientStream::connected_with(|config| bounded(&mut config.limits));
+    let mut server = ServerStream::server_with(|config| bounded(&mut config.limits));
+    let mut config = legacy_client("c");
+    bounded(&mut config.limits);
+    let mut client = ClientStream::of(Client::new(Stdio::new(), config).unwrap());
+    client.machine.connect(client.now).unwrap();
     for count in 1..=21 {
         server.bytes(&long);
         client.bytes(&long);
@@ -230,8 +289,8 @@ fn fr12_lines_that_are_too_long_are_garbage_too() {
             server
                 .events()
                 .iter()
-                .any(|event| matches!(event, ServerEvent::Closed { reason: CloseReason::Garbage, .. })),
-            client.events().iter().any(|event| matches!(event, ClientEvent::Closed(CloseReason::Garbage))),
+                .any(|event| matches!(event, ServerEvent::Closed { reason: CloseReason::Garbage { .. }, .. })),
+            client.events().iter().any(|event| matches!(event, ClientEvent::Closed(CloseReason::Garbage { .. }))),
         ];
         assert_eq!(closed, [count == 21; 2], "after {count} lines");
     }

@@ -79,6 +79,33 @@ fn why_one_of_several_servers_cannot_be_used_is_logged_with_its_name() {
 }
 
 #[test]
+fn a_server_that_writes_many_lines_of_log_to_its_stdout_is_served_and_the_log_stays_short() {
+    let script = SERVER.replace("id=${line#", "yes 'INFO request served' | head -n 5000; id=${line#");
+    for share in ["session", "all"] {
+        let serving = Serving::before(&["--share", share], &script);
+        let session = serving.session();
+        let pid = session.pid();
+        for _ in 0..3 {
+            assert_eq!(session.pid(), pid, "{share}");
+        }
+        let (code, errors) = serving.end("TERM");
+        assert_eq!(code, Some(0), "{share}: {errors}");
+        assert!(errors.contains("1000 lines within a minute were not messages"), "{share}: {errors}");
+        assert!(errors.lines().count() < 30, "{share}: {errors}");
+    }
+}
+
+#[test]
+fn a_program_that_writes_only_other_lines_is_refused_with_the_reason() {
+    let serving = Serving::before(&[], "yes 'INFO starting'");
+    let refused = serving.raw.answer(&TestRequest::post(initialize("2025-11-25")));
+    let reason = "wrote more than 1000 lines within a minute that are not MCP messages, and no message";
+    assert!(refused.text().contains(reason), "{}", refused.text());
+    let (_, errors) = serving.end("TERM");
+    assert!(errors.contains(reason), "{errors}");
+}
+
+#[test]
 fn a_server_that_exits_ends_its_session_and_no_other() {
     let serving = Serving::start(&[]);
     let (a, b) = (serving.session(), serving.session());

@@ -107,6 +107,19 @@ fn bad_lines_of_a_server_reach_the_client_as_outcomes_and_the_next_call_succeeds
 }
 
 #[test]
+fn a_program_that_writes_only_other_lines_is_refused_with_the_reason() {
+    let mut proxy = Proxy::spawn(before(&["--protocol", "legacy"], "yes 'INFO starting'"));
+    let reason = "wrote more than 1000 lines within a minute that are not MCP messages, and no message";
+    let refused = proxy.open().expect_err("it is no server");
+    assert!(refused.contains(reason), "{refused}");
+    proxy.end_input();
+    proxy.wait();
+    let errors = proxy.errors();
+    assert!(errors.iter().any(|line| line.contains(reason)), "{errors:?}");
+    assert!(errors.len() < 30, "{errors:?}");
+}
+
+#[test]
 fn a_second_signal_leaves_nothing_behind_either() {
     let mut proxy = connected("trap 'echo asked >&2' TERM; echo deaf >&2; while :; do sleep 0.1; done");
     assert_eq!(proxy.error(), "deaf");

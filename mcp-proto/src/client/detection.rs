@@ -135,6 +135,7 @@ impl Detection {
                     | Failed::NotAuthorized { .. }
                     | Failed::ProcessEnded { .. }
                     | Failed::NotStarted(_)
+                    | Failed::NoMessages { .. }
                     | Failed::Closed => return Step::Fail(Unavailable::Failed(reason.clone())),
                 };
                 self.legacy(by, Unavailable::Failed(reason.clone()))

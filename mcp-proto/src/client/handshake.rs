@@ -439,6 +439,7 @@ pub(super) fn may_pass(failed: &Failed) -> bool {
         | Failed::NotAuthorized { .. }
         | Failed::ProcessEnded { .. }
         | Failed::NotStarted(_)
+        | Failed::NoMessages { .. }
         | Failed::Closed => false,
     }
 }

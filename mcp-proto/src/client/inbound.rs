@@ -32,7 +32,7 @@ impl<T: ClientTransport> Client<T> {
                 self.on_notification(notification, during.and_then(|wire| self.outgoing.owner(wire)), now);
             }
             Inbound::Message { message: Message::Response(response), .. } => self.on_response(response, now),
-            Inbound::Invalid(error) => self.on_invalid(error, now),
+            Inbound::Invalid(error) => self.on_invalid(&error, now),
             Inbound::StrayResponse(id) => self.on_stray_response(id),
             Inbound::Unanswered { request, reason } => {
                 if self.connection.phase.opening() == Some(request) {
@@ -268,13 +268,14 @@ impl<T: ClientTransport> Client<T> {
 
     /// Handles a frame that is not a message. A request in it is answered with an error (P6); a response in it is
     /// failed by the transport. Any other frame gets no answer, because it may be output on the wrong stream (ST-25).
-    fn on_invalid(&mut self, error: ParseError, now: Instant) {
-        let answer = ErrorObject::new(error.code(), &error.to_string());
-        let subject = error.subject.clone();
-        self.out.report(Event::Faulted(Fault::Parse(error)));
-        match subject {
-            Subject::Request(id) => self.send_answer(id, Err(answer), now),
-            Subject::Response(_) | Subject::Either(_) | Subject::Unknown => {}
+    fn on_invalid(&mut self, error: &ParseError, now: Instant) {
+        self.out.report(Event::Faulted(Fault::Parse(error.clone())));
+        self.refuse_invalid(error, now);
+    }
+
+    pub(super) fn refuse_invalid(&mut self, error: &ParseError, now: Instant) {
+        if let Subject::Request(id) = &error.subject {
+            self.send_answer(id.clone(), Err(ErrorObject::new(error.code(), &error.to_string())), now);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::conversation::outcome::CloseReason;
 use crate::error::{Failed, Fault, InvalidResponse, ProcessEnd, Quirk, StartFailure};
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
-use crate::transport::{Line, Stdio, StdioAction, too_long};
+use crate::transport::{Excess, Line, Stdio, StdioAction, too_long};
 
 impl Client<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
@@ -32,8 +32,9 @@ impl Client<Stdio> {
                 }
                 Line::Invalid(_, Some(line)) => {
                     // A server that prints other text to its stream gets no error response (ST-25).
-                    self.on_inbound(Inbound::Faulted(Fault::NotAMessage { line }), now);
-                    self.count_garbage(now);
+                    self.transport.count_not_a_message(now);
+                    self.report_line(Inbound::Faulted(Fault::NotAMessage { line }), now);
+                    self.after_not_a_message(now);
                 }
                 Line::Invalid(error, None) => self.on_invalid_line(error, now),
                 Line::TooLong(subject) => self.on_long_line(subject, now),
@@ -84,16 +85,22 @@ impl Client<Stdio> {
             Subject::Request(_) | Subject::Unknown => None,
         };
         let reason = InvalidResponse::from(&error);
-        self.on_inbound(Inbound::Invalid(error), now);
+        self.transport.count_not_a_message(now);
+        if self.transport.reports_line() {
+            self.on_inbound(Inbound::Invalid(error), now);
+        } else {
+            self.refuse_invalid(&error, now);
+        }
         if let Some(request) = about.and_then(|id| self.outgoing.on_wire(&id)) {
             self.on_inbound(Inbound::Unanswered { request, reason: Failed::InvalidResponse { reason } }, now);
         }
-        self.count_garbage(now);
+        self.after_not_a_message(now);
     }
 
     fn on_long_line(&mut self, subject: Subject, now: Instant) {
         let limit = self.config.limits.message;
-        self.on_inbound(Inbound::Faulted(Fault::LineTooLong { limit }), now);
+        self.transport.count_not_a_message(now);
+        self.report_line(Inbound::Faulted(Fault::LineTooLong { limit }), now);
         match subject {
             Subject::Response(id) | Subject::Either(id) => {
                 if let Some(request) = self.outgoing.on_wire(&id) {
@@ -103,12 +110,21 @@ impl Client<Stdio> {
             Subject::Request(id) => self.send_answer(id, Err(too_long(limit)), now),
             Subject::Unknown => {}
         }
-        self.count_garbage(now);
+        self.after_not_a_message(now);
     }
 
-    fn count_garbage(&mut self, now: Instant) {
-        if self.transport.counts_garbage(now) {
-            self.close_because(CloseReason::Garbage, now);
+    /// Reports a line that is not a message, unless there are many.
+    fn report_line(&mut self, fault: Inbound, now: Instant) {
+        if self.transport.reports_line() {
+            self.on_inbound(fault, now);
+        }
+    }
+
+    fn after_not_a_message(&mut self, now: Instant) {
+        match self.transport.after_not_a_message() {
+            Some(Excess::Report(fault)) => self.on_inbound(Inbound::Faulted(fault), now),
+            Some(Excess::End(reason)) => self.close_because(reason, now),
+            None => {}
         }
     }
 }

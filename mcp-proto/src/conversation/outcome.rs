@@ -39,8 +39,11 @@ pub enum CloseReason {
     NotStarted(StartFailure),
     /// The server and the client support no common revision (LC-06).
     NoCommonVersion,
-    /// The peer sent too much input that is not a message (FR10).
-    Garbage,
+    /// The peer sent too many lines that are not messages, and no message (FR10).
+    Garbage {
+        /// `Limits::garbage`, in lines within a minute.
+        limit: usize,
+    },
     /// The session was idle for too long, or was ended at a limit to make room for another one.
     Expired,
     /// A queue grew over the limits: the application did not drain the output (RP9), or the peer made requests without
@@ -55,9 +58,8 @@ impl CloseReason {
         match self {
             Self::ProcessEnded(end) => Failed::ProcessEnded { end, opening },
             Self::NotStarted(failure) => Failed::NotStarted(failure),
-            Self::Local | Self::Peer | Self::NoCommonVersion | Self::Garbage | Self::Expired | Self::Overflow => {
-                Failed::Closed
-            }
+            Self::Garbage { limit } => Failed::NoMessages { limit },
+            Self::Local | Self::Peer | Self::NoCommonVersion | Self::Expired | Self::Overflow => Failed::Closed,
         }
     }
 }

@@ -139,6 +139,11 @@ pub enum Failed {
     },
     /// The process of the server could not be started.
     NotStarted(StartFailure),
+    /// The server wrote too many lines that are not messages, and no message, so that the connection was closed (FR10).
+    NoMessages {
+        /// `Limits::garbage`, in lines within a minute.
+        limit: usize,
+    },
     /// The connection was closed before the response arrived.
     Closed,
 }
@@ -201,6 +206,10 @@ impl Failed {
             Self::NotStarted(failure) => {
                 format!("{peer} could not be started: {failure}; the log of the program that starts it has more")
             }
+            Self::NoMessages { limit } => format!(
+                "{peer} wrote more than {limit} lines within a minute that are not MCP messages, and no message; is it an \
+                 MCP server? Its log belongs on its stderr"
+            ),
             Self::Closed => format!("the connection to {peer} was closed"),
         }
     }
@@ -214,7 +223,7 @@ impl Failed {
     /// Whether the whole connection has ended, and with it all requests.
     #[must_use]
     pub const fn is_end_of_connection(&self) -> bool {
-        matches!(self, Self::ProcessEnded { .. } | Self::NotStarted(_) | Self::Closed)
+        matches!(self, Self::ProcessEnded { .. } | Self::NotStarted(_) | Self::NoMessages { .. } | Self::Closed)
     }
 
     /// A short name by which programs can distinguish failures.
@@ -247,6 +256,7 @@ impl Failed {
             Self::NotAuthorized { .. } => "not_authorized",
             Self::ProcessEnded { .. } => "process_ended",
             Self::NotStarted(_) => "not_started",
+            Self::NoMessages { .. } => "no_messages",
             Self::Closed => "closed",
         }
     }
@@ -280,6 +290,7 @@ impl Failed {
             | Self::NoRoom { .. }
             | Self::ProcessEnded { .. }
             | Self::NotStarted(_)
+            | Self::NoMessages { .. }
             | Self::Closed => None,
         }
     }

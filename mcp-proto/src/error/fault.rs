@@ -20,6 +20,13 @@ pub enum Fault {
         /// The beginning of the line.
         line: Excerpt,
     },
+    /// Many lines within a minute were not messages, and were skipped (FR10). Those that follow the first ten are not
+    /// reported, only their number at 100, at 1,000 and so on.
+    #[error("{lines} lines within a minute were not messages, and were skipped")]
+    NotMessages {
+        /// The number of lines within the minute.
+        lines: usize,
+    },
     /// The parameters of a message have two members with the same name (JS6). A request was refused, a notification
     /// ignored.
     #[error("parameters with two members of the same name")]

@@ -341,7 +341,9 @@ impl Session {
         let answer = ErrorObject::new(error.code(), &error.to_string());
         let reason = Failed::InvalidResponse { reason: InvalidResponse::from(error) };
         let subject = error.subject.clone();
-        shared.fault(Fault::Parse(error.clone()));
+        if source.batch.is_some() || shared.transport.reports_invalid() {
+            shared.fault(Fault::Parse(error.clone()));
+        }
         if !self.on_bad_frame(subject, answer, reason, source, shared) && source.batch.is_none() {
             let route = self.route(source.reply_to, Kind::Refusal);
             shared.transport.reject(error, route, &mut shared.output);
@@ -356,7 +358,9 @@ impl Session {
         shared: &mut Shared<'_, T>,
     ) {
         let limit = shared.config().limits.message;
-        shared.fault(Fault::LineTooLong { limit });
+        if shared.transport.reports_invalid() {
+            shared.fault(Fault::LineTooLong { limit });
+        }
         self.on_bad_frame(subject, too_long(limit), Failed::TooLarge { limit }, source, shared);
     }
 

@@ -7,14 +7,14 @@ use super::transport::{Inbound, ReplyTo, Route, ServerTransport, TransportOutput
 use super::{Config, Event, Server, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, ParseError};
+use crate::codec::jsonrpc::{Message, ParseError, Subject};
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
 use crate::limits::Load;
 use crate::spec::ProtocolVersion;
 use crate::store::InstanceId;
-use crate::transport::{Line, Stdio, StdioAction};
+use crate::transport::{Excess, Line, Stdio, StdioAction};
 
 impl Server<Stdio> {
     /// Bytes have arrived from the client, in chunks of any size.
@@ -24,19 +24,36 @@ impl Server<Stdio> {
                 return;
             }
             let (session, reply_to) = (SessionKey::FIRST, ReplyTo::Stream);
-            let (inbound, is_garbage) = match line {
-                Line::Message(message) => (Inbound::Message { session, message, reply_to }, false),
-                Line::Batch(items) => (Inbound::Batch { session, items, reply_to }, false),
-                Line::Invalid(error, _) => (Inbound::Invalid { session, error, reply_to }, true),
-                Line::TooLong(subject) => (Inbound::TooLong { session, subject }, true),
-            };
-            self.on_inbound(inbound, now);
-            // Too many lines that are no messages end the connection (FR10).
-            if is_garbage && self.transport.counts_garbage(now) {
-                self.on_inbound(Inbound::Ended { session, reason: CloseReason::Garbage }, now);
+            match line {
+                Line::Message(message) => self.on_inbound(Inbound::Message { session, message, reply_to }, now),
+                Line::Batch(items) => self.on_inbound(Inbound::Batch { session, items, reply_to }, now),
+                Line::Invalid(error, _) => {
+                    let has_id = error.subject != Subject::Unknown;
+                    self.on_not_a_message(Inbound::Invalid { session, error, reply_to }, has_id, now);
+                }
+                Line::TooLong(subject) => {
+                    let has_id = subject != Subject::Unknown;
+                    self.on_not_a_message(Inbound::TooLong { session, subject }, has_id, now);
+                }
             }
             // The client may have cancelled the last request.
             self.close_if_drained(now);
+        }
+    }
+
+    /// Handles a line that is not a message.
+    fn on_not_a_message(&mut self, inbound: Inbound, has_id: bool, now: Instant) {
+        self.transport.count_not_a_message(now);
+        // An answer is several times as long as a short line, and names nothing that the client waits for.
+        if has_id || !self.transport.skips_line() {
+            self.on_inbound(inbound, now);
+        }
+        match self.transport.after_not_a_message() {
+            Some(Excess::Report(fault)) => self.out.report(Event::Faulted(fault)),
+            Some(Excess::End(reason)) => {
+                self.on_inbound(Inbound::Ended { session: SessionKey::FIRST, reason }, now);
+            }
+            None => {}
         }
     }
 
@@ -123,6 +140,10 @@ impl ServerTransport for Stdio {
     fn no_answer(&mut self, _route: Route, _output: &mut TransportOutput<'_, StdioAction>) {}
 
     fn reject(&mut self, _error: &ParseError, _route: Route, _output: &mut TransportOutput<'_, StdioAction>) {}
+
+    fn reports_invalid(&self) -> bool {
+        self.reports_line()
+    }
 
     fn takes(&mut self, bytes: usize, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
         self.has_room_for(bytes)

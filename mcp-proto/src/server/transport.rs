@@ -162,6 +162,9 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// Ends an exchange that contained an invalid response, which no message answers.
     #[doc(hidden)]
     fn reject(&mut self, error: &ParseError, route: Route, output: &mut TransportOutput<'_, Self::Action>);
+    /// Whether a message that is invalid or too long, and in no batch, is reported by itself. Of many, only the number is.
+    #[doc(hidden)]
+    fn reports_invalid(&self) -> bool;
     /// Whether a request or notification with a payload of this many bytes may be sent now (K1).
     #[doc(hidden)]
     fn takes(&mut self, bytes: usize, output: &mut TransportOutput<'_, Self::Action>) -> bool;

@@ -260,6 +260,9 @@ fn log(event: &Event) {
             tracing::warn!(%backend, %reason, "a server behind the gateway cannot be used");
         }
         Event::Backend { backend, event: E::Closed(reason) } => match reason {
+            CloseReason::Garbage { limit } => {
+                tracing::warn!(%backend, limit, "a server behind the gateway writes lines that are no messages, and no message");
+            }
             CloseReason::Peer => tracing::warn!(%backend, "a server behind the gateway has ended by itself"),
             CloseReason::ProcessEnded(end) => {
                 tracing::warn!(%backend, "a server behind the gateway {end}; see its stderr for the reason");

@@ -83,6 +83,16 @@ pub const BAD_SERVERS: &[BadServer] = &[
         fails: None,
     },
     BadServer {
+        name: "FR10: a log of five thousand lines",
+        bytes: || before_answer("INFO request served\n".repeat(5000)),
+        fails: None,
+    },
+    BadServer {
+        name: "FR10: a log of five thousand lines of JSON",
+        bytes: || before_answer(line(r#"{"level":"info","msg":"request served"}"#).repeat(5000)),
+        fails: None,
+    },
+    BadServer {
         name: "FR12: a hundred thousand empty lines",
         bytes: || before_answer(vec![b'\n'; 100_000]),
         fails: None,

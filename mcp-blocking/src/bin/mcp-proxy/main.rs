@@ -234,6 +234,9 @@ fn log_line(event: &Event, server: &str) -> Option<(Level, String)> {
         Event::Closed(CloseReason::ProcessEnded(end)) => {
             (Level::Warn, format!("{server} {end}; see its stderr for the reason"))
         }
+        Event::Closed(CloseReason::Garbage { limit }) => {
+            (Level::Warn, Failed::NoMessages { limit: *limit }.describe(server))
+        }
         Event::Closed(reason) => (Level::Debug, format!("closed ({reason:?})")),
         _ => return None,
     };
@@ -335,6 +338,11 @@ mod tests {
                 Level::Warn,
                 "SERVER was ended by signal 9 (SIGKILL); see its stderr for the reason",
             ),
+            (
+                Event::Closed(CloseReason::Garbage { limit: 3 }),
+                Level::Warn,
+                "SERVER wrote more than 3 lines within a minute that are not MCP messages",
+            ),
         ] {
             let (found, line) = log_line(&event, "SERVER").unwrap();
             assert_eq!(found, level, "{line}");
@@ -342,7 +350,8 @@ mod tests {
         }
         // These failures end the proxy.
         let ended = Failed::ProcessEnded { end: ProcessEnd::Code(1), opening: Some(Method::INITIALIZE) };
-        for reason in [ended, Failed::Closed, Failed::NoCommonVersion { supported: Box::default() }] {
+        let no_version = Failed::NoCommonVersion { supported: Box::default() };
+        for reason in [ended, Failed::Closed, Failed::NoMessages { limit: 3 }, no_version] {
             let (_, line) = log_line(&failed(reason), "SERVER").unwrap();
             assert!(!line.contains("tries again"), "{line}");
         }

@@ -107,6 +107,10 @@ impl ServerTransport for Http {
         self.makes_room(bytes.saturating_add(ENVELOPE), output)
     }
 
+    fn reports_invalid(&self) -> bool {
+        true
+    }
+
     fn takes_answer(&mut self, bytes: usize, output: &mut TransportOutput<'_, HttpAction>) -> bool {
         self.takes(bytes, output)
     }
