@@ -158,7 +158,8 @@ async fn a_server_that_writes_many_lines_of_log_to_its_stdout_is_served() {
         let mut config = Config::default();
         config.sharing = sharing;
         let gateway = Gateway::new(config, |_| async {
-            Ok(Backend::child(server_after("yes 'INFO request served' | head -n 5000; ")))
+            let log = "case \"$line\" in *tools/call*) yes 'INFO request served' | head -n 5000 ;; esac; ";
+            Ok(Backend::child(server_after(log)))
         });
         let serving = Serving::start(gateway).await;
         let client = serving.connect(ProtocolVersion::LATEST_LEGACY, None).await.unwrap();

@@ -108,7 +108,7 @@ fn bad_lines_of_a_server_reach_the_client_as_outcomes_and_the_next_call_succeeds
 
 #[test]
 fn a_program_that_writes_only_other_lines_is_refused_with_the_reason() {
-    let mut proxy = Proxy::spawn(before(&["--protocol", "legacy"], "yes 'INFO starting'"));
+    let mut proxy = Proxy::spawn(before(&["--protocol", "legacy"], "read -r line; yes 'INFO starting'"));
     let reason = "wrote more than 1000 lines within a minute that are not MCP messages, and no message";
     let refused = proxy.open().expect_err("it is no server");
     assert!(refused.contains(reason), "{refused}");
