@@ -166,7 +166,7 @@ fn fr9_an_unfinished_line_at_the_end_is_no_message_and_everything_pending_ends()
 }
 
 #[test]
-fn fr10_a_server_that_also_logs_to_stdout_is_tolerated_and_one_that_only_logs_is_not() {
+fn fr10_a_server_that_also_logs_to_stdout_is_tolerated() {
     let mut stream = ClientStream::connected();
     let (key, id) = stream.request("tools/call");
     for junk in ["Listening on 3000…", "\u{1b}[32mok\u{1b}[0m", "50%\r100%", "[1,2", "{\"level\":\"info\"}"] {
