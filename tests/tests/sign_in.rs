@@ -758,3 +758,36 @@ fn imported_tokens_are_used_instead_of_a_sign_in_that_has_begun() {
     assert_eq!(world.processes[0].token(), Some("imported"));
     world.check();
 }
+
+#[test]
+fn oa_n_02_a_browser_is_not_sent_to_a_private_address_that_a_public_server_names() {
+    for (host, is_private) in [
+        ("as.example", false),
+        ("93.184.216.34", false),
+        ("mcp.example", false),
+        ("localhost:8080", true),
+        ("printer.localhost", true),
+        ("127.0.0.1:631", true),
+        ("127.0.0.1.", true),
+        ("[::1]", true),
+        ("[::ffff:10.0.0.5]", true),
+        ("10.0.0.5", true),
+        ("192.168.1.1", true),
+        ("169.254.169.254", true),
+    ] {
+        for is_tolerated in [false, true] {
+            let mut world = World::new().with(|config| config.exceptions.private_addresses = is_tolerated);
+            world.person = Person::IsAway;
+            world.issuer().metadata["authorization_endpoint"] = json!(format!("https://{host}/authorize"));
+            world.challenge(0, 401, "Bearer");
+            let process = &world.processes[0];
+            let is_opened = !is_private || (is_tolerated && host != "169.254.169.254");
+            assert_eq!((process.waiting.len(), process.shown.is_some()), (usize::from(is_opened), is_opened), "{host}");
+            if !is_opened {
+                let refused = process.refused.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+                let is_named = refused.contains("`authorization_endpoint`") || host == "127.0.0.1.";
+                assert!(is_named && !refused.is_empty(), "{host}: {refused}");
+            }
+        }
+    }
+}

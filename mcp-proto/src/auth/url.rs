@@ -27,6 +27,12 @@ pub enum UrlRefused {
     /// It is longer than 8 KiB.
     #[error("is longer than 8 KiB")]
     TooLong,
+    /// A person's browser would open it, and it leads to the person's own network (OA-N-02).
+    #[error(
+        "leads to an address that is private or reserved, and the server that names it is not on a private network; \
+         allow private addresses if this is intended"
+    )]
+    Private,
 }
 
 /// The longest URL that is accepted, in bytes.

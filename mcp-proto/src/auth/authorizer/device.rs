@@ -16,7 +16,7 @@ use crate::auth::error::SignInError;
 use crate::auth::metadata::InvalidMetadata;
 use crate::auth::secret::Secret;
 use crate::auth::token::{Seconds, TokenError};
-use crate::auth::url::SecureUrl;
+use crate::auth::url::{SecureUrl, UrlRefused};
 
 /// The pause between two requests, unless the server sets another.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -110,6 +110,11 @@ impl Authorizer {
             Ok(response) => response,
             Err(refusal) => return self.on_code_refused(flow, issuer, refusal, now),
         };
+        let urls = [Some(&response.verification_uri), response.verification_uri_complete.as_ref()];
+        if !urls.into_iter().flatten().all(|url| self.may_open(url)) {
+            let what = "the URL at which the authorization server wants the code to be entered";
+            return self.fail(flow, SignInError::Url { what, reason: UrlRefused::Private }, now);
+        }
         let seconds = |seconds: Option<&Seconds>| seconds.and_then(Seconds::to_whole).map(Duration::from_secs);
         let lifetime = seconds(response.expires_in.as_ref()).unwrap_or(Duration::MAX).min(self.config.user_timeout);
         let interval =

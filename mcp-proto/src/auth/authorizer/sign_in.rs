@@ -12,8 +12,10 @@ use crate::auth::authorization::{Attempt, RedirectError};
 use crate::auth::client::{ClientIdentity, Registration};
 use crate::auth::config::Grant;
 use crate::auth::error::SignInError;
-use crate::auth::metadata::IssuerMetadata;
+use crate::auth::metadata::{InvalidMetadata, IssuerMetadata};
+use crate::auth::reach::Reach;
 use crate::auth::record::union;
+use crate::auth::url::{SecureUrl, UrlRefused};
 use crate::codec::text::Excerpt;
 use crate::spec::status::is_temporary;
 
@@ -230,10 +232,15 @@ impl Authorizer {
             }
         }
         let Some(endpoint) = issuer.authorization_endpoint() else {
-            let reason = crate::auth::InvalidMetadata::Lacks { member: "authorization_endpoint" };
+            let reason = InvalidMetadata::Lacks { member: "authorization_endpoint" };
             let url = issuer.issuer().to_owned();
             return self.fail(flow, SignInError::Metadata { url, reason }, now);
         };
+        if !self.may_open(endpoint) {
+            let reason = InvalidMetadata::Url { member: "authorization_endpoint", reason: UrlRefused::Private };
+            let url = issuer.issuer().to_owned();
+            return self.fail(flow, SignInError::Metadata { url, reason }, now);
+        }
         match attempt.url(endpoint, client.id(), &additional) {
             Ok(url) => {
                 self.unlock(&mut flow, Lock::Record);
@@ -244,6 +251,18 @@ impl Authorizer {
                 self.flow = Some(flow);
             }
             Err(reason) => self.fail(flow, SignInError::Authorization(reason), now),
+        }
+    }
+
+    /// Whether a person's browser may open a URL that the server or its authorization server names: one that leads to the
+    /// person's own network only if the server is there, too (OA-N-02).
+    pub(super) fn may_open(&self, url: &str) -> bool {
+        let Ok(url) = SecureUrl::parse(url) else { return false };
+        let (endpoint, host) = (url.endpoint(), url.endpoint().host());
+        let reach = self.reach(host);
+        match host.trim_start_matches('[').trim_end_matches(['.', ']']).parse() {
+            Ok(address) => reach.allows(address),
+            Err(_) => !endpoint.is_loopback() || reach == Reach::Private,
         }
     }
 
