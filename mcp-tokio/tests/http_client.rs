@@ -29,7 +29,7 @@ use mcp_testkit::loopback_server::{Duplex, LoopbackServer, echo_server, mcp_serv
 use mcp_testkit::messages::{event, result};
 use mcp_tokio::{Builder, Client, Error, Handler, HttpOptions, Observation, reqwest};
 use running::{Running, json};
-use tests::closing_server::{REQUESTS, closing_server, count};
+use tests::dripping::{BOUND, Dripping};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 use tokio::time::timeout;
 
@@ -524,14 +524,22 @@ async fn certificates_are_checked_as_the_callers_http_client_is_configured() {
 }
 
 #[tokio::test]
-async fn a_request_that_only_reads_is_sent_again_once_when_its_connection_was_closed() {
-    for (method, params, is_repeated) in REQUESTS {
-        for closes_all in [false, true] {
-            let server = closing_server(closes_all);
-            let client = connect(&server.url()).await;
-            let outcome = client.request(method, Some(json(params))).await;
-            assert_eq!(outcome.is_ok(), is_repeated && !closes_all, "{method}: {outcome:?}");
-            assert_eq!(count(&server, method), 1 + usize::from(is_repeated), "{method}");
-        }
+async fn connecting_is_bounded_as_a_whole_although_the_server_or_the_proxy_sends_a_byte_now_and_then() {
+    for dripping in [Dripping::Handshake, Dripping::ProxyResponse] {
+        let address = dripping.start();
+        let mut options = HttpOptions::new();
+        options.connect_timeout = Duration::from_secs(1);
+        let (url, options) = match dripping {
+            Dripping::Handshake => (format!("https://{address}/mcp"), options),
+            Dripping::ProxyResponse => {
+                let proxy = reqwest::Proxy::all(format!("http://{address}")).unwrap();
+                let client = reqwest::Client::builder().connect_timeout(options.connect_timeout).proxy(proxy);
+                ("https://192.0.2.1/mcp".to_owned(), options.client(client))
+            }
+        };
+        let builder = legacy_client().http(&url).unwrap().http_options(options);
+        let error = timeout(BOUND, builder.connect()).await.unwrap_or_else(|_| panic!("{dripping:?}"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("cannot be reached"), "{dripping:?}: {error}");
     }
 }
