@@ -257,7 +257,8 @@ where
                     self.end.on_read(length);
                 }
             }
-            FromStream::Written(0) => {}
+            // The time alone matters.
+            FromStream::Written(0) | FromStream::Due => {}
             FromStream::Written(bytes) => machine.handle_written(self.stream, bytes, now()),
             FromStream::Closed => {
                 self.discard_lines();
@@ -268,7 +269,6 @@ where
                 self.end.on_output_ended(now());
             }
             FromStream::Exited(end) => self.end.on_exited(end, now()),
-            FromStream::Due => {}
             FromStream::NotRestarted(failure) => {
                 self.is_readable = false;
                 machine.handle_not_started(self.stream, failure, now());

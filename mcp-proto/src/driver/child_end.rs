@@ -43,6 +43,7 @@ const LAST_OUTPUT: usize = 2 * 1024 * 1024;
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
 pub struct ChildEnd {
     /// Whether the end of a process can be seen at all.
     has_process: bool,
@@ -202,7 +203,7 @@ mod tests {
     #[test]
     fn an_end_that_does_not_come_is_waited_for_but_not_for_ever() {
         let now = Instant::START;
-        let early = LAST_OUTPUT_TIMEOUT - Duration::from_nanos(1);
+        let early = LAST_OUTPUT_TIMEOUT.saturating_sub(Duration::from_nanos(1));
         let mut helper_writes = ChildEnd::of_process();
         helper_writes.on_exited(ProcessEnd::Signal(9), now);
         assert_eq!((helper_writes.due(), helper_writes.has_exited()), (Some(now + LAST_OUTPUT_TIMEOUT), true));

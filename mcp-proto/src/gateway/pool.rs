@@ -52,9 +52,10 @@ impl Pause {
     /// The error for the client; `None` if the pause is over.
     fn text(&self, now: Instant) -> Option<String> {
         let seconds = self.restart.pause(now)?.as_secs() + 1;
-        let reason = match &self.reason {
-            Failed::Closed => "the server has failed to start".to_owned(),
-            reason => reason.describe("the server"),
+        let reason = if self.reason == Failed::Closed {
+            "the server has failed to start".to_owned()
+        } else {
+            self.reason.describe("the server")
         };
         Some(format!("{reason}; the next attempt may be made in {seconds} s"))
     }

@@ -76,7 +76,7 @@ mod tests {
                 numbers.extend(lines.number_to_report());
             }
             assert_eq!((reported, numbers), (10, vec![100, 1000, 10_000]));
-            now = now + Duration::from_secs(60);
+            now += Duration::from_secs(60);
         }
     }
 
