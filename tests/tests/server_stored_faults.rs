@@ -490,15 +490,15 @@ fn a_client_that_names_an_event_with_the_highest_number_is_refused() {
 }
 
 #[test]
-fn events_that_no_store_can_have_counted_cost_their_stream_and_nothing_else() {
-    for first in [u64::MAX, u64::MAX - 1, (1 << 53) - 1] {
+fn events_that_no_server_can_have_stored_cost_their_stream_and_nothing_else() {
+    for (first, text) in [(u64::MAX, &b"{}"[..]), (u64::MAX - 1, b"{}"), ((1 << 53) - 1, b"{}"), (1, b"\xff")] {
         let mut instances = Instances::new(2);
         let (id, other) = (instances.session(0, 0, "2025-11-25"), instances.session(0, 0, "2025-11-25"));
         let (exchange, _, last) = streaming_call(&mut instances, &id);
         instances.disconnect(0, exchange);
         let (resumed, held) = instances.ask_and_hold(1, &resume(&id, &last));
         let server = &mut instances.servers[1];
-        let events = StoredEvents { first, events: vec!["{}".into(), "{}".into()], ..StoredEvents::default() };
+        let events = StoredEvents { first, events: vec!["{}".into(), text.into()], ..StoredEvents::default() };
         server.server.handle_stored(held.key().unwrap(), StoreResult::Events(Some(events)), server.now);
         assert_eq!(server.take(resumed).code(), 400, "{first}");
         assert_eq!(instances.answer(1, &ping(&other)).code(), 200, "{first}");

@@ -282,8 +282,11 @@ pub struct StoredEvents {
 }
 
 impl StoredEvents {
-    /// The number of the event after these; `None` if a store cannot have counted so far.
+    /// The number of the event after these; `None` if a store cannot have counted so far, or if one of them is no text.
     pub(crate) fn next(&self) -> Option<u64> {
+        if !self.events.iter().all(|event| std::str::from_utf8(event).is_ok()) {
+            return None;
+        }
         let count = u64::try_from(self.events.len()).ok()?;
         self.first.checked_add(count).filter(|next| *next <= LAST_NUMBER)
     }
