@@ -134,7 +134,10 @@ fn a_program_that_cannot_be_started_delays_nothing() {
     ]);
     client.open();
     let answer = client.call("a__x");
-    assert!(answer.contains("the server 'a' could not be started: its command was not found; it is started again in"), "{answer}");
+    assert!(
+        answer.contains("the server 'a' could not be started: its command was not found; it is started again in"),
+        "{answer}"
+    );
     assert!(client.call("b__x").contains("of b"));
     client.stopper.stop();
     assert_eq!(client.thread.join().expect("no panic").expect("it has ended"), CloseReason::Local);

@@ -120,7 +120,11 @@ impl<S, R, W: AsyncWrite + Send + Unpin + 'static> ByteStream<S, R, W> {
                 tracing::warn!(%error, "the server cannot be restarted");
                 self.not_restarted = Some(StartFailure::from(&error));
             }
-            None => self.not_restarted = Some(StartFailure::Other),
+            // The application has provided the stream, which has ended.
+            None => {
+                self.is_readable = false;
+                self.end.on_output_ended(now());
+            }
         }
     }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use mcp_proto::ProcessEnd;
 use mcp_proto::client::{CloseReason, HttpConfig};
 use mcp_proto::relay::{Config, Event};
 use mcp_testkit::loopback_server::{LoopbackServer, PostedMessage, mcp_server};
@@ -179,7 +180,7 @@ async fn a_proxy_ends_with_the_process_of_its_server() {
     running.write(&request("7", "tools/call", "{}")).await;
     let answer = running.line().await;
     assert!(answer.starts_with(r#"{"jsonrpc":"2.0","id":7,"error":"#), "{answer}");
-    assert_eq!(running.ends().await.0.unwrap(), CloseReason::Peer);
+    assert_eq!(running.ends().await.0.unwrap(), CloseReason::ProcessEnded(ProcessEnd::Code(0)));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
