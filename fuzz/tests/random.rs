@@ -60,10 +60,12 @@ fn no_mixture_of_frontmatters_gives_what_is_not_json_or_changes_when_it_is_read_
     run_mixed("frontmatter", fuzz::frontmatter);
 }
 
+/// Fewer than for other targets: after each step, another session is asked at every instance.
 #[test]
 fn no_content_of_a_store_harms_more_than_the_session_whose_it_is() {
-    for script in inputs::scripts() {
+    let (kept, entries) = (inputs::kept("stored"), inputs::dictionary("stored"));
+    for (seed, script) in (0..300).zip(inputs::scripts()) {
         fuzz::stored(&script);
+        fuzz::stored(&inputs::mixed(seed, &kept, &entries));
     }
-    run_mixed("stored", fuzz::stored);
 }
