@@ -13,7 +13,6 @@ use crate::auth::client::{ClientIdentity, Registration};
 use crate::auth::config::Grant;
 use crate::auth::error::SignInError;
 use crate::auth::metadata::{InvalidMetadata, IssuerMetadata};
-use crate::auth::reach::Reach;
 use crate::auth::record::union;
 use crate::auth::url::{SecureUrl, UrlRefused};
 use crate::codec::text::Excerpt;
@@ -257,13 +256,10 @@ impl Authorizer {
     /// Whether a person's browser may open a URL that the server or its authorization server names: one that leads to the
     /// person's own network only if the server is there, too (OA-N-02).
     pub(super) fn may_open(&self, url: &str) -> bool {
-        let Ok(url) = SecureUrl::parse(url) else { return false };
-        let (endpoint, host) = (url.endpoint(), url.endpoint().host());
-        let reach = self.reach(host);
-        match host.trim_start_matches('[').trim_end_matches(['.', ']']).parse() {
-            Ok(address) => reach.allows(address),
-            Err(_) => !endpoint.is_loopback() || reach == Reach::Private,
-        }
+        SecureUrl::parse(url).is_ok_and(|url| {
+            let host = url.endpoint().host();
+            self.reach(host).allows_host(host)
+        })
     }
 
     /// The scopes to request (OA-Q-04, OA-S-02).
