@@ -141,8 +141,9 @@ fn a_server_that_does_not_read_holds_up_no_other_and_is_written_only_what_it_may
         assert!(answer.text().contains(r#""error":"#), "{}", answer.text());
     }
     assert_eq!(b.pid(), pid);
+    // 64 MiB of requests, 16 MiB that are not written, and the bodies that are being received meanwhile.
     #[cfg(target_os = "linux")]
-    assert!(serving.proxy.peak_memory() < 100 << 10, "{} KiB", serving.proxy.peak_memory());
+    assert!(serving.proxy.peak_memory() < 140 << 10, "{} KiB", serving.proxy.peak_memory());
     let (code, errors) = serving.end("TERM");
     assert_eq!(code, Some(0), "{errors}");
     drop((sleeping, calls));
