@@ -3,10 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use mcp_proto::Json;
 use mcp_testkit::messages::{INITIALIZED, request};
-use mcp_testkit::waiting::wait_until;
+use mcp_testkit::waiting::{LONG, wait_until};
 
 use crate::editor::{Proxy, command};
 use crate::serving::{folder, runs, script};
@@ -62,6 +63,19 @@ pub(crate) fn opened(command: Command) -> Proxy {
 fn pid(editor: &mut Proxy) -> u32 {
     let answer = editor.call("pid").expect("an answer");
     answer.member("pid").unwrap().unwrap().to_text().parse().unwrap()
+}
+
+/// Calls until the outcome is like this.
+fn call_until(editor: &mut Proxy, is_so: impl Fn(&Result<Json, String>) -> bool) -> Result<Json, String> {
+    let until = Instant::now() + LONG;
+    loop {
+        let outcome = editor.call("pid");
+        if is_so(&outcome) {
+            return outcome;
+        }
+        assert!(Instant::now() < until, "{outcome:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 /// The number of the process that has started this one.
@@ -128,9 +142,7 @@ fn if_the_shared_process_is_killed_calls_in_flight_fail_and_the_next_ones_are_an
     let mut servers = Vec::new();
     for editor in [&mut one, &mut two] {
         // A call fails if it is sent before the loss is noticed.
-        while editor.call("pid").is_err() {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let _ = call_until(editor, Result::is_ok);
         servers.push(pid(editor));
     }
     assert_eq!(servers[0], servers[1]);
@@ -179,9 +191,7 @@ fn a_program_that_was_replaced_is_started_again_by_the_editors_that_run() {
         }
         let (_, second) = install("2.0");
         kill(parent(server));
-        while editor.call("pid").is_err() {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let _ = call_until(&mut editor, Result::is_ok);
         let again = pid(&mut editor);
         assert_ne!(again, server);
         #[cfg(target_os = "linux")]
@@ -189,13 +199,8 @@ fn a_program_that_was_replaced_is_started_again_by_the_editors_that_run() {
         // Without any version, the error says what is missing and what to do.
         std::fs::remove_file(&second).unwrap();
         kill(parent(again));
-        let error = loop {
-            match editor.call("pid") {
-                Err(error) if error.contains("does not exist any more") => break error,
-                Err(_) => std::thread::sleep(Duration::from_millis(50)),
-                Ok(_) => panic!("it cannot be started"),
-            }
-        };
+        let is_gone = |error: &String| error.contains("does not exist any more");
+        let error = call_until(&mut editor, |outcome| outcome.as_ref().is_err_and(is_gone)).unwrap_err();
         assert!(error.contains(first.to_str().unwrap()) && error.contains("restart the editor"), "{error}");
     }
 }
