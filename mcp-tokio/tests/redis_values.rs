@@ -1,4 +1,4 @@
-//! A store in Redis whose values are damaged, or written by somebody else, and commands that arrive late.
+//! A store in Redis whose values are damaged, or written by another program, and commands that arrive late.
 
 #![cfg(all(unix, feature = "http-server", feature = "redis"))]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]

@@ -1,4 +1,4 @@
-//! Servers that share a store whose contents are damaged, or are written by somebody else: the input controls what the store
+//! Servers that share a store whose contents are damaged, or written by another program: the input controls what the store
 //! answers for one session, and what an instance receives from another.
 
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The stdout of a server, whose reading ends when nobody needs it any more: a process that has left the server's group may
+//! The stdout of a server, whose reading can be ended before its end: a process that has left the server's group may
 //! keep it open for ever, and with it a thread.
 
 use std::io::{self, Read};

@@ -11,7 +11,7 @@ use super::process::Process;
 /// Stack size of the thread, in bytes.
 const STACK: usize = 64 * 1024;
 
-/// Calls `ended` on a thread when the process with this id has ended, whoever has ended it.
+/// Calls `ended` on a thread when the process with this id has ended, for any reason.
 pub(super) fn spawn(process: Process, id: u32, ended: impl FnOnce(ProcessEnd) + Send + 'static) -> io::Result<()> {
     let wait = move || ended(wait(&process, id));
     thread::Builder::new().name("mcp-waiter".to_owned()).stack_size(STACK).spawn(wait)?;

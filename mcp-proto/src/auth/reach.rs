@@ -35,7 +35,7 @@ impl Reach {
         }
     }
 
-    /// Whether a request may be sent to a host, as far as the host itself tells: an address, in any spelling that a parser of
+    /// Whether a request may be sent to a host, decided without resolving it: an address, in any spelling that a parser of
     /// URLs takes for one, and `localhost`. Any other name is allowed; its addresses have to be checked when it is resolved.
     /// If an HTTP proxy resolves it, there is no other check.
     ///

@@ -72,7 +72,7 @@ struct Claims {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
     Invalid,
-    /// It is bound to a key. Without a proof, whoever has stolen it could use it.
+    /// It is bound to a key. Without a proof of that key, a stolen token would be accepted.
     Bound,
 }
 
