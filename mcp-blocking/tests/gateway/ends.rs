@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{Client, Error};
@@ -26,14 +26,9 @@ const BOUND: Duration = Duration::from_secs(80);
 /// One table runs at a time: each starts many processes.
 static TABLE: Mutex<()> = Mutex::new(());
 
-/// As long as this is held, no table keeps the processors busy.
-pub(crate) fn without_tables() -> MutexGuard<'static, ()> {
-    TABLE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Runs one case for each ending, with a call in flight and without.
 fn run_each(what: &'static str, run: fn(Ending, bool)) {
-    let _one_at_a_time = without_tables();
+    let _one_at_a_time = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
     run_all(each(what, run));
 }
 

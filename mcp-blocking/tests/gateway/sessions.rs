@@ -6,7 +6,6 @@ use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::waiting::wait_until;
 
-use crate::ends::without_tables;
 use crate::serving::{Asks, Serving, before, member, runs};
 
 #[test]
@@ -129,23 +128,23 @@ fn a_client_that_does_not_read_holds_up_no_other() {
 
 #[test]
 fn a_server_that_does_not_read_holds_up_no_other_and_is_written_only_what_it_may_hold() {
-    // The more bodies are received at one time, the more memory they take.
-    let _alone = without_tables();
     let serving = Serving::start(&[]);
     let (a, b) = (serving.session(), serving.session());
     let sleeping = serving.raw.open(&a.post(&request("8", "sleep", "{}")));
     serving.wait_for_error("sleeps");
     let large = request("9", "pid", &format!(r#"{{"text":"{}"}}"#, "x".repeat(4 << 20)));
-    let mut calls: Vec<_> = (0..48).map(|_| serving.raw.open(&a.post(&large))).collect();
+    let mut calls: Vec<_> = (0..96).map(|_| serving.raw.open(&a.post(&large))).collect();
     let pid = b.pid();
-    // Of 192 MiB, the gateway holds a part, and refuses the others.
+    // Of 384 MiB, the gateway holds a part, and refuses the others.
     let refused = calls.iter_mut().filter_map(|call| (!call.is_silent()).then(|| call.until(|sent| sent.is_over)));
     for answer in refused {
         assert!(answer.text().contains(r#""error":"#), "{}", answer.text());
     }
     assert_eq!(b.pid(), pid);
+    // `Limits::held` counts the bytes of bodies, 64 MiB. Their buffers have up to twice that while they grow, and 16 MiB
+    // wait for the server. The allocator adds to this.
     #[cfg(target_os = "linux")]
-    assert!(serving.proxy.peak_memory() < 100 << 10, "{} KiB", serving.proxy.peak_memory());
+    assert!(serving.proxy.peak_memory() < 192 << 10, "{} KiB", serving.proxy.peak_memory());
     let (code, errors) = serving.end("TERM");
     assert_eq!(code, Some(0), "{errors}");
     drop((sleeping, calls));
