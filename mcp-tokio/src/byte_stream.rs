@@ -334,10 +334,10 @@ mod tests {
         stream.act(StdioAction::Write(Bytes::from_static(b"abcdef")));
         assert_eq!(write(&mut stream.lines).await.unwrap(), 4);
         stream.end.on_input_closed(now());
-        // No process can be restarted here.
+        stream.start = Some(Start(Box::new(|| Err(io::ErrorKind::NotFound.into()))));
         stream.act(StdioAction::Respawn);
         assert_eq!((stream.discarded, stream.lines.is_none()), (2, true));
-        assert!(stream.not_restarted.is_some());
+        assert_eq!(stream.not_restarted, Some(StartFailure::NotFound));
         assert!(stream.end.due().is_none(), "the old process's time is not the new one's");
         stream.act(StdioAction::Write(Bytes::from_static(b"ghi")));
         assert_eq!(stream.discarded, 5);
