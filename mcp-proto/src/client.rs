@@ -384,15 +384,9 @@ impl<T: ClientTransport> Client<T> {
         let may_go = self.connection.phase.takes_requests() && !self.waits_for_settings(&call.method);
         let is_next = self.outgoing.waiting().all(|waiting| self.waits_for_settings(&waiting.method));
         let request = self.new_request(call, Purpose::Application);
-        if may_go && is_next {
-            return self.send_now(request, now);
-        }
-        let is_taken = self.takes(request.params.as_ref().map_or(0, Json::len));
-        let request = self.outgoing.hold(request, &mut self.timers, now);
-        if is_taken {
-            self.try_on_demand(now);
-        } else {
-            self.refuse_unwritten(request, now);
+        let request = if may_go && is_next { self.send_now(request, now) } else { self.hold(request, now) };
+        if self.is_asked_about(request) {
+            self.outgoing.extend_to_latest(request, &mut self.timers);
         }
         request
     }

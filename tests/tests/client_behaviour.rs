@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, Event, Failure, Http, NotRestored, Opening, Outcome};
 use mcp_proto::{Failed, Fault, Json, Method, Notification, relay};
+use mcp_testkit::byte_stream::ClientStream;
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, progress_notification, request, result};
 use tests::closing_server::REQUESTS;
@@ -544,6 +545,29 @@ fn to_04_time_passes_only_when_the_server_waits_for_no_answer_that_may_be_about_
     assert!(harness.is_open(opened.key));
     harness.pass(Duration::from_secs(1));
     assert!(matches!(harness.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
+}
+
+#[test]
+fn to_04_a_call_that_is_made_while_a_person_is_asked_has_its_time_after_the_answer() {
+    let mut stream = ClientStream::connected_with(|config| config.capabilities = json(r#"{"roots":{}}"#));
+    let timeout = Duration::from_secs(10);
+    for id in ["1", "2"] {
+        stream.line(request(id, "roots/list", "{}"));
+    }
+    let asked = stream.events();
+    stream.machine.request(Call::new("tools/call").timeout(timeout), stream.now).unwrap();
+    for event in asked {
+        let Event::Requested { ticket, .. } = event else { panic!("{event:?}") };
+        stream.pass(timeout * 2);
+        assert!(stream.events().is_empty(), "the server waits");
+        stream.machine.answer(ticket, Ok(json(r#"{"roots":[]}"#)), stream.now);
+    }
+    stream.pass(Duration::from_secs(9));
+    assert!(stream.events().is_empty());
+    stream.pass(Duration::from_secs(1));
+    let events = stream.events();
+    let failed = Outcome::Failed(Failed::TimedOut { after: timeout });
+    assert!(matches!(&events[..], [Event::Responded { outcome, .. }] if *outcome == failed), "{events:?}");
 }
 
 #[test]

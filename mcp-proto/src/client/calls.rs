@@ -81,6 +81,18 @@ impl<T: ClientTransport> Client<T> {
         request
     }
 
+    /// Keeps a request of the application until it may be sent.
+    pub(super) fn hold(&mut self, request: NewRequest<Purpose>, now: Instant) -> RequestKey {
+        let is_taken = self.takes(request.params.as_ref().map_or(0, Json::len));
+        let request = self.outgoing.hold(request, &mut self.timers, now);
+        if is_taken {
+            self.try_on_demand(now);
+        } else {
+            self.refuse_unwritten(request, now);
+        }
+        request
+    }
+
     /// Sends a request of the application that has waited.
     pub(super) fn send_waiting(&mut self, request: RequestKey, now: Instant) {
         if let Some(sending) = self.outgoing.send_waiting(request, self.connection.is_stateless()) {

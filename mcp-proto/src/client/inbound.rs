@@ -204,8 +204,9 @@ impl<T: ClientTransport> Client<T> {
         }
     }
 
-    /// Whether the server waits for an answer that may be about this request.
-    fn is_asked_about(&self, request: RequestKey) -> bool {
+    /// Whether the server waits for an answer that may be about this request: while it does, the time of the request does not
+    /// count (TO-04). A server that does one thing after the other needs the answer before it reads a request made since.
+    pub(super) fn is_asked_about(&self, request: RequestKey) -> bool {
         let is_opening = self.connection.phase.opening() == Some(request);
         !is_opening && self.incoming.values().any(|asked| asked.request().is_none_or(|asked| asked == request))
     }

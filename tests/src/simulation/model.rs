@@ -196,7 +196,7 @@ impl Model {
             timeout,
             moved: now,
             resent: now,
-            is_paused: false,
+            is_paused: state.asked.values().any(Option::is_none),
             cancelled: false,
             begun: 0,
             is_served: false,
