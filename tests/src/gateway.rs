@@ -4,6 +4,7 @@
 //! stopped, and there are never more processes than allowed.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
 use mcp_proto::gateway::{Action, BackendKey, Config, Event, Gateway};
@@ -23,6 +24,15 @@ struct Process {
     is_stopping: bool,
 }
 
+/// What a gateway that is broken on purpose does instead of an action.
+pub struct Instead(pub Box<dyn FnMut(Action) -> Vec<Action>>);
+
+impl fmt::Debug for Instead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Instead")
+    }
+}
+
 /// The gateway, the responses to its clients, and its processes.
 #[derive(Debug)]
 pub struct GatewayHarness {
@@ -34,6 +44,10 @@ pub struct GatewayHarness {
     pub responses: Responses,
     /// Whether clients read what is sent to them.
     pub is_read: bool,
+    /// What the gateway does instead of each action, if it is broken.
+    pub instead: Option<Instead>,
+    /// Whether timers fire.
+    pub has_timers: bool,
     /// The maximum number of processes.
     limit: usize,
     processes: BTreeMap<BackendKey, Process>,
@@ -59,6 +73,8 @@ impl GatewayHarness {
             now: Instant::START,
             responses: Responses::default(),
             is_read: true,
+            instead: None,
+            has_timers: true,
             limit,
             processes: BTreeMap::new(),
             started: Vec::new(),
@@ -209,7 +225,7 @@ impl GatewayHarness {
     /// Advances the time, and fires each timer at its time.
     pub fn pass(&mut self, time: Duration) {
         let until = self.now + time;
-        while let Some(at) = self.gateway.poll_timeout().filter(|at| *at <= until) {
+        while let Some(at) = self.gateway.poll_timeout().filter(|at| *at <= until && self.has_timers) {
             self.now = at.max(self.now);
             self.gateway.handle_timeout(self.now);
             self.settle();
@@ -220,38 +236,49 @@ impl GatewayHarness {
     /// Carries out the actions of the gateway.
     pub fn settle(&mut self) {
         while let Some(output) = self.gateway.poll_output() {
-            match output {
-                Output::Event(event) => self.events.push(event),
-                Output::Action(Action::Client(action)) => {
-                    let written = self.responses.act(action);
-                    if let Some((exchange, bytes)) = written.filter(|_| self.is_read) {
-                        self.gateway.handle_written(exchange, bytes, self.now);
+            match (output, &mut self.instead) {
+                (Output::Event(event), _) => self.events.push(event),
+                (Output::Action(action), None) => self.carry_out(action),
+                (Output::Action(action), Some(Instead(instead))) => {
+                    for action in instead(action) {
+                        self.carry_out(action);
                     }
                 }
-                Output::Action(Action::Start { backend, principal }) => {
-                    assert!(!self.started.contains(&backend), "a key is used once");
-                    self.started.push(backend);
-                    self.processes.insert(backend, Process { principal, ..Process::default() });
-                    assert!(self.processes.len() <= self.limit, "there are too many processes");
-                }
-                Output::Action(Action::Backend { backend, action }) => {
-                    let process = self.processes.get_mut(&backend).expect("an action for a process that exists");
-                    assert!(!process.is_stopping, "an action for a process that was stopped");
-                    match action {
-                        StdioAction::Write(bytes) => {
-                            process.received.extend_from_slice(&bytes);
-                            self.gateway.handle_backend_written(backend, bytes.len(), self.now);
-                        }
-                        StdioAction::CloseWrite => process.is_input_closed = true,
-                        action => panic!("{action:?} is not expected"),
-                    }
-                }
-                Output::Action(Action::Stop { backend }) => {
-                    let process = self.processes.get_mut(&backend).expect("a process that exists");
-                    assert!(!std::mem::replace(&mut process.is_stopping, true), "stopped twice");
-                }
-                Output::Action(action) => panic!("{action:?} is new"),
             }
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Client(action) => {
+                let written = self.responses.act(action);
+                if let Some((exchange, bytes)) = written.filter(|_| self.is_read) {
+                    self.gateway.handle_written(exchange, bytes, self.now);
+                }
+            }
+            Action::Start { backend, principal } => {
+                assert!(!self.started.contains(&backend), "a key is used once");
+                self.started.push(backend);
+                self.processes.insert(backend, Process { principal, ..Process::default() });
+                assert!(self.processes.len() <= self.limit, "there are too many processes");
+            }
+            Action::Backend { backend, action } => {
+                let process = self.processes.get_mut(&backend).expect("an action for a process that exists");
+                assert!(!process.is_stopping, "an action for a process that was stopped");
+                match action {
+                    StdioAction::Write(bytes) => {
+                        process.received.extend_from_slice(&bytes);
+                        self.gateway.handle_backend_written(backend, bytes.len(), self.now);
+                    }
+                    StdioAction::CloseWrite => process.is_input_closed = true,
+                    action => panic!("{action:?} is not expected"),
+                }
+            }
+            Action::Stop { backend } => {
+                let process = self.processes.get_mut(&backend).expect("a process that exists");
+                assert!(!std::mem::replace(&mut process.is_stopping, true), "stopped twice");
+            }
+            action => panic!("{action:?} is new"),
         }
     }
 }

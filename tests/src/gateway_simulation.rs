@@ -17,7 +17,10 @@
 //! | the end of a process fails no call, or fails it twice | each call has one answer, and nothing follows it |
 //! | a session that ends leaves its process | after the last session there is no process, and nothing is held |
 //!
-//! The harness checks the contract of the driver, and the number of processes, after each output.
+//! The harness checks the contract of the driver, and the number of processes, after each output. [`Defect`] has gateways that
+//! are broken on purpose.
+
+mod defects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -31,14 +34,19 @@ use mcp_testkit::messages::{INITIALIZED, request, result};
 use mcp_testkit::random::Random;
 use serde_json::Value;
 
-use crate::gateway::GatewayHarness;
+use crate::gateway::{GatewayHarness, Instead};
+use crate::seeded::{self, Run};
+
+use defects::Broken;
+
+pub use defects::Defect;
 
 /// The maximum number of processes.
 const PROCESSES: usize = 4;
 /// The number of the first stateless call, where one of a session would be.
 const STATELESS: usize = 1_000_000;
 /// The steps of a run.
-const STEPS: u32 = 250;
+const STEPS: usize = 250;
 /// The time for a request, and for which one counts that has ended without an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest time that passes in one step.
@@ -94,19 +102,46 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs the steps of a seed, with sessions that share processes in this way.
-///
-/// # Panics
-///
-/// An invariant does not hold.
-pub fn run(seed: u64, sharing: Sharing) -> Report {
-    let mut simulation = Simulation::new(seed, sharing);
-    for _ in 0..STEPS {
-        simulation.step();
-        simulation.check();
+/// Clients of a gateway and processes of its server.
+#[derive(Debug)]
+pub struct Gateways;
+
+impl seeded::Simulation for Gateways {
+    type Defect = Defect;
+    type Report = Report;
+
+    const OPTIONS: &'static str = "--gateway ";
+    const DEFECTS: &'static [(Defect, &'static str)] = defects::DEFECTS;
+
+    fn steps(_: u64) -> usize {
+        STEPS
     }
-    simulation.finish();
-    simulation.report
+
+    fn run(mut run: Run<'_, Defect>) -> Report {
+        let mut simulation = Simulation::new(&run);
+        for step in (0..STEPS).filter(|step| run.has(*step)).collect::<Vec<_>>() {
+            simulation.random = run.random(step);
+            let what = simulation.random.below(44);
+            run.note(|| format!("{:?} {what}", simulation.gateway.now));
+            simulation.step(what, &mut run);
+            simulation.check();
+            for line in simulation.trace.drain(..) {
+                run.note(|| line);
+            }
+        }
+        simulation.finish();
+        simulation.report
+    }
+
+    fn add(sum: &mut Report, report: &Report) {
+        sum.add(report);
+    }
+}
+
+/// How the sessions of a seed share processes.
+#[must_use]
+pub fn sharing(seed: u64) -> Sharing {
+    [Sharing::PerSession, Sharing::PerPrincipal, Sharing::Shared][usize::try_from(seed % 3).expect("below three")]
 }
 
 /// A session, from the request that opens it.
@@ -117,11 +152,18 @@ struct Session {
     id: Option<String>,
     /// The progress token of its latest call. A client uses each once.
     token: u64,
+    /// Its client has ended it.
+    is_ended: bool,
 }
 
 /// An exchange that was not complete at the last look.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Open {
     session: usize,
+    /// It was made in a session that its client had ended.
+    is_after_end: bool,
+    /// It was accepted.
+    is_accepted: bool,
     /// The number and the id of the call; `None` for a stream of the session.
     call: Option<(u64, u64)>,
     has_answer: bool,
@@ -133,7 +175,15 @@ struct Open {
 
 impl Open {
     fn new(session: usize, call: Option<(u64, u64)>) -> Self {
-        Self { session, call, has_answer: call.is_none(), is_gone: false, is_cancelled: false }
+        Self {
+            session,
+            is_after_end: false,
+            is_accepted: false,
+            call,
+            has_answer: call.is_none(),
+            is_gone: false,
+            is_cancelled: false,
+        }
     }
 }
 
@@ -153,10 +203,21 @@ struct Process {
     calls: Vec<Call>,
     /// Calls that have ended for their clients, with which it goes on.
     ended: Vec<(Call, Instant)>,
+    /// The marks of all calls that it has received, and when.
+    marks: BTreeMap<u64, Instant>,
+    /// It has made a request: its calls may take longer.
+    has_asked: bool,
     /// The session of each of its requests that belongs to a call, by its number.
     asked: BTreeMap<u64, usize>,
-    questions: u64,
     has_exited: bool,
+}
+
+/// A request of a process that has reached a client.
+struct Question {
+    session: usize,
+    id: String,
+    /// Its number, if it belongs to a call.
+    number: Option<u64>,
 }
 
 /// A parked call, as its client knows it.
@@ -189,21 +250,32 @@ struct Simulation {
     processes: BTreeMap<BackendKey, Process>,
     marks: u64,
     accepted: usize,
-    /// Requests of processes that reached a client: its session and the id.
-    questions: Vec<(usize, String)>,
+    /// Requests of processes that reached a client.
+    questions: Vec<Question>,
+    /// The number of requests of processes.
+    asks: u64,
     /// The principal of each stateless call, by its number.
     requesters: BTreeMap<usize, Option<&'static str>>,
     states: Vec<ParkedCall>,
+    /// The marks of calls that a process has answered, with the process.
+    answered: BTreeMap<u64, BackendKey>,
+    /// The marks of calls that have reported progress.
+    progressed: BTreeSet<u64>,
+    /// The marks of calls that their clients have cancelled.
+    cancelled: BTreeSet<u64>,
+    /// What has been sent in a step, if someone watches.
+    trace: Vec<String>,
+    is_watched: bool,
     report: Report,
 }
 
 impl Simulation {
-    fn new(seed: u64, sharing: Sharing) -> Self {
-        let mut random = Random::new(seed);
+    fn new(run: &Run<'_, Defect>) -> Self {
+        let (mut random, sharing) = (Random::new(run.seed()), sharing(run.seed()));
         let idle = *random.pick(&[120, 1800]);
         let is_legacy = random.one_in(2);
         let tombstones = *random.pick(&[2, 1024]);
-        let gateway = GatewayHarness::with(|config| {
+        let mut gateway = GatewayHarness::with(|config| {
             config.sharing = sharing;
             config.http.max_sessions = PROCESSES;
             config.relay.limits.backends = PROCESSES;
@@ -214,6 +286,10 @@ impl Simulation {
             config.http.session_idle = Duration::from_secs(idle);
             config.http.evict_after = Duration::from_secs(20);
         });
+        if let Some(mut broken) = Broken::new(run) {
+            gateway.instead = Some(Instead(Box::new(move |action| broken.instead(action))));
+        }
+        gateway.has_timers = !run.is(Defect::IgnoresTimers);
         Self {
             gateway,
             sharing,
@@ -225,28 +301,34 @@ impl Simulation {
             marks: 0,
             accepted: 0,
             questions: Vec::new(),
+            asks: 0,
             requesters: BTreeMap::new(),
             states: Vec::new(),
+            answered: BTreeMap::new(),
+            progressed: BTreeSet::new(),
+            cancelled: BTreeSet::new(),
+            trace: Vec::new(),
+            is_watched: run.is_watched(),
             report: Report::default(),
         }
     }
 
-    fn step(&mut self) {
-        match self.random.below(44) {
+    fn step(&mut self, what: u64, run: &mut Run<'_, Defect>) {
+        match what {
             0..=2 => self.open(),
             3..=9 => self.call(),
             10 | 11 => self.call_stateless(),
             12 => self.cancel(),
             13 => self.disconnect(),
-            14 | 15 => self.stream(),
-            16 => self.delete(),
-            17 => self.refused(),
+            14 | 15 => self.stream(run),
+            16 => self.delete(run),
+            17 => self.refused(run),
             18 | 19 => self.answer_question(),
             20 | 21 => {
                 let time = self.random.time(STEP);
                 self.gateway.pass(time);
             }
-            22 => self.exit(),
+            22 => self.exit(run),
             23 | 24 => self.act_late(),
             25 | 26 => self.call_again(),
             _ => self.act(),
@@ -267,7 +349,7 @@ impl Simulation {
             sent.text().contains("try again") || sent.text().contains("the next attempt may be made")
         });
         self.accepted += usize::from(!is_refused && !is_paused);
-        self.sessions.push(Session { principal, opening: Some(exchange), id: None, token: 0 });
+        self.sessions.push(Session { principal, opening: Some(exchange), id: None, token: 0, is_ended: false });
     }
 
     /// A session whose id its client knows; it may have ended.
@@ -292,7 +374,9 @@ impl Simulation {
         let params = format!(r#"{{"name":"a","of":{session},"mark":{mark},"_meta":{{"progressToken":{token}}}}}"#);
         asked.body = request(&id.to_string(), "tools/call", &params).into();
         let exchange = self.gateway.ask(&asked);
-        self.exchanges.insert(exchange, Open::new(session, Some((mark, id))));
+        let is_after_end = self.sessions[session].is_ended;
+        let open = Open::new(session, Some((mark, id)));
+        self.exchanges.insert(exchange, Open { is_after_end, ..open });
     }
 
     fn call_stateless(&mut self) {
@@ -350,9 +434,15 @@ impl Simulation {
         let id = self.random.below(3);
         let params = format!(r#"{{"requestId":{id}}}"#);
         asked.body = format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#).into();
-        self.gateway.answer(&asked);
-        for open in self.exchanges.values_mut() {
-            open.is_cancelled |= open.session == session && open.call.is_some_and(|(_, called)| called == id);
+        let accepted = self.gateway.answer(&asked).code() == 202;
+        let is_meant = |open: &&mut Open| open.session == session && open.call.is_some_and(|(_, called)| called == id);
+        let meant: Vec<_> = self.exchanges.values_mut().filter(is_meant).collect();
+        // One of several with this id cannot be told from the others.
+        if let ([open], true) = (&meant[..], accepted) {
+            self.cancelled.extend(open.call.filter(|_| !open.has_answer && !open.is_cancelled).map(|(mark, _)| mark));
+        }
+        for open in meant {
+            open.is_cancelled = true;
         }
     }
 
@@ -375,39 +465,57 @@ impl Simulation {
         }
     }
 
-    fn stream(&mut self) {
+    fn stream(&mut self, run: &mut Run<'_, Defect>) {
         let Some((session, asked)) = self.some_session() else { return };
+        let mut of_session = self.exchanges.iter().filter(|(_, open)| open.session == session && open.call.is_none());
+        if let Some(first) = of_session.next().map(|(first, _)| *first).filter(|_| run.is_now(Defect::OpensTwoStreams))
+        {
+            // The gateway does not know of the first one any more.
+            self.gateway.disconnect(first);
+        }
         let exchange = self.gateway.ask(&TestRequest { method: "GET", ..asked });
-        self.exchanges.insert(exchange, Open::new(session, None));
+        let is_after_end = self.sessions[session].is_ended;
+        let open = Open::new(session, None);
+        self.exchanges.insert(exchange, Open { is_after_end, ..open });
     }
 
-    fn delete(&mut self) {
-        let Some((_, asked)) = self.some_session() else { return };
-        self.gateway.answer(&TestRequest { method: "DELETE", ..asked });
+    fn delete(&mut self, run: &mut Run<'_, Defect>) {
+        let Some((session, asked)) = self.some_session() else { return };
+        self.sessions[session].is_ended = true;
+        if !run.is_now(Defect::KeepsEndedSessions) {
+            self.gateway.answer(&TestRequest { method: "DELETE", ..asked });
+        }
     }
 
     /// A request that is refused, perhaps for the session of another principal.
-    fn refused(&mut self) {
+    fn refused(&mut self, run: &mut Run<'_, Defect>) {
         let starts = self.gateway.starts();
         let opening = TestRequest::post(request("0", "initialize", r#"{"protocolVersion":"2025-06-18"}"#));
         let mut asked = opening.with("origin", "https://evil.example");
+        let mut is_stolen = false;
         if let Some((_, stolen)) = self.some_session() {
             if self.random.one_in(2) {
-                asked = stolen.by("mallory");
+                is_stolen = true;
+                asked = if run.is_now(Defect::ForgetsPrincipals) { stolen } else { stolen.by("mallory") };
                 asked.body = request("0", "tools/call", r#"{"of":"mallory"}"#).into();
             }
         }
         let refused = self.gateway.answer(&asked);
-        assert!(matches!(refused.code(), 403 | 404), "{}", refused.code());
+        let expected = if is_stolen { 404 } else { 403 };
+        assert_eq!(refused.code(), expected, "another principal, or another origin: {}", refused.text());
         assert_eq!(self.gateway.starts(), starts);
     }
 
     fn answer_question(&mut self) {
-        let Some((session, id)) = self.questions.pop() else { return };
+        let Some(Question { session, id, number }) = self.questions.pop() else { return };
         let Session { principal, id: Some(name), .. } = &self.sessions[session] else { return };
         let answer = result(&id, &format!(r#"{{"roots":[],"action":"cancel","of":{session}}}"#));
-        self.gateway.answer(&by(TestRequest::post(answer), *principal).in_session(name));
+        let answered = self.gateway.answer(&by(TestRequest::post(answer), *principal).in_session(name));
         self.report.asked += 1;
+        self.read_processes();
+        let mut alive = self.processes.values().filter(|process| !process.has_exited);
+        let is_asked = alive.any(|process| number.is_some_and(|number| process.asked.contains_key(&number)));
+        assert!(answered.code() != 202 || !is_asked, "an answer has not reached the process that asked");
     }
 
     /// A process that exists and has not exited.
@@ -441,11 +549,13 @@ impl Simulation {
         let line = match (choice, at) {
             (0..=2, Some(at)) => {
                 let Call { id, session, mark, .. } = process.calls.remove(at);
+                self.answered.insert(mark, key);
                 result(&id, &format!(r#"{{"content":[],"of":{session},"mark":{mark}}}"#))
             }
             (3, Some(at)) => {
                 let Call { session, mark, token, .. } = &process.calls[at];
                 let Some(token) = token else { return };
+                self.progressed.insert(*mark);
                 let progress = self.marks;
                 let params = format!(r#""progressToken":{token},"progress":{progress},"of":{session},"for":{mark}"#);
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{{params}}}}}"#)
@@ -462,12 +572,14 @@ impl Simulation {
             // A modern server makes no requests.
             _ if is_stateless && !is_legacy => return,
             (_, at) => {
-                process.questions += 1;
-                let id = format!(r#""q{}""#, process.questions);
+                self.asks += 1;
+                process.has_asked = true;
+                let number = self.asks;
+                let id = format!(r#""q{number}""#);
                 if let Some(at) = at {
                     let session = process.calls[at].session;
-                    process.asked.insert(process.questions, session);
-                    request(&id, "elicitation/create", &format!(r#"{{"message":"m","of":{session}}}"#))
+                    process.asked.insert(number, session);
+                    request(&id, "elicitation/create", &asking(session, number))
                 } else {
                     request(&id, "roots/list", &format!(r#"{{"x":1{alone}}}"#))
                 }
@@ -509,10 +621,10 @@ impl Simulation {
             // A modern server makes no requests.
             _ if process.is_stateless && !self.is_legacy => return,
             _ => {
-                process.questions += 1;
-                process.asked.insert(process.questions, session);
-                let question = format!(r#"{{"message":"m","of":{session}}}"#);
-                request(&format!(r#""q{}""#, process.questions), "elicitation/create", &question)
+                self.asks += 1;
+                process.has_asked = true;
+                process.asked.insert(self.asks, session);
+                request(&format!(r#""q{}""#, self.asks), "elicitation/create", &asking(session, self.asks))
             }
         };
         self.report.late += 1;
@@ -520,10 +632,12 @@ impl Simulation {
     }
 
     /// A process exits, perhaps in the middle of a line.
-    fn exit(&mut self) {
+    fn exit(&mut self, run: &mut Run<'_, Defect>) {
         if !self.random.one_in(3) {
             return;
         }
+        // It has received what was sent to it before.
+        self.read_processes();
         let Some(key) = self.some_process() else { return };
         if self.random.one_in(2) {
             self.gateway.write(key, br#"{"jsonrpc":"2.0","id":1,"resu"#);
@@ -532,8 +646,10 @@ impl Simulation {
             process.has_exited = true;
         }
         self.report.exits += 1;
-        self.gateway.gateway.handle_backend_eof(key, self.gateway.now);
-        self.gateway.settle();
+        if !run.is_now(Defect::IgnoresExits) {
+            self.gateway.gateway.handle_backend_eof(key, self.gateway.now);
+            self.gateway.settle();
+        }
     }
 
     /// The driver reports that processes are gone which were to be stopped; one in `times` of them.
@@ -551,14 +667,54 @@ impl Simulation {
         self.read_openings();
         self.read_exchanges();
         assert!(self.gateway.starts() <= self.accepted, "{} of {}", self.gateway.starts(), self.accepted);
+        self.check_calls();
+        self.check_streams();
+    }
+
+    /// What was answered has an answer, what was called is served, and what was cancelled is not.
+    fn check_calls(&self) {
+        let alive = || self.processes.values().filter(|process| !process.has_exited);
+        let serving = alive().flat_map(|process| process.calls.iter().map(|call| call.mark));
+        let cancelled: Vec<_> = serving.filter(|mark| self.cancelled.contains(mark)).collect();
+        assert!(cancelled.is_empty(), "call {cancelled:?} was cancelled, and is still served");
+        let is_opening = |process: &Process| process.opening.is_some() || process.discovering.is_some();
+        let is_quiet =
+            !self.processes.values().any(is_opening) && !self.gateway.processes().iter().any(|(_, stops)| *stops);
+        for open in self.exchanges.values().filter(|open| !open.has_answer && !open.is_cancelled) {
+            let Some((mark, _)) = open.call else { continue };
+            // The answer to a parked call is lost with its process.
+            let answered_by = self.answered.get(&mark).and_then(|key| self.processes.get(key));
+            let is_answered = answered_by.is_some_and(|process| !process.has_exited);
+            assert!(!is_answered, "the answer to call {mark} has not reached its client");
+            let mut serving = self.processes.values().filter_map(|process| Some((process, *process.marks.get(&mark)?)));
+            let Some((process, since)) = serving.next_back() else {
+                assert!(!is_quiet, "call {mark} has reached no process");
+                continue;
+            };
+            let is_over = self.gateway.now > since + TIMEOUT && !process.has_asked && !self.progressed.contains(&mark);
+            assert!(!is_over, "call {mark} takes longer than its timeout");
+        }
+    }
+
+    /// Each session has one stream of its own.
+    fn check_streams(&self) {
+        let mut sessions = BTreeSet::new();
+        for open in self.exchanges.values().filter(|open| open.call.is_none() && open.is_accepted) {
+            assert!(sessions.insert(open.session), "two streams of one session");
+        }
     }
 
     /// The processes receive what was written to them.
     fn read_processes(&mut self) {
+        let now = self.gateway.now;
         for (key, _) in self.gateway.processes() {
             let lines = self.gateway.lines(key);
             let process = self.processes.entry(key).or_default();
+            assert!(!process.has_exited || lines.is_empty(), "a process receives something after its exit");
             for line in lines {
+                if self.is_watched {
+                    self.trace.push(format!("{key:?} receives {line}"));
+                }
                 let message: Value = serde_json::from_str(&line).expect("a whole line of JSON");
                 let of = message.pointer("/params/of").or(message.pointer("/result/of")).and_then(Value::as_u64);
                 let of = of.map(|of| usize::try_from(of).expect("few sessions"));
@@ -592,6 +748,11 @@ impl Simulation {
                         let mark = message["params"]["mark"].as_u64().expect("a mark");
                         let token = message.pointer("/params/_meta/progressToken").map(Value::to_string);
                         let wants_logs = line.contains("logLevel");
+                        let is_again = line.contains("inputResponses");
+                        assert!(
+                            process.marks.insert(mark, now).is_none() || is_again,
+                            "call {mark} has reached a process twice"
+                        );
                         process.calls.push(Call { id, session: of.expect("a number"), mark, token, wants_logs });
                     }
                     Some("notifications/cancelled") => {
@@ -642,8 +803,13 @@ impl Simulation {
         let (states, requesters, sharing) = (&mut self.states, &self.requesters, self.sharing);
         self.exchanges.retain(|exchange, open| {
             let sent = gateway.responses.take(*exchange);
+            open.is_accepted |= sent.code() == 200;
+            assert!(!open.is_after_end || matches!(sent.code(), 0 | 404), "an ended session is found: {}", sent.code());
             let messages = if sent.is_stream || sent.code() == 0 { sent.data() } else { vec![sent.text()] };
             for text in messages.iter().filter(|text| !text.is_empty()) {
+                if self.is_watched {
+                    self.trace.push(format!("the client of session {} receives {text}", open.session));
+                }
                 let message: Value = serde_json::from_str(text).expect("JSON");
                 let places = ["/params/of", "/result/of"].map(|place| message.pointer(place).and_then(Value::as_u64));
                 for of in places.into_iter().flatten() {
@@ -672,7 +838,8 @@ impl Simulation {
                         }
                     }
                     (_, Some(Value::String(method))) if method == "roots/list" || method == "elicitation/create" => {
-                        questions.push((open.session, message["id"].to_string()));
+                        let number = message.pointer("/params/number").and_then(Value::as_u64);
+                        questions.push(Question { session: open.session, id: message["id"].to_string(), number });
                     }
                     (call, Some(_)) => {
                         let of_call = message.pointer("/params/for").and_then(Value::as_u64);
@@ -698,9 +865,15 @@ impl Simulation {
         let open = self.exchanges.values().filter(|open| open.call.is_some()).count();
         assert_eq!(open, 0, "calls without an outcome");
         self.report_stopped(1);
-        assert_eq!((self.gateway.gateway.backends(), self.gateway.gateway.sessions()), (0, 0));
+        let left = (self.gateway.gateway.backends(), self.gateway.gateway.sessions());
+        assert_eq!(left, (0, 0), "processes are left, or sessions");
         assert_eq!(self.gateway.gateway.load().to_string(), "nothing");
     }
+}
+
+/// The parameters of a question.
+fn asking(session: usize, number: u64) -> String {
+    format!(r#"{{"message":"m","of":{session},"number":{number}}}"#)
 }
 
 /// A stateless call.

@@ -6,6 +6,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`echo_pair`] | a client and a server machine, and perhaps a relay, under one seed, with an application that echoes |
+//! | [`seeded`] | what all simulations share: the seed and steps of a run, its trace, its shortening, machines that are broken on purpose |
 //! | [`simulation`] | clients, relays and a server with faults of every kind; a model predicts each outcome |
 //! | [`sign_in_simulation`] | processes that sign in, with authorization servers, a protected server and a person |
 //! | [`instances`] | instances of a server that share a store in memory |
@@ -63,6 +64,7 @@ pub mod relay_pair;
 pub mod routed;
 pub mod routed_tasks;
 pub mod schema;
+pub mod seeded;
 pub mod sign_in_simulation;
 pub mod simulation;
 pub mod tools;

@@ -1,16 +1,16 @@
 //! Runs the simulation: one seed with its trace, a number of seeds, or seeds for a number of hours.
 
-use std::any::Any;
 use std::fmt::Display;
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use mcp_proto::gateway::Sharing;
 use mcp_testkit::transcript;
+use tests::gateway_simulation::Gateways;
+use tests::seeded::{Run, Simulation, attempt as attempt_seed, message, shortened};
 use tests::simulation::{Plan, Report, run, shrink};
-use tests::{aggregate_simulation, gateway_simulation, instances_simulation, sign_in_simulation};
+use tests::{aggregate_simulation, instances_simulation, sign_in_simulation};
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]
@@ -58,20 +58,44 @@ fn main() -> ExitCode {
         });
         return ExitCode::SUCCESS;
     }
+    if args.gateway {
+        return simulate::<Gateways>(&args);
+    }
     match args.seed {
         Some(seed) if args.sign_in => report_one(attempt_sign_in(seed, true)),
         Some(seed) if args.instances => report_one(attempt_instances(seed, true)),
-        Some(seed) if args.gateway => report_one(attempt_gateway(seed)),
         Some(seed) if args.aggregates => report_one(attempt_aggregate(seed, true)),
         Some(seed) => one(seed),
         None if args.sign_in => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
         None if args.instances => many(&args, |seed| attempt_instances(seed, false), instances_simulation::Report::add),
-        None if args.gateway => many(&args, attempt_gateway, gateway_simulation::Report::add),
         None if args.aggregates => {
             many(&args, |seed| attempt_aggregate(seed, false), aggregate_simulation::Report::add)
         }
         None => many(&args, |seed| attempt(&Plan::new(seed), false), Report::add),
     }
+}
+
+/// Runs one seed with its trace, or many.
+fn simulate<S: Simulation>(args: &Args) -> ExitCode {
+    match args.seed {
+        Some(seed) => show::<S>(seed),
+        None => many(args, |seed| attempt_seed::<S>(Run::new(seed)), S::add),
+    }
+}
+
+/// Runs a seed with its trace. If it fails, runs the smallest part of its steps that still fails.
+fn show<S: Simulation>(seed: u64) -> ExitCode {
+    let mut print = |line: &str| println!("{line}");
+    let reason = match attempt_seed::<S>(Run::new(seed).watched(&mut print)) {
+        Ok(report) => return report_one(Ok(report)),
+        Err(reason) => reason,
+    };
+    println!("{reason}");
+    let left_out = shortened::<S>(seed);
+    println!();
+    println!("the smallest part of its steps that fails:");
+    let run = Run::new(seed).without(&left_out).watched(&mut print);
+    report_one(attempt_seed::<S>(run))
 }
 
 /// Runs many seeds, and prints the sum of their reports.
@@ -132,25 +156,9 @@ fn attempt_instances(seed: u64, is_watched: bool) -> Result<instances_simulation
     panic::catch_unwind(|| instances_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
 }
 
-/// Runs a seed with a gateway, once for each way of sharing; returns the message of the panic if one fails.
-fn attempt_gateway(seed: u64) -> Result<gateway_simulation::Report, String> {
-    let mut sum = gateway_simulation::Report::default();
-    for sharing in [Sharing::PerSession, Sharing::PerPrincipal, Sharing::Shared] {
-        let report = panic::catch_unwind(|| gateway_simulation::run(seed, sharing));
-        sum.add(&report.map_err(|panic| format!("{sharing:?}: {}", message(&*panic)))?);
-    }
-    Ok(sum)
-}
-
 /// Runs a seed with an aggregate; returns the message of the panic if it fails.
 fn attempt_aggregate(seed: u64, is_watched: bool) -> Result<aggregate_simulation::Report, String> {
     panic::catch_unwind(|| aggregate_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
-}
-
-/// The message of a panic.
-fn message(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
 fn one(seed: u64) -> ExitCode {
