@@ -11,9 +11,11 @@ use mcp_proto::aggregate::{Action, Aggregate, Config, Event, ServerKey};
 use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::server::{self, InputRequired, LoggingLevel, Progress, Server};
 use mcp_proto::{
-    ErrorObject, Instant, Json, Method, Notification, Output, ProtocolVersion, RequestKey, Stdio, StdioAction, Ticket,
-    relay,
+    ErrorObject, Fault, Instant, Json, Method, Notification, Output, ProtocolVersion, RequestKey, Stdio, StdioAction,
+    Ticket, relay,
 };
+
+use crate::seeded::Instead;
 
 /// What a server offers, and how it behaves.
 #[derive(Debug, Clone)]
@@ -110,6 +112,7 @@ pub struct TestServer {
 
 /// An aggregate with its client and its servers.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 pub struct AggregateHarness {
     /// The machine.
     pub aggregate: Aggregate,
@@ -141,6 +144,14 @@ pub struct AggregateHarness {
     pub received: Vec<u8>,
     /// The events of the aggregate.
     pub events: Vec<Event>,
+    /// What the client has not expected: answers to no request of it.
+    pub unexpected: Vec<String>,
+    /// What the aggregate does instead of each action, if it is broken.
+    pub instead: Option<Instead<Action>>,
+    /// Whether the aggregate notices the end of a server.
+    pub notices_exits: bool,
+    /// Whether the timers of the aggregate fire.
+    pub has_timers: bool,
     /// Whether processes that were stopped end at once.
     pub stops_at_once: bool,
     is_closed: bool,
@@ -184,6 +195,10 @@ impl AggregateHarness {
             opened: None,
             received: Vec::new(),
             events: Vec::new(),
+            unexpected: Vec::new(),
+            instead: None,
+            notices_exits: true,
+            has_timers: true,
             stops_at_once: true,
             is_closed: false,
             answered: BTreeSet::new(),
@@ -249,7 +264,9 @@ impl AggregateHarness {
         let until = self.now + time;
         while let Some(at) = self.next_timer().filter(|at| *at <= until) {
             self.now = at.max(self.now);
-            self.aggregate.handle_timeout(self.now);
+            if self.has_timers {
+                self.aggregate.handle_timeout(self.now);
+            }
             self.client.handle_timeout(self.now);
             for server in &mut self.servers {
                 if let Some(process) = &mut server.process {
@@ -265,6 +282,9 @@ impl AggregateHarness {
     pub fn exit(&mut self, server: usize) {
         self.servers[server].process = None;
         self.servers[server].is_stopping = false;
+        if !self.notices_exits {
+            return;
+        }
         let key = self.server_key(server);
         // Its end is reported once.
         let stops_at_once = std::mem::replace(&mut self.stops_at_once, false);
@@ -396,7 +416,8 @@ impl AggregateHarness {
 
     fn next_timer(&self) -> Option<Instant> {
         let timers = self.servers.iter().filter_map(|server| server.process.as_ref()?.poll_timeout());
-        timers.chain(self.aggregate.poll_timeout()).chain(self.client.poll_timeout()).min()
+        let own = self.aggregate.poll_timeout().filter(|_| self.has_timers);
+        timers.chain(own).chain(self.client.poll_timeout()).min()
     }
 
     /// A server answers its calls of `slow`.
@@ -445,58 +466,69 @@ impl AggregateHarness {
                     self.is_closed |= matches!(event, Event::Closed(_));
                     self.events.push(event);
                 }
-                Output::Action(Action::Client(StdioAction::Write(bytes))) => {
-                    self.received.extend_from_slice(&bytes);
-                    self.client.handle_bytes(&bytes, self.now);
-                    self.aggregate.handle_written(bytes.len(), self.now);
-                }
-                Output::Action(Action::Client(_)) => self.client.handle_eof(self.now),
-                Output::Action(Action::Start { server }) => {
-                    self.servers[server.index()].key = Some(server);
-                    self.servers[server.index()].start();
-                    if self.servers[server.index()].offer.is_broken {
-                        self.servers[server.index()].process = None;
-                        self.aggregate.handle_stopped(server, self.now);
+                Output::Action(action) => {
+                    for action in Instead::of(&mut self.instead, action) {
+                        self.carry_out(action);
                     }
                 }
-                Output::Action(Action::Server { server, action }) => {
-                    let to = &mut self.servers[server.index()];
-                    assert!(!to.is_stopping, "{} was stopped: {action:?}", to.name);
-                    if let StdioAction::Write(bytes) = &action {
-                        to.received.extend_from_slice(bytes);
-                    }
-                    // What is written to a process that has just exited is lost.
-                    let Some(process) = &mut to.process else { continue };
-                    match action {
-                        StdioAction::Write(bytes) => {
-                            let is_first = to.is_new;
-                            to.is_new = false;
-                            if to.offer.is_silent {
-                                to.unread.extend_from_slice(&bytes);
-                            } else if is_first && to.offer.exits_on_discover && !contains(&bytes, "initialize") {
-                                self.exit_now(server.index());
-                                continue;
-                            } else {
-                                process.handle_bytes(&bytes, self.now);
-                            }
-                            self.aggregate.handle_server_written(server, bytes.len(), self.now);
-                        }
-                        StdioAction::CloseWrite => process.handle_eof(self.now),
-                        action => panic!("{action:?} is not expected"),
-                    }
-                }
-                Output::Action(Action::Stop { server }) => {
-                    let stopped = &mut self.servers[server.index()];
-                    assert!(!std::mem::replace(&mut stopped.is_stopping, true), "stopped twice");
-                    if self.stops_at_once {
-                        (stopped.process, stopped.is_stopping) = (None, false);
-                        self.aggregate.handle_stopped(server, self.now);
-                    }
-                }
-                Output::Action(action) => panic!("{action:?} is new"),
             }
         }
         has_acted
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Client(StdioAction::Write(bytes)) => {
+                self.received.extend_from_slice(&bytes);
+                self.client.handle_bytes(&bytes, self.now);
+                self.aggregate.handle_written(bytes.len(), self.now);
+            }
+            Action::Client(_) => self.client.handle_eof(self.now),
+            Action::Start { server } => {
+                self.servers[server.index()].key = Some(server);
+                self.servers[server.index()].start();
+                if self.servers[server.index()].offer.is_broken {
+                    self.servers[server.index()].process = None;
+                    self.aggregate.handle_stopped(server, self.now);
+                }
+            }
+            Action::Server { server, action } => self.act_at_server(server, action),
+            Action::Stop { server } => {
+                let stopped = &mut self.servers[server.index()];
+                assert!(!std::mem::replace(&mut stopped.is_stopping, true), "stopped twice");
+                if self.stops_at_once {
+                    (stopped.process, stopped.is_stopping) = (None, false);
+                    self.aggregate.handle_stopped(server, self.now);
+                }
+            }
+            action => panic!("{action:?} is new"),
+        }
+    }
+
+    fn act_at_server(&mut self, server: ServerKey, action: StdioAction) {
+        let to = &mut self.servers[server.index()];
+        assert!(!to.is_stopping, "{} was stopped: {action:?}", to.name);
+        if let StdioAction::Write(bytes) = &action {
+            to.received.extend_from_slice(bytes);
+        }
+        // What is written to a process that has just exited is lost.
+        let Some(process) = &mut to.process else { return };
+        match action {
+            StdioAction::Write(bytes) => {
+                let is_first = to.is_new;
+                to.is_new = false;
+                if to.offer.is_silent {
+                    to.unread.extend_from_slice(&bytes);
+                } else if is_first && to.offer.exits_on_discover && !contains(&bytes, "initialize") {
+                    return self.exit_now(server.index());
+                } else {
+                    process.handle_bytes(&bytes, self.now);
+                }
+                self.aggregate.handle_server_written(server, bytes.len(), self.now);
+            }
+            StdioAction::CloseWrite => process.handle_eof(self.now),
+            action => panic!("{action:?} is not expected"),
+        }
     }
 
     fn exit_now(&mut self, server: usize) {
@@ -528,6 +560,9 @@ impl AggregateHarness {
             E::Responded { request, outcome } => {
                 assert!(self.answered.insert(request), "two outcomes of one request");
                 self.outcomes.insert(request, outcome);
+            }
+            E::Faulted(fault @ (Fault::UnknownResponse { .. } | Fault::LateResponse { .. })) => {
+                self.unexpected.push(format!("{fault:?}"));
             }
             E::Progressed { request, params } => self.progress.push((request, params.to_text().into_owned())),
             E::Listening { filter, .. } => self.listening.push(filter.to_text().into_owned()),
@@ -632,6 +667,12 @@ impl TestServer {
     /// Whether it has received requests that it has not answered.
     pub fn has_open_requests(&self) -> bool {
         !self.held.is_empty() || !self.unanswered.is_empty() || !self.unread.is_empty()
+    }
+
+    /// Whether it has a call that contains this mark, and has not answered it.
+    pub fn serves(&self, mark: &str) -> bool {
+        let unanswered = |(_, _, params): &(Ticket, Method, Json)| params.to_text().contains(mark);
+        self.held.iter().any(|(_, held)| held.contains(mark)) || self.unanswered.iter().any(unanswered)
     }
 
     /// The names of the tools that were called.

@@ -6,18 +6,11 @@
 //! tokens and answers with the ids of others, answers twice, sends questions and log messages about calls that have ended, and many
 //! notifications of changed lists. In half of the runs, several clients share the aggregate.
 //!
-//! | broken machine | invariant |
-//! |---|---|
-//! | all calls are forwarded to the first server | an outcome is that of its server |
-//! | two answers of a server are exchanged | an outcome has the mark of its request |
-//! | the cursor of a list contains the place of one server only | a list has all items of each server that is in time |
-//! | a list waits for a server that is late | a list waits for no server that was late |
-//! | a list has no time after which it is answered | a list is answered in time |
-//! | the resource of two servers is listed by both | a list has no item twice |
-//! | a template comes before a listed URI | a resource is read at the server that has listed it first |
-//! | a change of its list drops what a server has listed | the same |
-//! | what a server sends outside of a call is passed on | nothing of that reaches a client of a shared aggregate |
-//! | each notification of a changed list is passed on | notifications of changed lists are few |
+//! [`Defect`] has aggregates that are broken on purpose, each of which an invariant notices. Seen to be noticed in the machine
+//! itself, too: the cursor of a list contains the place of one server only; a list waits for a server that is late; the resource
+//! of two servers is listed by both; a template comes before a listed URI; a change of its list drops what a server has listed.
+
+mod defects;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -28,6 +21,11 @@ use mcp_proto::{Json, Load, Method, ProtocolVersion, RequestKey};
 use mcp_testkit::random::Random;
 
 use crate::aggregate::{AggregateHarness, Offer, member};
+use crate::seeded::{self, Instead};
+
+use defects::Broken;
+
+pub use defects::Defect;
 
 const STEPS: usize = 80;
 /// One prefix is the beginning of another one.
@@ -97,7 +95,6 @@ struct Sent {
     start: usize,
 }
 
-#[expect(clippy::struct_excessive_bools, reason = "properties of a run, in any combination")]
 struct Run {
     random: Random,
     harness: AggregateHarness,
@@ -111,17 +108,18 @@ struct Run {
     sent: BTreeMap<RequestKey, Sent>,
     /// The calls that have ended for the client without a result.
     ended: Vec<Sent>,
+    /// The calls that have reached their servers, with the number of starts of the server.
+    reached: BTreeSet<(u64, usize)>,
     /// Other open requests.
     others: Vec<RequestKey>,
     /// What was held when nothing had happened yet.
     idle: Load,
     report: Report,
-    is_watched: bool,
 }
 
 impl Run {
-    fn new(seed: u64, is_watched: bool) -> Self {
-        let mut random = Random::new(seed);
+    fn new(run: &mut seeded::Run<'_, Defect>) -> Self {
+        let mut random = Random::new(run.seed());
         let (legacy, modern) = (ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28);
         let client = *random.pick(&[legacy, modern]);
         let (is_shared, is_hostile) = (random.one_in(2), random.one_in(2));
@@ -158,9 +156,12 @@ impl Run {
         }
         let idle = harness.aggregate.load();
         let is_legacy = client == legacy;
-        if is_watched {
-            println!("seed {seed}: {client}, shared {is_shared}, hostile {is_hostile}, messages of {message}");
+        run.note(|| format!("{client}, shared {is_shared}, hostile {is_hostile}, messages of {message}"));
+        if let Some(mut broken) = Broken::new(run) {
+            harness.instead = Some(Instead(Box::new(move |action| broken.instead(action))));
         }
+        harness.notices_exits = !run.is(Defect::IgnoresExits);
+        harness.has_timers = !run.is(Defect::IgnoresTimers);
         Self {
             random,
             harness,
@@ -171,19 +172,17 @@ impl Run {
             open: BTreeMap::new(),
             sent: BTreeMap::new(),
             ended: Vec::new(),
+            reached: BTreeSet::new(),
             others: Vec::new(),
             idle,
             report: Report::default(),
-            is_watched,
         }
     }
 
-    fn step(&mut self) {
+    fn step(&mut self, run: &mut seeded::Run<'_, Defect>) {
         let server = self.server();
         let what = self.random.below(22);
-        if self.is_watched {
-            println!("{:?}: {what} at {}", self.harness.now, NAMES[server]);
-        }
+        run.note(|| format!("{:?}: {what} at {}", self.harness.now, NAMES[server]));
         match what {
             0..=5 => self.call(server),
             6 | 7 => {
@@ -196,10 +195,7 @@ impl Run {
             }
             9 | 10 => self.harness.answer_slow(server),
             11 => self.cancel(),
-            12 if self.harness.is_running(server) => {
-                self.harness.exit(server);
-                self.report.exits += 1;
-            }
+            12 if self.harness.is_running(server) => self.exit(server),
             13 => self.harness.servers[server].offer.is_broken ^= true,
             14 => {
                 if self.harness.servers[server].offer.is_silent {
@@ -217,11 +213,11 @@ impl Run {
                 }
             }
             16 => {
-                let is_endless = self.random.one_in(12);
+                let is_endless = self.random.one_in(6);
                 self.harness.servers[server].offer.is_endless = is_endless;
             }
             17 | 18 => self.read_list(),
-            19 | 20 if self.is_hostile => self.inject(),
+            19 | 20 if self.is_hostile => self.inject(run),
             _ => {
                 let time = self.random.time(Duration::from_secs(4));
                 self.harness.pass(time);
@@ -260,6 +256,20 @@ impl Run {
         self.harness.client.cancel(request, None, self.harness.now);
         self.harness.settle();
         self.report.cancelled += 1;
+        let Sent { mark, server, .. } = self.open[&request];
+        let at = &self.harness.servers[server];
+        let is_served = !at.offer.is_silent && at.serves(&format!("<{mark}>"));
+        assert!(!is_served, "call {mark} was cancelled, and is still served");
+    }
+
+    fn exit(&mut self, server: usize) {
+        self.harness.exit(server);
+        self.report.exits += 1;
+        for (request, sent) in &self.open {
+            let is_of_process = sent.server == server && sent.start == self.harness.servers[server].starts;
+            let is_open = is_of_process && !self.harness.outcomes.contains_key(request);
+            assert!(!is_open, "call {} has no outcome, and its server has exited", sent.mark);
+        }
     }
 
     /// Reads a list to its end: it has all items of each server that is in time.
@@ -318,7 +328,7 @@ impl Run {
     }
 
     /// The hostile server sends what concerns calls of others, or of itself that have ended.
-    fn inject(&mut self) {
+    fn inject(&mut self, run: &mut seeded::Run<'_, Defect>) {
         if !self.harness.is_running(HOSTILE) {
             return;
         }
@@ -386,6 +396,10 @@ impl Run {
             }
         };
         self.harness.inject(HOSTILE, &line);
+        if run.is(Defect::TrustsServers) {
+            self.harness.client.handle_bytes(format!("{line}\n").as_bytes(), self.harness.now);
+            self.harness.settle();
+        }
     }
 
     fn has_call(&self, server: usize) -> bool {
@@ -404,12 +418,17 @@ impl Run {
         let notified = std::mem::take(&mut self.harness.notified);
         let notified = notified.into_iter().filter(|(method, _)| *method == "notifications/message");
         for text in std::mem::take(&mut self.harness.asked).into_iter().chain(notified.map(|(_, params)| params)) {
-            assert!(!text.contains(POISON), "{text}");
+            assert!(!text.contains(POISON), "what a hostile server sends is passed on: {text}");
             self.report.asked += 1;
             let marks = marks_in(&text);
             let is_of_ended = marks.iter().any(|mark| cancelled.contains(mark) || !open.contains(mark));
             assert!(!self.is_shared || !self.is_legacy || !is_of_ended, "it concerns an ended call: {text}");
         }
+        let unexpected = std::mem::take(&mut self.harness.unexpected);
+        // A client that has cancelled a call may have crossed its answer.
+        let is_late = |fault: &String| fault.contains("LateResponse") && !self.ended.is_empty();
+        let unexpected: Vec<_> = unexpected.iter().filter(|fault| !is_late(fault)).collect();
+        assert!(unexpected.is_empty(), "the client received an answer that it does not expect: {unexpected:?}");
         let ended: Vec<_> =
             self.open.keys().copied().filter(|request| self.harness.outcomes.contains_key(request)).collect();
         for request in ended {
@@ -417,11 +436,19 @@ impl Run {
             let name = NAMES[sent.server];
             match self.harness.outcome(request).expect("an outcome") {
                 Ok(result) => {
-                    assert!(result.contains(&format!(r#""text":"{name} "#)), "{name}: {result}");
-                    assert_eq!(marks_in(&result), [sent.mark].into(), "{name}: {result}");
+                    let is_own = result.contains(&format!(r#""text":"{name} "#));
+                    assert!(is_own, "the answer to another call, not of {name}: {result}");
+                    assert_eq!(
+                        marks_in(&result),
+                        [sent.mark].into(),
+                        "the answer to another call, at {name}: {result}"
+                    );
                     self.report.results += 1;
                 }
                 Err(error) => {
+                    if error == "failed: timed_out" {
+                        self.check_timeout(sent);
+                    }
                     let is_named = error.contains(&format!("the server '{name}'"));
                     // A modern client can be asked only if it is clear about which call (BR-M-05).
                     let is_refused = error == "-32603 the client did not give what the request needs";
@@ -436,9 +463,13 @@ impl Run {
             for (method, params) in std::mem::take(&mut server.requests) {
                 match method.as_str() {
                     "tools/call" => {
+                        let is_again = params.contains("inputResponses") || params.contains("\"ask\"");
+                        let is_new =
+                            marks_in(&params).into_iter().all(|mark| self.reached.insert((mark, server.starts)));
+                        assert!(is_new || is_again, "a call has reached its server twice: {params}");
                         let to = Json::parse(params.clone()).expect("JSON");
                         let to = to.first_member("arguments").expect("arguments").to_text().into_owned();
-                        assert_eq!(member(&to, "to"), name, "{params}");
+                        assert_eq!(member(&to, "to"), name, "a call of another server: {params}");
                     }
                     "resources/read" => assert_eq!(member(&params, "uri"), resource(at), "read at {name}"),
                     _ => {}
@@ -456,6 +487,19 @@ impl Run {
             Some(Err(_)) => false,
             None => true,
         });
+    }
+
+    /// A call that took too long has reached its server, unless that was silent, and the server has not answered it.
+    fn check_timeout(&self, sent: Sent) {
+        let (server, mark) = (&self.harness.servers[sent.server], format!("<{}>", sent.mark));
+        if server.starts != sent.start {
+            return;
+        }
+        let has = |bytes: &[u8]| String::from_utf8_lossy(bytes).contains(&mark);
+        let answered = String::from_utf8_lossy(&server.written);
+        let is_answered = answered.lines().any(|line| line.contains(&mark) && line.contains("\"content\""));
+        assert!(!is_answered, "the answer to call {} has not reached its client", sent.mark);
+        assert!(has(&server.received), "call {} has not reached its server", sent.mark);
     }
 
     /// All servers work again and answer everything; the client is notified of what is there, and finds it.
@@ -506,6 +550,8 @@ impl Run {
         self.report.late = events.clone().filter(|event| matches!(event, Event::Late { .. })).count();
         self.report.too_long = events.filter(|event| matches!(event, Event::ListTooLong { .. })).count();
         self.harness.close();
+        let left: Vec<_> = (0..4).filter(|server| self.harness.is_running(*server)).collect();
+        assert!(left.is_empty(), "a server is left: {left:?}");
         assert!(self.harness.is_closed());
         let load = self.harness.aggregate.load();
         assert_eq!((load.requests_in, load.requests_out, load.held, load.timers), (0, 0, 0, 0), "{load:?}");
@@ -524,15 +570,33 @@ fn marks_in(text: &str) -> BTreeSet<u64> {
     starts.filter_map(|rest| rest.split_once('>')?.0.parse().ok()).collect()
 }
 
-/// Runs a seed, and prints what happens if it `is_watched`.
-///
-/// # Panics
-///
-/// If an invariant does not hold.
-pub fn run(seed: u64, is_watched: bool) -> Report {
-    let mut run = Run::new(seed, is_watched);
-    for _ in 0..STEPS {
-        run.step();
+/// A client and the servers of an aggregate.
+#[derive(Debug)]
+pub struct Aggregates;
+
+impl seeded::Simulation for Aggregates {
+    type Defect = Defect;
+    type Report = Report;
+
+    const OPTIONS: &'static str = "--aggregates ";
+    const DEFECTS: &'static [(Defect, &'static str)] = defects::DEFECTS;
+
+    fn steps(_: u64) -> usize {
+        STEPS
     }
-    run.finish()
+
+    fn run(mut run: seeded::Run<'_, Defect>) -> Report {
+        let mut simulation = Run::new(&mut run);
+        for step in 0..STEPS {
+            if run.has(step) {
+                simulation.random = run.random(step);
+                simulation.step(&mut run);
+            }
+        }
+        simulation.finish()
+    }
+
+    fn add(sum: &mut Report, report: &Report) {
+        sum.add(report);
+    }
 }

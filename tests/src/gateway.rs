@@ -4,7 +4,6 @@
 //! stopped, and there are never more processes than allowed.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
 use mcp_proto::gateway::{Action, BackendKey, Config, Event, Gateway};
@@ -14,6 +13,8 @@ use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::{Responses, nonce};
 use mcp_testkit::messages::INITIALIZED;
 
+use crate::seeded::Instead;
+
 /// A process that the gateway has started.
 #[derive(Debug, Default)]
 struct Process {
@@ -22,15 +23,6 @@ struct Process {
     received: Vec<u8>,
     is_input_closed: bool,
     is_stopping: bool,
-}
-
-/// What a gateway that is broken on purpose does instead of an action.
-pub struct Instead(pub Box<dyn FnMut(Action) -> Vec<Action>>);
-
-impl fmt::Debug for Instead {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Instead")
-    }
 }
 
 /// The gateway, the responses to its clients, and its processes.
@@ -45,7 +37,7 @@ pub struct GatewayHarness {
     /// Whether clients read what is sent to them.
     pub is_read: bool,
     /// What the gateway does instead of each action, if it is broken.
-    pub instead: Option<Instead>,
+    pub instead: Option<Instead<Action>>,
     /// Whether timers fire.
     pub has_timers: bool,
     /// The maximum number of processes.
@@ -236,11 +228,10 @@ impl GatewayHarness {
     /// Carries out the actions of the gateway.
     pub fn settle(&mut self) {
         while let Some(output) = self.gateway.poll_output() {
-            match (output, &mut self.instead) {
-                (Output::Event(event), _) => self.events.push(event),
-                (Output::Action(action), None) => self.carry_out(action),
-                (Output::Action(action), Some(Instead(instead))) => {
-                    for action in instead(action) {
+            match output {
+                Output::Event(event) => self.events.push(event),
+                Output::Action(action) => {
+                    for action in Instead::of(&mut self.instead, action) {
                         self.carry_out(action);
                     }
                 }

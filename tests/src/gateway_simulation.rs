@@ -34,8 +34,8 @@ use mcp_testkit::messages::{INITIALIZED, request, result};
 use mcp_testkit::random::Random;
 use serde_json::Value;
 
-use crate::gateway::{GatewayHarness, Instead};
-use crate::seeded::{self, Run};
+use crate::gateway::GatewayHarness;
+use crate::seeded::{self, Instead, Run};
 
 use defects::Broken;
 

@@ -11,7 +11,7 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
-use std::fmt::{Debug, Display};
+use std::fmt::{self, Debug, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mcp_testkit::random::Random;
@@ -43,6 +43,25 @@ pub trait Simulation {
 
     /// Adds what has happened in another run.
     fn add(sum: &mut Self::Report, report: &Self::Report);
+}
+
+/// What a machine that is broken on purpose does instead of an action.
+pub struct Instead<A>(pub Box<dyn FnMut(A) -> Vec<A>>);
+
+impl<A> Instead<A> {
+    /// What is done: `action`, if nothing is broken.
+    pub fn of(instead: &mut Option<Self>, action: A) -> Vec<A> {
+        match instead {
+            Some(Self(instead)) => instead(action),
+            None => vec![action],
+        }
+    }
+}
+
+impl<A> Debug for Instead<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Instead")
+    }
 }
 
 /// A seed with its steps, what is broken, and who watches.
@@ -134,7 +153,7 @@ impl<'w, D: Copy + PartialEq> Run<'w, D> {
 }
 
 impl<D: Debug> Debug for Run<'_, D> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, left_out, defect, .. } = self;
         f.debug_struct("Run").field("seed", seed).field("left_out", left_out).field("defect", defect).finish()
     }
@@ -232,8 +251,6 @@ pub fn message(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt;
-
     use super::*;
 
     /// A counter that fails if two certain steps come together.

@@ -1,17 +1,14 @@
 //! Clients and servers of aggregates that act in random order, from fixed seeds.
 
-use tests::aggregate_simulation::{Report, run};
+use tests::aggregate_simulation::Aggregates;
+use tests::seeded::{Run, attempt, notices_each_defect, run_all};
 
 /// The number of runs.
 const SEEDS: u64 = 40;
 
 #[test]
 fn what_a_server_sends_reaches_only_the_call_that_it_is_for_and_delays_no_other_server() {
-    let mut sum = Report::default();
-    for seed in 0..SEEDS {
-        let report = std::panic::catch_unwind(|| run(seed, false));
-        sum.add(&report.unwrap_or_else(|_| panic!("seed {seed}")));
-    }
+    let sum = run_all::<Aggregates>(0..SEEDS);
     println!("{sum}");
     // An aggregate in which nothing works would keep the invariants too.
     let runs = usize::try_from(SEEDS).expect("small");
@@ -21,8 +18,13 @@ fn what_a_server_sends_reaches_only_the_call_that_it_is_for_and_delays_no_other_
 }
 
 #[test]
+fn each_broken_aggregate_is_noticed_by_its_invariant() {
+    println!("{:?}", notices_each_defect::<Aggregates>(SEEDS));
+}
+
+#[test]
 fn b22_the_same_seed_gives_the_same_run() {
     for seed in 0..3 {
-        assert_eq!(run(seed, false), run(seed, false), "seed {seed}");
+        assert_eq!(attempt::<Aggregates>(Run::new(seed)), attempt::<Aggregates>(Run::new(seed)), "seed {seed}");
     }
 }

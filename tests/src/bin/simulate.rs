@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use mcp_testkit::transcript;
+use tests::aggregate_simulation::Aggregates;
 use tests::gateway_simulation::Gateways;
 use tests::seeded::{Run, Simulation, attempt as attempt_seed, message, shortened};
 use tests::simulation::{Plan, Report, run, shrink};
-use tests::{aggregate_simulation, instances_simulation, sign_in_simulation};
+use tests::{instances_simulation, sign_in_simulation};
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]
@@ -61,16 +62,15 @@ fn main() -> ExitCode {
     if args.gateway {
         return simulate::<Gateways>(&args);
     }
+    if args.aggregates {
+        return simulate::<Aggregates>(&args);
+    }
     match args.seed {
         Some(seed) if args.sign_in => report_one(attempt_sign_in(seed, true)),
         Some(seed) if args.instances => report_one(attempt_instances(seed, true)),
-        Some(seed) if args.aggregates => report_one(attempt_aggregate(seed, true)),
         Some(seed) => one(seed),
         None if args.sign_in => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
         None if args.instances => many(&args, |seed| attempt_instances(seed, false), instances_simulation::Report::add),
-        None if args.aggregates => {
-            many(&args, |seed| attempt_aggregate(seed, false), aggregate_simulation::Report::add)
-        }
         None => many(&args, |seed| attempt(&Plan::new(seed), false), Report::add),
     }
 }
@@ -154,11 +154,6 @@ fn attempt_sign_in(seed: u64, is_watched: bool) -> Result<sign_in_simulation::Re
 /// Runs a seed with instances of a server; returns the message of the panic if it fails.
 fn attempt_instances(seed: u64, is_watched: bool) -> Result<instances_simulation::Report, String> {
     panic::catch_unwind(|| instances_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
-}
-
-/// Runs a seed with an aggregate; returns the message of the panic if it fails.
-fn attempt_aggregate(seed: u64, is_watched: bool) -> Result<aggregate_simulation::Report, String> {
-    panic::catch_unwind(|| aggregate_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
 }
 
 fn one(seed: u64) -> ExitCode {
