@@ -15,26 +15,14 @@
 //! | `model` | calls: their predicted outcomes, compared with the real ones |
 //! | `changes` | change notifications of subscriptions and sessions: predicted, and compared with the real ones |
 //! | `report` | the statistics of a run |
+//! | `defects` | machines that are broken on purpose, and the invariants that notice them |
 //!
-//! # Which invariant detects which bug
-//!
-//! Machines that were broken on purpose, one at a time, and the invariant that failed first and most often within the
-//! seeds that `cargo test` runs:
-//!
-//! | broken machine | invariant |
-//! |---|---|
-//! | the server drops one answer in five | an answer that met no fault arrives within the latencies of its path |
-//! | the relay drops one answer in seven | the same |
-//! | a resumed stream replays nothing | a call without a fault does not end with `stream_ended` |
-//! | a resumed stream replays its last event twice | without a malformed peer, no response is unknown; progress grows |
-//! | the end of a stream fails no pending call | a call whose exchange is over ends, or is resumed, at once |
-//! | any id is accepted on an exchange | what is answered is what was called |
-//! | calls are not failed when the session is lost | what was sent in a lost session ends with it |
-//! | a busy session expires | the server stops serving only what was cancelled or met a fault; nothing is open in a session that expires |
-//! | a cancellation is not passed on | what is cancelled is not served any more after the latencies of its path |
+//! Seen to be noticed in the machines themselves, too: a resumed stream replays nothing, or its last event twice; any id is
+//! accepted on an exchange; calls are not failed when the session is lost; a busy session expires.
 
 mod application;
 mod changes;
+mod defects;
 mod faults;
 mod model;
 mod network;
@@ -54,6 +42,7 @@ use mcp_proto::spec::Primitive;
 use mcp_proto::{Era, Instant, Json, Notification, Output, SessionKey, Stdio, StdioAction};
 
 use application::{Application, Service};
+use defects::Broken;
 use faults::Fault;
 use mcp_testkit::random::Random;
 use mcp_testkit::transcript;
@@ -61,6 +50,9 @@ use model::{LONGEST, Model};
 use network::{Key, Network, ToClient, ToServer};
 use pipe::Pipe;
 
+use crate::seeded;
+
+pub use defects::Defect;
 pub use plan::{Moment, Plan, Topology};
 pub use report::Report;
 
@@ -148,6 +140,7 @@ struct Simulation<'p> {
     is_ending: bool,
     busy: Duration,
     lines: u64,
+    broken: Broken,
     seen: Seen<'p>,
 }
 
@@ -169,20 +162,54 @@ impl Seen<'_> {
     }
 }
 
-/// Runs a plan and passes every line of the trace to `watcher`.
+/// Clients, relays and a server in a network.
+#[derive(Debug)]
+pub struct Networks;
+
+impl seeded::Simulation for Networks {
+    type Defect = Defect;
+    type Report = Report;
+
+    const OPTIONS: &'static str = "";
+    const DEFECTS: &'static [(Defect, &'static str)] = defects::DEFECTS;
+
+    fn steps(seed: u64) -> usize {
+        Plan::new(seed).moments.len()
+    }
+
+    fn run(mut run: seeded::Run<'_, Defect>) -> Report {
+        let mut plan = Plan::new(run.seed());
+        let mut steps = 0..;
+        plan.moments.retain(|_| steps.next().is_some_and(|step| run.has(step)));
+        run.note(|| format!("{:?}", Plan { moments: Vec::new(), ..plan.clone() }));
+        let broken = Broken::new(&run);
+        let mut watcher = |line: &str| run.note(|| line.to_owned());
+        run_with(&plan, broken, Some(&mut watcher))
+    }
+
+    fn add(sum: &mut Report, report: &Report) {
+        sum.add(report);
+    }
+}
+
+/// Runs a plan.
 ///
 /// # Panics
 ///
 /// An invariant does not hold.
-pub fn run<'p>(plan: &'p Plan, watcher: Option<&'p mut dyn FnMut(&str)>) -> Report {
-    let mut simulation = Simulation::new(plan, watcher);
+pub fn run(plan: &Plan) -> Report {
+    run_with(plan, Broken::default(), None)
+}
+
+fn run_with<'p>(plan: &'p Plan, broken: Broken, watcher: Option<&'p mut dyn FnMut(&str)>) -> Report {
+    let mut simulation = Simulation::new(plan, broken, watcher);
     simulation.play();
     simulation.end();
     simulation.report()
 }
 
 impl<'p> Simulation<'p> {
-    fn new(plan: &'p Plan, watcher: Option<&'p mut dyn FnMut(&str)>) -> Self {
+    fn new(plan: &'p Plan, broken: Broken, watcher: Option<&'p mut dyn FnMut(&str)>) -> Self {
         let mut random = Random::new(plan.seed);
         // The clock starts an hour in, because the model subtracts from the current time.
         let now = Instant::START + Duration::from_secs(3600);
@@ -204,6 +231,7 @@ impl<'p> Simulation<'p> {
             is_ending: false,
             busy: Duration::ZERO,
             lines: 0,
+            broken,
             seen: Seen { hash: 0xcbf2_9ce4_8422_2325, watcher },
         }
     }
@@ -398,7 +426,8 @@ impl<'p> Simulation<'p> {
             part.copy_from_slice(&self.random.draw().to_le_bytes());
         }
         let mut arrival = RequestInfo::new(nonce);
-        arrival.authentication = Ok(Some(Principal::new("intruder")));
+        let name = if self.broken.is(Defect::ForgetsPrincipals) { client.to_string() } else { "intruder".to_owned() };
+        arrival.authentication = Ok(Some(Principal::new(&name)));
         let key = server.handle_request(head, arrival, self.now);
         self.intruders.insert(key);
     }
@@ -456,6 +485,7 @@ impl<'p> Simulation<'p> {
                 Middle::Http(relay) => relay.poll_timeout(),
             };
             let near = either!(Near, &end.near, client => client.poll_timeout());
+            let near = near.filter(|_| !self.broken.is(Defect::IgnoresTimers));
             // A pipe whose reader wants no input causes no event; the reader resumes at one of the other events.
             let pipes = [UP, DOWN, FAR_UP, FAR_DOWN].into_iter().filter(move |pipe| self.reads(number, *pipe));
             pipes.map(|pipe| end.pipes[pipe].next()).chain([middle, near, end.application.next()])
@@ -466,7 +496,9 @@ impl<'p> Simulation<'p> {
     fn let_time_act(&mut self) {
         let now = self.now;
         for end in &mut self.ends {
-            either!(Near, &mut end.near, client => client.handle_timeout(now));
+            if !self.broken.is(Defect::IgnoresTimers) {
+                either!(Near, &mut end.near, client => client.handle_timeout(now));
+            }
             match &mut end.middle {
                 Middle::Nothing => {}
                 Middle::Stdio(relay) => relay.handle_timeout(now),
@@ -591,6 +623,9 @@ impl<'p> Simulation<'p> {
         if self.network.is_end_of_listen(key, &piece) {
             self.on_end_of_listen(client);
         }
+        if matches!(piece, ToClient::End | ToClient::Failed(_)) && self.broken.is_now(Defect::IgnoresEnds) {
+            return;
+        }
         macro_rules! hand_in {
             ($machine:expr) => {
                 match piece {
@@ -666,7 +701,9 @@ impl<'p> Simulation<'p> {
                 None => return false,
                 Some(Output::Action(StdioAction::Write(bytes))) => {
                     self.lines += 1;
-                    pipes[UP].send(bytes, now, &mut self.random);
+                    if !self.broken.loses(&bytes) {
+                        pipes[UP].send(bytes, now, &mut self.random);
+                    }
                     return true;
                 }
                 Some(Output::Action(StdioAction::Respawn)) => {
@@ -697,6 +734,9 @@ impl<'p> Simulation<'p> {
             },
             Near::Http(client) => match transcript::added(now, CLIENTS[number], client.poll_output()) {
                 None => return false,
+                Some(Output::Action(client::HttpAction::Open { request, .. })) if self.broken.loses(request.body()) => {
+                    return true;
+                }
                 Some(Output::Action(client::HttpAction::Open { exchange, request, .. })) => {
                     self.network.open((number, exchange), request, now, &mut self.model);
                     return true;
@@ -791,6 +831,9 @@ impl<'p> Simulation<'p> {
         let End { near, pipes, .. } = &mut self.ends[number];
         if let StdioAction::Write(bytes) = action {
             self.lines += 1;
+            if defects::is_echo(&bytes) && self.broken.is_now(Defect::LosesRelayedAnswers) {
+                return;
+            }
             pipes[DOWN].send(bytes, now, &mut self.random);
             return;
         }
@@ -830,6 +873,12 @@ impl<'p> Simulation<'p> {
 
     /// A line that a server on a byte stream writes.
     fn on_server_line(&mut self, bytes: bytes::Bytes) {
+        for bytes in self.broken.instead(bytes) {
+            self.send_server_line(bytes);
+        }
+    }
+
+    fn send_server_line(&mut self, bytes: bytes::Bytes) {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if self.exits_when_probed && text.contains("begins with initialize") {
             self.exit(Fault::Respawn);
@@ -857,6 +906,12 @@ impl<'p> Simulation<'p> {
     }
 
     fn on_http_action(&mut self, action: server::HttpAction) {
+        for action in self.broken.instead_over_http(action) {
+            self.carry_out(action);
+        }
+    }
+
+    fn carry_out(&mut self, action: server::HttpAction) {
         let now = self.now;
         self.model.acted(&action);
         match action {
@@ -890,6 +945,11 @@ impl<'p> Simulation<'p> {
                 let context = either!(Far, &self.far, server => server.context(&ticket));
                 let client = client_of(context.and_then(|context| context.principal).as_ref());
                 let request = (ticket, &method, params.as_ref());
+                if method.as_str() == "tools/call" && self.broken.is_now(Defect::DeliversTwice) {
+                    let text = params.as_ref().and_then(|params| member_of(params, "text"));
+                    let text = text.as_ref().and_then(Json::as_string).unwrap_or_default().into_owned();
+                    self.model.served(&text, client, None, false, now);
+                }
                 self.service.on_request(request, client, now, &mut self.random, &mut self.model);
             }
             server::Event::Cancelled { ticket, .. } => self.service.on_cancelled(ticket, &mut self.model),
@@ -984,25 +1044,4 @@ fn without_time(event: &client::Event) -> String {
         }
         event => format!("{event:?}"),
     }
-}
-
-/// Removes moments from a failing plan as long as it still fails.
-pub fn shrink(plan: &Plan, fails: impl Fn(&Plan) -> bool) -> Plan {
-    let mut smallest = plan.clone();
-    let mut size = smallest.moments.len().div_ceil(2);
-    while size > 0 {
-        let mut at = 0;
-        while at < smallest.moments.len() {
-            let mut smaller = smallest.clone();
-            let end = (at + size).min(smaller.moments.len());
-            smaller.moments.drain(at..end);
-            if fails(&smaller) {
-                smallest = smaller;
-            } else {
-                at += size;
-            }
-        }
-        size /= 2;
-    }
-    smallest
 }

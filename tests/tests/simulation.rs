@@ -5,21 +5,15 @@ use std::time::Duration;
 
 use mcp_proto::ProtocolVersion;
 use mcp_testkit::transcript;
-use tests::simulation::{Moment, Plan, Report, Topology, run};
+use tests::seeded::{notices_each_defect, run_all};
+use tests::simulation::{Moment, Networks, Plan, Topology, run};
 
 /// The number of plans that takes less than twenty seconds on an idle machine.
 const SEEDS: u64 = 300;
 
 #[test]
 fn defect_p1_p2_p3_b22_b3_b4_b5_every_call_ends_as_its_faults_allow_in_every_plan() {
-    let mut sum = Report::default();
-    for seed in 0..SEEDS {
-        let plan = Plan::new(seed);
-        let report = std::panic::catch_unwind(|| run(&plan, None));
-        let report =
-            report.unwrap_or_else(|_| panic!("seed {seed}: cargo run -p tests --bin simulate -- --seed {seed}"));
-        sum.add(&report);
-    }
+    let sum = run_all::<Networks>(0..SEEDS);
     println!("{sum}");
     // A model that accepts everything would also accept a network in which nothing works (P1).
     assert!(sum.results * 4 > sum.calls, "{} results of {} calls", sum.results, sum.calls);
@@ -53,10 +47,15 @@ fn defect_p1_p2_p3_b22_b3_b4_b5_every_call_ends_as_its_faults_allow_in_every_pla
 }
 
 #[test]
+fn each_broken_machine_is_noticed_by_its_invariant() {
+    println!("{:?}", notices_each_defect::<Networks>(SEEDS));
+}
+
+#[test]
 fn b22_the_same_seed_gives_the_same_run() {
     for seed in 0..50 {
         let plan = Plan::new(seed);
-        assert_eq!(run(&plan, None), run(&plan, None), "seed {seed}");
+        assert_eq!(run(&plan), run(&plan), "seed {seed}");
     }
 }
 
@@ -78,7 +77,7 @@ fn in_a_calm_network_every_pair_that_can_be_joined_answers() {
                 });
                 // A long plan takes a while, and some calls wait for half a second only.
                 plan.moments.truncate(40);
-                let report = run(&plan, None);
+                let report = run(&plan);
                 assert_eq!(report.faults.values().sum::<u64>() - report.faults.get("respawn").unwrap_or(&0), 0);
                 calls += report.calls;
                 results += report.results;
@@ -93,7 +92,7 @@ fn in_a_calm_network_every_pair_that_can_be_joined_answers() {
 
 #[test]
 fn the_first_plans_have_the_stored_transcripts() {
-    let digests: Vec<_> = (0..100).map(|seed| transcript::digest(|| drop(run(&Plan::new(seed), None)))).collect();
+    let digests: Vec<_> = (0..100).map(|seed| transcript::digest(|| drop(run(&Plan::new(seed))))).collect();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts/simulation");
     transcript::compare(&file, &digests, |position| {
         format!("cargo run -p tests --bin simulate -- --transcript {}", position - 1)

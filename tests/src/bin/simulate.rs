@@ -1,7 +1,7 @@
 //! Runs the simulation: one seed with its trace, a number of seeds, or seeds for a number of hours.
 
 use std::fmt::Display;
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -9,8 +9,8 @@ use clap::Parser;
 use mcp_testkit::transcript;
 use tests::aggregate_simulation::Aggregates;
 use tests::gateway_simulation::Gateways;
-use tests::seeded::{Run, Simulation, attempt as attempt_seed, message, shortened};
-use tests::simulation::{Plan, Report, run, shrink};
+use tests::seeded::{Run, Simulation, attempt, message, shortened};
+use tests::simulation::Networks;
 use tests::{instances_simulation, sign_in_simulation};
 
 /// Client, relay and server machines in a simulated network.
@@ -55,7 +55,11 @@ fn main() -> ExitCode {
     panic::set_hook(Box::new(|_| {}));
     if let Some(seed) = args.transcript {
         transcript::print(|| {
-            if args.instances { drop(attempt_instances(seed, false)) } else { drop(attempt(&Plan::new(seed), false)) }
+            if args.instances {
+                drop(attempt_instances(seed, false));
+            } else {
+                drop(attempt::<Networks>(Run::new(seed)));
+            }
         });
         return ExitCode::SUCCESS;
     }
@@ -68,10 +72,10 @@ fn main() -> ExitCode {
     match args.seed {
         Some(seed) if args.sign_in => report_one(attempt_sign_in(seed, true)),
         Some(seed) if args.instances => report_one(attempt_instances(seed, true)),
-        Some(seed) => one(seed),
+        Some(seed) => show::<Networks>(seed),
         None if args.sign_in => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
         None if args.instances => many(&args, |seed| attempt_instances(seed, false), instances_simulation::Report::add),
-        None => many(&args, |seed| attempt(&Plan::new(seed), false), Report::add),
+        None => simulate::<Networks>(&args),
     }
 }
 
@@ -79,14 +83,14 @@ fn main() -> ExitCode {
 fn simulate<S: Simulation>(args: &Args) -> ExitCode {
     match args.seed {
         Some(seed) => show::<S>(seed),
-        None => many(args, |seed| attempt_seed::<S>(Run::new(seed)), S::add),
+        None => many(args, |seed| attempt::<S>(Run::new(seed)), S::add),
     }
 }
 
 /// Runs a seed with its trace. If it fails, runs the smallest part of its steps that still fails.
 fn show<S: Simulation>(seed: u64) -> ExitCode {
     let mut print = |line: &str| println!("{line}");
-    let reason = match attempt_seed::<S>(Run::new(seed).watched(&mut print)) {
+    let reason = match attempt::<S>(Run::new(seed).watched(&mut print)) {
         Ok(report) => return report_one(Ok(report)),
         Err(reason) => reason,
     };
@@ -95,7 +99,7 @@ fn show<S: Simulation>(seed: u64) -> ExitCode {
     println!();
     println!("the smallest part of its steps that fails:");
     let run = Run::new(seed).without(&left_out).watched(&mut print);
-    report_one(attempt_seed::<S>(run))
+    report_one(attempt::<S>(run))
 }
 
 /// Runs many seeds, and prints the sum of their reports.
@@ -154,35 +158,4 @@ fn attempt_sign_in(seed: u64, is_watched: bool) -> Result<sign_in_simulation::Re
 /// Runs a seed with instances of a server; returns the message of the panic if it fails.
 fn attempt_instances(seed: u64, is_watched: bool) -> Result<instances_simulation::Report, String> {
     panic::catch_unwind(|| instances_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
-}
-
-fn one(seed: u64) -> ExitCode {
-    let plan = Plan::new(seed);
-    println!("{:?}", Plan { moments: Vec::new(), ..plan.clone() });
-    match attempt(&plan, true) {
-        Ok(report) => {
-            println!("hash {:016x}", report.hash);
-            println!("{report}");
-            ExitCode::SUCCESS
-        }
-        Err(reason) => {
-            println!("{reason}");
-            let smallest = shrink(&plan, |plan| attempt(plan, false).is_err());
-            println!();
-            println!("the smallest part of the plan that fails:");
-            for (after, moment) in &smallest.moments {
-                println!("  after {after:?}: {moment:?}");
-            }
-            println!();
-            println!("{}", attempt(&smallest, true).err().unwrap_or_default());
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// Runs a plan, and prints its trace if `is_watched`; returns the message of the panic if it fails.
-fn attempt(plan: &Plan, is_watched: bool) -> Result<Report, String> {
-    let mut print = |line: &str| println!("{line}");
-    let watcher: Option<&mut dyn FnMut(&str)> = if is_watched { Some(&mut print) } else { None };
-    panic::catch_unwind(AssertUnwindSafe(|| run(plan, watcher))).map_err(|panic| message(&*panic))
 }
