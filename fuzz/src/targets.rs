@@ -1,10 +1,12 @@
 //! The bodies of the targets, by subject.
 
+mod aggregate;
 mod api;
 mod authorization;
 mod codecs;
 mod era;
 mod frontmatter;
+mod gateway;
 mod http;
 mod instances;
 mod param_headers;
@@ -12,11 +14,13 @@ mod redirect;
 mod stdio;
 mod stored;
 
+pub use aggregate::aggregate;
 pub use api::api;
 pub use authorization::{challenge, metadata, token_response};
 pub use codecs::{line, message, splice, sse};
 pub use era::era;
 pub use frontmatter::frontmatter;
+pub use gateway::gateway;
 pub use http::{client, relay, server};
 pub use instances::instances;
 pub use param_headers::param_headers;

@@ -60,6 +60,16 @@ fn no_mixture_of_frontmatters_gives_what_is_not_json_or_changes_when_it_is_read_
     run_mixed("frontmatter", fuzz::frontmatter);
 }
 
+#[test]
+fn whatever_clients_and_processes_of_a_gateway_send_nothing_reaches_another_client() {
+    run_mixed("gateway", fuzz::gateway);
+}
+
+#[test]
+fn whatever_the_servers_of_an_aggregate_send_each_request_has_one_outcome_of_its_server() {
+    run_mixed("aggregate", fuzz::aggregate);
+}
+
 /// Fewer than for other targets: after each step, another session is asked at every instance.
 #[test]
 fn no_content_of_a_store_harms_more_than_the_session_whose_it_is() {

@@ -448,6 +448,7 @@ impl Aggregate {
         self.lists = Lists::default();
         self.questions = Questions::default();
         for (server, member) in &mut self.members {
+            member.late.clear();
             if let State::Running(connection) = &member.state {
                 if connection.has_stopped {
                     member.state = State::Stopped;

@@ -224,6 +224,21 @@ fn the_list_of_a_server_that_is_always_late_is_kept_and_follows_the_server() {
 }
 
 #[test]
+fn lists_that_were_late_are_dropped_with_the_client() {
+    for (client, versions) in ERAS {
+        let mut slow = Offer::new(versions, &["x"]);
+        slow.silent_for = vec!["tools/list"];
+        let mut harness = AggregateHarness::new(client, &[("a", Offer::new(versions, &[])), ("b", slow)]);
+        harness.read_to_end("tools/list", WAIT * 2);
+        harness.pass(WAIT + INTERVAL);
+        harness.answer_all(1);
+        assert!(harness.aggregate.load().held > 0, "{client:?} {versions:?}: its list is kept");
+        harness.close();
+        assert_eq!(harness.aggregate.load().held, 0, "{client:?} {versions:?}");
+    }
+}
+
+#[test]
 fn a_list_that_could_not_be_read_is_requested_again_after_a_pause() {
     for (client, versions) in ERAS {
         let mut hanging = Offer::new(versions, &["x"]);
