@@ -15,6 +15,8 @@ use mcp_proto::{
     Ticket, relay,
 };
 
+use mcp_testkit::transcript;
+
 use crate::seeded::Instead;
 
 /// What a server offers, and how it behaves.
@@ -453,12 +455,13 @@ impl AggregateHarness {
     /// Passes the outputs of all machines on until there are none left.
     pub fn settle(&mut self) {
         while self.settle_outputs() || self.settle_client() || self.settle_servers() {}
+        transcript::add_state(self.now, "aggregate", self.aggregate.poll_timeout(), self.aggregate.load(), &[]);
     }
 
     /// Carries out the actions of the aggregate. Returns whether there were any.
     fn settle_outputs(&mut self) -> bool {
         let mut has_acted = false;
-        while let Some(output) = self.aggregate.poll_output() {
+        while let Some(output) = transcript::added(self.now, "aggregate", self.aggregate.poll_output()) {
             has_acted = true;
             assert!(!self.is_closed, "{output:?} after the end");
             match output {

@@ -12,6 +12,7 @@ use mcp_proto::{Instant, Output, ProcessEnd, StartFailure, StdioAction};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::{Responses, nonce};
 use mcp_testkit::messages::INITIALIZED;
+use mcp_testkit::transcript;
 
 use crate::seeded::Instead;
 
@@ -227,7 +228,7 @@ impl GatewayHarness {
 
     /// Carries out the actions of the gateway.
     pub fn settle(&mut self) {
-        while let Some(output) = self.gateway.poll_output() {
+        while let Some(output) = transcript::added(self.now, "gateway", self.gateway.poll_output()) {
             match output {
                 Output::Event(event) => self.events.push(event),
                 Output::Action(action) => {
@@ -237,6 +238,7 @@ impl GatewayHarness {
                 }
             }
         }
+        transcript::add_state(self.now, "gateway", self.gateway.poll_timeout(), self.gateway.load(), &[]);
     }
 
     fn carry_out(&mut self, action: Action) {

@@ -1,5 +1,8 @@
 //! Clients and servers of aggregates that act in random order, from fixed seeds.
 
+use std::path::Path;
+
+use mcp_testkit::transcript;
 use tests::aggregate_simulation::Aggregates;
 use tests::seeded::{Run, attempt, notices_each_defect, run_all};
 
@@ -27,4 +30,14 @@ fn b22_the_same_seed_gives_the_same_run() {
     for seed in 0..3 {
         assert_eq!(attempt::<Aggregates>(Run::new(seed)), attempt::<Aggregates>(Run::new(seed)), "seed {seed}");
     }
+}
+
+#[test]
+fn the_first_runs_have_the_stored_transcripts() {
+    let digests: Vec<_> =
+        (0..20).map(|seed| transcript::digest(|| drop(attempt::<Aggregates>(Run::new(seed))))).collect();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts/aggregate_simulation");
+    transcript::compare(&file, &digests, |position| {
+        format!("cargo run -p tests --bin simulate -- --aggregates --transcript {}", position - 1)
+    });
 }

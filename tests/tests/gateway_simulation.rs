@@ -1,6 +1,9 @@
 //! Clients and processes of a gateway that act in random order, from fixed seeds.
 
+use std::path::Path;
+
 use mcp_proto::gateway::Sharing;
+use mcp_testkit::transcript;
 use tests::gateway_simulation::{Gateways, Report, sharing};
 use tests::seeded::{Run, attempt, notices_each_defect, run_all};
 
@@ -34,4 +37,14 @@ fn b22_the_same_seed_gives_the_same_run() {
     for seed in 0..9 {
         assert_eq!(attempt::<Gateways>(Run::new(seed)), attempt::<Gateways>(Run::new(seed)), "seed {seed}");
     }
+}
+
+#[test]
+fn the_first_runs_have_the_stored_transcripts() {
+    let digests: Vec<_> =
+        (0..60).map(|seed| transcript::digest(|| drop(attempt::<Gateways>(Run::new(seed))))).collect();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("transcripts/gateway_simulation");
+    transcript::compare(&file, &digests, |position| {
+        format!("cargo run -p tests --bin simulate -- --gateway --transcript {}", position - 1)
+    });
 }

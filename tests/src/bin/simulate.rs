@@ -39,10 +39,10 @@ struct Args {
     #[arg(long, conflicts_with = "sign_in")]
     instances: bool,
     /// Run clients of a gateway and processes of its server, with each way of sharing processes.
-    #[arg(long, conflicts_with_all = ["sign_in", "instances", "transcript"])]
+    #[arg(long, conflicts_with_all = ["sign_in", "instances"])]
     gateway: bool,
     /// Run aggregates of servers that are slow, silent, endless or hostile.
-    #[arg(long, conflicts_with_all = ["sign_in", "instances", "gateway", "transcript"])]
+    #[arg(long, conflicts_with_all = ["sign_in", "instances", "gateway"])]
     aggregates: bool,
     /// Continue after a seed that fails, and print each reason with the number of seeds that failed for it.
     #[arg(long)]
@@ -54,12 +54,11 @@ fn main() -> ExitCode {
     // The panic message is printed once, with the seed, so the default hook is silenced.
     panic::set_hook(Box::new(|_| {}));
     if let Some(seed) = args.transcript {
-        transcript::print(|| {
-            if args.instances {
-                drop(attempt_instances(seed, false));
-            } else {
-                drop(attempt::<Networks>(Run::new(seed)));
-            }
+        transcript::print(|| match (args.gateway, args.aggregates, args.instances) {
+            (true, ..) => drop(attempt::<Gateways>(Run::new(seed))),
+            (_, true, _) => drop(attempt::<Aggregates>(Run::new(seed))),
+            (_, _, true) => drop(attempt_instances(seed, false)),
+            (false, false, false) => drop(attempt::<Networks>(Run::new(seed))),
         });
         return ExitCode::SUCCESS;
     }

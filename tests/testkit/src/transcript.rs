@@ -13,7 +13,7 @@ use std::{env, fs};
 use bytes::Bytes;
 use http::HeaderMap;
 use mcp_proto::client::{self, DetectedEra, NotRestored, Outcome, Unavailable};
-use mcp_proto::{ErrorObject, Instant, Json, Load, Output, StdioAction, relay, server};
+use mcp_proto::{ErrorObject, Instant, Json, Load, Output, StdioAction, aggregate, gateway, relay, server};
 
 /// The environment variable with which [`compare`] writes the current digests to the file.
 pub const ACCEPT: &str = "ACCEPT_TRANSCRIPTS";
@@ -193,6 +193,47 @@ impl<A: Described> Described for relay::Action<A> {
             Self::Client(action) => format!("to the client: {}", action.text()),
             Self::Server(action) => format!("to the server: {}", action.text()),
         }
+    }
+}
+
+impl Described for gateway::Action {
+    fn text(&self) -> String {
+        match self {
+            Self::Client(action) => format!("to a client: {}", action.text()),
+            Self::Start { backend, principal } => {
+                format!(
+                    "starts {backend:?} for {}",
+                    principal.as_ref().map_or("everyone", |principal| principal.as_str())
+                )
+            }
+            Self::Backend { backend, action } => format!("to {backend:?}: {}", action.text()),
+            Self::Stop { backend } => format!("stops {backend:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl Described for gateway::Event {
+    fn text(&self) -> String {
+        format!("{self:?}")
+    }
+}
+
+impl Described for aggregate::Action {
+    fn text(&self) -> String {
+        match self {
+            Self::Client(action) => format!("to the client: {}", action.text()),
+            Self::Start { server } => format!("starts {server:?}"),
+            Self::Server { server, action } => format!("to {server:?}: {}", action.text()),
+            Self::Stop { server } => format!("stops {server:?}"),
+            other => format!("{other:?}"),
+        }
+    }
+}
+
+impl Described for aggregate::Event {
+    fn text(&self) -> String {
+        format!("{self:?}")
     }
 }
 
