@@ -1,6 +1,7 @@
 //! The editor that uses the proxy.
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -41,7 +42,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
         command.env_remove(name);
     }
     // No test touches the tokens of the user who runs it, or opens a browser.
-    let home = concat!(env!("CARGO_TARGET_TMPDIR"), "/proxy-home");
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proxy-home");
     command.env("MCP_PROXY_HOME", home).env("MCP_PROXY_NONINTERACTIVE", "1");
     command
 }
