@@ -10,6 +10,7 @@ use syn::{Arm, Attribute, BinOp, Block, Expr, Pat, ReturnType, Signature, Stmt, 
 use crate::attributes::is_built;
 use crate::macros::Select;
 use crate::operators::{is_deleted, replacements};
+use crate::scope::{Scope, Use, variable};
 use crate::values::{Values, of_return};
 
 /// A mutant: a small change of the code.
@@ -58,6 +59,20 @@ pub(crate) enum Rewrite {
     Arm(usize),
     /// A statement is left out.
     Statement(usize),
+    /// A statement is executed twice.
+    Twice(usize),
+    /// A variable of which a part is used, or to which there is a reference, is replaced with others.
+    Place { alternatives: Vec<(usize, String)>, is_mutable: bool },
+    /// The first or the last element is skipped by a loop over this expression.
+    Loop { first: usize, last: usize },
+    /// A condition with `let` does not hold.
+    Never(usize),
+    /// The error of this result, which is returned early, is a default value.
+    Ignored(usize),
+    /// The name of a field is inserted before its value.
+    Field(String),
+    /// The body of an arm gives the default value.
+    Default(usize),
     /// The `const` of a function is removed, because a mutant is chosen at run time.
     Constant(usize),
 }
@@ -117,6 +132,12 @@ struct Finder<'s> {
     functions: Vec<usize>,
     /// The byte ranges of expressions whose value, if any, is `()`.
     units: HashSet<(usize, usize)>,
+    /// The byte ranges of expressions that can be left out, since they are statements.
+    statements: HashSet<(usize, usize)>,
+    /// The variables in scope.
+    scope: Scope,
+    /// Whether the enclosing functions return an `Option`, so that `?` is about no error.
+    returns_option: Vec<bool>,
 }
 
 impl Finder<'_> {
@@ -156,10 +177,16 @@ impl Finder<'_> {
         }
         self.found.functions.push(Function { name, span: whole, constant });
         self.body(signature, block);
+        let source = self.source;
+        let scope = std::mem::take(&mut self.scope);
+        self.scope.add_parameters(signature, &|ty| type_text(source, ty));
+        self.returns_option.push(returns_option(&signature.output));
         if returns_unit(&signature.output) {
             self.tail_is_unit(block);
         }
         self.visit_block(block);
+        self.returns_option.pop();
+        self.scope = scope;
         self.functions.pop();
         self.names.pop();
     }
@@ -222,7 +249,188 @@ impl Finder<'_> {
         }
         let change = format!("{} -> nothing", clipped(&squeezed(self.text(span.clone()))));
         let mutant = self.add(span.clone(), lines(expression), change);
-        self.push(span, Rewrite::Statement(mutant));
+        let inner = expression.span().byte_range();
+        self.statements.insert((inner.start, inner.end));
+        self.push(span.clone(), Rewrite::Statement(mutant));
+        if let Some(method) = method_of(expression)
+            && REPEATED.contains(&&*method.to_string())
+        {
+            let change = format!("{} -> twice", clipped(&squeezed(self.text(span.clone()))));
+            let mutant = self.add(span.clone(), lines(expression), change);
+            self.push(span, Rewrite::Twice(mutant));
+        }
+    }
+
+    /// Adds the variables of a pattern to the scope.
+    fn bind(&mut self, pattern: &Pat) {
+        let source = self.source;
+        self.scope.add(pattern, &|ty| type_text(source, ty));
+    }
+
+    /// Replaces the variable that an argument begins with by others in scope.
+    fn argument(&mut self, argument: &Expr) {
+        if self.functions.is_empty() {
+            return;
+        }
+        let Some((name, usage)) = variable(argument) else { return };
+        let span = name.span().byte_range();
+        let context = clipped(&squeezed(self.text(argument.span().byte_range())));
+        let alternatives = self.other_variables(&name.to_string(), &context, span.clone(), lines(argument));
+        if alternatives.is_empty() {
+            return;
+        }
+        match usage {
+            Use::Value => self.push(span, Rewrite::Expression(alternatives)),
+            Use::Place => self.push(span, Rewrite::Place { alternatives, is_mutable: false }),
+            Use::Mutable => self.push(span, Rewrite::Place { alternatives, is_mutable: true }),
+        }
+    }
+
+    fn other_variables(
+        &mut self,
+        name: &str,
+        context: &str,
+        span: Range<usize>,
+        lines: Range<usize>,
+    ) -> Vec<(usize, String)> {
+        let others = self.scope.others(name);
+        others
+            .into_iter()
+            .map(|other| (self.add(span.clone(), lines.clone(), format!("argument {context} -> {other}")), other))
+            .collect()
+    }
+
+    /// Negates the condition of a closure that chooses elements.
+    fn inverted(&mut self, call: &syn::ExprMethodCall) {
+        let method = call.method.to_string();
+        let Some(Expr::Closure(closure)) = call.args.last() else { return };
+        if !CHOOSING.contains(&&*method) || call.args.len() != 1 || is_negated_otherwise(&closure.body) {
+            return;
+        }
+        let span = closure.body.span().byte_range();
+        let text = clipped(&squeezed(self.text(span.clone())));
+        let mutant = self.add(span.clone(), lines(&*closure.body), format!("{method}({text}) -> inverted"));
+        self.push(span, Rewrite::Opposite(mutant));
+    }
+
+    /// Leaves what is taken or removed where it is.
+    fn kept(&mut self, call: &syn::ExprMethodCall) {
+        let span = call.span().byte_range();
+        if self.statements.contains(&(span.start, span.end)) || call.turbofish.is_some() {
+            return;
+        }
+        let receiver = self.text(call.receiver.span().byte_range()).to_owned();
+        let others = match (&*call.method.to_string(), call.args.first()) {
+            ("take", None) => vec![("clone", format!("({receiver}).clone()"))],
+            ("remove", Some(key)) if call.args.len() == 1 => {
+                let key = self.text(key.span().byte_range()).to_owned();
+                vec![
+                    ("get", format!("({receiver}).get({key}).cloned()")),
+                    ("contains", format!("({receiver}).contains({key})")),
+                ]
+            }
+            _ => return,
+        };
+        let text = end_of(&squeezed(self.text(span.clone())));
+        let alternatives: Vec<_> = others
+            .into_iter()
+            .map(|(method, other)| (self.add(span.clone(), lines(call), format!("{text} -> {method}")), other))
+            .collect();
+        self.push(span, Rewrite::Expression(alternatives));
+    }
+
+    /// Does not enter the block of a condition with `let`.
+    fn never(&mut self, condition: &Expr, keyword: &str) {
+        if self.functions.is_empty() || !has_let(condition) {
+            return;
+        }
+        let span = condition.span().byte_range();
+        let text = clipped(&squeezed(self.text(span.clone())));
+        let mutant = self.add(span.clone(), lines(condition), format!("{keyword} {text} -> false"));
+        self.push(span.end..span.end, Rewrite::Never(mutant));
+    }
+}
+
+/// The methods whose closure chooses elements.
+const CHOOSING: [&str; 12] = [
+    "all",
+    "any",
+    "extract_if",
+    "filter",
+    "find",
+    "is_none_or",
+    "is_some_and",
+    "position",
+    "retain",
+    "retain_mut",
+    "skip_while",
+    "take_while",
+];
+
+/// The methods that are called twice: what they do is seen outside.
+const REPEATED: [&str; 17] = [
+    "act",
+    "add",
+    "answer",
+    "close",
+    "event",
+    "extend",
+    "finish",
+    "open",
+    "pass",
+    "publish",
+    "push",
+    "push_back",
+    "report",
+    "respond",
+    "send",
+    "store",
+    "write",
+];
+
+/// The last word of the names of fields with a moment at which something is due.
+const MOMENTS: [&str; 11] =
+    ["alarm", "at", "deadline", "due", "expires", "expiry", "pause", "since", "timeout", "timer", "until"];
+
+fn method_of(expression: &Expr) -> Option<&syn::Ident> {
+    match expression {
+        Expr::MethodCall(call) => Some(&call.method),
+        _ => None,
+    }
+}
+
+/// Whether another mutant negates the value of an expression.
+fn is_negated_otherwise(expression: &Expr) -> bool {
+    match expression {
+        Expr::Paren(inner) => is_negated_otherwise(&inner.expr),
+        Expr::Unary(_) | Expr::Lit(_) => true,
+        Expr::Binary(binary) => {
+            matches!(binary.op, BinOp::Eq(_) | BinOp::Ne(_) | BinOp::Le(_) | BinOp::Ge(_))
+        }
+        _ => false,
+    }
+}
+
+/// The text of a type on one line, without lifetimes.
+fn type_text(source: &str, ty: &Type) -> String {
+    squeezed(&source[ty.span().byte_range()])
+}
+
+fn returns_option(output: &ReturnType) -> bool {
+    match output {
+        ReturnType::Type(_, ty) => match &**ty {
+            Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Option"),
+            _ => false,
+        },
+        ReturnType::Default => false,
+    }
+}
+
+/// Whether a pattern is that of an error.
+fn is_error(pattern: &Pat) -> bool {
+    match pattern {
+        Pat::TupleStruct(variant) => variant.path.segments.last().is_some_and(|last| last.ident == "Err"),
+        _ => false,
     }
 }
 
@@ -418,6 +626,7 @@ impl<'a> Visit<'a> for Finder<'_> {
 
     fn visit_block(&mut self, block: &'a Block) {
         let last = block.stmts.len().saturating_sub(1);
+        let outer = self.scope.len();
         for (place, statement) in block.stmts.iter().enumerate() {
             match statement {
                 Stmt::Local(local) if !is_built(&local.attrs) => continue,
@@ -432,7 +641,11 @@ impl<'a> Visit<'a> for Finder<'_> {
                 Stmt::Expr(..) | Stmt::Item(_) | Stmt::Macro(_) => {}
             }
             self.visit_stmt(statement);
+            if let Stmt::Local(local) = statement {
+                self.bind(&local.pat);
+            }
         }
+        self.scope.truncate(outer);
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {
@@ -491,6 +704,114 @@ impl<'a> Visit<'a> for Finder<'_> {
         visit::visit_expr_unary(self, unary);
     }
 
+    fn visit_expr_call(&mut self, call: &'a syn::ExprCall) {
+        call.args.iter().for_each(|argument| self.argument(argument));
+        visit::visit_expr_call(self, call);
+    }
+
+    fn visit_expr_method_call(&mut self, call: &'a syn::ExprMethodCall) {
+        if !self.functions.is_empty() {
+            self.kept(call);
+            self.inverted(call);
+        }
+        call.args.iter().for_each(|argument| self.argument(argument));
+        visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_expr_closure(&mut self, closure: &'a syn::ExprClosure) {
+        let outer = self.scope.len();
+        closure.inputs.iter().for_each(|input| self.bind(input));
+        self.returns_option.push(returns_option(&closure.output));
+        visit::visit_expr_closure(self, closure);
+        self.returns_option.pop();
+        self.scope.truncate(outer);
+    }
+
+    fn visit_expr_for_loop(&mut self, looping: &'a syn::ExprForLoop) {
+        if !self.functions.is_empty() {
+            let span = looping.expr.span().byte_range();
+            let text = clipped(&squeezed(self.text(span.clone())));
+            let skipped = |which| format!("for … in {text} -> without the {which}");
+            let (first, last) = (skipped("first"), skipped("last"));
+            let first = self.add(span.clone(), lines(&*looping.expr), first);
+            let last = self.add(span.clone(), lines(&*looping.expr), last);
+            self.push(span, Rewrite::Loop { first, last });
+        }
+        self.visit_expr(&looping.expr);
+        let outer = self.scope.len();
+        self.bind(&looping.pat);
+        self.visit_block(&looping.body);
+        self.scope.truncate(outer);
+    }
+
+    fn visit_expr_if(&mut self, branch: &'a syn::ExprIf) {
+        self.never(&branch.cond, "if");
+        let outer = self.scope.len();
+        self.visit_expr(&branch.cond);
+        self.visit_block(&branch.then_branch);
+        self.scope.truncate(outer);
+        if let Some((_, otherwise)) = &branch.else_branch {
+            self.visit_expr(otherwise);
+        }
+    }
+
+    fn visit_expr_while(&mut self, looping: &'a syn::ExprWhile) {
+        self.never(&looping.cond, "while");
+        let outer = self.scope.len();
+        self.visit_expr(&looping.cond);
+        self.visit_block(&looping.body);
+        self.scope.truncate(outer);
+    }
+
+    /// The variables stay in scope until the end of the `if` or `while`, which removes them.
+    fn visit_expr_let(&mut self, condition: &'a syn::ExprLet) {
+        self.visit_expr(&condition.expr);
+        self.bind(&condition.pat);
+    }
+
+    fn visit_arm(&mut self, arm: &'a Arm) {
+        let outer = self.scope.len();
+        self.bind(&arm.pat);
+        visit::visit_arm(self, arm);
+        self.scope.truncate(outer);
+    }
+
+    fn visit_expr_try(&mut self, attempt: &'a syn::ExprTry) {
+        if !self.functions.is_empty() && self.returns_option.last() == Some(&false) {
+            let span = attempt.expr.span().byte_range();
+            let text = end_of(&squeezed(self.text(span.clone())));
+            let mutant = self.add(span.clone(), lines(attempt), format!("{text}? -> the default for an error"));
+            self.push(span, Rewrite::Ignored(mutant));
+        }
+        visit::visit_expr_try(self, attempt);
+    }
+
+    fn visit_field_value(&mut self, field: &'a syn::FieldValue) {
+        let syn::Member::Named(name) = &field.member else { return visit::visit_field_value(self, field) };
+        let name = name.to_string();
+        if self.functions.is_empty() || !is_built(&field.attrs) {
+            return visit::visit_field_value(self, field);
+        }
+        let value = field.expr.span().byte_range();
+        let mut alternatives = Vec::new();
+        if name.rsplit('_').next().is_some_and(|word| MOMENTS.contains(&word)) && self.text(value.clone()) != "None" {
+            let change = format!("{{ {name}: … }} -> None");
+            alternatives.push((self.add(value.clone(), lines(field), change), "None".to_owned()));
+        }
+        if field.colon_token.is_some() {
+            if !alternatives.is_empty() {
+                self.push(value, Rewrite::Expression(alternatives));
+            }
+            self.argument(&field.expr);
+            return visit::visit_field_value(self, field);
+        }
+        alternatives.extend(self.other_variables(&name, &format!("{{ {name} }}"), value.clone(), lines(field)));
+        if !alternatives.is_empty() {
+            self.push(value.start..value.start, Rewrite::Field(name));
+            self.push(value, Rewrite::Expression(alternatives));
+        }
+    }
+
     fn visit_expr_struct(&mut self, literal: &'a syn::ExprStruct) {
         if let (Some(base), false) = (&literal.rest, self.functions.is_empty()) {
             let path = squeezed(self.text(literal.path.span().byte_range()));
@@ -544,6 +865,9 @@ impl Finder<'_> {
     fn arm(&mut self, arm: &Arm, has_wildcard: bool) {
         let is_catch_all = matches!(arm.pat, Pat::Wild(_)) && arm.guard.is_none();
         let pattern = clipped(&squeezed(self.text(arm.pat.span().byte_range())));
+        if is_error(&arm.pat) {
+            self.error_arm(arm, &pattern);
+        }
         let without = (has_wildcard && !is_catch_all).then(|| {
             let span = arm.pat.span().byte_range().start..arm.body.span().byte_range().end;
             self.add(span, lines(&arm.pat), format!("arm {pattern} -> nothing"))
@@ -560,6 +884,21 @@ impl Finder<'_> {
         } else if let Some(without) = without {
             let end = arm.pat.span().byte_range().end;
             self.push(end..end, Rewrite::Arm(without));
+        }
+    }
+
+    /// Takes an error for success.
+    fn error_arm(&mut self, arm: &Arm, pattern: &str) {
+        let span = arm.body.span().byte_range();
+        let text = squeezed(self.text(span.clone()));
+        // What is done already, or by the mutant of a statement.
+        let is_default = ["{}", "()", "None", "false", "0", "Vec::new()"].contains(&&*text)
+            || matches!(&*arm.body, Expr::Block(block) if block.block.stmts.len() == 1)
+            || (self.units.contains(&(span.start, span.end))
+                && !matches!(&*arm.body, Expr::Block(_) | Expr::Return(_)));
+        if !is_default {
+            let mutant = self.add(span.clone(), lines(&*arm.body), format!("arm {pattern} -> the default"));
+            self.push(span, Rewrite::Default(mutant));
         }
     }
 }

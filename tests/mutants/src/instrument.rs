@@ -33,9 +33,10 @@ pub struct Instrumented {
     pub chunks: Vec<Chunk>,
 }
 
-/// Writes `source` with those of its mutants that are `live`. The number that chooses a mutant is `first` plus its
+/// Writes `start`, and `source` with those of its mutants that are `live`. The number that chooses a mutant is `first` plus its
 /// index. A `const fn` keeps its `const` if `constants` is true for its index; all others lose it.
 pub fn instrument(
+    start: &str,
     source: &str,
     found: &Found,
     first: usize,
@@ -43,6 +44,7 @@ pub fn instrument(
     constants: &dyn Fn(usize) -> bool,
 ) -> Instrumented {
     let mut writer = Writer { source, found, first, live, constants, next: 0, written: Instrumented::default() };
+    writer.push(start);
     writer.copy(0..source.len());
     writer.written
 }
@@ -179,6 +181,7 @@ impl Writer<'_> {
                 self.insert(*mutant, " }");
             }
             Rewrite::Constant(function) if !(self.constants)(*function) => {}
+            Rewrite::Place { alternatives, is_mutable } => self.place(span, alternatives, *is_mutable),
             Rewrite::Opposite(_)
             | Rewrite::Comparison(_)
             | Rewrite::Guard { .. }
@@ -187,7 +190,65 @@ impl Writer<'_> {
             | Rewrite::Arm(_)
             | Rewrite::Statement(_)
             | Rewrite::Constant(_) => self.copy(span),
+            other => self.other(span, other),
         }
+    }
+
+    /// The rewrites of calls, loops, fields and errors.
+    fn other(&mut self, span: Range<usize>, rewrite: &Rewrite) {
+        match rewrite {
+            Rewrite::Twice(mutant) if self.is_live(*mutant) => {
+                let (condition, text) = (self.chosen(*mutant), &self.source[span.clone()]);
+                self.insert(*mutant, &format!("if {condition} {{ {text}; }} "));
+                self.copy(span);
+            }
+            Rewrite::Loop { first, last } if self.is_live(*first) || self.is_live(*last) => {
+                let number = |mutant: usize| if self.is_live(mutant) { self.first + mutant } else { 0 };
+                let numbers = (number(*first), number(*last));
+                self.push("crate::mutant_items(");
+                self.copy(span);
+                // Both have the same type, so both build or neither does.
+                let mutant = if numbers.0 == 0 { *last } else { *first };
+                self.insert(mutant, &format!(", {}, {})", numbers.0, numbers.1));
+            }
+            Rewrite::Never(mutant) if self.is_live(*mutant) => {
+                let condition = self.chosen(*mutant);
+                self.insert(*mutant, &format!(" && !{condition}"));
+            }
+            Rewrite::Ignored(mutant) if self.is_live(*mutant) => {
+                let condition = self.chosen(*mutant);
+                self.push("(match ");
+                self.copy(span);
+                self.insert(
+                    *mutant,
+                    &format!(" {{ Err(_) if {condition} => Ok(Default::default()), mutants_value => mutants_value }})"),
+                );
+            }
+            Rewrite::Default(mutant) if self.is_live(*mutant) => {
+                let condition = self.chosen(*mutant);
+                self.insert(*mutant, &format!("{{ if {condition} {{ Default::default() }} else {{ "));
+                self.copy(span);
+                self.push(" } }");
+            }
+            Rewrite::Field(name) => self.push(&format!("{name}: ")),
+            _ => self.copy(span),
+        }
+    }
+
+    fn place(&mut self, span: Range<usize>, alternatives: &[(usize, String)], is_mutable: bool) {
+        let live: Vec<_> = alternatives.iter().filter(|(mutant, _)| self.is_live(*mutant)).collect();
+        if live.is_empty() {
+            return self.copy(span);
+        }
+        let reference = if is_mutable { "&mut " } else { "&" };
+        for (place, (mutant, text)) in live.iter().enumerate() {
+            self.push(if place == 0 { "(*" } else { " else " });
+            let condition = self.chosen(*mutant);
+            self.insert(*mutant, &format!("if {condition} {{ {reference}{text} }}"));
+        }
+        self.push(&format!(" else {{ {reference}"));
+        self.copy(span);
+        self.push(" })");
     }
 
     fn guard(&mut self, span: Range<usize>, always: usize, never: [Option<usize>; 2]) {

@@ -6,6 +6,7 @@ mod find;
 mod instrument;
 mod macros;
 mod operators;
+mod scope;
 mod values;
 
 pub use find::{Found, Function, Mutant, find};

@@ -92,7 +92,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             file.found.functions[function].constant.is_some() && request.constants.contains(&function_key(function))
         };
         let is_live = |mutant: usize| !request.left_out.contains(&key(mutant));
-        let mut written = instrument(&file.source, &file.found, file.first, &is_live, &is_constant);
+        let start = if file.is_root { "#![allow(warnings)] " } else { "" };
+        let mut written = instrument(start, &file.source, &file.found, file.first, &is_live, &is_constant);
         if file.is_root {
             written.text += &SWITCH.replace("COUNT: usize = 0", &format!("COUNT: usize = {next}"));
         }
