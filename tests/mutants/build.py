@@ -10,7 +10,7 @@ import subprocess
 import sys
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
@@ -27,6 +27,10 @@ ROOTS = [
     "mcp-blocking/src/bin/mcp-proxy/main.rs",
 ]
 PACKAGES = ["mcp-proto", "mcp-token-store", "mcp-tokio", "mcp-blocking"]
+# The packages whose tests are run.
+TESTED = [*PACKAGES, "fuzz", "tests"]
+# Errors about a value that was moved or borrowed before: what was inserted there is the cause, not the later use.
+ABOUT_EARLIER = ("E0382", "E0499", "E0502", "E0505", "E0506")
 # Tests write to a folder, of which each worker has its own.
 TEST_FOLDER = ('env!("CARGO_TARGET_TMPDIR")', '&std::env::var("MUTANTS_TMPDIR").unwrap()')
 
@@ -41,6 +45,7 @@ class Mutant:
     span: tuple[int, int]
     function: str
     function_span: tuple[int, int]
+    # One of: live, constant, left out (it does not build), not wanted.
     state: str
 
     @property
@@ -55,10 +60,19 @@ def sources() -> list[str]:
     return sorted({name for name in listed.split("\0") if name and (REPOSITORY / name).is_file()})
 
 
+def folder_links() -> list[str]:
+    """The links of the workspace that lead to folders, relative to its root."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=REPOSITORY,
+                            stdout=subprocess.PIPE, text=True, check=True).stdout
+    paths = {name: REPOSITORY / name for name in listed.split("\0") if name}
+    return sorted(name for name, path in paths.items() if path.is_symlink() and path.is_dir())
+
+
 def generate(out: Path, left_out: Iterable[str] = (), constants: Iterable[str] = ()) -> dict:
     """Writes the instrumented files below `out`, and returns their description."""
-    own = BUILD / "generator"
-    subprocess.run(["cargo", "build", "--quiet", "--locked", "--package", "mutants", "--target-dir", str(own)], cwd=REPOSITORY, check=True)
+    own = TARGET.parent
+    subprocess.run(["cargo", "build", "--quiet", "--locked", "--package", "mutants", "--target-dir", str(own)], cwd=REPOSITORY,
+                   env={name: value for name, value in os.environ.items() if name != "CARGO_PROFILE_DEV_OPT_LEVEL"}, check=True)
     request = TARGET / "request.json"
     description = out / "description.json"
     request.write_text(json.dumps({"roots": ROOTS, "left_out": sorted(left_out), "constants": sorted(constants)}))
@@ -75,13 +89,17 @@ def mutants_of(description: dict) -> list[Mutant]:
                                  "function_span": tuple(fields[number]["function_span"])}) for number in sorted(fields)]
 
 
-def mutants_now() -> list[Mutant]:
-    """The mutants of the sources as they are, without a build."""
+def described_now() -> dict:
+    """The description of the sources as they are, without a build."""
     scratch = TARGET / "scratch"
     for name in sources():
         if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)):
             (scratch / name).parent.mkdir(parents=True, exist_ok=True)
-    return mutants_of(generate(scratch))
+    return generate(scratch)
+
+
+def mutants_now() -> list[Mutant]:
+    return mutants_of(described_now())
 
 
 def write_if_changed(path: Path, content: bytes) -> None:
@@ -91,26 +109,35 @@ def write_if_changed(path: Path, content: bytes) -> None:
         path.write_bytes(content)
 
 
-def copy_tree() -> str:
+def copy_tree(tree: Path = TREE) -> str:
     """Copies all files except the instrumented sources, and returns a hash of the crates and the tests."""
     names = sources()
     digest = hashlib.sha256()
     for name in names:
         content = (REPOSITORY / name).read_bytes()
-        if name.startswith((*PACKAGES, "tests/src", "tests/testkit", "tests/tests", "tests/vectors", "tests/Cargo", "Cargo")):
+        if name.startswith((*PACKAGES, "fuzz/", "tests/src", "tests/testkit", "tests/tests", "tests/vectors", "tests/Cargo", "Cargo")):
             digest.update(f"{name} {len(content)}\n".encode() + content)
         if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)):
-            (TREE / name).parent.mkdir(parents=True, exist_ok=True)
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
             continue
         if name.endswith(".rs"):
             content = content.replace(TEST_FOLDER[0].encode(), TEST_FOLDER[1].encode())
-        write_if_changed(TREE / name, content)
+            if b"concat!(&std::env::var" in content:
+                sys.exit(f"{name}: the folder of a worker is not constant: use Path::join instead of concat!")
+        write_if_changed(tree / name, content)
         if os.access(REPOSITORY / name, os.X_OK):
-            (TREE / name).chmod(0o755)
+            (tree / name).chmod(0o755)
+    # A link leads to the folder of the repository, which contains no mutants: such sources are parts of a test.
+    for name in folder_links():
+        link = tree / name
+        if not link.is_symlink():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to((REPOSITORY / name).resolve())
     known = set(names)
-    for path in TREE.rglob("*"):
-        if path.is_file() and str(path.relative_to(TREE)) not in known and path.suffix == ".rs":
-            path.unlink()
+    for folder, _, files in os.walk(tree, followlinks=False):
+        for path in (Path(folder) / file for file in files):
+            if str(path.relative_to(tree)) not in known and path.suffix == ".rs":
+                path.unlink()
     return digest.hexdigest()[:16]
 
 
@@ -120,24 +147,24 @@ def function_hashes(mutants: Iterable[Mutant]) -> dict[str, str]:
     hashes = {}
     for mutant in mutants:
         text = texts.setdefault(mutant.file, (REPOSITORY / mutant.file).read_bytes())
-        hashes[mutant.key] = hashlib.sha256(text[slice(*mutant.function_span)]).hexdigest()[:16]
+        hashes[mutant.key] = hashlib.sha256(text[slice(*mutant.function_span)]).hexdigest()[:8]
     return hashes
 
 
 def cargo(*arguments: str) -> tuple[bool, list[dict]]:
     """Runs cargo in the copy, and returns whether it succeeded, and its messages."""
-    environment = {
-        **os.environ,
+    settings = {
         "CARGO_TARGET_DIR": str(BUILD),
-        "CARGO_PROFILE_DEV_OPT_LEVEL": "1", "CARGO_PROFILE_DEV_DEBUG": "0",
-        "CARGO_PROFILE_TEST_OPT_LEVEL": "1", "CARGO_PROFILE_TEST_DEBUG": "0",
-        "RUSTFLAGS": "--cap-lints allow",
+        "CARGO_PROFILE_DEV_OPT_LEVEL": os.environ.get("CARGO_PROFILE_DEV_OPT_LEVEL", "1"), "CARGO_PROFILE_DEV_DEBUG": "0",
         # Builds differ much from one another, and some fail, so that incremental builds would save little.
         "CARGO_INCREMENTAL": "0",
     }
-    environment.pop("CARGO_ENCODED_RUSTFLAGS", None)
-    done = subprocess.run(["cargo", *arguments, "--locked", "--message-format", "json", "--color", "never"], cwd=TREE,
-                          env=environment, stdout=subprocess.PIPE, text=True)
+    return cargo_in(TREE, settings, *arguments)
+
+
+def cargo_in(folder: Path, settings: dict[str, str], *arguments: str) -> tuple[bool, list[dict]]:
+    done = subprocess.run(["cargo", *arguments, "--locked", "--message-format", "json", "--color", "never"], cwd=folder,
+                          env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True)
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return done.returncode == 0, messages
 
@@ -180,7 +207,8 @@ class Blame:
                     place = (span["file_name"], span["byte_start"], span["byte_end"])
                     (primary if span["is_primary"] and span in error["spans"] else others).append(place)
                 span = (span.get("expansion") or {}).get("span")
-        for places in (primary, others):
+        about_earlier = (error["code"] or {}).get("code") in ABOUT_EARLIER
+        for places in (others, primary) if about_earlier else (primary, others):
             found = set().union(*(self.inserted(*place) for place in places)) & self.live
             if found:
                 return found
@@ -200,25 +228,42 @@ class Blame:
         return set()
 
 
-def instrument_and_build() -> tuple[str, list[Mutant], list[dict]]:
-    """Builds the copy with all mutants that build, and returns its hash, all mutants, and the last build's messages."""
+def built_for(tested: list[str]) -> list[str]:
+    """The packages with mutants that are built with the tests of these packages."""
+    return ["mcp-proto"] if set(tested) <= {"mcp-proto", "fuzz", "tests"} else PACKAGES
+
+
+def write_other_modules(tree: Path, description: dict) -> None:
+    """Copies the modules of the crates that only the tests have."""
+    for name in sources():
+        if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)) and name not in description["files"]:
+            write_if_changed(tree / name, (REPOSITORY / name).read_bytes())
+
+
+def instrument_and_build(wanted: set[str], tested: list[str], programs: list[str]) -> tuple[str, list[Mutant], list[dict]]:
+    """Builds the copy with those of the wanted mutants that build, and the tests of some packages, or these programs of
+    theirs. Returns the hash of the copy, all mutants, and the messages of the last build."""
     TARGET.mkdir(parents=True, exist_ok=True)
     tree = copy_tree()
     constants = set(CONSTANTS.read_text().split("\n")) - {""} if CONSTANTS.exists() else set()
     known = dict(line.split("\t", 1)[::-1] for line in UNVIABLE.read_text().splitlines()) if UNVIABLE.exists() else {}
     hashes = function_hashes(mutants_now())
     left_out = {key for key, text in known.items() if hashes.get(key) == text}
+    # Mutants that do not build are found by a check, which is quick and has all errors of a crate at once.
+    check = ["check", "--lib", "--bins", "--all-features", *(f"--package={package}" for package in built_for(tested))]
     # The build includes the examples, which some tests start.
-    step = ["test", "--no-run", *(f"--package={package}" for package in [*PACKAGES, "tests"])]
+    build = ["test", "--no-run", *(f"--package={package}" for package in tested),
+             *(argument for program in programs for argument in (["--lib"] if program == "lib" else ["--test", program]))]
+    step = check
     for attempt in range(1, 100):
-        description = generate(TREE, left_out, constants)
-        for name in sources():
-            # Modules of the crates that only the tests have.
-            if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)) and name not in description["files"]:
-                write_if_changed(TREE / name, (REPOSITORY / name).read_bytes())
+        description = generate(TREE, left_out | (hashes.keys() - wanted), constants)
+        write_other_modules(TREE, description)
         built, messages = cargo(*step)
-        if built:
+        if built and step is build:
             break
+        if built:
+            step = build
+            continue
         blame = Blame(description)
         keys = {mutant.id: mutant.key for mutant in blame.mutants}
         before = len(left_out), len(constants)
@@ -244,5 +289,7 @@ def instrument_and_build() -> tuple[str, list[Mutant], list[dict]]:
             sys.exit("\n".join([*unknown, "the copy does not build, and no mutant is to blame"]))
     else:
         sys.exit("the copy does not build")
-    print(f"built, with {sum(mutant.state == 'live' for mutant in mutants_of(description))} of {len(hashes)} mutants", flush=True)
-    return tree, mutants_of(description), messages
+    mutants = [mutant if mutant.state != "left out" or mutant.key in left_out else replace(mutant, state="not wanted")
+               for mutant in mutants_of(description)]
+    print(f"built, with {sum(mutant.state == 'live' for mutant in mutants)} of {len(hashes)} mutants", flush=True)
+    return tree, mutants, messages

@@ -16,7 +16,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from build import REPOSITORY, TARGET, TREE, Mutant
+from build import REPOSITORY, TARGET, Mutant
+from outcomes import Outcome
 
 BASELINE = TARGET / "baseline.json"
 # The timeout of a test, in seconds: FLOOR, plus up to TIMES its duration without a mutant (see `patience`).
@@ -222,20 +223,21 @@ class Workers:
         return (done.result() for done in as_completed([self.pool.submit(with_folder, item) for item in items]))
 
 
-def baseline(messages: Iterable[dict], tree: str, workers: int) -> list[Test]:
+def baseline(messages: Iterable[dict], workers: int) -> list[Test]:
     """All tests that pass without a mutant, with the seconds that they take and the mutants that they reach."""
     found = programs(messages)
     stamps = {program.executable: os.stat(program.executable).st_mtime_ns for program in found}
     kept = json.loads(BASELINE.read_text()) if BASELINE.exists() else {"tests": [], "slow": [], "stamps": {}}
+    # The programs that are as they were when their tests were measured.
+    same = {program for program, stamp in stamps.items() if kept["stamps"].get(program) == stamp}
     known = {(test["program"]["executable"], test["name"]): test for test in kept["tests"]}
-    is_known = kept["stamps"] == stamps and kept["tree"] == tree
     tests = [Test(program, name) for program in found for name in listed(program)]
-    slow = kept["slow"] if is_known else []
-    tests = [test for test in tests if test.title not in slow]
+    slow = [[executable, name] for executable, name in kept["slow"] if executable in same]
+    tests = [test for test in tests if [test.program.executable, test.name] not in slow]
 
     def measure(test: Test, folder: Path) -> Test | None:
         before = known.get((test.program.executable, test.name))
-        if is_known and before:
+        if test.program.executable in same and before:
             test.seconds, test.reached = before["seconds"], before["reached"]
             return test
         record = folder / "reached"
@@ -249,7 +251,7 @@ def baseline(messages: Iterable[dict], tree: str, workers: int) -> list[Test]:
         if ended.passed and attempt == 0:
             return test
         if ended.timed_out:
-            slow.append(test.title)
+            slow.append([test.program.executable, test.name])
         why = "fails at times" if ended.passed else f"takes more than {LONGEST:.0f} s" if ended.timed_out else "fails"
         print(f"not used, since it {why} without a mutant: {test.title}", flush=True)
         if not ended.passed and not ended.timed_out:
@@ -263,20 +265,10 @@ def baseline(messages: Iterable[dict], tree: str, workers: int) -> list[Test]:
             good.append(test)
         if place % 100 == 0:
             print(f"{place} of {len(tests)} tests ran without a mutant, in {time.monotonic() - start:.0f} s", flush=True)
-    BASELINE.write_text(json.dumps({"tree": tree, "stamps": stamps, "slow": slow, "tests": [asdict(test) for test in good]}))
+    BASELINE.write_text(json.dumps({"stamps": stamps, "slow": slow, "tests": [asdict(test) for test in good]}))
     print(f"{len(good)} of {len(tests)} tests pass, in {sum(test.seconds for test in good):.0f} s one by one"
           f" ({time.monotonic() - start:.0f} s now)", flush=True)
     return good
-
-
-@dataclass
-class Outcome:
-    key: str
-    # One of: caught, timeout, missed, undecided, unreached, unviable, constant.
-    state: str
-    test: str
-    seconds: float
-    tree: str
 
 
 def patience(tests: Iterable[Test]) -> float:
@@ -299,8 +291,8 @@ def portions(tests: list[Test]) -> Iterable[list[Test]]:
 class Trials:
     """Tries mutants."""
 
-    def __init__(self, tests: list[Test], tree: str, cap: float, kept: dict[str, Outcome]) -> None:
-        self.tree, self.cap, self.kept = tree, cap, kept
+    def __init__(self, tests: list[Test], cap: float, kept: dict[str, Outcome]) -> None:
+        self.cap, self.kept = cap, kept
         self.tests = {test.title: test for test in tests}
         self.reaching: dict[int, list[Test]] = defaultdict(list)
         for test in sorted(tests, key=lambda test: test.seconds):
@@ -342,9 +334,7 @@ class Trials:
 
     def try_mutant(self, mutant: Mutant, folder: Path) -> Outcome:
         seconds = 0.0
-        outcome = lambda state, test="": Outcome(mutant.key, state, test, seconds, self.tree)
-        if mutant.state != "live":
-            return outcome("constant" if mutant.state == "constant" else "unviable")
+        outcome = lambda state, test="": Outcome(mutant.key, state, test)
         reaching = {test.title: test for test in self.reaching[mutant.id]}
         if not reaching:
             return outcome("unreached")
