@@ -1,7 +1,9 @@
 //! Back-pressure between threads: a reader waits until there is room.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::PoisonError;
+
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Condvar, Mutex};
 
 /// Open or closed. While it is closed, threads wait before they read.
 #[derive(Debug)]

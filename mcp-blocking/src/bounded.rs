@@ -1,7 +1,9 @@
 //! A queue between two threads, bounded in entries and in bytes. Sending never blocks.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// Makes a queue of at most `entries` entries that weigh at most `bytes` together. An empty queue takes one entry of
 /// any weight.

@@ -148,6 +148,7 @@ mod socket;
 mod stdio;
 #[cfg(test)]
 mod stdio_tests;
+mod sync;
 
 pub use aggregate::{AggregateProxy, AggregateServer, AggregateStopper};
 pub use client::{

@@ -7,6 +7,7 @@
 
 mod proxy_loop;
 mod stdout;
+mod turn;
 
 use std::fmt;
 use std::io::{self, Read, Write};

@@ -1,10 +1,12 @@
 //! The slot in which a caller waits for its outcome, and for progress before it.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use mcp_proto::client::Outcome;
 use mcp_proto::driver::ProgressQueue;
 use mcp_proto::{Failed, Json};
+
+use crate::sync::{Condvar, Mutex, MutexGuard};
 
 /// The caller's end.
 #[derive(Debug)]

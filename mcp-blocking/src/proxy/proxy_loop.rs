@@ -9,12 +9,11 @@
 #[cfg(unix)]
 mod tests;
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, Read};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use mcp_proto::auth::{self, Cause};
@@ -26,6 +25,7 @@ use mcp_proto::driver::{
 use mcp_proto::relay::{Action, Relay};
 use mcp_proto::{Instant, StdioAction};
 
+use super::turn::Turn;
 use crate::backpressure::Backpressure;
 use crate::child::INBOX;
 use crate::clock;
@@ -71,10 +71,7 @@ pub(super) struct ProxyLoop<T: ClientTransport, L: Link> {
 
 /// What the threads of a proxy share.
 struct Shared<T: ClientTransport, L: Link> {
-    state: Mutex<State<T, L>>,
-    /// Input that was not yet passed to the relay. A thread that adds input ensures that the state lock is taken
-    /// afterwards. Locked after the state, or alone.
-    inputs: Mutex<VecDeque<Input<L::Received>>>,
+    turn: Turn<State<T, L>, Input<L::Received>>,
     /// Wakes the thread that handles timeouts.
     alarm: SyncSender<()>,
     is_stopped: AtomicBool,
@@ -117,8 +114,8 @@ where
 {
     pub(super) fn new() -> Self {
         let (alarm, alarms) = sync_channel(1);
-        let state = Mutex::new(State::NotRunning);
-        let shared = Shared { state, inputs: Mutex::default(), alarm, is_stopped: AtomicBool::new(false) };
+        let turn = Turn::new(State::NotRunning, INBOX);
+        let shared = Shared { turn, alarm, is_stopped: AtomicBool::new(false) };
         Self { shared: Arc::new(shared), alarms }
     }
 
@@ -145,7 +142,7 @@ where
             let (running, reason) = self.keep_time();
             self.end(*running).map(|()| reason)
         });
-        *self.shared.state() = State::NotRunning;
+        *self.shared.turn.state() = State::NotRunning;
         outcome
     }
 
@@ -160,7 +157,7 @@ where
     ) -> io::Result<()> {
         let inbox: Arc<dyn Inbox<_>> = Arc::<Shared<T, L>>::clone(&self.shared);
         // The lock is held, so that the first input waits until the relay runs.
-        let mut state = self.shared.state();
+        let mut state = self.shared.turn.state();
         let (backpressure, client_backpressure) = (Arc::new(Backpressure::new()), Arc::new(Backpressure::new()));
         let link = start(Arc::clone(&inbox), Arc::clone(&backpressure))?;
         let writer = Writer::spawn(output, Arc::clone(&inbox), Input::Client)?;
@@ -188,7 +185,7 @@ where
     /// Handles timeouts until the relay is closed.
     fn keep_time(&self) -> (Box<Running<T, L>>, CloseReason) {
         loop {
-            let mut state = self.shared.state();
+            let mut state = self.shared.turn.state();
             self.shared.pass_queued_input(&mut state);
             if let State::Running(running) = &mut *state {
                 running.step(None, self.shared.is_stopped());
@@ -205,7 +202,7 @@ where
                 running.next_check = earlier(running.due, tick);
                 let next_check = running.next_check;
                 drop(state);
-                if !self.shared.inputs().is_empty() {
+                if self.shared.turn.has_input() {
                     continue;
                 }
                 self.pause(next_check.map_or(Duration::MAX, |at| at.saturating_duration_since(clock::now())));
@@ -240,10 +237,6 @@ where
 }
 
 impl<T: ClientTransport, L: Link> Shared<T, L> {
-    fn state(&self) -> MutexGuard<'_, State<T, L>> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn is_stopped(&self) -> bool {
         self.is_stopped.load(Ordering::Acquire)
     }
@@ -259,14 +252,10 @@ where
     T: ClientTransport,
     L: Feed<Relay<T>, Action = T::Action>,
 {
-    fn inputs(&self) -> MutexGuard<'_, VecDeque<Input<L::Received>>> {
-        self.inputs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Passes all queued input to the relay. Returns whether the relay is running or ending.
     fn pass_queued_input(&self, state: &mut State<T, L>) -> bool {
         loop {
-            let Some(input) = self.inputs().pop_front() else { break };
+            let Some(input) = self.turn.next() else { break };
             match state {
                 State::NotRunning => {}
                 State::Running(running) if running.closed.is_none() => {
@@ -291,25 +280,7 @@ where
     L: Feed<Relay<T>, Action = T::Action, Received: Send> + Send,
 {
     fn send(&self, input: Input<L::Received>) -> bool {
-        let mut inputs = self.inputs();
-        inputs.push_back(input);
-        let mut is_full = inputs.len() > INBOX;
-        drop(inputs);
-        loop {
-            let mut state = match self.state.try_lock() {
-                Ok(state) => state,
-                Err(TryLockError::Poisoned(state)) => state.into_inner(),
-                Err(TryLockError::WouldBlock) if is_full => self.state(),
-                // The thread that holds the lock checks for input once more after it has released the lock.
-                Err(TryLockError::WouldBlock) => return true,
-            };
-            let is_taken = self.pass_queued_input(&mut state);
-            drop(state);
-            is_full = false;
-            if self.inputs().is_empty() {
-                return is_taken;
-            }
-        }
+        self.turn.send(input, |state| self.pass_queued_input(state))
     }
 
     fn try_send(&self, input: Input<L::Received>) {
