@@ -8,7 +8,6 @@ use super::task_requests::TaskRequest;
 use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
-use crate::server::snapshot::Setting;
 use crate::server::transport::TransportOutput;
 use crate::store::{StoreAction, StoreKey, StoreResult};
 
@@ -50,8 +49,6 @@ pub(super) enum Pending {
 pub(super) struct StoreWork {
     next: u64,
     pending: BTreeMap<StoreKey, Pending>,
-    /// What clients have set with requests that are not answered yet.
-    pub(super) changes: BTreeMap<ExchangeKey, Vec<Setting>>,
     /// The streams that are read from the store.
     pub(super) readers: BTreeMap<ExchangeKey, Reader>,
     /// The requests about tasks of other instances that are not passed on yet.

@@ -40,6 +40,8 @@ pub(super) struct StoredSession {
     saving: Option<Saving>,
     /// Changes that are written next.
     queue: Vec<Change>,
+    /// What the client has set with requests that are not answered yet.
+    pub(super) unanswered: BTreeMap<ExchangeKey, Vec<Setting>>,
     /// The streams that clients read here, by their tags.
     pub(super) readers: BTreeMap<u64, ExchangeKey>,
     /// The GET stream was closed here, which could not be written.
@@ -96,6 +98,7 @@ impl StoredSession {
             version,
             saving: None,
             queue: Vec::new(),
+            unanswered: BTreeMap::new(),
             readers: BTreeMap::new(),
             has_closed_stream: false,
         })
@@ -103,6 +106,14 @@ impl StoredSession {
 
     pub(super) fn kept(&self) -> Option<&Kept> {
         self.state.kept.as_ref()
+    }
+
+    /// A state of the record, with all that was set here and is not written yet.
+    fn in_force(&self, state: &SessionState) -> SessionState {
+        let written = self.saving.iter().flat_map(|saving| &saving.changes);
+        let mut state = applied(state, written.chain(&self.queue));
+        self.unanswered.values().flatten().for_each(|setting| state.set(setting));
+        state
     }
 
     /// The instance that has the GET stream.
@@ -165,7 +176,7 @@ impl Http {
     ) {
         let Some(session) = asked.session() else { return };
         self.exchanges.insert(exchange, Exchange::Storing { asked, then: Then::Respond(response) });
-        let what = match self.store.changes.remove(&exchange) {
+        let what = match self.stored_mut(session).and_then(|stored| stored.unanswered.remove(&exchange)) {
             Some(settings) => What::Settings(settings),
             None => What::Opened,
         };
@@ -179,7 +190,7 @@ impl Http {
         exchange: ExchangeKey,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if let Some(settings) = self.store.changes.remove(&exchange) {
+        if let Some(settings) = self.stored_mut(session).and_then(|stored| stored.unanswered.remove(&exchange)) {
             self.change(session, What::Settings(settings), None, output);
         }
     }
@@ -287,19 +298,19 @@ impl Http {
         let Some((version, state)) = record else { return self.on_not_saved(session, saving, output) };
         let changed = applied(&state, &saving.changes);
         (stored.version, stored.state) = (version, state);
-        let current = applied(&changed, &stored.queue);
         let claims: Vec<_> = saving.changes.iter().filter_map(Change::claim).collect();
         stored.saving = Some(Saving { state: changed, ..saving });
+        let state = stored.in_force(&stored.state);
         self.set_claims(session, claims);
         self.end_moved_stream(session, output);
-        output.inbound.push_back(Inbound::Updated { session, state: current });
+        output.inbound.push_back(Inbound::Updated { session, state });
         self.write_record(session, output);
     }
 
     /// Changes cannot be written: what is in the store stays in force.
     fn on_not_saved(&mut self, session: SessionKey, saving: Saving, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(stored) = self.stored_mut(session) else { return };
-        let (state, is_new) = (stored.state.clone(), stored.version == 0);
+        let is_new = stored.version == 0;
         let is_closed = saving.changes.iter().chain(&stored.queue).any(|change| change.closed_home().is_some());
         stored.has_closed_stream |= is_closed;
         stored.saving = Some(saving);
@@ -307,11 +318,12 @@ impl Http {
             self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
         }
         self.fail_changes(session, admission::store_unavailable, output);
-        output.inbound.push_back(if is_new {
-            Inbound::Ended { session, reason: CloseReason::Local }
-        } else {
-            Inbound::Updated { session, state }
-        });
+        if is_new {
+            output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Local });
+        } else if let Some(stored) = self.stored_mut(session) {
+            let state = stored.in_force(&stored.state);
+            output.inbound.push_back(Inbound::Updated { session, state });
+        }
     }
 
     /// Refuses the requests that wait until their changes are written.
@@ -370,20 +382,18 @@ impl Http {
         if version <= stored.version {
             return;
         }
-        let state = if let Some(saving) = &stored.saving {
-            // What is being written is either in this record, or is written again after a conflict.
-            applied(&applied(&state, &saving.changes), &stored.queue)
-        } else {
-            stored.version = version;
-            stored.state = state.clone();
-            state
-        };
-        output.inbound.push_back(Inbound::Updated { session, state });
+        // What is being written is either in this record, or is written again after a conflict.
+        let in_force = stored.in_force(&state);
+        if stored.saving.is_none() {
+            (stored.version, stored.state) = (version, state);
+        }
+        output.inbound.push_back(Inbound::Updated { session, state: in_force });
         self.end_moved_stream(session, output);
     }
 
-    /// Reports settings that were written to the instances at which they are in force without a request of the client: a log
-    /// level where its calls are being served, and subscriptions where its GET stream is.
+    /// Reports settings that were written: here, because they may have been made in another order, and to the instances at
+    /// which they are in force without a request of the client: a log level where its calls are being served, and
+    /// subscriptions where its GET stream is.
     fn report_settings(
         &mut self,
         session: SessionKey,
@@ -395,6 +405,8 @@ impl Http {
         }
         let here = self.stored_at(session);
         let Some(stored) = self.stored_mut(session) else { return };
+        let in_force = stored.in_force(&stored.state);
+        output.inbound.push_back(Inbound::Updated { session, state: in_force });
         let home = stored.home().map(|home| home.instance).filter(|home| Some(*home) != here);
         let (version, state) = (stored.version, stored.state.to_text());
         let notice = Notice::Changed { version, state };
@@ -418,7 +430,7 @@ impl Http {
     }
 }
 
-fn applied(state: &SessionState, changes: &[Change]) -> SessionState {
+fn applied<'c>(state: &SessionState, changes: impl IntoIterator<Item = &'c Change>) -> SessionState {
     let mut state = state.clone();
     for change in changes {
         match &change.what {

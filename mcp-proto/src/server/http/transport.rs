@@ -164,9 +164,8 @@ impl ServerTransport for Http {
     }
 
     fn changed(&mut self, session: SessionKey, reply_to: ReplyTo, setting: Setting) {
-        let is_stored = self.stored_at(session).is_some();
-        if let Some(exchange) = ExchangeKey::from_reply(reply_to).filter(|_| is_stored) {
-            self.store.changes.entry(exchange).or_default().push(setting);
+        if let (Some(exchange), Some(stored)) = (ExchangeKey::from_reply(reply_to), self.stored_mut(session)) {
+            stored.unanswered.entry(exchange).or_default().push(setting);
         }
     }
 
@@ -331,7 +330,7 @@ impl Http {
             // The request is still being served, but its exchange has no stream (SH-S-56).
             (false, Kind::Message) => self.write_event(session, None, &text, output),
             // Without an event id, the client has nothing to resume, so that the answer is lost (SH-S-57).
-            (false, Kind::Reply | Kind::Refusal) => {}
+            (false, Kind::Reply | Kind::Refusal) => self.store_settings_of(session, key, output),
         }
     }
 
@@ -343,12 +342,11 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if let Some(Exchange::Waiting { asked, .. }) = self.exchanges.get(exchange) {
-            let is_stored = asked.session().is_some_and(|session| self.stored_at(session).is_some());
-            if is_stored && self.store.changes.contains_key(&exchange) {
-                return self.respond_when_stored(exchange, *asked, response, output);
+            let asked = *asked;
+            let stored = asked.session().and_then(|session| self.stored_mut(session));
+            if stored.is_some_and(|stored| stored.unanswered.contains_key(&exchange)) {
+                return self.respond_when_stored(exchange, asked, response, output);
             }
-            // The session has ended meanwhile.
-            self.store.changes.remove(&exchange);
         }
         match self.close_exchange(exchange, output.now) {
             Some(Exchange::Waiting { asked: Asked::Elsewhere { instance, number }, .. }) => {
