@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::exchange::{Exchange, Then};
 use super::instances::Notice;
 use super::store_work::Pending;
+use super::stored_read::Reader;
 use super::stored_record::What;
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, admission};
 use crate::conversation::keys::SessionKey;
@@ -101,7 +102,8 @@ impl Http {
         }
     }
 
-    /// Whether another instance has the GET stream of the session. If it has ended, what it has sent is not known.
+    /// Whether another instance has the GET stream of the session. If it has ended, what it has sent is not known, and may
+    /// be all that is stored.
     pub(super) fn on_holder_found(
         &mut self,
         exchange: ExchangeKey,
@@ -114,7 +116,7 @@ impl Http {
                 if let Some(reader) = self.store.readers.get_mut(&exchange) {
                     reader.after = After::Latest;
                 }
-                return self.claim_get_stream(exchange, output);
+                return self.read(exchange, output);
             }
             StoreResult::Loaded(_)
             | StoreResult::Done
@@ -130,7 +132,8 @@ impl Http {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
         let Some(instance) = self.stored_at(session) else { return };
         self.set_claims(session, [exchange]);
-        let sent = self.stored_mut(session).and_then(|stored| stored.home()).map_or(0, |home| home.sent);
+        let known = self.stored_mut(session).and_then(|stored| stored.home()).map_or(0, |home| home.sent);
+        let sent = self.store.readers.get(&exchange).and_then(Reader::sent).map_or(known, |sent| sent.max(known));
         let home = Home { instance, is_open: true, sent };
         self.change(session, What::Home(home), Some(exchange), output);
     }

@@ -255,9 +255,19 @@ impl Http {
         };
         let is_open = matches!(self.exchanges.get(exchange), Some(Exchange::Streaming { .. }));
         match (events, is_open) {
+            // Nothing is stored that the instance which has ended may have sent.
+            (Some(None), false) if is_get_stream && reader.after == After::Latest => {
+                reader.after = After::Number(0);
+                self.claim_get_stream(exchange, output);
+            }
             // A replay is complete or refused.
             (Some(None), false) => self.refuse_storing(exchange, admission::unknown_event(), output),
-            (Some(Some(_)), false) if is_get_stream => self.claim_get_stream(exchange, output),
+            (Some(Some((next, _))), false) if is_get_stream => {
+                if reader.after == After::Latest {
+                    reader.after = After::Number(next.saturating_sub(1));
+                }
+                self.claim_get_stream(exchange, output);
+            }
             (Some(Some((next, events))), false) => self.open_resumed(exchange, &events, next, output),
             (None, false) => self.refuse_storing(exchange, admission::store_unavailable(), output),
             (Some(Some((next, events))), true) => self.on_events_read(exchange, &events, next, output),
