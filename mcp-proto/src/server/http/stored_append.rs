@@ -14,6 +14,7 @@ use super::instances::Notice;
 use super::replay::id_text;
 use super::store_work::Pending;
 use super::stored_label::Label;
+use super::stored_session::TOUCHES;
 use super::{ExchangeKey, Http, HttpAction, Timer};
 use crate::codec::sse::{EventId, EventName, encode_event};
 use crate::conversation::keys::SessionKey;
@@ -209,8 +210,13 @@ impl Http {
         let tag = stream.tag();
         let Some(appending) = stream.appending.as_deref_mut() else { return };
         let Some(InFlight { events, is_last }) = appending.in_flight.take() else { return };
-        if *result == StoreResult::Done {
+        // Nothing is missing in a stream that could not be kept from expiring: that is tried again.
+        let is_tried_again = *result == StoreResult::Failed && events.is_empty() && !is_last && appending.next > 1;
+        if *result == StoreResult::Done || is_tried_again {
             appending.is_created = true;
+            if is_tried_again {
+                self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
+            }
         } else {
             // What the client receives from now on is not stored, so that no resumption may find a part of it.
             appending.is_broken = true;
