@@ -3,15 +3,17 @@
 
 use std::time::Duration;
 
-use mcp_proto::server::{Event, ExchangeKey, LoggingLevel, Progress};
+use mcp_proto::server::{Config, Event, ExchangeKey, HttpConfig, LoggingLevel, Progress};
 use mcp_proto::store::{Record, StoreAction, StoreResult, StoredEvents};
-use mcp_proto::{Json, Notification};
+use mcp_proto::{ErrorObject, Json, Notification};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse};
 use mcp_testkit::messages::request;
 use tests::instances::{Instances, delete, get, ping, resume, set_level};
 
 /// A call that reports progress, so that its response is a stream.
 const WITH_PROGRESS: &str = r#"{"name":"t","_meta":{"progressToken":1}}"#;
+/// How long a session may be unused.
+const IDLE: Duration = Duration::from_secs(30 * 60);
 /// A batch of 2025-03-26 that sets the log level, and calls such a tool.
 const SETTING_AND_CALL: &str = r#"[{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"error"}},{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1}}}]"#;
 
@@ -62,6 +64,23 @@ fn settle_holding(instances: &mut Instances, holds: fn(&StoreAction) -> bool) ->
         }
     }
     held
+}
+
+/// Carries out the next actions that an instance asks of the store, at most this many.
+fn carry_out_next(instances: &mut Instances, at: usize, count: usize) {
+    let id = instances.id(at);
+    for _ in 0..count {
+        let server = &mut instances.servers[at];
+        server.settle();
+        if server.store_actions.is_empty() {
+            return;
+        }
+        let action = server.store_actions.remove(0);
+        let result = instances.store.carry_out(id, &action, server.now);
+        if let (Some(key), Some(result)) = (action.key(), result) {
+            server.server.handle_stored(key, result, server.now);
+        }
+    }
 }
 
 const fn is_message(action: &StoreAction) -> bool {
@@ -214,6 +233,43 @@ fn what_is_sent_is_not_sent_again_if_a_change_was_being_written_when_the_stream_
 }
 
 #[test]
+fn what_is_sent_is_not_sent_again_after_the_instance_with_the_stream_has_ended() {
+    let ends: [fn(&mut Instances); 3] = [
+        |instances| instances.kill(0),
+        |instances| {
+            let server = &mut instances.servers[0];
+            server.server.drain(Duration::from_secs(10), server.now);
+        },
+        |instances| {
+            let server = &mut instances.servers[0];
+            server.server.close(server.now);
+            instances.settle();
+            instances.kill(0);
+        },
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        // Another client asks for the stream before, and is gone after this many steps of the store.
+        for steps in [None, Some(0), Some(1), Some(2), Some(3), Some(4), Some(5)] {
+            let mut instances = Instances::new(4);
+            let id = instances.session(0, 0, "2025-11-25");
+            opened_stream(&mut instances, &id);
+            end(&mut instances);
+            instances.settle();
+            if let Some(steps) = steps {
+                let gone = instances.servers[1].ask(&get(&id));
+                carry_out_next(&mut instances, 1, steps);
+                instances.disconnect(1, gone);
+            }
+            let stream = instances.ask(2, &get(&id));
+            let again = instances.take(2, stream);
+            assert_eq!((again.code(), again.data().len()), (200, 0), "{number} {steps:?}");
+            publish(&mut instances, 3);
+            assert_eq!(instances.take(2, stream).data().len(), 1, "{number} {steps:?}");
+        }
+    }
+}
+
+#[test]
 fn a_resumption_that_is_refused_changes_nothing() {
     for at in 0..2 {
         let mut instances = Instances::new(2);
@@ -288,6 +344,39 @@ fn a_stream_that_the_store_has_failed_for_is_not_ended_for_its_client_to_resume(
 }
 
 #[test]
+fn a_stream_that_the_store_has_a_part_of_is_not_resumed() {
+    for (is_carried_out, result) in
+        [(false, StoreResult::Failed), (true, StoreResult::Failed), (false, StoreResult::Conflict)]
+    {
+        for is_answered in [false, true] {
+            let mut instances = Instances::new(2);
+            let id = instances.session(0, 0, "2025-11-25");
+            let (exchange, ticket, last) = streaming_call(&mut instances, &id);
+            let own = instances.id(0);
+            let server = &mut instances.servers[0];
+            server.server.progress(&ticket, &Progress::new(2.0), server.now);
+            server.settle();
+            let append = server.store_actions.remove(0);
+            assert!(matches!(append, StoreAction::Append { .. }), "{append:?}");
+            if is_carried_out {
+                instances.store.carry_out(own, &append, server.now);
+            }
+            server.server.handle_stored(append.key().unwrap(), result.clone(), server.now);
+            instances.settle();
+            if is_answered {
+                instances.respond(0, ticket, "{}");
+            }
+            let sent = instances.take(0, exchange);
+            assert_eq!((sent.is_over, sent.data().len()), (is_answered, 1 + usize::from(is_answered)), "{sent:?}");
+            for at in [1, 0] {
+                let refused = instances.answer(at, &resume(&id, &last));
+                assert_eq!(refused.code(), 400, "{result:?} {is_carried_out} {is_answered} {at}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_setting_that_is_acknowledged_on_a_stream_without_replay_is_stored() {
     let mut instances = Instances::with(2, |http, _| http.replay = 0);
     let id = instances.session(0, 0, "2025-03-26");
@@ -300,6 +389,152 @@ fn a_setting_that_is_acknowledged_on_a_stream_without_replay_is_stored() {
     assert!(sent.is_over && sent.text().contains(r#""id":1,"result""#), "{sent:?}");
     instances.answer(1, &ping(&id));
     assert_eq!(level_at(&mut instances, 1), Some(LoggingLevel::Error));
+}
+
+#[test]
+fn a_setting_whose_client_has_disconnected_before_the_answer_is_stored() {
+    for has_stream in [false, true] {
+        for replay in [0, 1 << 20] {
+            let change: fn(&mut HttpConfig, &mut Config) =
+                if replay == 0 { |http, _| http.replay = 0 } else { |_, _| {} };
+            let mut instances = Instances::with(2, change);
+            let id = instances.session(0, 0, "2025-03-26");
+            let exchange = instances.ask(0, &TestRequest::post(SETTING_AND_CALL).in_session(&id));
+            let ticket = instances.servers[0].ticket();
+            if has_stream {
+                let server = &mut instances.servers[0];
+                server.server.progress(&ticket, &Progress::new(1.0), server.now);
+                instances.settle();
+            }
+            instances.disconnect(0, exchange);
+            instances.answer(1, &ping(&id));
+            assert_eq!(level_at(&mut instances, 1), Some(LoggingLevel::Error), "{has_stream} {replay}");
+            instances.respond(0, ticket, "{}");
+            assert_eq!(level_at(&mut instances, 0), Some(LoggingLevel::Error), "{has_stream} {replay}");
+        }
+    }
+}
+
+#[test]
+fn a_subscription_that_the_application_accepts_after_its_client_has_disconnected_is_stored() {
+    let subscribe = |method: &str| request("9", &format!("resources/{method}"), r#"{"uri":"file:///a"}"#);
+    let subscriptions = |instances: &mut Instances, id: &str| {
+        [0, 1].map(|at| {
+            assert_eq!(instances.answer(at, &ping(id)).code(), 200);
+            instances.servers[at].server.load().subscriptions
+        })
+    };
+    for (version, is_batch) in [("2025-11-25", false), ("2025-03-26", false), ("2025-03-26", true)] {
+        for has_stream in [false, true] {
+            for replay in [0, 1 << 20] {
+                let change: fn(&mut HttpConfig, &mut Config) = if replay == 0 {
+                    |http, config| (http.replay, config.reports_subscribe) = (0, true)
+                } else {
+                    |_, config| config.reports_subscribe = true
+                };
+                let mut instances = Instances::with(2, change);
+                let id = instances.session(0, 0, version);
+                for (method, accepted, expected) in [
+                    ("subscribe", false, 0),
+                    ("subscribe", true, 1),
+                    ("unsubscribe", false, 1),
+                    ("unsubscribe", true, 0),
+                ] {
+                    let text = subscribe(method);
+                    let text = if is_batch { format!("[{text}]") } else { text };
+                    let exchange = instances.ask(0, &TestRequest::post(text).in_session(&id));
+                    let ticket = instances.servers[0].ticket();
+                    if has_stream {
+                        let server = &mut instances.servers[0];
+                        let message = Notification::new("notifications/x");
+                        server.server.notify(&ticket, message, server.now).unwrap();
+                        instances.settle();
+                    }
+                    instances.disconnect(0, exchange);
+                    let server = &mut instances.servers[0];
+                    let answer = if accepted { Ok(Json::empty_object()) } else { Err(ErrorObject::new(-32002, "no")) };
+                    server.server.respond(ticket, answer, server.now).unwrap();
+                    instances.settle();
+                    let found = subscriptions(&mut instances, &id);
+                    assert_eq!(found, [expected; 2], "{version} {is_batch} {has_stream} {replay} {method} {accepted}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn settings_that_wait_while_another_instance_writes_are_in_force_when_they_are_answered() {
+    let subscribe = |id: &str, uri: &str| {
+        TestRequest::post(request("9", "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#))).in_session(id)
+    };
+    for order in [[0, 1], [1, 0]] {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-11-25");
+        let asked = [set_level(&id, "error"), subscribe(&id, "file:///a")];
+        let (first, save) = instances.ask_and_hold(0, &asked[order[0]]);
+        let second = instances.servers[0].ask(&asked[order[1]]);
+        carry_out_next(&mut instances, 0, 1);
+        assert_eq!(instances.answer(1, &subscribe(&id, "file:///b")).code(), 200);
+        let in_force = |instances: &mut Instances, at: usize| {
+            (level_at(instances, at), instances.servers[at].server.load().subscriptions)
+        };
+        let expected = (Some(LoggingLevel::Error), 2);
+        assert_eq!(in_force(&mut instances, 0), expected, "{order:?}");
+        // The conflict, and the record of the other instance.
+        instances.servers[0].store_actions.push(save);
+        carry_out_next(&mut instances, 0, 2);
+        assert_eq!(in_force(&mut instances, 0), expected, "{order:?}");
+        assert!(matches!(instances.servers[0].store_actions[..], [StoreAction::Save { .. }]));
+        instances.settle();
+        for exchange in [first, second] {
+            assert_eq!(instances.take(0, exchange).code(), 200, "{order:?}");
+        }
+        for at in 0..2 {
+            assert_eq!(in_force(&mut instances, at), expected, "{order:?} {at}");
+            assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+        }
+    }
+}
+
+#[test]
+fn a_setting_is_in_force_when_it_is_answered_whatever_another_instance_sets_before() {
+    for has_stream in [false, true] {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-03-26");
+        let exchange = instances.ask(0, &TestRequest::post(SETTING_AND_CALL).in_session(&id));
+        let ticket = instances.servers[0].ticket();
+        if has_stream {
+            let server = &mut instances.servers[0];
+            server.server.progress(&ticket, &Progress::new(1.0), server.now);
+            instances.settle();
+        }
+        let subscribed = request("9", "resources/subscribe", r#"{"uri":"file:///b"}"#);
+        assert_eq!(instances.answer(1, &TestRequest::post(subscribed).in_session(&id)).code(), 200);
+        assert_eq!(instances.answer(0, &ping(&id)).code(), 200);
+        assert_eq!(level_at(&mut instances, 0), Some(LoggingLevel::Error), "{has_stream}");
+        instances.respond(0, ticket, "{}");
+        let sent = instances.take(0, exchange);
+        assert!(sent.is_over && sent.text().contains(r#""id":1,"result""#), "{sent:?}");
+        assert_eq!(level_at(&mut instances, 0), Some(LoggingLevel::Error), "{has_stream}");
+        assert_eq!(instances.servers[0].server.load().subscriptions, 1, "{has_stream}");
+        assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+        assert_eq!(level_at(&mut instances, 1), Some(LoggingLevel::Error), "{has_stream}");
+    }
+}
+
+#[test]
+fn settings_that_are_stored_in_another_order_than_they_were_made_are_the_same_at_every_instance() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-03-26");
+    let exchange = instances.ask(0, &TestRequest::post(SETTING_AND_CALL).in_session(&id));
+    let ticket = instances.servers[0].ticket();
+    assert_eq!(instances.answer(0, &set_level(&id, "debug")).code(), 200);
+    instances.respond(0, ticket, "{}");
+    assert_eq!(instances.take(0, exchange).code(), 200);
+    let here = level_at(&mut instances, 0);
+    assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+    assert!(here.is_some() && here == level_at(&mut instances, 1), "{here:?}");
 }
 
 #[test]
@@ -324,6 +559,32 @@ fn a_session_is_kept_for_its_whole_idle_time_after_a_call() {
     assert_eq!(instances.take(0, exchange).code(), 200);
     instances.pass(Duration::from_secs(20 * 60));
     assert_eq!(instances.answer(1, &ping(&id)).code(), 200);
+}
+
+#[test]
+fn a_call_that_is_longer_than_the_idle_time_is_resumed_at_another_instance() {
+    for (is_connected, has_failed) in [(true, false), (false, false), (true, true), (false, true)] {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-11-25");
+        let (exchange, ticket, last) = streaming_call(&mut instances, &id);
+        if !is_connected {
+            instances.disconnect(0, exchange);
+        }
+        if has_failed {
+            // When it keeps the session and the stream for the first time.
+            instances.pass((IDLE / 2).saturating_sub(Duration::from_secs(1)));
+            instances.is_reachable = false;
+            instances.pass(Duration::from_secs(10));
+            instances.is_reachable = true;
+        }
+        instances.pass(IDLE * 3);
+        let resumed = instances.ask(1, &resume(&id, &last));
+        assert_eq!(instances.take(1, resumed).code(), 200, "{is_connected} {has_failed}");
+        instances.respond(0, ticket, "{}");
+        let sent = instances.take(1, resumed);
+        assert!(sent.is_over && sent.data().len() == 1, "{is_connected} {has_failed}: {sent:?}");
+        assert!(sent.text().contains(r#""id":7,"result""#), "{sent:?}");
+    }
 }
 
 #[test]
