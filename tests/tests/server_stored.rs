@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Event, LoggingLevel, Outcome, Progress};
+use mcp_proto::server::{ChangeNotification, Event, LoggingLevel, Outcome, Principal, Progress};
 use mcp_proto::store::{InstanceId, MemoryStore, StoreAction};
 use mcp_proto::{Instant, Json, Notification, SessionKey};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::request;
-use tests::instances::{Instances, delete, ping, resume, set_level};
+use tests::instances::{Instances, delete, get, ping, resume, set_level};
 
 /// How long a session may be unused.
 const IDLE: Duration = Duration::from_secs(30 * 60);
@@ -381,6 +381,63 @@ fn a_change_that_one_instance_publishes_reaches_the_clients_of_all() {
 }
 
 #[test]
+fn se_10_a_change_for_one_principal_reaches_only_its_subscriptions_at_every_instance() {
+    const TASKS: &str = r#"{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+    const PRINCIPALS: [Option<&str>; 3] = [Some("ada"), Some("eve"), None];
+    let by = |asked: &TestRequest, principal: Option<&str>| match principal {
+        Some(principal) => asked.clone().by(principal),
+        None => asked.clone(),
+    };
+    let mut instances = Instances::with(2, |_, config| {
+        let declared = format!(r#"{{"tools":{{"listChanged":true}},"resources":{{"subscribe":true}},{}"#, &TASKS[1..]);
+        config.capabilities = Json::parse(declared).unwrap();
+    });
+    let filter = r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["file:///a"],"taskIds":["t"]},"#;
+    let mut listen = TestRequest::stateless("1", "subscriptions/listen", filter);
+    let text = std::str::from_utf8(&listen.body).unwrap();
+    listen.body = text.replace(r#"clientCapabilities":{}"#, &format!(r#"clientCapabilities":{TASKS}"#)).into();
+    let places: Vec<_> = [0, 1].into_iter().flat_map(|at| PRINCIPALS.map(|principal| (at, principal))).collect();
+    let mut streams = Vec::new();
+    for (at, principal) in &places {
+        let listening = instances.ask(*at, &by(&listen, *principal));
+        assert!(instances.take(*at, listening).text().contains(r#""taskIds":["t"]"#), "it is acknowledged");
+        let session = instances.open_by(*at, "2025-11-25", *principal);
+        let subscribed = by(&subscribe(&session, "subscribe", "file:///a"), *principal);
+        assert_eq!(instances.answer(*at, &subscribed).code(), 200);
+        let get = instances.ask(*at, &by(&get(&session), *principal));
+        assert_eq!(instances.take(*at, get).code(), 200);
+        streams.push((listening, get));
+    }
+    let received = |instances: &mut Instances| {
+        let each = places.iter().zip(&streams);
+        let counted = each.map(|((at, _), (listening, get))| {
+            [listening, get].map(|stream| instances.take(*at, *stream).data().len())
+        });
+        counted.collect::<Vec<_>>()
+    };
+    for (method, params) in [
+        ("notifications/tools/list_changed", "{}"),
+        ("notifications/resources/updated", r#"{"uri":"file:///a"}"#),
+        ("notifications/tasks", r#"{"taskId":"t"}"#),
+    ] {
+        let change = Notification::with_params(method, Json::parse(params).unwrap());
+        let now = instances.servers[0].now;
+        for (at, owner) in &places {
+            let owned = ChangeNotification::for_principal(change.clone(), owner.map(Principal::new).as_ref());
+            instances.servers[*at].server.publish(owned, now).unwrap();
+            let expected: Vec<_> = places.iter().map(|(_, principal)| [usize::from(principal == owner), 0]).collect();
+            assert_eq!(received(&mut instances), expected, "{method} for {owner:?}, published at {at}");
+        }
+        // A session cannot ask for a task of this form.
+        let to_session = usize::from(method != "notifications/tasks");
+        for at in 0..2 {
+            instances.servers[at].server.publish(change.clone(), now).unwrap();
+            assert_eq!(received(&mut instances), [[1, to_session]; 6], "{method} for all, published at {at}");
+        }
+    }
+}
+
+#[test]
 fn a_subscription_is_in_force_at_once_at_the_instance_with_the_stream() {
     let mut instances = Instances::new(3);
     let id = instances.session(0, 1, "2025-11-25");
@@ -730,6 +787,24 @@ fn a_message_of_another_instance_is_read_with_care() {
         let asked = |event: &Event| matches!(event, Event::Requested { .. } | Event::Closed { .. });
         assert!(!instances.servers[0].events().iter().any(asked), "{message}");
         assert_eq!(instances.answer(0, &ping(&id)).code(), 200, "{message}");
+    }
+}
+
+#[test]
+fn a_change_of_which_it_is_not_known_for_whom_it_is_reaches_no_client() {
+    let mut instances = Instances::new(1);
+    let filter = r#""notifications":{"toolsListChanged":true},"#;
+    let listen = TestRequest::stateless("1", "subscriptions/listen", filter);
+    let listening = instances.ask(0, &listen);
+    assert_eq!(instances.take(0, listening).data().len(), 1, "it is acknowledged");
+    let change = r#""m":{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+    for (recipients, expected) in
+        [("", 1), (r#""o":true,"#, 1), (r#""o":true,"p":"ada","#, 0), (r#""o":true,"p":7,"#, 0), (r#""p":"ada","#, 0)]
+    {
+        let server = &mut instances.servers[0];
+        let message = format!(r#"{{"k":"published",{recipients}{change}}}"#);
+        server.server.handle_message(message.as_bytes(), server.now);
+        assert_eq!(instances.take(0, listening).data().len(), expected, "{recipients}");
     }
 }
 

@@ -1,6 +1,8 @@
 //! Subscriptions to resources: `resources/subscribe` in sessions, and `subscriptions/listen` (B22, RULES 8.7, LC-18).
 
-use mcp_proto::server::{Config, Event, SubscriptionChange};
+use mcp_proto::server::{
+    ChangeNotification, Config, Event, HmacKey, Principal, SealedSessions, SessionMode, StateKeys, SubscriptionChange,
+};
 use mcp_proto::{ErrorObject, Fault, Json, Notification};
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_client::HttpClientHarness;
@@ -234,5 +236,43 @@ fn defect_b22_a_relay_leaves_subscriptions_to_its_server() {
         assert!(harness.lines().is_empty(), "it waits for the server");
         harness.reply(opened.key, &mcp_testkit::http_client::Reply::json(result(&opened.id(), answer)));
         assert_eq!(harness.lines(), [result("1", answer)]);
+    }
+}
+
+#[test]
+fn se_10_a_change_for_one_principal_reaches_only_its_subscriptions_and_no_session() {
+    const PRINCIPALS: [Option<&str>; 3] = [Some("ada"), Some("eve"), None];
+    let by = |asked: TestRequest, principal: Option<&str>| match principal {
+        Some(principal) => asked.by(principal),
+        None => asked,
+    };
+    let sealed = SealedSessions::new(StateKeys::new(HmacKey::new([7; 32])));
+    for mode in [SessionMode::InMemory, SessionMode::Sealed(sealed)] {
+        let mut harness = HttpServerHarness::with(|http, config| {
+            http.sessions = mode;
+            config.capabilities = json(r#"{"tools":{"listChanged":true},"resources":{"subscribe":true}}"#);
+        });
+        let filter = r#""notifications":{"toolsListChanged":true,"resourceSubscriptions":["a:b"]},"#;
+        let streams = PRINCIPALS.map(|principal| {
+            let listen = TestRequest::stateless("1", "subscriptions/listen", filter);
+            let listening = harness.ask(&by(listen, principal));
+            assert_eq!(harness.take(listening).data().len(), 1, "it is acknowledged");
+            let session = harness.session_of("2025-11-25", principal);
+            let subscribe = TestRequest::post(request("1", "resources/subscribe", &uri("a:b"))).in_session(&session);
+            assert_eq!(harness.answer(&by(subscribe, principal)).code(), 200);
+            let get = harness.ask(&by(TestRequest::get().in_session(&session), principal));
+            assert_eq!(harness.take(get).code(), 200);
+            [listening, get]
+        });
+        for change in [updated("a:b"), Notification::new("notifications/tools/list_changed")] {
+            for owner in PRINCIPALS {
+                let owned = ChangeNotification::for_principal(change.clone(), owner.map(Principal::new).as_ref());
+                harness.server.publish(owned, harness.now).unwrap();
+                let received = streams.map(|streams| streams.map(|stream| harness.take(stream).data().len()));
+                assert_eq!(received, PRINCIPALS.map(|principal| [usize::from(principal == owner), 0]), "{owner:?}");
+            }
+            harness.server.publish(change, harness.now).unwrap();
+            assert_eq!(streams.map(|streams| streams.map(|stream| harness.take(stream).data().len())), [[1; 2]; 3]);
+        }
     }
 }

@@ -195,7 +195,7 @@ impl Http {
         };
         if &*kind == "published" {
             if let Some(Message::Notification(notification)) = read(posted) {
-                output.inbound.push_back(Inbound::Published(change(&message, notification)));
+                output.inbound.extend(change(&message, notification).map(Inbound::Published));
             }
             return;
         }
@@ -253,11 +253,15 @@ impl Http {
     }
 }
 
-fn change(message: &Json, notification: Notification) -> ChangeNotification {
+/// The change in a message; `None` if it is not known for whom it is.
+fn change(message: &Json, notification: Notification) -> Option<ChangeNotification> {
     let [for_one, principal] = message.first_members(["o", "p"]);
-    let principal = principal.as_ref().and_then(Json::as_string).map(|name| (&*name).into());
+    let principal = match principal {
+        Some(name) => Some((&*name.as_string()?).into()),
+        None => None,
+    };
     match for_one {
-        Some(_) => ChangeNotification::for_principal(notification, principal.as_ref()),
-        None => notification.into(),
+        Some(_) => Some(ChangeNotification::for_principal(notification, principal.as_ref())),
+        None => principal.is_none().then(|| notification.into()),
     }
 }
