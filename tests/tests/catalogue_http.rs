@@ -707,6 +707,49 @@ fn ss9_a_resumption_that_brings_nothing_is_not_tried_for_ever() {
 }
 
 #[test]
+fn sh_c_34_a_stream_is_opened_again_after_the_longer_of_the_times_that_the_server_has_asked_for() {
+    for is_get_stream in [false, true] {
+        // What the stream and then the refusal ask for, in seconds.
+        for (retry, retry_after, expected) in
+            [(20, Some(40), 40), (40, Some(20), 40), (40, None, 40), (0, Some(40), 40), (30, Some(30), 30)]
+        {
+            let mut harness = HttpClientHarness::client_with(|config, _| {
+                config.request_timeout = Duration::from_secs(600);
+            });
+            let opened = harness.opened();
+            harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
+            let opened = harness.opened();
+            harness.reply(opened.key, &Reply::status(202));
+            let get = harness.opened();
+            assert_eq!(get.line(), "GET /mcp");
+            let broken = if is_get_stream {
+                get
+            } else {
+                harness.reply(get.key, &Reply::status(405));
+                harness.request("tools/call").1
+            };
+            let retry = if retry == 0 { String::new() } else { format!("retry: {retry}000\n") };
+            harness.reply(broken.key, &Reply::events(format!("id: 1\n{retry}data:\n\n")));
+            while !harness.has_opened() {
+                harness.pass(Duration::from_millis(100));
+            }
+            let refused = harness.opened();
+            assert_eq!(refused.header("last-event-id"), "1");
+            let mut refusal = Reply::status(503);
+            if let Some(seconds) = retry_after {
+                refusal = refusal.header("retry-after", &seconds.to_string());
+            }
+            harness.reply(refused.key, &refusal);
+            harness.pass(Duration::from_secs(expected).saturating_sub(Duration::from_millis(1)));
+            assert!(!harness.has_opened(), "{is_get_stream} {retry} {retry_after:?}");
+            // A tenth is random.
+            harness.pass(Duration::from_secs(expected) / 10 + Duration::from_millis(1));
+            assert_eq!(harness.opened().header("last-event-id"), "1", "{is_get_stream} {retry} {retry_after:?}");
+        }
+    }
+}
+
+#[test]
 fn ss9_a_request_that_was_delivered_is_never_reported_as_undelivered() {
     let mut harness =
         HttpClientHarness::connected_client_with(|config, _| config.request_timeout = Duration::from_secs(600));

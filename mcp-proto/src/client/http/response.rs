@@ -375,8 +375,10 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         match purpose {
-            Purpose::Post(Posted { role: Role::Request(request), .. }) => self.resume(request, reason, now, output),
-            Purpose::Resume { request, .. } => self.resume(request, delivered(reason), now, output),
+            Purpose::Post(Posted { role: Role::Request(request), .. }) => {
+                self.resume(request, reason, None, now, output);
+            }
+            Purpose::Resume { request, .. } => self.resume(request, delivered(reason), None, now, output),
             purpose @ (Purpose::Post(_)
             | Purpose::GetStream { .. }
             | Purpose::TwoEndpointStream { .. }

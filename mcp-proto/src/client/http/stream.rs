@@ -48,11 +48,13 @@ impl GetStream {
 }
 
 impl Http {
-    /// Resumes a stream that ended without the answer. If that is not possible, the request fails at once (H1).
+    /// Resumes a stream that ended without the answer, after the time that a refusal has asked for. If that is not possible,
+    /// the request fails at once (H1).
     pub(super) fn resume(
         &mut self,
         request: RequestKey,
         reason: Failed,
+        retry_after: Option<Duration>,
         now: Instant,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
@@ -66,7 +68,7 @@ impl Http {
             self.unanswered(request, reason, output);
             return;
         };
-        let at = cursor.next_attempt(None, &self.limits, &mut self.jitter, now);
+        let at = cursor.next_attempt(retry_after, &self.limits, &mut self.jitter, now);
         self.deliveries.resume_later(request, at);
     }
 
@@ -91,7 +93,8 @@ impl Http {
         if head.status == StatusCode::NOT_FOUND && opened_in.in_session {
             self.lose_session(opened_in.generation, None, now, output);
         } else if is_temporary(head.status) {
-            self.resume(request, not_a_stream(head, &self.limits), now, output);
+            let after = refusal(head.status, &head.headers, &self.limits).retry_after;
+            self.resume(request, not_a_stream(head, &self.limits), after, now, output);
         } else {
             self.unanswered(request, Failed::StreamEnded, output);
         }
