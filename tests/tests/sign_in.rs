@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mcp_proto::auth::{
-    Action, Cause, ClientIdentity, Event, FetchFailure, Imported, RedirectError, ResourceParameter, SignInError,
-    Waiting,
+    Action, Cause, ClientIdentity, Config, Event, FetchFailure, Grant, Imported, RedirectError, ResourceParameter,
+    SignInError, Waiting,
 };
 use mcp_proto::{Instant, Output};
 use mcp_testkit::authorization::{Issuer, Person, Process, SERVER, World};
@@ -235,6 +235,43 @@ fn au19_oa_s_02_a_step_up_asks_for_all_scopes_and_never_twice_for_the_same() {
     assert_eq!(world.issuer().authorizations.len(), 2);
     assert_eq!(world.processes[0].refused, vec![SignInError::ScopesGranted; 3]);
     world.check();
+}
+
+#[test]
+fn oa_s_02_a_step_up_asks_for_what_was_granted_beyond_what_was_requested() {
+    let granted = |number: u32, scope: Option<&str>| {
+        let mut response = json!({
+            "access_token": format!("access-{number}"),
+            "token_type": "Bearer",
+            "expires_in": 3600,
+            "refresh_token": format!("refresh-{number}"),
+        });
+        if let Some(scope) = scope {
+            response["scope"] = json!(scope);
+        }
+        (200, response.to_string())
+    };
+    // A response to a refresh that names no scope changes nothing.
+    for refreshed in [None, Some(None), Some(Some("read more"))] {
+        for other_process in [false, true] {
+            let mut world = World::new();
+            world.issuer().token_responses.push_back(granted(1, Some("read more")));
+            world.challenge(0, 401, r#"Bearer scope="read""#);
+            if let Some(scope) = refreshed {
+                world.issuer().token_responses.push_back(granted(2, scope));
+                world.pass(Duration::from_secs(3600 - 360));
+                assert_eq!(world.processes[0].token(), Some("access-2"));
+            }
+            let process = if other_process { world.add_process() } else { 0 };
+            if other_process {
+                world.start(process);
+            }
+            world.challenge(process, 403, r#"Bearer error="insufficient_scope", scope="write""#);
+            let asked = &world.issuer().authorizations[1]["scope"];
+            assert_eq!(asked, "read more write", "{refreshed:?} {other_process}");
+            world.check();
+        }
+    }
 }
 
 #[test]
@@ -595,6 +632,124 @@ fn oa_r_06_a_client_from_whose_sign_in_no_person_came_back_is_registered_again()
     assert_eq!(world.issuer().registrations.len(), 2);
     assert_eq!(world.issuer().authorizations.last().unwrap()["client_id"], "client-2");
     assert_eq!(world.processes[0].token(), Some("access-2"));
+    world.check();
+}
+
+#[test]
+fn oa_r_06_a_registered_client_is_used_until_its_secret_expires() {
+    // After this many seconds; a secret with the time zero never expires (RFC 7591, section 3.2.1).
+    for (expires_after, registrations) in [(None, 1), (Some(3601), 1), (Some(3600), 2), (Some(60), 2)] {
+        for grant in [Grant::AuthorizationCode, Grant::DeviceCode] {
+            let is_device = grant == Grant::DeviceCode;
+            let mut world = World::new().with(|config| config.grant = grant);
+            let begin = world.unix();
+            let issuer = world.issuer();
+            issuer.refreshes = false;
+            issuer.metadata["device_authorization_endpoint"] = json!(format!("{ISSUER}/device"));
+            issuer.metadata["token_endpoint_auth_methods_supported"] = json!(["client_secret_post"]);
+            let secret = |secret: &str| {
+                json!({
+                    "client_secret": secret,
+                    "client_secret_expires_at": expires_after.map_or(0, |after| begin + after),
+                    "token_endpoint_auth_method": "client_secret_post",
+                })
+            };
+            issuer.registration = secret("first");
+            world.challenge(0, 401, "Bearer");
+            world.pass(Duration::from_secs(10));
+            world.issuer().registration = secret("second");
+            world.pass(Duration::from_secs(3590));
+            // The record is read by another process, too.
+            let other = world.add_process_with(|config| {
+                config.grant = if is_device { Grant::DeviceCode } else { Grant::AuthorizationCode };
+            });
+            world.challenge(other, 401, "Bearer");
+            world.pass(Duration::from_secs(10));
+            assert_eq!(world.processes[other].token(), Some("access-2"), "{expires_after:?}");
+            let issuer = world.issuer();
+            let client = format!("client-{registrations}");
+            assert_eq!(issuer.registrations.len(), registrations, "{expires_after:?}");
+            assert_eq!(issuer.authorizations.last().unwrap()["client_id"], client, "{expires_after:?}");
+            let request = issuer.token_requests.last().unwrap();
+            let secret = if registrations == 1 { "first" } else { "second" };
+            assert_eq!((&*request["client_id"], &*request["client_secret"]), (&*client, secret));
+            world.check();
+        }
+    }
+}
+
+#[test]
+fn oa_p_05_of_several_authorization_servers_the_one_with_credentials_is_used() {
+    const FIRST: &str = "https://first.example";
+    const THIRD: &str = "https://third.example";
+    let names = |world: &mut World, issuers: &[&str]| {
+        for issuer in issuers {
+            world.issuers.entry((*issuer).to_owned()).or_insert_with(|| Issuer::new(issuer));
+        }
+        let document = json!({ "resource": SERVER, "authorization_servers": issuers }).to_string();
+        world.documents.insert(RESOURCE_DOCUMENT.to_owned(), (200, document));
+    };
+    let is_asked = |world: &World| {
+        let asked = world.issuers.iter().filter(|(_, issuer)| !issuer.authorizations.is_empty());
+        asked.map(|(name, _)| name.clone()).collect::<Vec<_>>()
+    };
+    let own = || ClientIdentity::new("own").with_secret("secret".into());
+
+    // Without any, it is the first.
+    let mut world = World::new();
+    names(&mut world, &[FIRST, ISSUER]);
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(is_asked(&world), [FIRST]);
+    world.check();
+
+    // The client was configured for the second.
+    let mut world = World::new().with(|config| {
+        config.registered = Some(own());
+        config.registered_at = Some(ISSUER.to_owned());
+    });
+    names(&mut world, &[FIRST, ISSUER]);
+    world.challenge(0, 401, "Bearer");
+    assert_eq!((is_asked(&world), world.processes[0].token()), (vec![ISSUER.to_owned()], Some("access-1")));
+    world.check();
+
+    // A client was registered or configured there, or there are tokens only.
+    let changes: [fn(&mut Config); 3] = [
+        |_| {},
+        |config| config.registered = Some(ClientIdentity::new("own").with_secret("secret".into())),
+        |config| config.client_metadata_url("https://client.example/metadata.json").unwrap(),
+    ];
+    for change in changes {
+        let mut world = World::new().with(change);
+        world.issuer().metadata["client_id_metadata_document_supported"] = json!(true);
+        world.challenge(0, 401, "Bearer");
+        names(&mut world, &[FIRST, ISSUER]);
+        world.issuer().revoke();
+        world.pass(Duration::from_secs(3600));
+        world.challenge(0, 401, "Bearer");
+        assert_eq!((is_asked(&world), world.issuer().authorizations.len()), (vec![ISSUER.to_owned()], 2));
+        world.check();
+    }
+
+    // The tokens are those of another one.
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    names(&mut world, &[THIRD]);
+    world.challenge(0, 401, "Bearer");
+    names(&mut world, &[FIRST, ISSUER]);
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(is_asked(&world), [ISSUER, THIRD]);
+    assert_eq!(world.issuer().registrations.len(), 1);
+    world.check();
+
+    // The configured client was used there before, without a token.
+    let mut world = World::new().with(|config| config.registered = Some(own()));
+    world.person = Person::IsAway;
+    world.challenge(0, 401, "Bearer");
+    world.pass(Duration::from_secs(3600));
+    names(&mut world, &[FIRST, ISSUER]);
+    world.person = Person::SignsIn;
+    world.challenge(0, 401, "Bearer");
+    assert_eq!((is_asked(&world), world.processes[0].token()), (vec![ISSUER.to_owned()], Some("access-1")));
     world.check();
 }
 

@@ -189,8 +189,9 @@ impl Authorizer {
     fn on_resource(&mut self, flow: Flow, metadata: &ResourceMetadata, now: Instant) {
         // Several issuers may be named: one that is known already is preferred (OA-P-05).
         let issuers = metadata.authorization_servers();
-        let is_known =
-            |issuer: &&String| self.config.registered_at.as_ref() == Some(issuer) || self.record.knows(issuer);
+        let used_at = self.record.registered_at.as_ref().filter(|_| self.config.registered.is_some());
+        let registered_at = self.config.registered_at.as_ref().or(used_at);
+        let is_known = |issuer: &&String| registered_at == Some(issuer) || self.record.knows(issuer);
         let Some(issuer) = issuers.iter().find(is_known).or(issuers.first()) else {
             return self.fail(flow, SignInError::NoMetadata, now);
         };
