@@ -100,6 +100,39 @@ fn a_client_fetches_the_result_of_a_task_at_any_instance() {
 }
 
 #[test]
+fn se_10_the_changes_of_a_task_reach_only_subscriptions_of_its_principal_at_every_instance() {
+    const PRINCIPALS: [Option<&str>; 3] = [Some("ada"), Some("eve"), None];
+    let by = |asked: TestRequest, principal: Option<&str>| match principal {
+        Some(principal) => asked.by(principal),
+        None => asked,
+    };
+    for owner in PRINCIPALS {
+        let mut instances = instances();
+        instances.ask(1, &by(asked("tools/call", "t", r#""name":"t","#), owner));
+        let ticket = instances.servers[1].ticket();
+        let (context, now) = (instances.servers[1].server.context(&ticket).unwrap(), instances.servers[1].now);
+        let id = TaskId::for_call(&context, [7; 16]);
+        let mut tasks = Tasks::new(TaskLimits::default());
+        let created = tasks.create(&id, &context, UNIX, now).unwrap();
+        instances.respond(1, ticket, &created.to_text());
+        let filter = format!(r#""notifications":{{"taskIds":["{}"]}},"#, id.as_str());
+        let listen = asked("subscriptions/listen", "", &filter).without("mcp-name");
+        let places: Vec<_> = (0..3).flat_map(|at| PRINCIPALS.map(|principal| (at, principal))).collect();
+        let streams: Vec<_> =
+            places.iter().map(|(at, principal)| instances.ask(*at, &by(listen.clone(), *principal))).collect();
+        for ((at, _), stream) in places.iter().zip(&streams) {
+            assert!(instances.take(*at, *stream).text().contains("taskIds"), "it is acknowledged");
+        }
+        tasks.finish(&id, Ok(Json::empty_object()), now);
+        instances.servers[1].server.publish(tasks.notification(&id).unwrap(), now).unwrap();
+        for ((at, principal), stream) in places.iter().zip(&streams) {
+            let received = instances.take(*at, *stream).data().len();
+            assert_eq!(received, usize::from(*principal == owner), "{principal:?} at {at}, of {owner:?}");
+        }
+    }
+}
+
+#[test]
 fn the_application_receives_the_request_with_all_that_is_known_of_its_sender() {
     let mut instances = instances();
     let id = task_of(&mut instances, 1);
