@@ -155,7 +155,7 @@ macro_rules! for_each_store {
             $(
                 #[test]
                 fn $scenario() {
-                    let server = RedisServer::start();
+                    let Some(server) = RedisServer::start_if_installed() else { return };
                     super::$scenario(&Redis::open(&server.url()).unwrap());
                 }
             )*
@@ -281,7 +281,7 @@ async fn a_server_with_stored_sessions_and_no_store_is_refused() {
 
 #[test]
 fn requests_are_refused_while_redis_is_down_and_sessions_continue_afterwards() {
-    let mut server = RedisServer::start();
+    let Some(mut server) = RedisServer::start_if_installed() else { return };
     let store = Redis::open(&server.url()).unwrap().with_timeout(STORE_TIME);
     let instances = Instances::start(2, &store);
     let session = instances.session(0, 1);
