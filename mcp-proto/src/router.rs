@@ -476,6 +476,38 @@ mod tests {
     }
 
     #[test]
+    fn each_list_that_differs_is_a_change() {
+        type Add = fn(&mut Router<()>);
+        let cases: [(Add, &str); 4] = [
+            (|router| router.add_tool(&tool("a"), ()), "notifications/tools/list_changed"),
+            (|router| router.add_prompt(&Prompt::new("p"), ()), "notifications/prompts/list_changed"),
+            (|router| router.add_resource(&Resource::new("x:r", "r"), ()), "notifications/resources/list_changed"),
+            (
+                |router| router.add_resource_template(&ResourceTemplate::new("x:{a}", "t"), ()),
+                "notifications/resources/list_changed",
+            ),
+        ];
+        let with = |added: &[Add]| {
+            let mut router = Router::new();
+            added.iter().for_each(|add| add(&mut router));
+            router
+        };
+        let changes = |earlier: &Router<()>, later: &Router<()>| {
+            let changes = earlier.changes(later).into_iter();
+            changes.map(|change| change.method.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        let all = cases.map(|(add, _)| add);
+        for (at, (add, method)) in cases.into_iter().enumerate() {
+            let others = [&all[..at], &all[at + 1..]].concat();
+            for (earlier, later) in [(with(&[]), with(&[add])), (with(&others), with(&all))] {
+                assert_eq!(changes(&earlier, &later), [method]);
+                assert_eq!(changes(&later, &earlier), [method]);
+            }
+        }
+        assert_eq!(changes(&with(&all), &with(&all)), [""; 0]);
+    }
+
+    #[test]
     fn mistakes_are_reported_with_the_capabilities() {
         type Mistake = fn(&mut Router<()>);
         let cases: [(Mistake, &str); 7] = [

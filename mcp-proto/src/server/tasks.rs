@@ -531,6 +531,18 @@ mod tests {
     }
 
     #[test]
+    fn se_10_the_changes_of_a_task_are_for_its_principal_only() {
+        let principals = [Some("ada"), Some("bob"), None];
+        for owner in principals {
+            let mut tasks = Tasks::new(TaskLimits::default());
+            tasks.create(&id(1), &context(owner), UNIX, seconds(1)).unwrap();
+            let change = tasks.notification(&id(1)).unwrap();
+            let receive = principals.map(|principal| change.is_for(principal.map(Principal::new).as_ref()));
+            assert_eq!(receive, principals.map(|principal| principal == owner), "{owner:?}");
+        }
+    }
+
+    #[test]
     fn a_client_gives_the_input_of_a_task_in_parts() {
         let mut tasks = with_task();
         let required = InputRequired::new().ask("a", "roots/list", json("{}")).ask("b", "roots/list", json("{}"));
