@@ -86,6 +86,7 @@ pub const BEHAVIOURS: &[Behaviour] = &[
         name: "the events of a session expire with its record, and are removed with it",
         check: events_of_session,
     },
+    Behaviour { name: "the events of a session are there as long as its record", check: events_beside_record },
     Behaviour { name: "a stream that was removed begins again", check: removed_stream },
     Behaviour { name: "sessions and streams with similar names are separate", check: similar_names },
     Behaviour { name: "any bytes can be stored", check: any_bytes },
@@ -355,6 +356,30 @@ fn events_of_session(it: &mut Checked<'_>) {
     assert_eq!(it.texts(&of, 0), Some(texts(1, "a")));
     assert_eq!(it.forget("events of it"), StoreResult::Done);
     assert_eq!(it.texts(&of, 0), None);
+}
+
+/// An engine may keep a record for longer than it was asked for, so that it need not write the record each time.
+fn events_beside_record(it: &mut Checked<'_>) {
+    let mut has_found = false;
+    for is_loaded in [false, true] {
+        for percent in [50, 98, 102, 106, 110] {
+            let name = &format!("beside {is_loaded} {percent}");
+            let of = stream(name, StreamId::OF_SESSION);
+            assert_eq!(it.save(name, 0, "a", SHORT), StoreResult::Done);
+            assert_eq!(it.append_with(&of, None, &["a"], |with| with.expires_in = SHORT), StoreResult::Done);
+            if is_loaded {
+                it.engine.pass(SHORT / 20);
+                has_found |= it.load(name, SHORT).is_some();
+            }
+            it.engine.pass(SHORT * percent / 100);
+            let events = it.texts(&of, 0);
+            if it.load(name, SHORT).is_some() {
+                assert_eq!(events, Some(texts(1, "a")), "the record is stored: {name}");
+                has_found = true;
+            }
+        }
+    }
+    assert!(has_found, "no record was found before its end");
 }
 
 fn removed_stream(it: &mut Checked<'_>) {
