@@ -15,6 +15,7 @@ use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::{Config, HttpConfig, TaskLimits};
 use mcp_proto::skills::SkillMismatch;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_testkit::raw_client::RawClient;
 use tests::routed;
 use tests::routed_tasks::{self, CAPABILITIES as TASKS};
 
@@ -83,7 +84,7 @@ fn clients_of_every_revision_receive_the_answers_of_the_functions() {
 }
 
 #[test]
-fn clients_are_notified_of_tools_that_are_added_and_removed() {
+fn clients_are_notified_of_what_is_added_and_removed() {
     let shared = SharedRouter::new(router());
     let (client, notifications) =
         connect(&Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY);
@@ -105,6 +106,14 @@ fn clients_are_notified_of_tools_that_are_added_and_removed() {
     shared.change(|router| router.without_prompt("hello")).unwrap();
     let list = client.request("prompts/list", None).unwrap();
     routed::check("prompts/list", Ok(list), r#"{"prompts":[]}"#);
+    assert_eq!(notifications.recv().unwrap(), Method::PROMPTS_LIST_CHANGED);
+    // Templates belong to the resources.
+    shared.change(|router| router.without_resource_template("note:///{name}")).unwrap();
+    assert_eq!(notifications.recv().unwrap(), Method::RESOURCES_LIST_CHANGED);
+    shared.change(|router| router.resource_template(&routed::template(), |name, _| routed::note(name))).unwrap();
+    assert_eq!(notifications.recv().unwrap(), Method::RESOURCES_LIST_CHANGED);
+    shared.change(|router| router.without_resource("note:///today")).unwrap();
+    assert_eq!(notifications.recv().unwrap(), Method::RESOURCES_LIST_CHANGED);
     client.close();
 }
 
@@ -319,6 +328,28 @@ fn subscribers_are_notified_of_the_last_change_of_a_task() {
     client.request("tasks/cancel", Some(task)).unwrap();
     let Some(Change::Notified(change)) = changes.next() else { panic!("a change") };
     assert_eq!(change.params.unwrap().first_member("status"), Some(Json::from("cancelled")));
+}
+
+#[test]
+fn se_10_the_changes_of_a_task_reach_only_subscriptions_of_its_principal() {
+    let wait = |_: NoArguments, context: &mut TaskContext<'_>| {
+        while !context.is_cancelled() {
+            thread::sleep(Duration::from_millis(2));
+        }
+        Ok("ended")
+    };
+    let shared = SharedRouter::new(Router::new().task_tool("wait", |tool| tool, wait));
+    let server = Server::new(Config::new("tests", "1"), shared.clone());
+    let service = server.http(HttpConfig::new()).expect("a configuration").authenticate(routed_tasks::authenticate);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let remote = RawClient::new(&listener.local_addr().expect("an address").to_string());
+    thread::spawn(move || service.serve(listener));
+    let late = Tool::without_arguments("late");
+    routed_tasks::changes_reach_only_the_principal(&remote, || {
+        let add = |router: Router| router.tool_with_schema(&late, |_: JsonObject, _| Ok("late"));
+        shared.change(add).expect("no mistake");
+        shared.change(|router| router.without_tool("late")).expect("no mistake");
+    });
 }
 
 /// A client whose user answers the form of the tool `book` with this, and a server that wants to be asked so often.

@@ -8,14 +8,20 @@ use std::time::Duration;
 use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
+#[cfg(feature = "http-server")]
+use mcp_proto::server::HttpConfig;
 use mcp_proto::skills::SkillMismatch;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
+#[cfg(feature = "http-server")]
+use mcp_testkit::raw_client::RawClient;
 use mcp_testkit::waiting::LONG;
 use mcp_tokio::{
     Change, Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter, TaskContext,
 };
 use tests::routed;
 use tests::routed_tasks::{self, CAPABILITIES as TASKS};
+#[cfg(feature = "http-server")]
+use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 struct User(mpsc::UnboundedSender<Method>);
@@ -92,7 +98,7 @@ async fn clients_of_every_revision_receive_the_answers_of_the_functions() {
 }
 
 #[tokio::test]
-async fn clients_are_notified_of_tools_that_are_added_and_removed() {
+async fn clients_are_notified_of_what_is_added_and_removed() {
     let shared = SharedRouter::new(router());
     let (client, mut notifications) =
         connect(Server::new(Config::new("tests", "1"), shared.clone()), ProtocolVersion::LATEST_LEGACY).await;
@@ -114,6 +120,15 @@ async fn clients_are_notified_of_tools_that_are_added_and_removed() {
     shared.change(|router| router.without_prompt("hello")).await.unwrap();
     let list = client.request("prompts/list", None).await.unwrap();
     routed::check("prompts/list", Ok(list), r#"{"prompts":[]}"#);
+    assert_eq!(notifications.recv().await.unwrap(), Method::PROMPTS_LIST_CHANGED);
+    // Templates belong to the resources.
+    shared.change(|router| router.without_resource_template("note:///{name}")).await.unwrap();
+    assert_eq!(notifications.recv().await.unwrap(), Method::RESOURCES_LIST_CHANGED);
+    let add = |router: Router| router.resource_template(&routed::template(), |name, _| async { routed::note(name) });
+    shared.change(add).await.unwrap();
+    assert_eq!(notifications.recv().await.unwrap(), Method::RESOURCES_LIST_CHANGED);
+    shared.change(|router| router.without_resource("note:///today")).await.unwrap();
+    assert_eq!(notifications.recv().await.unwrap(), Method::RESOURCES_LIST_CHANGED);
     client.close().await;
 }
 
@@ -382,6 +397,31 @@ async fn subscribers_are_notified_of_the_last_change_of_a_task() {
     let Some(Change::Notified(change)) = change else { panic!("a change") };
     assert_eq!(change.params.unwrap().first_member("status"), Some(Json::from("cancelled")));
     client.close().await;
+}
+
+#[cfg(feature = "http-server")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn se_10_the_changes_of_a_task_reach_only_subscriptions_of_its_principal() {
+    let pending = |_: NoArguments, _: TaskContext| std::future::pending::<Result<&str, HandlerError>>();
+    let shared = SharedRouter::new(Router::new().task_tool("wait", |tool| tool, pending));
+    let server = Server::new(Config::new("tests", "1"), shared.clone());
+    let service = server.http(HttpConfig::new()).expect("a configuration").authenticate(|head| {
+        let checked = routed_tasks::authenticate(head);
+        async { checked }
+    });
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let remote = RawClient::new(&listener.local_addr().expect("an address").to_string());
+    tokio::spawn(async move { service.serve(listener).await });
+    let runtime = tokio::runtime::Handle::current();
+    let checked = tokio::task::spawn_blocking(move || {
+        let late = Tool::without_arguments("late");
+        routed_tasks::changes_reach_only_the_principal(&remote, || {
+            let add = |router: Router| router.tool_with_schema(&late, |_: JsonObject, _| async { Ok("late") });
+            runtime.block_on(shared.change(add)).expect("no mistake");
+            runtime.block_on(shared.change(|router| router.without_tool("late"))).expect("no mistake");
+        });
+    });
+    checked.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,14 +3,18 @@
 use std::thread;
 use std::time::Duration;
 
+use http::request::Parts;
+use mcp_proto::auth::Challenge;
 use mcp_proto::driver::{Error, IncomingRequest, Inputs};
 use mcp_proto::model::{
     CallToolResult, ElicitRequestFormParams, ElicitRequestParams, ElicitResult, JsonObject, Payload, RequestedSchema,
     Tool,
 };
 use mcp_proto::router::HandlerError;
-use mcp_proto::server::InputRequired;
+use mcp_proto::server::{InputRequired, Principal};
 use mcp_proto::{ErrorObject, Json};
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::raw_client::RawClient;
 
 use crate::routed;
 
@@ -207,6 +211,62 @@ impl Case {
                 None => answer,
             };
             routed::check(&format!("{} {step:?}", self.call), answer, step.expected);
+        }
+    }
+}
+
+/// The header with the name of the principal.
+const PRINCIPAL: &str = "x-principal";
+
+/// The principal of a request, which has none without the header.
+///
+/// # Errors
+///
+/// None.
+pub fn authenticate(head: &Parts) -> Result<Option<Principal>, Challenge> {
+    Ok(head.headers.get(PRINCIPAL).and_then(|name| name.to_str().ok()).map(Principal::new))
+}
+
+/// The scenario for a server with the tool `wait`, which does not end by itself, and [`authenticate`]: the changes of a task
+/// reach only the subscriptions of its principal (SE-10). `publish` publishes that the list of tools has changed.
+///
+/// # Panics
+///
+/// If the server does not do what it should.
+pub fn changes_reach_only_the_principal(server: &RawClient, mut publish: impl FnMut()) {
+    const PRINCIPALS: [Option<&str>; 3] = [Some("ada"), Some("eve"), None];
+    let by = |asked: TestRequest, principal: Option<&str>| match principal {
+        Some(principal) => asked.with(PRINCIPAL, principal),
+        None => asked,
+    };
+    let with_tasks = |mut asked: TestRequest| {
+        let body = std::str::from_utf8(&asked.body).expect("UTF-8");
+        let declared = format!(r#"clientCapabilities":{CAPABILITIES}"#);
+        asked.body = body.replace(r#"clientCapabilities":{}"#, &declared).into();
+        asked
+    };
+    for owner in PRINCIPALS {
+        let created = server.answer(&by(with_tasks(TestRequest::stateless_call("1", "wait", "")), owner));
+        let created = Json::parse(created.text()).expect("JSON");
+        let task = created.first_member("result").and_then(|result| result.first_member("taskId")).expect("a task");
+        let task = task.as_string().expect("an id").into_owned();
+        let filter = format!(r#""notifications":{{"toolsListChanged":true,"taskIds":["{task}"]}},"#);
+        let listen = with_tasks(TestRequest::stateless("2", "subscriptions/listen", &filter));
+        let mut streams = PRINCIPALS.map(|principal| {
+            let mut stream = server.open(&by(listen.clone(), principal));
+            assert!(stream.events(1)[0].contains(&task), "it is acknowledged");
+            stream
+        });
+        let cancel = TestRequest::stateless("3", "tasks/cancel", &format!(r#""taskId":"{task}","#));
+        assert_eq!(server.answer(&by(with_tasks(cancel.with("mcp-name", &task)), owner)).code(), 200);
+        for (principal, stream) in PRINCIPALS.into_iter().zip(&mut streams).filter(|(own, _)| *own == owner) {
+            assert!(stream.events(2)[1].contains("cancelled"), "{principal:?}");
+        }
+        publish();
+        for (principal, stream) in PRINCIPALS.into_iter().zip(&mut streams) {
+            let after = 1 + usize::from(principal == owner);
+            let next = stream.events(after + 1).remove(after);
+            assert!(next.contains("notifications/tools/list_changed"), "{principal:?} of {owner:?}: {next}");
         }
     }
 }
