@@ -301,6 +301,52 @@ fn a_subscription_that_is_not_answered_is_not_ended_by_another_session() {
     assert!(gateway.lines(process).is_empty());
 }
 
+/// What ends a request for a subscription that waits for the answer of the process.
+#[derive(Debug, Clone, Copy)]
+enum Given {
+    Cancelled,
+    Unsubscribed,
+    SessionEnded,
+}
+
+#[test]
+fn a_subscription_that_is_not_wanted_any_more_when_it_is_answered_is_made_for_the_others_alone() {
+    let watch = r#"{"uri":"a:b"}"#;
+    let updated = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}"#;
+    let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+    for given in [Given::Cancelled, Given::Unsubscribed, Given::SessionEnded] {
+        // The session whose request was passed on, the one that waits with it, or both.
+        for given_up in [&[0][..], &[1], &[0, 1]] {
+            let (mut gateway, process, ids) = sharing(["{}", "{}"]);
+            let streams = streams(&mut gateway, &ids);
+            let (first, id) = asked(&mut gateway, &ids[0], process, "resources/subscribe", watch);
+            let (second, none) = asked(&mut gateway, &ids[1], process, "resources/subscribe", watch);
+            assert!(!id.is_empty() && none.is_empty());
+            for at in given_up {
+                let asked = match given {
+                    Given::Cancelled => TestRequest::post(cancelled),
+                    Given::Unsubscribed => TestRequest::post(request("8", "resources/unsubscribe", watch)),
+                    Given::SessionEnded => TestRequest::new("DELETE", ""),
+                };
+                assert!(gateway.answer(&asked.in_session(&ids[*at])).code() < 300);
+            }
+            assert!(gateway.lines(process).iter().all(|line| !line.contains("unsubscribe")), "it is not answered yet");
+            gateway.reply(process, &result(&id, "{}"));
+            let ends: Vec<_> = gateway.lines(process).into_iter().filter(|l| l.contains("unsubscribe")).collect();
+            assert_eq!(ends.len(), usize::from(given_up.len() == 2), "{given:?} {given_up:?}");
+            gateway.reply(process, updated);
+            for (at, exchange) in [first, second].into_iter().enumerate() {
+                let is_given_up = given_up.contains(&at);
+                let received = gateway.responses.take(streams[at]).data();
+                assert_eq!(received.len(), usize::from(!is_given_up), "{given:?} {given_up:?}: {received:?}");
+                let is_answered = gateway.responses.take(exchange).text() == result("7", "{}");
+                let may_be_answered = !is_given_up || matches!(given, Given::Unsubscribed);
+                assert_eq!(is_answered, may_be_answered, "{given:?} {given_up:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn each_session_fails_once_with_the_process_and_the_next_one_starts_another() {
     let (mut gateway, process, ids) = sharing(["{}", "{}"]);

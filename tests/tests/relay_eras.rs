@@ -564,6 +564,56 @@ fn br_l_04_a_subscription_that_the_server_does_not_honour_is_refused() {
     assert_eq!(member(&line(&mut harness), &["error", "code"]).as_deref(), Some("-32601"));
 }
 
+fn cancelled(id: &str) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
+}
+
+#[test]
+fn br_l_04_a_subscription_that_is_given_up_before_its_acknowledgement_is_not_made() {
+    let subscribe = |id, uri| request(id, "resources/subscribe", &format!(r#"{{"uri":"{uri}"}}"#));
+    let unsubscribe = |id, uri| request(id, "resources/unsubscribe", &format!(r#"{{"uri":"{uri}"}}"#));
+    let acknowledge = |harness: &mut Relay, opened: &Opened| {
+        let filter = format!(r#""notifications":{},"#, opened.param("notifications"));
+        harness.begin(opened.key, &Reply::events(change(ACKNOWLEDGED, &filter, &opened.id())));
+    };
+    for is_cancelled in [true, false] {
+        let give_up = |id| if is_cancelled { cancelled(id) } else { unsubscribe("9", "a:b") };
+        let answers = |harness: &mut Relay, answered: &[&str]| {
+            let also: &[&str] = if is_cancelled { &[] } else { answered };
+            assert_eq!(harness.lines(), also.iter().map(|id| result(id, "{}")).collect::<Vec<_>>());
+        };
+        // Alone.
+        let mut harness = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
+        harness.line(&subscribe("5", "a:b"));
+        let first = harness.opened();
+        harness.line(&give_up("5"));
+        assert!(harness.is_aborted(first.key) && !harness.has_opened(), "cancelled: {is_cancelled}");
+        answers(&mut harness, &["5", "9"]);
+        // With another one, which is made.
+        harness.line(&subscribe("6", "a:b"));
+        harness.line(&subscribe("7", "c:d"));
+        harness.line(&give_up("6"));
+        answers(&mut harness, &["6", "9"]);
+        let opened = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).last().unwrap();
+        assert_eq!(opened.param("notifications"), r#"{"resourceSubscriptions":["c:d"]}"#);
+        acknowledge(&mut harness, &opened);
+        assert_eq!(harness.lines(), [result("7", "{}")]);
+    }
+    // What the client has subscribed to before, or with another request, stays.
+    let mut harness = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
+    harness.line(&subscribe("5", "a:b"));
+    harness.line(&subscribe("6", "a:b"));
+    harness.line(&cancelled("5"));
+    let opened = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).last().unwrap();
+    acknowledge(&mut harness, &opened);
+    assert_eq!(harness.lines(), [result("6", "{}")]);
+    harness.line(&subscribe("7", "a:b"));
+    harness.line(&cancelled("7"));
+    harness.line(&subscribe("8", "c:d"));
+    let opened = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).last().unwrap();
+    assert_eq!(opened.param("notifications"), r#"{"resourceSubscriptions":["a:b","c:d"]}"#);
+}
+
 #[test]
 fn md_l_14_what_a_client_subscribes_to_is_bounded() {
     let mut harness = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);

@@ -50,7 +50,7 @@ impl Watch {
 
     /// Whether the client has subscribed to a resource of this server.
     pub(super) fn contains(&self, uri: &str) -> bool {
-        self.uris.iter().any(|watched| **watched == *uri)
+        self.uris.contains(uri)
     }
 
     pub(super) fn remove(&mut self, uri: &str) {

@@ -85,6 +85,7 @@ impl SharedSettings {
             self.set_level(session, params, ends.upstream, now)
         } else if change == SettingChange::Unsubscribe {
             uri_of(params).map(|uri| {
+                self.end_waiting(session, &uri, ends.server, now);
                 self.unsubscribe(session, &uri, ends.upstream, now);
                 Json::empty_object()
             })
@@ -155,6 +156,17 @@ impl SharedSettings {
                 let error = ErrorObject::new(code::INTERNAL_ERROR, &error.to_string());
                 self.end_pending(&uri, &Err(error), ends.server, now);
             }
+        }
+    }
+
+    /// Answers the requests of a session for a subscription that the session ends before the backend has answered.
+    fn end_waiting(&mut self, session: SessionKey, uri: &str, server: &mut Server<Http>, now: Instant) {
+        let Some(resource) = self.resources.get_mut(uri) else { return };
+        let waiting = std::mem::take(&mut resource.waiting).into_iter();
+        let (ended, waiting): (Vec<_>, _) = waiting.partition(|ticket| ticket.key().session() == Some(session));
+        resource.waiting = waiting;
+        for ticket in ended {
+            respond(server, ticket, Ok(Json::empty_object()), now);
         }
     }
 

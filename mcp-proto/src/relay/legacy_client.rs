@@ -32,7 +32,16 @@ pub(super) struct LegacyClient {
     is_lost: bool,
     /// Its replacement, until that is acknowledged; `waiting` holds the client's requests until then (BR-L-04).
     next: Option<SubscriptionKey>,
-    waiting: Vec<(Ticket, Arc<str>)>,
+    waiting: Vec<Waiting>,
+}
+
+/// A `resources/subscribe` of the client that is not answered yet.
+#[derive(Debug)]
+struct Waiting {
+    ticket: Ticket,
+    uri: Arc<str>,
+    /// The client had not subscribed to the resource before.
+    is_new: bool,
 }
 
 impl LegacyClient {
@@ -95,11 +104,18 @@ impl LegacyClient {
                 if !self.uris.has_room_for(&uri) {
                     return sides.respond(ticket, Err(ErrorObject::too_many_subscriptions()), now);
                 }
+                let is_new = !self.uris.contains(&uri);
                 self.uris.insert(Arc::clone(&uri));
-                self.waiting.push((ticket, uri));
+                self.waiting.push(Waiting { ticket, uri, is_new });
             } else {
                 self.uris.remove(&uri);
-                sides.respond(ticket, Ok(Json::empty_object()), now);
+                // The client has subscribed before, and no subscription will be made for that any more.
+                let waiting = std::mem::take(&mut self.waiting).into_iter();
+                let (ended, waiting): (Vec<_>, _) = waiting.partition(|waiting| waiting.uri == uri);
+                self.waiting = waiting;
+                for ticket in ended.into_iter().map(|waiting| waiting.ticket).chain([ticket]) {
+                    sides.respond(ticket, Ok(Json::empty_object()), now);
+                }
             }
             return self.listen_anew(sides, now);
         }
@@ -162,11 +178,11 @@ impl LegacyClient {
         }
         let honoured = filter.first_member("resourceSubscriptions").unwrap_or(Json::empty_object());
         // A server may list resources that were not requested.
-        let asked: BTreeSet<&str> = waiting.iter().map(|(_, uri)| &**uri).collect();
+        let asked: BTreeSet<&str> = waiting.iter().map(|waiting| &*waiting.uri).collect();
         let honoured = honoured.elements();
         let honoured = honoured.filter_map(|uri| uri.as_string().and_then(|uri| asked.get(&*uri).copied()));
         let honoured: BTreeSet<Box<str>> = honoured.map(Box::from).collect();
-        for (ticket, uri) in waiting {
+        for Waiting { ticket, uri, .. } in waiting {
             let answer = if honoured.contains(&*uri) {
                 Ok(Json::empty_object())
             } else {
@@ -215,7 +231,7 @@ impl LegacyClient {
         error: &ErrorObject,
         now: Instant,
     ) {
-        for (ticket, uri) in std::mem::take(&mut self.waiting) {
+        for Waiting { ticket, uri, .. } in std::mem::take(&mut self.waiting) {
             self.uris.remove(&uri);
             sides.respond(ticket, Err(error.clone()), now);
         }
@@ -232,9 +248,24 @@ impl LegacyClient {
         }
     }
 
-    /// The client cancels a `resources/subscribe` that is not answered yet.
-    pub(super) fn on_cancelled(&mut self, ticket: TicketKey) {
-        self.waiting.retain(|(waiting, _)| waiting.key() != ticket);
+    /// The client cancels a `resources/subscribe` that is not answered yet: no subscription is made for it.
+    pub(super) fn on_cancelled<S: ServerTransport, T: ClientTransport>(
+        &mut self,
+        sides: &mut Sides<'_, S, T>,
+        ticket: TicketKey,
+        now: Instant,
+    ) {
+        let Some(at) = self.waiting.iter().position(|waiting| waiting.ticket.key() == ticket) else { return };
+        let Waiting { uri, is_new, .. } = self.waiting.remove(at);
+        if !is_new {
+            return;
+        }
+        if let Some(other) = self.waiting.iter_mut().find(|waiting| waiting.uri == uri) {
+            other.is_new = true;
+        } else {
+            self.uris.remove(&uri);
+            self.listen_anew(sides, now);
+        }
     }
 }
 

@@ -23,7 +23,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
                 // It was not sent to the server.
                 None => match &mut *self.path {
                     Path::Opening(opening) => opening.on_cancelled(ticket),
-                    Path::LegacyClient(state) => state.on_cancelled(ticket),
+                    Path::LegacyClient(state) => state.on_cancelled(&mut self.sides, ticket, now),
                     Path::PassThrough { .. } | Path::ModernClient(_) => {}
                 },
             },

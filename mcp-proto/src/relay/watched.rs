@@ -18,9 +18,14 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// Whether this URI is contained.
+    pub(crate) fn contains(&self, uri: &str) -> bool {
+        self.uris.contains(uri)
+    }
+
     /// Whether this URI is contained or can be added.
     pub(crate) fn has_room_for(&self, uri: &str) -> bool {
-        self.uris.contains(uri) || (self.uris.len() < URIS && self.bytes + uri.len() <= URI_BYTES)
+        self.contains(uri) || (self.uris.len() < URIS && self.bytes + uri.len() <= URI_BYTES)
     }
 
     /// Adds a URI; the caller has checked that there is room.
