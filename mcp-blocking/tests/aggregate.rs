@@ -23,6 +23,7 @@ struct Client {
 
 impl Client {
     fn of(servers: Vec<(&str, AggregateServer)>) -> Self {
+        tests::deadline::set();
         let mut proxy = AggregateProxy::new(Config::new("all", "1.0.0"));
         for (name, server) in servers {
             proxy = proxy.server(name, relay::Config::default(), server);

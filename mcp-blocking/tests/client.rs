@@ -31,10 +31,12 @@ use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {
+    tests::deadline::set();
     Client::builder().versions(legacy_versions())
 }
 
 fn connect(server: &LoopbackServer) -> Client {
+    tests::deadline::set();
     legacy_client().http(&server.url()).unwrap().connect().unwrap()
 }
 

@@ -41,6 +41,7 @@ impl Service for Echo {
 }
 
 fn echo() -> Echo {
+    tests::deadline::set();
     Echo { ended: sync_channel(1).0 }
 }
 

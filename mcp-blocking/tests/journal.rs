@@ -57,6 +57,7 @@ fn line(text: &str) -> String {
 }
 
 fn begin() {
+    tests::deadline::set();
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         log::set_logger(&JOURNAL).expect("there is no other logger");

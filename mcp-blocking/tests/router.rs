@@ -54,6 +54,7 @@ fn connect(server: &Server, version: ProtocolVersion) -> (Client, Receiver<Metho
 }
 
 fn connect_with(server: &Server, version: ProtocolVersion, capabilities: &'static str) -> (Client, Receiver<Method>) {
+    tests::deadline::set();
     let service = server.http(HttpConfig::new()).expect("a configuration");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));

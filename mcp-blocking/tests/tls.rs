@@ -15,6 +15,7 @@ use tests::dripping::{BOUND, Dripping};
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {
+    tests::deadline::set();
     Client::builder().versions(legacy_versions())
 }
 
@@ -119,8 +120,9 @@ fn the_binary_takes_the_files() {
     let (ca, certificate, key) =
         (file("ca.pem", &authority.pem()), file("client.pem", &identity.certificate), file("key.pem", &identity.key));
     let run = |args: &[&std::ffi::OsStr]| {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_mcp-proxy")).arg("--check").arg(url(&server)).args(args).output().unwrap();
+        let output = tests::deadline::output_of(
+            Command::new(env!("CARGO_BIN_EXE_mcp-proxy")).arg("--check").arg(url(&server)).args(args),
+        );
         (
             output.status.code(),
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),

@@ -20,6 +20,7 @@ struct Place(PathBuf);
 
 impl Place {
     fn new(name: &str) -> Self {
+        tests::deadline::set();
         let folder = std::env::temp_dir().join(format!("mcp-unix-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         Self(folder)

@@ -15,6 +15,7 @@ use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, MORE_THAN_A_SOCKET, Reading, U
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {
+    tests::deadline::set();
     Client::builder().versions(legacy_versions())
 }
 

@@ -32,6 +32,7 @@ async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
 
 /// A listening server, its address and its task.
 async fn listen(change: impl FnOnce(&mut HttpService)) -> (HttpService, SocketAddr, JoinHandle<std::io::Result<()>>) {
+    tests::deadline::set();
     let mut http = HttpConfig::new();
     // Only the timeouts of the connection are tested here.
     http.unread_timeout = Duration::from_secs(24 * 3600);

@@ -41,7 +41,7 @@ fn the_environment_sets_the_proxy_unless_it_is_not_to_be_used() {
         }
         process.args(["--exact", "reach_a_server", "--nocapture"]);
         process.env("HTTP_PROXY", &url).env("NO_PROXY", excepted).env(IS_DIRECT, is_direct.to_string());
-        let output = process.output().unwrap();
+        let output = tests::deadline::output_of(&mut process);
         let found = String::from_utf8(output.stdout).unwrap();
         assert!(output.status.success() && found.contains("found: "), "{found}");
         assert_eq!(proxy.requests().len() > before, is_used, "{is_direct} {excepted:?}: {found}");

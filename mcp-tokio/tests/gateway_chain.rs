@@ -48,6 +48,7 @@ fn server(version: ProtocolVersion) -> Server {
 
 /// A client of this revision, and of all older ones of its era, at the other end of the stream.
 async fn connect(version: ProtocolVersion, stream: DuplexStream) -> Result<Client, Error> {
+    tests::deadline::set();
     let known = ProtocolVersion::ALL.iter().copied();
     let known = known.filter(|other| *other <= version && other.is_stateless() == version.is_stateless());
     let builder = Client::builder()

@@ -24,6 +24,7 @@ use tracing_subscriber::fmt::format::FmtSpan;
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {
+    tests::deadline::set();
     Client::builder().versions(legacy_versions())
 }
 

@@ -82,12 +82,14 @@ impl Running {
 }
 
 fn config() -> Config {
+    tests::deadline::set();
     let mut config = Config::default();
     config.redelivery = Duration::from_millis(10);
     config
 }
 
 fn shell(script: &str) -> tokio::process::Command {
+    tests::deadline::set();
     let mut command = tokio::process::Command::new("sh");
     command.args(["-c", script]);
     command

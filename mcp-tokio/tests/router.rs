@@ -66,6 +66,7 @@ async fn connect_with(
     version: ProtocolVersion,
     capabilities: &'static str,
 ) -> (Client, mpsc::UnboundedReceiver<Method>) {
+    tests::deadline::set();
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     tokio::spawn(async move {
         let (read, write) = tokio::io::split(theirs);

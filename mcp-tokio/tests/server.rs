@@ -34,6 +34,7 @@ use tokio::time::{sleep, timeout};
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {
+    tests::deadline::set();
     Client::builder().versions(legacy_versions())
 }
 
@@ -78,6 +79,7 @@ impl Running {
     }
 
     fn with(change: impl FnOnce(&mut HttpConfig, &mut Config)) -> Self {
+        tests::deadline::set();
         Self::changed(change, |_| {})
     }
 

@@ -89,6 +89,7 @@ impl<S: Store + Clone> Engine for Blocking<S> {
 }
 
 fn fulfils_the_contract(store: impl Store + Clone) {
+    tests::deadline::set();
     let mut engine = Blocking::new(store);
     for behaviour in BEHAVIOURS {
         behaviour.check(&mut engine);
@@ -141,6 +142,7 @@ fn load(session: &str) -> StoreAction {
 }
 
 async fn until_found(store: &impl Store, instance: InstanceId) {
+    tests::deadline::set();
     let until = Instant::now() + LONG;
     while store.carry_out(INSTANCE, StoreAction::Find { key: KEY, instance }).await != StoreResult::Found(true) {
         assert!(Instant::now() < until, "{instance}");

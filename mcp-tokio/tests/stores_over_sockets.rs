@@ -50,6 +50,7 @@ fn http(instance: InstanceId) -> HttpConfig {
 }
 
 async fn serve(incoming: Incoming, may_answer: Arc<Semaphore>) -> Result<Json, ErrorObject> {
+    tests::deadline::set();
     match incoming.method().as_str() {
         "ask" => match incoming.ask(Call::new("elicitation/create")).await {
             Ok(Outcome::Result(answer)) => Ok(answer),

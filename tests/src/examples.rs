@@ -9,9 +9,12 @@ use mcp_testkit::http_exchange::initialize;
 use mcp_testkit::messages::{INITIALIZED, request};
 use mcp_testkit::raw_client::RawClient;
 
+use crate::deadline::{self, output_of};
+
 /// The command that runs the example `name`. `cargo test` builds the examples together with the tests, unless a single
 /// test target is selected.
 pub fn example(name: &str) -> Command {
+    deadline::set();
     let mut folder: PathBuf = std::env::current_exe().expect("a test is a program");
     folder.pop();
     folder.pop();
@@ -25,7 +28,7 @@ pub fn check_tool_client(client: &str, server: &str) {
     let serving = Serving::start(server);
     let url = format!("http://{}/mcp", serving.remote().address());
     for arguments in [vec![program], vec![url.into(), "the-token-of-ada".into()]] {
-        let output = example(client).args(&arguments).output().expect("`cargo test` builds the examples");
+        let output = output_of(example(client).args(&arguments));
         assert_eq!(String::from_utf8_lossy(&output.stdout), USED_TOOLS, "{arguments:?}: {output:?}");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
     }
@@ -109,8 +112,7 @@ impl Serving {
 
     /// Runs the example `name`, a client, which calls the tool `hello` of this server; returns its stdout and stderr.
     pub fn called_by(&self, name: &str) -> String {
-        let output = example(name).args([&format!("http://{}/mcp", self.remote.address()), "hello"]).output();
-        let output = output.expect("the example of the client is built too");
+        let output = output_of(example(name).args([&format!("http://{}/mcp", self.remote.address()), "hello"]));
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         assert!(output.status.success(), "{text}");
         text

@@ -29,6 +29,7 @@
 //! | [`json_text`] | generators of valid and invalid JSON |
 //! | [`model_types`], [`schema`] | the types of `mcp_proto::model` by name, and values generated from the official schemas |
 //! | [`vectors`] | traffic that was recorded between existing implementations, and other collected inputs |
+//! | [`deadline`] | bounds for tests that wait |
 //! | [`parallel`] | cases that run concurrently and are reported by name |
 //! | [`keys`] | private keys |
 //! | [`tools`] | the tools of the servers in tests of proxies |
@@ -41,6 +42,7 @@ pub mod aggregate;
 pub mod aggregate_simulation;
 pub mod catalogue;
 pub mod closing_server;
+pub mod deadline;
 pub mod defects;
 pub mod dripping;
 pub mod echo_pair;

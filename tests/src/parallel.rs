@@ -25,6 +25,7 @@ pub fn case(name: impl Into<String>, run: impl FnOnce() + Send + 'static) -> Cas
 ///
 /// The message contains the names of the cases that panicked or did not end.
 pub fn run_all(cases: Vec<Case>) {
+    crate::deadline::set();
     let mut left: Vec<_> = cases.iter().map(|case| case.name.clone()).collect();
     let (ended, endings) = channel();
     for Case { name, run } in cases {

@@ -41,6 +41,7 @@ const ASKED: [(&str, &str, &str); 4] = [
 /// | `tools/call` of others | its text is the arguments. Before it, a log message, an invalid one, and if the request has a token, progress: 1, invalid, 2 |
 /// | any other | its parameters without `_meta` as the member `params` |
 pub fn server() -> LoopbackServer {
+    crate::deadline::set();
     let (answers, answered) = channel();
     let (answers, answered) = (Mutex::new(answers), Mutex::new(answered));
     let serve = mcp_server(move |asked, connection| serve(asked, connection, &answered));
@@ -148,6 +149,7 @@ fn ask(
 /// Starts a server that loses its session at the first request of the method `lose`. The first session has the
 /// instructions `first`, later ones have `later`.
 pub fn changing_server() -> LoopbackServer {
+    crate::deadline::set();
     let (opened, lost) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let serve = mcp_server(move |asked, connection| {
         if asked.method == "lose" && lost.fetch_add(1, Ordering::SeqCst) == 0 {

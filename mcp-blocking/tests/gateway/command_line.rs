@@ -1,7 +1,6 @@
 //! What the command line refuses and explains.
 
 use std::net::TcpListener;
-use std::process::Stdio;
 
 use crate::editor::command;
 use crate::serving::folder;
@@ -9,7 +8,7 @@ use crate::serving::folder;
 /// Runs a gateway that cannot be started; returns its exit code and what it has printed.
 fn run(args: &[&str]) -> (Option<i32>, String) {
     let mut gateway = command(&[&["serve"], args].concat());
-    let output = gateway.env("TOKEN", "token").env_remove("NO_TOKEN").stdin(Stdio::null()).output().unwrap();
+    let output = tests::deadline::output_of(gateway.env("TOKEN", "token").env_remove("NO_TOKEN"));
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout) + &text(output.stderr))
 }

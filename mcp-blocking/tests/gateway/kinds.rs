@@ -192,7 +192,7 @@ fn a_unix_socket_is_for_its_owner_and_there_is_one_gateway_on_it() {
     assert!(opened.starts_with("HTTP/1.1 200 OK\r\n") && opened.contains("mcp-session-id: "), "{opened}");
     let foreign = answer(&path, &opening.clone().with("host", "evil.example"));
     assert!(foreign.starts_with("HTTP/1.1 403 "), "{foreign}");
-    let output = start().output().unwrap();
+    let output = tests::deadline::output_of(&mut start());
     let message = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{message}");
     assert!(message.contains("a program accepts connections on it"), "{message}");

@@ -54,7 +54,7 @@ fn a_program_that_cannot_be_started_is_a_readable_error() {
         ("/dev/null", "cannot start `/dev/null`: Permission denied (os error 13); is it a program"),
     ] {
         for check in [&["--"][..], &["--check", "--"]] {
-            let output = command(check).arg(program).stdin(std::process::Stdio::null()).output().unwrap();
+            let output = tests::deadline::output_of(command(check).arg(program));
             let printed = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
             assert_eq!(output.status.code(), Some(1), "{printed}");
             assert!(printed.contains(text), "{printed}");
@@ -225,7 +225,7 @@ fn er06_a_server_that_ends_when_it_is_probed_is_started_anew() {
 #[test]
 fn check_describes_a_server_over_stdio() {
     let check = |mut command: Command| {
-        let output = command.output().unwrap();
+        let output = tests::deadline::output_of(&mut command);
         (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
     };
     let found = |options: &[&str], arguments: &[&str], versions: &[ProtocolVersion], version: &str, era: &str| {
@@ -320,7 +320,7 @@ fn px7_fr14_a_server_that_does_not_read_makes_the_proxy_stop_reading() {
 #[test]
 fn an_input_that_cannot_be_read_has_ended() {
     let mut proxy = before(&[], "cat >/dev/null");
-    let output = proxy.stdin(std::fs::File::open("/").unwrap()).output().unwrap();
+    let output = tests::deadline::output_of(proxy.stdin(std::fs::File::open("/").unwrap()));
     assert!(output.status.success());
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("reading the input failed: "), "{stderr}");

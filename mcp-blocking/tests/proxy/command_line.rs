@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::thread;
 
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, echo_server, mcp_server};
@@ -26,7 +25,7 @@ fn flawless_server() -> LoopbackServer {
 
 /// Runs a proxy without input; returns its exit code, stdout and stderr.
 fn run(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String, String) {
-    let output = command(args).envs(environment.iter().copied()).stdin(Stdio::null()).output().unwrap();
+    let output = tests::deadline::output_of(command(args).envs(environment.iter().copied()));
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
 }

@@ -34,6 +34,7 @@ pub(crate) fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
 }
 
 pub(crate) fn command(args: &[&str]) -> Command {
+    tests::deadline::set();
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcp-proxy"));
     command.args(args);
     for name in
@@ -43,7 +44,7 @@ pub(crate) fn command(args: &[&str]) -> Command {
     }
     // No test touches the tokens of the user who runs it, or opens a browser.
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proxy-home");
-    command.env("MCP_PROXY_HOME", home).env("MCP_PROXY_NONINTERACTIVE", "1");
+    command.env("MCP_PROXY_HOME", home).env("MCP_PROXY_NONINTERACTIVE", "1").stdin(Stdio::null());
     command
 }
 

@@ -2,7 +2,6 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -458,7 +457,7 @@ fn px8_text_from_a_peer_cannot_forge_log_lines() {
 #[test]
 fn check_prints_its_findings_and_exits_with_the_result() {
     let run = |args: &[&str]| {
-        let output = command(args).arg("--check").output().unwrap();
+        let output = tests::deadline::output_of(command(args).arg("--check"));
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     // A tool result without content, from a server that is correct otherwise.
@@ -533,7 +532,7 @@ fn ht16_a_wrong_command_line_is_explained() {
         (vec!["--shared", "http://x/"], "--shared' cannot be used with"),
         (vec!["--shared-env", "A", "--", "server"], "--shared"),
     ] {
-        let output = command(&args).stdin(Stdio::null()).output().unwrap();
+        let output = tests::deadline::output_of(&mut command(&args));
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
         assert!(message.contains(text), "{args:?}: {message}");
@@ -544,7 +543,7 @@ fn ht16_a_wrong_command_line_is_explained() {
         ("--help", "--bearer-env <VAR>"),
         ("-h", "--check"),
     ] {
-        let output = command(&[flag]).output().unwrap();
+        let output = tests::deadline::output_of(&mut command(&[flag]));
         assert!(output.status.success());
         assert!(String::from_utf8(output.stdout).unwrap().contains(text));
     }
@@ -560,7 +559,7 @@ fn the_environment_names_the_http_proxy_and_the_exceptions() {
     let proxy = format!("http://{}", backpressure.authority);
     let check = |variables: &[(&str, &str)], args: &[&str], url: &str| {
         let before = backpressure.connections();
-        let output = command(args).arg(url).arg("--check").envs(variables.iter().copied()).output().unwrap();
+        let output = tests::deadline::output_of(command(args).arg(url).arg("--check").envs(variables.iter().copied()));
         assert_eq!(output.status.code(), Some(1));
         backpressure.connections() > before
     };
@@ -596,7 +595,7 @@ fn two_endpoints_over_real_sockets() {
 
 #[test]
 fn the_demonstration_shows_a_whole_dialogue() {
-    let output = command(&["demo"]).output().unwrap();
+    let output = tests::deadline::output_of(&mut command(&["demo"]));
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
     let mut rest = &text[..];

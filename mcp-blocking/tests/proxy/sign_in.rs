@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -221,7 +221,7 @@ impl Desk {
 
     /// Runs a command with this input; returns its exit code and its outputs.
     fn run(&self, args: &[&str]) -> (Option<i32>, String, String) {
-        let output = self.command(args).stdin(Stdio::null()).output().unwrap();
+        let output = tests::deadline::output_of(&mut self.command(args));
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code(), text(output.stdout), text(output.stderr))
     }
@@ -619,7 +619,7 @@ fn tokens_of_mcp_remote_are_imported_once_and_renewed_by_the_proxy() {
     fs::create_dir_all(&folder).unwrap();
     let hash = Md5::digest(&url).iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"));
     let run = |args: &[&str]| {
-        let output = desk.command(args).env("MCP_REMOTE_CONFIG_DIR", desk.0.join("remote")).output().unwrap();
+        let output = tests::deadline::output_of(desk.command(args).env("MCP_REMOTE_CONFIG_DIR", desk.0.join("remote")));
         (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
     };
     let (code, _, error) = run(&["login", "--import", &url]);

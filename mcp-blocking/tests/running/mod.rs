@@ -52,6 +52,7 @@ impl Running {
 
     /// Starts a server at this address.
     pub(crate) fn at(address: &str, service: HttpService) -> Self {
+        tests::deadline::set();
         let listener = TcpListener::bind(address).unwrap();
         let (address, stopper) = (listener.local_addr().unwrap().to_string(), service.stopper());
         let thread = thread::spawn(move || service.serve(listener).unwrap());
