@@ -6,10 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_blocking::sign_in::{Authorization, MemoryStore, Store};
-use mcp_blocking::{Client, Error};
+use mcp_blocking::{Client, Error, HttpOptions};
 use mcp_proto::Failed;
 use mcp_testkit::authorization::{ProtectedServer, browse};
 use mcp_testkit::http_client::legacy_versions;
+use tests::given_up_locks::a_lock_that_is_no_longer_wanted_is_not_taken;
 
 fn connect(server: &ProtectedServer, authorization: Authorization) -> Result<Client, Error> {
     let builder = Client::builder().versions(legacy_versions()).http(&server.url()).unwrap();
@@ -18,6 +19,7 @@ fn connect(server: &ProtectedServer, authorization: Authorization) -> Result<Cli
 
 /// A person who signs in at once.
 fn authorization(server: &ProtectedServer, store: impl Store) -> Authorization {
+    tests::deadline::set();
     let sign_in = |url: &str| {
         let url = url.to_owned();
         // The thread that asks for the browser also answers it.
@@ -51,4 +53,14 @@ fn au23_a_sign_in_that_no_person_finishes_ends_in_time_and_its_reason_reaches_th
     let error = connect(&server, authorization).unwrap_err();
     assert!(matches!(error, Error::Failed { reason: Failed::NotAuthorized { .. }, .. }), "{error:?}");
     assert!(error.to_string().contains("no sign-in was completed"), "{error}");
+}
+
+#[test]
+fn a_lock_that_is_no_longer_wanted_is_neither_kept_nor_released_for_another_process() {
+    a_lock_that_is_no_longer_wanted_is_not_taken(&|url, store, change, events| {
+        let authorization = Authorization::new(url, "my-app").unwrap().store(store).open_url(|_| {});
+        let report = move |event| drop(events.send(event));
+        let sign_in = authorization.configure(change).start(HttpOptions::new(), report).unwrap();
+        Box::new(move |cause| sign_in.begin(cause))
+    });
 }

@@ -21,19 +21,23 @@ use mcp_testkit::http1::HttpMessage;
 use mcp_testkit::messages;
 use mcp_tokio::sign_in::{Authorization, FileStore, MemoryStore, Store};
 use mcp_tokio::{Builder, Client, Error, HttpOptions, HttpServer, Proxy};
+use tests::given_up_locks::a_lock_that_is_no_longer_wanted_is_not_taken;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
 /// More than any of these tests waits for.
 const LONG: Duration = Duration::from_secs(20);
 
 fn builder(server: &ProtectedServer) -> Builder<HttpServer> {
+    tests::deadline::set();
     Client::builder().versions(legacy_versions()).http(&server.url()).unwrap()
 }
 
 /// A person who signs in at once.
 fn authorization(server: &ProtectedServer, store: impl Store) -> Authorization {
+    tests::deadline::set();
     let signed_in = |url: &str| assert_eq!(browse(url).status(), 200);
     Authorization::new(&server.url(), "my-app").unwrap().store(store).open_url(signed_in)
 }
@@ -44,6 +48,7 @@ async fn connect(server: &ProtectedServer, store: impl Store) -> Client {
 
 /// A person who is away: the URL is passed to the test.
 fn away(server: &ProtectedServer, store: impl Store) -> (Authorization, mpsc::UnboundedReceiver<String>) {
+    tests::deadline::set();
     let (show, shown) = mpsc::unbounded_channel();
     let show = move |url: &str| show.send(url.to_owned()).unwrap();
     (Authorization::new(&server.url(), "my-app").unwrap().store(store).open_url(show), shown)
@@ -164,7 +169,7 @@ async fn au13_oa_b_01_only_the_redirect_of_the_sign_in_ends_it_and_the_port_is_c
     let (authorization, mut shown) = away(&server, MemoryStore::new());
     let connecting = tokio::spawn(builder(&server).authorization(authorization).connect());
     let url = shown.recv().await.unwrap();
-    let authority = tokio::task::spawn_blocking(move || {
+    let authority = spawn_blocking(move || {
         let redirect = form_of(&url)["redirect_uri"].clone();
         let authority = redirect.strip_prefix("http://").unwrap().split('/').next().unwrap().to_owned();
         let ask = |line: &str, host: &str| {
@@ -405,6 +410,19 @@ async fn a_sign_in_without_a_client_reports_its_events_and_stores_and_erases_the
     drop(sign_in);
     timeout(LONG, async { while events.recv().await.is_some() {} }).await.expect("the task ends");
     server.check();
+}
+
+#[tokio::test]
+async fn a_lock_that_is_no_longer_wanted_is_neither_kept_nor_released_for_another_process() {
+    let running = spawn_blocking(|| {
+        a_lock_that_is_no_longer_wanted_is_not_taken(&|url, store, change, events| {
+            let authorization = Authorization::new(url, "my-app").unwrap().store(store).open_url(|_| {});
+            let report = move |event| drop(events.send(event));
+            let sign_in = authorization.configure(change).start(HttpOptions::new(), report).unwrap();
+            Box::new(move |cause| sign_in.begin(cause))
+        });
+    });
+    running.await.unwrap();
 }
 
 #[test]

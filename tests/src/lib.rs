@@ -22,6 +22,7 @@
 //! | [`dripping`] | servers that send a byte now and then while they are connected to |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
 //! | [`redis_server`] | a Redis server that a test starts and ends |
+//! | [`given_up_locks`] | sign-ins that no longer want the lock for which they wait |
 //! | [`protected`] | servers that demand tokens |
 //! | [`plays`] | one machine with a peer and an application that behave randomly, correctly or not |
 //! | [`routed`] | a server that is a router of functions |
@@ -51,6 +52,7 @@ pub mod error_texts;
 pub mod examples;
 pub mod gateway;
 pub mod gateway_simulation;
+pub mod given_up_locks;
 pub mod instances;
 pub mod instances_simulation;
 pub mod json_text;
