@@ -1,13 +1,18 @@
 //! `mcp-proxy --shared`: the proxies of several editors use one process of a server.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mcp_proto::Json;
-use mcp_testkit::messages::{INITIALIZED, request};
+use mcp_testkit::messages::{INITIALIZED, initialize, request};
 use mcp_testkit::waiting::{LONG, wait_until};
+
+use nix::fcntl::{Flock, FlockArg};
 
 use crate::editor::{Proxy, command};
 use crate::serving::{folder, runs, script};
@@ -120,6 +125,54 @@ fn editors_that_start_at_the_same_time_use_one_process() {
         })
         .collect();
     assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
+}
+
+/// Whether a process has opened this file.
+#[cfg(target_os = "linux")]
+fn has_opened(pid: u32, file: &Path) -> bool {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    open.filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok()).any(|found| found == file)
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn of_editors_that_find_a_dead_socket_the_one_with_the_lock_starts_the_process() {
+    let place = Place::new("lock");
+    let log = place.folder.join("log");
+    let command = || place.command(&["--log-level", "info", "--log-file", log.to_str().unwrap()]);
+    // A process that is killed leaves its socket.
+    let mut first = opened(command());
+    kill(parent(pid(&mut first)));
+    first.end_input();
+    first.wait();
+    let of_hub = |suffix: &str| {
+        let mut files = std::fs::read_dir(place.runtime.join("mcp-proxy")).unwrap().map(|entry| entry.unwrap().path());
+        let found = files.find(|path| path.to_string_lossy().ends_with(suffix));
+        found.unwrap_or_else(|| panic!("there is no file {suffix}")).canonicalize().unwrap()
+    };
+    let (socket, lock) = (of_hub(".sock"), of_hub(".lock"));
+    let refused = || UnixStream::connect(&socket).unwrap_err().kind() == ErrorKind::ConnectionRefused;
+    assert!(refused());
+    std::fs::write(&log, "").unwrap();
+
+    let mut editors: Vec<_> = (0..4).map(|_| Proxy::spawn(command())).collect();
+    let held = Flock::lock(File::open(&lock).unwrap(), FlockArg::LockExclusive).unwrap();
+    for editor in &mut editors {
+        editor.write(&initialize("0", "2025-11-25"));
+    }
+    wait_until(|| editors.iter().all(|editor| has_opened(editor.child.id(), &lock)));
+    assert!(refused(), "none starts it without the lock");
+    drop(held);
+    let pids: Vec<_> = editors
+        .iter_mut()
+        .map(|editor| {
+            assert!(editor.line().contains(r#""result""#));
+            pid(editor)
+        })
+        .collect();
+    assert!(pids.iter().all(|pid| *pid == pids[0]), "{pids:?}");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert_eq!(log.matches("started the process that serves all proxies").count(), 1, "{log}");
 }
 
 #[test]
@@ -307,7 +360,10 @@ fn a_url_can_name_a_unix_socket_and_a_path() {
     let mut lost = Proxy::spawn(command(&[&listen]));
     assert!(lost.open().unwrap_err().contains("404"));
     drop(gateway);
-    let checked = command(&["--check", &format!("unix:{}", place.runtime.join("none").display())]).output().unwrap();
+    let checked = tests::deadline::output_of(&mut command(&[
+        "--check",
+        &format!("unix:{}", place.runtime.join("none").display()),
+    ]));
     let text = String::from_utf8_lossy(&checked.stdout).into_owned() + &String::from_utf8_lossy(&checked.stderr);
     assert!(text.contains("is the server running?"), "{text}");
 }
