@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use mcp_proto::relay::Pins;
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server};
@@ -38,6 +38,11 @@ fn opened(command: Command) -> Proxy {
 /// Sends a request with these parameters; returns the answer.
 fn ask(proxy: &mut Proxy, method: &str, params: &str) -> String {
     proxy.write(&request("7", method, params));
+    answer(proxy)
+}
+
+/// The answer to the request that was sent last.
+fn answer(proxy: &Proxy) -> String {
     loop {
         let line = proxy.line();
         if line.contains(r#""id":7"#) {
@@ -146,6 +151,26 @@ fn of_two_proxies_that_start_before_the_first_list_the_later_one_is_shown_no_oth
 }
 
 #[test]
+fn of_proxies_that_pin_different_tools_at_the_same_time_no_pin_is_lost() {
+    let path = no_file("pins-at-once.json");
+    let options = ["--pin", path.to_str().expect("a text")];
+    let list = |number| format!(r#"{{"tools":[{{"name":"tool-{number}","inputSchema":{{"type":"object"}}}}]}}"#);
+    let numbers: Vec<_> = (0..6).collect();
+    let open = |number: &i32| opened(over_stdio(&options, &[&list(*number)]));
+    let mut proxies: Vec<_> = numbers.iter().map(open).collect();
+    for proxy in &mut proxies {
+        proxy.write(&request("7", "tools/list", "{}"));
+    }
+    for (number, proxy) in numbers.iter().zip(proxies) {
+        assert_eq!(answer(&proxy), result("7", &list(*number)));
+        assert_eq!(end(proxy), "");
+    }
+    let stored = fs::read_to_string(&path).expect("pins");
+    assert_eq!(Pins::parse(stored.as_bytes()).map(|pins| pins.len()), Ok(numbers.len()), "{stored}");
+    assert!(numbers.iter().all(|number| stored.contains(&format!("\"tool-{number}\""))), "{stored}");
+}
+
+#[test]
 fn options_that_cannot_be_used_are_refused() {
     let broken = no_file("broken-pins.json");
     fs::write(&broken, "{}").expect("a file");
@@ -162,7 +187,7 @@ fn options_that_cannot_be_used_are_refused() {
         (&["--pin-mode", "warn"], "--pin <FILE>"),
         (&["--check", "--deny-tool", "a"], "cannot be used with"),
     ] {
-        let output = over_stdio(options, &[]).stdin(Stdio::null()).output().expect("a process");
+        let output = tests::deadline::output_of(&mut over_stdio(options, &[]));
         let printed = String::from_utf8(output.stderr).expect("text");
         assert!(output.status.code() == Some(2) && printed.contains(text), "{printed}");
     }
