@@ -11,13 +11,14 @@ use mcp_testkit::bad_servers::BAD_SERVERS;
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::messages::{initialize_result, result};
 use mcp_tokio::{Builder, Client, Error};
-use tests::ending_servers::{ENDINGS, Ending};
+use tests::ending_servers::{ENDINGS, Ending, QUEUE, UNREAD};
 use tests::unread_pipes::Life;
 use tokio::process::Command;
 use tokio::time::timeout;
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {
+    tests::deadline::set();
     Client::builder().versions(legacy_versions())
 }
 
@@ -273,4 +274,16 @@ async fn a_client_notices_the_end_of_its_server() {
     for (name, running) in running.collect::<Vec<_>>() {
         running.await.expect(&name).expect(&name);
     }
+}
+
+#[tokio::test]
+async fn what_a_server_has_written_last_reaches_a_client_that_had_stopped_reading() {
+    let mut command = Command::new("sh");
+    command.args(UNREAD.arguments()).stderr(std::process::Stdio::null());
+    let builder = legacy_client().configure(|config| config.limits.queue_bytes = QUEUE);
+    let client = builder.child(command).connect().await.unwrap();
+    let pids = Ending::pids(&timeout(BOUND, client.request("end", None)).await.unwrap().unwrap());
+    let next = timeout(BOUND, client.request("pid", None)).await.unwrap().unwrap_err();
+    assert!(matches!(next, Error::Usage(_)) || next.to_string().contains(UNREAD.text), "{next}");
+    assert!(!pids.into_iter().any(runs));
 }

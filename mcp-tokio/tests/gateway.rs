@@ -14,7 +14,7 @@ use http_body::Body as _;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::{Call, HttpConfig};
 use mcp_proto::gateway::{Config, Sharing};
-use mcp_proto::server::{PeerKey, Principal};
+use mcp_proto::server::{PeerKey, Principal, TwoEndpoints};
 use mcp_proto::{ErrorObject, Failed, Json, Load, ProtocolVersion, relay, server};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{self, INITIALIZED, initialize_result, request, result};
@@ -22,7 +22,7 @@ use mcp_testkit::raw_client::RawClient;
 use mcp_tokio::{
     Backend, Client, Error, Gateway, GatewayMonitor, GatewayStatus, HttpOptions, HttpService, Incoming, Proxy, Server,
 };
-use tests::ending_servers::{ENDINGS, Ending};
+use tests::ending_servers::{ENDINGS, Ending, QUEUE, UNREAD};
 use tests::unread_pipes::{Life, MORE_THAN_A_PIPE, Reading, params};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines, ReadHalf, WriteHalf, duplex, split};
 use tokio::net::TcpListener;
@@ -101,6 +101,7 @@ struct Serving {
 
 impl Serving {
     async fn start(gateway: Gateway) -> Self {
+        tests::deadline::set();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp", listener.local_addr().unwrap());
         // A token is the name of its principal.
@@ -745,6 +746,73 @@ async fn the_end_of_a_process_is_noticed_whatever_becomes_of_its_streams() {
         for (name, running) in running.collect::<Vec<_>>() {
             running.await.expect(&name).expect(&name);
         }
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_has_written_last_reaches_the_client_of_a_gateway_that_had_stopped_reading() {
+    for sharing in [Sharing::PerSession, Sharing::Shared] {
+        let mut config = Config::default();
+        config.sharing = sharing;
+        config.relay.limits.queue_bytes = QUEUE;
+        // The clients do not answer, and the errors for the others are not read either.
+        config.relay.limits.requests_in = 1;
+        let gateway = Gateway::new(config, |_| {
+            let mut command = Command::new("sh");
+            command.args(UNREAD.arguments()).stderr(std::process::Stdio::null());
+            async { Ok(Backend::child(command)) }
+        });
+        let serving = Serving::start(gateway).await;
+        let client = serving.connect(ProtocolVersion::LATEST_LEGACY, None).await.unwrap();
+        let answer = in_time("the last call", client.request("end", None)).await.unwrap();
+        assert_eq!(Ending::pids(&answer).len(), 1, "{sharing:?}");
+        client.close().await;
+        serving.shut_down(BOUND).await;
+    }
+}
+
+/// Reports that it was dropped.
+struct Dropped(mpsc::UnboundedSender<()>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+#[tokio::test]
+async fn the_start_of_a_backend_is_given_up_with_its_client_and_with_the_gateway() {
+    for is_shut_down in [false, true] {
+        let (began, mut begins) = mpsc::unbounded_channel();
+        let (dropped, mut is_dropped) = mpsc::unbounded_channel();
+        let mut config = Config::default();
+        config.http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+        let gateway = Gateway::new(config, move |_| {
+            let (began, dropped) = (began.clone(), Dropped(dropped.clone()));
+            async move {
+                let _dropped = dropped;
+                let _ = began.send(());
+                pending().await
+            }
+        });
+        let serving = Serving::start(gateway).await;
+        let raw = serving.raw();
+        // In the older transport, a client ends its session by leaving its stream.
+        let opening = spawn_blocking(move || {
+            let mut stream = raw.open(&TestRequest::get().at("/sse"));
+            let endpoint = stream.events(1).remove(0);
+            assert_eq!(raw.answer(&TestRequest::post(initialize("2024-11-05")).at(&endpoint)).code(), 202);
+            stream
+        });
+        let stream = in_time("opening", opening).await.unwrap();
+        in_time("the start", begins.recv()).await.unwrap();
+        assert_eq!(serving.status().await.backends, 1);
+        if !is_shut_down {
+            drop(stream);
+            serving.until_backends(0).await;
+        }
+        serving.shut_down(Duration::ZERO).await;
+        in_time("the end of the start", is_dropped.recv()).await.unwrap();
     }
 }
 

@@ -91,6 +91,17 @@ pub const ENDINGS: [Ending; 9] = [
     },
 ];
 
+/// A client or gateway with this limit of queued bytes does not read what [`UNREAD`] writes last before that has ended.
+pub const QUEUE: usize = 4096;
+
+/// It sends requests without reading the answers, until nothing is read any more; then it answers the call, and exits.
+pub const UNREAD: Ending = Ending {
+    name: "it exits, and has read no answers",
+    before: "count=0; while [ $count -lt 1900 ]; do count=$((count + 1)); \
+             echo '{\"jsonrpc\":\"2.0\",\"id\":'$count',\"method\":\"ping\"}'; done; sleep 1",
+    ..EXITS
+};
+
 /// What a server does at each method, or at the call of the tool of this name. It answers `initialize`, and `pid` with the number of its process; it reports on stderr
 /// that `wait` has arrived, and does not answer it; and at `end` it answers with the numbers of processes, and ends.
 const SERVER: &str = r#"

@@ -6,17 +6,19 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp_blocking::{Client, Error};
+use mcp_blocking::{Backend, Client, Error};
 use mcp_proto::client::Call;
+use mcp_proto::gateway::{Config, Sharing};
 use mcp_proto::{Failed, Json};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{INITIALIZED, request};
 use mcp_testkit::waiting::wait_until;
-use tests::ending_servers::{ENDINGS, Ending};
+use tests::ending_servers::{ENDINGS, Ending, QUEUE, UNREAD};
 use tests::parallel::{Case, case, run_all};
 
 use crate::editor::{Proxy, command};
+use crate::library::InProcess;
 use crate::serving::{Asks, Serving, folder, gateway, runs, script};
 use crate::shared::{Place, opened};
 
@@ -254,6 +256,39 @@ fn a_client_notices_the_end_of_its_server() {
         client.close();
         leaves_nothing(ending, pids);
     });
+}
+
+/// The arguments of `sh` for [`UNREAD`].
+fn unread() -> Command {
+    let mut command = Command::new("sh");
+    command.args(UNREAD.arguments()).stderr(std::process::Stdio::null());
+    command
+}
+
+#[test]
+fn what_a_server_has_written_last_reaches_a_client_that_had_stopped_reading() {
+    let builder = Client::builder().versions(legacy_versions()).configure(|config| config.limits.queue_bytes = QUEUE);
+    let client = builder.child(unread()).connect().unwrap();
+    leaves_nothing(UNREAD, Ending::pids(&client.request("end", None).unwrap()));
+    let next = client.request("pid", None).unwrap_err();
+    assert!(matches!(next, Error::Usage(_)) || next.to_string().contains(UNREAD.text), "{next}");
+}
+
+#[test]
+fn what_a_server_has_written_last_reaches_the_client_of_a_gateway_that_had_stopped_reading() {
+    for sharing in [Sharing::PerSession, Sharing::Shared] {
+        let mut config = Config::default();
+        config.sharing = sharing;
+        config.relay.limits.queue_bytes = QUEUE;
+        // The clients do not answer, and the errors for the others are not read either.
+        config.relay.limits.requests_in = 1;
+        let gateway = InProcess::start(config, Backend::command(|_| unread()));
+        let session = gateway.raw.session("2025-11-25");
+        let answer = gateway.raw.answer(&TestRequest::post(request("5", "end", "{}")).in_session(&session)).text();
+        leaves_nothing(UNREAD, Ending::pids(&result(&answer)));
+        wait_until(|| gateway.counts().backends == 0);
+        gateway.end();
+    }
 }
 
 #[test]

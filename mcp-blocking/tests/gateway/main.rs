@@ -8,9 +8,11 @@ mod command_line;
 mod ends;
 mod failures;
 mod kinds;
+mod library;
 mod serving;
 mod sessions;
 mod shared;
+mod starting;
 mod users;
 
 #[path = "../proxy/editor.rs"]
