@@ -57,8 +57,8 @@ fn line(text: &str) -> String {
 }
 
 fn begin() {
-    tests::deadline::set();
     static ONCE: Once = Once::new();
+    tests::deadline::set();
     ONCE.call_once(|| {
         log::set_logger(&JOURNAL).expect("there is no other logger");
         log::set_max_level(LevelFilter::Trace);

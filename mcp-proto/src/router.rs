@@ -489,7 +489,9 @@ mod tests {
         ];
         let with = |added: &[Add]| {
             let mut router = Router::new();
-            added.iter().for_each(|add| add(&mut router));
+            for add in added {
+                add(&mut router);
+            }
             router
         };
         let changes = |earlier: &Router<()>, later: &Router<()>| {
