@@ -348,6 +348,35 @@ fn a_subscription_that_is_not_wanted_any_more_when_it_is_answered_is_made_for_th
 }
 
 #[test]
+fn a_subscription_for_which_no_session_waits_any_more_is_ended_at_the_process() {
+    let cancelled = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}"#;
+    let updated = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}"#;
+    let watch = r#"{"uri":"a:b"}"#;
+    for (is_cancelled, has_other) in [(true, false), (true, true), (false, false), (false, true)] {
+        let (mut gateway, process, ids) = sharing(["{}", "{}", "{}"]);
+        let streams = streams(&mut gateway, &ids);
+        let (_, id) = asked(&mut gateway, &ids[0], process, "resources/subscribe", watch);
+        let other = has_other.then(|| asked(&mut gateway, &ids[1], process, "resources/subscribe", watch).0);
+        let (ended, code) =
+            if is_cancelled { (TestRequest::post(cancelled), 202) } else { (TestRequest::new("DELETE", ""), 204) };
+        assert_eq!(gateway.answer(&ended.in_session(&ids[0])).code(), code);
+        gateway.lines(process);
+        gateway.reply(process, &result(&id, "{}"));
+        let lines = gateway.lines(process).concat();
+        assert_eq!(lines.contains("resources/unsubscribe"), !has_other, "{lines}");
+        if let Some(other) = other {
+            assert_eq!(gateway.responses.take(other).text(), result("7", "{}"));
+        }
+        gateway.reply(process, updated);
+        let received = [0, 1, 2].map(|at| gateway.responses.take(streams[at]).data().len());
+        assert_eq!(received, [0, usize::from(has_other), 0]);
+        // The next session asks the process again, unless one is subscribed.
+        let (_, id) = asked(&mut gateway, &ids[2], process, "resources/subscribe", watch);
+        assert_eq!(id.is_empty(), has_other);
+    }
+}
+
+#[test]
 fn each_session_fails_once_with_the_process_and_the_next_one_starts_another() {
     let (mut gateway, process, ids) = sharing(["{}", "{}"]);
     let calls = ids.each_ref().map(|id| asked(&mut gateway, id, process, "tools/call", "{}").0);
