@@ -142,17 +142,20 @@ fn of_editors_that_find_a_dead_socket_the_one_with_the_lock_starts_the_process()
     let command = || place.command(&["--log-level", "info", "--log-file", log.to_str().unwrap()]);
     // A process that is killed leaves its socket.
     let mut first = opened(command());
-    kill(parent(pid(&mut first)));
-    first.end_input();
-    first.wait();
+    let process = parent(pid(&mut first)).to_string();
+    // Together with its editor, which would start another one.
+    let killed = Command::new("kill").args(["-9", &process, &first.child.id().to_string()]).status();
+    assert!(killed.unwrap().success());
+    drop(first);
     let of_hub = |suffix: &str| {
         let mut files = std::fs::read_dir(place.runtime.join("mcp-proxy")).unwrap().map(|entry| entry.unwrap().path());
         let found = files.find(|path| path.to_string_lossy().ends_with(suffix));
         found.unwrap_or_else(|| panic!("there is no file {suffix}")).canonicalize().unwrap()
     };
     let (socket, lock) = (of_hub(".sock"), of_hub(".lock"));
-    let refused = || UnixStream::connect(&socket).unwrap_err().kind() == ErrorKind::ConnectionRefused;
-    assert!(refused());
+    let is_refused = |error: std::io::Error| error.kind() == ErrorKind::ConnectionRefused;
+    let refused = || UnixStream::connect(&socket).is_err_and(is_refused);
+    wait_until(refused);
     std::fs::write(&log, "").unwrap();
 
     let mut editors: Vec<_> = (0..4).map(|_| Proxy::spawn(command())).collect();
