@@ -147,23 +147,6 @@ fn what_waits_for_the_store_when_its_instance_is_stopped_is_refused_with_503() {
 }
 
 #[test]
-fn of_two_get_streams_that_are_opened_at_one_time_one_stays_open() {
-    let mut instances = Instances::new(3);
-    let id = instances.session(0, 0, "2025-11-25");
-    for at in 0..3 {
-        assert_eq!(instances.answer(at, &ping(&id)).code(), 200);
-    }
-    let streams = [1, 2].map(|at: usize| (at, instances.servers[at].ask(&get(&id))));
-    instances.settle();
-    let opened = streams.map(|(at, stream)| instances.take(at, stream));
-    assert_eq!(opened.iter().filter(|sent| sent.code() == 200 && !sent.is_over).count(), 1, "{opened:?}");
-    publish(&mut instances, 0);
-    instances.pass(Duration::from_secs(60));
-    let received = streams.map(|(at, stream)| instances.take(at, stream).data().len());
-    assert_eq!(received.iter().sum::<usize>(), 1, "{received:?}");
-}
-
-#[test]
 fn a_late_message_about_a_stream_that_has_moved_ends_no_later_one() {
     let mut instances = Instances::new(3);
     let id = instances.session(0, 0, "2025-11-25");
@@ -266,6 +249,42 @@ fn what_is_sent_is_not_sent_again_after_the_instance_with_the_stream_has_ended()
             publish(&mut instances, 3);
             assert_eq!(instances.take(2, stream).data().len(), 1, "{number} {steps:?}");
         }
+    }
+}
+
+#[test]
+fn of_two_get_streams_that_are_opened_at_the_same_time_at_two_instances_one_is_refused() {
+    let steps = (0..6).flat_map(|first| (0..8).map(move |second| (first, second)));
+    let cases = steps.flat_map(|steps| [(steps, false), (steps, true)]);
+    // The second instance changes a setting, too, before its stream is asked for or after that.
+    for (((first, second), has_record), setting) in cases.flat_map(|case| [None, Some(0), Some(1)].map(|at| (case, at)))
+    {
+        let what = format!("{first} {second} {has_record} {setting:?}");
+        let mut instances = Instances::new(3);
+        let id = instances.session(0, 0, "2025-11-25");
+        if has_record {
+            assert_eq!([1, 2].map(|at| instances.answer(at, &ping(&id)).code()), [200; 2]);
+        }
+        let mut asked = vec![(1, instances.servers[1].ask(&get(&id)))];
+        let mut at_second = vec![get(&id)];
+        if let Some(index) = setting {
+            at_second.insert(index, set_level(&id, "error"));
+        }
+        asked.extend(at_second.iter().map(|request| (2, instances.servers[2].ask(request))));
+        carry_out_next(&mut instances, 1, first);
+        carry_out_next(&mut instances, 2, second);
+        instances.settle();
+        if let Some(index) = setting {
+            let (at, exchange) = asked.remove(1 + index);
+            assert_eq!(instances.take(at, exchange).code(), 200, "{what}");
+        }
+        let mut codes: Vec<_> = asked.iter().map(|(at, exchange)| instances.take(*at, *exchange).code()).collect();
+        codes.sort_unstable();
+        assert_eq!(codes, [200, 409], "{what}");
+        publish(&mut instances, 0);
+        instances.pass(Duration::from_secs(60));
+        let received: Vec<_> = asked.iter().map(|(at, exchange)| instances.take(*at, *exchange).data().len()).collect();
+        assert_eq!(received.iter().sum::<usize>(), 1, "{what}: {received:?}");
     }
 }
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::exchange::{Exchange, Then};
 use super::instances::Notice;
 use super::store_work::Pending;
-use super::stored_read::Reader;
+use super::stored_read::{Reader, TakesOver};
 use super::stored_record::What;
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, admission};
 use crate::conversation::keys::SessionKey;
@@ -88,18 +88,46 @@ impl Http {
         if self.stored_mut(session).is_some_and(|stored| stored.has_get_stream()) {
             return self.refuse(exchange, admission::has_get_stream(), unreadable_id, output);
         }
-        let (home, here) = (self.stored_mut(session).and_then(|stored| stored.home()), self.stored_at(session));
+        let home = self.stored_mut(session).and_then(|stored| stored.home());
         let after = home.map_or(0, |home| home.sent);
         if !self.begin_reading(exchange, session, stream, After::Number(after), info, output) {
             return;
         }
-        match home.filter(|home| home.is_open && Some(home.instance) != here) {
-            Some(home) => {
-                let instance = home.instance;
-                self.ask_store(Pending::Holder(exchange), output, |key| StoreAction::Find { key, instance });
-            }
+        if let Some(reader) = self.store.readers.get_mut(&exchange) {
+            reader.takes_over = TakesOver::Nothing;
+        }
+        match home.and_then(|home| self.holder_elsewhere(session, home)) {
+            Some(instance) => self.find_holder(exchange, instance, output),
             None => self.claim_get_stream(exchange, output),
         }
+    }
+
+    /// The other instance that has the GET stream of a session.
+    pub(super) fn holder_elsewhere(&self, session: SessionKey, home: Home) -> Option<InstanceId> {
+        let here = self.stored_at(session);
+        Some(home.instance).filter(|instance| home.is_open && Some(*instance) != here)
+    }
+
+    /// Finds out whether the instance runs that has the GET stream.
+    pub(super) fn find_holder(
+        &mut self,
+        exchange: ExchangeKey,
+        instance: InstanceId,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        if let Some(reader) = self.store.readers.get_mut(&exchange) {
+            reader.takes_over = TakesOver::Ended(instance);
+        }
+        self.ask_store(Pending::Holder(exchange), output, |key| StoreAction::Find { key, instance });
+    }
+
+    /// Whether this exchange may take the GET stream over from this instance.
+    pub(super) fn may_take_over(&self, exchange: ExchangeKey, from: InstanceId) -> bool {
+        self.store.readers.get(&exchange).is_none_or(|reader| match reader.takes_over {
+            TakesOver::All => true,
+            TakesOver::Ended(instance) => instance == from,
+            TakesOver::Nothing => false,
+        })
     }
 
     /// Whether another instance has the GET stream of the session. If it has ended, what it has sent is not known, and may
@@ -184,9 +212,9 @@ impl Http {
 
     /// Ends the GET stream of a session here if another instance has it.
     pub(super) fn end_moved_stream(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
-        let here = self.stored_at(session);
+        let home = self.stored_mut(session).and_then(|stored| stored.home());
+        let is_elsewhere = home.and_then(|home| self.holder_elsewhere(session, home)).is_some();
         let Some(stored) = self.stored_mut(session) else { return };
-        let is_elsewhere = stored.home().is_some_and(|home| home.is_open && Some(home.instance) != here);
         let reader = stored.readers.get(&StreamId::OF_SESSION).copied().filter(|_| is_elsewhere);
         let Some(reader) = reader else { return };
         self.end_replaced(reader, output);

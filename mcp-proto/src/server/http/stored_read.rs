@@ -18,7 +18,7 @@ use crate::codec::jsonrpc::{ErrorObject, Message, RequestId, Response};
 use crate::conversation::keys::SessionKey;
 use crate::server::transport::TransportOutput;
 use crate::spec::code;
-use crate::store::{After, StoreAction, StoreResult, StoredEvents, StreamId};
+use crate::store::{After, InstanceId, StoreAction, StoreResult, StoredEvents, StreamId};
 
 /// How long a stream is not read again if no instance reports new events: such a report may be lost.
 const POLL: Duration = Duration::from_secs(5);
@@ -43,7 +43,19 @@ pub(super) struct Reader {
     /// The open stream that this one is to replace: a client that resumes has lost the old connection, even if the server has
     /// not detected that.
     pub(super) replaces: Option<ExchangeKey>,
+    /// From whom this GET stream may be taken over.
+    pub(super) takes_over: TakesOver,
     start: Start,
+}
+
+/// From which instance a GET stream of a session may be taken over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum TakesOver {
+    /// From any: a client that resumes has lost the connection.
+    All,
+    /// From this one, if it has ended.
+    Ended(InstanceId),
+    Nothing,
 }
 
 /// What is known of the first events of a stream that is read from its start.
@@ -125,6 +137,7 @@ impl Http {
             is_polling: true,
             label: None,
             replaces: None,
+            takes_over: TakesOver::All,
             start: Start::Unread,
         };
         let old = self.stored_mut(session).and_then(|stored| stored.readers.insert(reader.stream.tag, exchange));

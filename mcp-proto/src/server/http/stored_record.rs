@@ -213,9 +213,29 @@ impl Http {
             return;
         }
         let changes = std::mem::take(&mut stored.queue);
+        let changes = self.without_refused_claims(session, changes, output);
+        let Some(stored) = self.stored_mut(session).filter(|_| !changes.is_empty()) else { return };
         let state = applied(&stored.state, &changes);
         stored.saving = Some(Saving { state, changes, tries: 0 });
         self.write_record(session, output);
+    }
+
+    /// Takes the claims out of changes that may not be written, because another instance has the GET stream by now: it is
+    /// found out whether that runs.
+    fn without_refused_claims(
+        &mut self,
+        session: SessionKey,
+        changes: Vec<Change>,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) -> Vec<Change> {
+        let home = self.stored_mut(session).and_then(|stored| stored.home());
+        let Some(holder) = home.and_then(|home| self.holder_elsewhere(session, home)) else { return changes };
+        let is_refused = |change: &Change| change.claim().is_some_and(|exchange| !self.may_take_over(exchange, holder));
+        let (refused, changes): (Vec<_>, _) = changes.into_iter().partition(is_refused);
+        for exchange in refused.iter().filter_map(Change::claim) {
+            self.find_holder(exchange, holder, output);
+        }
+        changes
     }
 
     fn write_record(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
@@ -296,15 +316,21 @@ impl Http {
         let Some(stored) = self.stored_mut(session) else { return };
         let Some(saving) = stored.saving.take() else { return };
         let Some((version, state)) = record else { return self.on_not_saved(session, saving, output) };
-        let changed = applied(&state, &saving.changes);
         (stored.version, stored.state) = (version, state);
-        let claims: Vec<_> = saving.changes.iter().filter_map(Change::claim).collect();
-        stored.saving = Some(Saving { state: changed, ..saving });
+        let Saving { changes, tries, .. } = saving;
+        let changes = self.without_refused_claims(session, changes, output);
+        let Some(stored) = self.stored_mut(session) else { return };
+        let claims: Vec<_> = changes.iter().filter_map(Change::claim).collect();
+        if !changes.is_empty() {
+            let state = applied(&stored.state, &changes);
+            stored.saving = Some(Saving { state, changes, tries });
+        }
         let state = stored.in_force(&stored.state);
+        let is_saving = stored.saving.is_some();
         self.set_claims(session, claims);
         self.end_moved_stream(session, output);
         output.inbound.push_back(Inbound::Updated { session, state });
-        self.write_record(session, output);
+        if is_saving { self.write_record(session, output) } else { self.begin_save(session, output) }
     }
 
     /// Changes cannot be written: what is in the store stays in force.
