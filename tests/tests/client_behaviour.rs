@@ -571,6 +571,24 @@ fn to_04_a_call_that_is_made_while_a_person_is_asked_has_its_time_after_the_answ
 }
 
 #[test]
+fn to_04_a_ping_has_its_time_also_while_a_person_is_asked() {
+    let mut stream = ClientStream::connected_with(|config| config.capabilities = json(r#"{"roots":{}}"#));
+    let timeout = Duration::from_secs(10);
+    let ping = |stream: &mut ClientStream| {
+        stream.machine.request(Call::new("ping").timeout(timeout), stream.now).unwrap();
+    };
+    ping(&mut stream);
+    stream.line(request("1", "roots/list", "{}"));
+    ping(&mut stream);
+    assert_eq!(stream.events().len(), 1);
+    stream.pass(timeout);
+    let events = stream.events();
+    let is_late =
+        |event: &Event| matches!(event, Event::Responded { outcome: Outcome::Failed(Failed::TimedOut { .. }), .. });
+    assert!(events.len() == 2 && events.iter().all(is_late), "{events:?}");
+}
+
+#[test]
 fn to_04_a_request_of_the_server_does_not_extend_the_time_to_open_a_connection() {
     let mut harness = HttpClientHarness::client();
     let opened = harness.opened();

@@ -207,18 +207,24 @@ impl<T: ClientTransport> Client<T> {
     /// Whether the server waits for an answer that may be about this request: while it does, the time of the request does not
     /// count (TO-04). A server that does one thing after the other needs the answer before it reads a request made since.
     pub(super) fn is_asked_about(&self, request: RequestKey) -> bool {
-        let is_opening = self.connection.phase.opening() == Some(request);
-        !is_opening && self.incoming.values().any(|asked| asked.request().is_none_or(|asked| asked == request))
+        self.may_need_a_person(request)
+            && self.incoming.values().any(|asked| asked.request().is_none_or(|asked| asked == request))
     }
 
-    /// The requests about which the server may ask in this scope: if it names none, any pending one, but never the one
-    /// that opens the connection, for which no person has to answer.
+    /// Whether a person may have to answer before the server can answer this request: not for the one that opens the
+    /// connection, nor for a `ping`, which shows whether the server is alive while it waits.
+    fn may_need_a_person(&self, request: RequestKey) -> bool {
+        let is_ping = self.outgoing.get(request).is_some_and(|request| request.method == Method::PING);
+        !is_ping && self.connection.phase.opening() != Some(request)
+    }
+
+    /// The requests about which the server may ask in this scope: if it names none, any pending one.
     fn requests_in(&self, scope: Scope) -> Vec<RequestKey> {
         let mut requests = match scope {
             Scope::Request(request) => vec![request],
             Scope::Connection | Scope::Subscription(_) => self.outgoing.keys(),
         };
-        requests.retain(|request| Some(*request) != self.connection.phase.opening());
+        requests.retain(|request| self.may_need_a_person(*request));
         requests
     }
 
