@@ -5,9 +5,9 @@
 //! | `proxy_loop` | connects the two sides; the same code for HTTP and for child processes |
 //! | `stdout` | standard output, optimized for large messages |
 
+mod input_lock;
 mod proxy_loop;
 mod stdout;
-mod turn;
 
 use std::fmt;
 use std::io::{self, Read, Write};

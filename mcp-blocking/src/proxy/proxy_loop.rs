@@ -25,7 +25,7 @@ use mcp_proto::driver::{
 use mcp_proto::relay::{Action, Relay};
 use mcp_proto::{Instant, StdioAction};
 
-use super::turn::Turn;
+use super::input_lock::InputLock;
 use crate::backpressure::Backpressure;
 use crate::child::INBOX;
 use crate::clock;
@@ -71,7 +71,7 @@ pub(super) struct ProxyLoop<T: ClientTransport, L: Link> {
 
 /// What the threads of a proxy share.
 struct Shared<T: ClientTransport, L: Link> {
-    turn: Turn<State<T, L>, Input<L::Received>>,
+    lock: InputLock<State<T, L>, Input<L::Received>>,
     /// Wakes the thread that handles timeouts.
     alarm: SyncSender<()>,
     is_stopped: AtomicBool,
@@ -114,8 +114,8 @@ where
 {
     pub(super) fn new() -> Self {
         let (alarm, alarms) = sync_channel(1);
-        let turn = Turn::new(State::NotRunning, INBOX);
-        let shared = Shared { turn, alarm, is_stopped: AtomicBool::new(false) };
+        let lock = InputLock::new(State::NotRunning, INBOX);
+        let shared = Shared { lock, alarm, is_stopped: AtomicBool::new(false) };
         Self { shared: Arc::new(shared), alarms }
     }
 
@@ -142,7 +142,7 @@ where
             let (running, reason) = self.keep_time();
             self.end(*running).map(|()| reason)
         });
-        *self.shared.turn.state() = State::NotRunning;
+        *self.shared.lock.state() = State::NotRunning;
         outcome
     }
 
@@ -157,7 +157,7 @@ where
     ) -> io::Result<()> {
         let inbox: Arc<dyn Inbox<_>> = Arc::<Shared<T, L>>::clone(&self.shared);
         // The lock is held, so that the first input waits until the relay runs.
-        let mut state = self.shared.turn.state();
+        let mut state = self.shared.lock.state();
         let (backpressure, client_backpressure) = (Arc::new(Backpressure::new()), Arc::new(Backpressure::new()));
         let link = start(Arc::clone(&inbox), Arc::clone(&backpressure))?;
         let writer = Writer::spawn(output, Arc::clone(&inbox), Input::Client)?;
@@ -185,7 +185,7 @@ where
     /// Handles timeouts until the relay is closed.
     fn keep_time(&self) -> (Box<Running<T, L>>, CloseReason) {
         loop {
-            let mut state = self.shared.turn.state();
+            let mut state = self.shared.lock.state();
             self.shared.pass_queued_input(&mut state);
             if let State::Running(running) = &mut *state {
                 running.step(None, self.shared.is_stopped());
@@ -202,7 +202,7 @@ where
                 running.next_check = earlier(running.due, tick);
                 let next_check = running.next_check;
                 drop(state);
-                if self.shared.turn.has_input() {
+                if self.shared.lock.has_input() {
                     continue;
                 }
                 self.pause(next_check.map_or(Duration::MAX, |at| at.saturating_duration_since(clock::now())));
@@ -255,7 +255,7 @@ where
     /// Passes all queued input to the relay. Returns whether the relay is running or ending.
     fn pass_queued_input(&self, state: &mut State<T, L>) -> bool {
         loop {
-            let Some(input) = self.turn.next() else { break };
+            let Some(input) = self.lock.next() else { break };
             match state {
                 State::NotRunning => {}
                 State::Running(running) if running.closed.is_none() => {
@@ -280,7 +280,7 @@ where
     L: Feed<Relay<T>, Action = T::Action, Received: Send> + Send,
 {
     fn send(&self, input: Input<L::Received>) -> bool {
-        self.turn.send(input, |state| self.pass_queued_input(state))
+        self.lock.send(input, |state| self.pass_queued_input(state))
     }
 
     fn try_send(&self, input: Input<L::Received>) {

@@ -8,7 +8,7 @@
 //! | a queue between two threads | `bounded` |
 //! | back-pressure, with aborts | `backpressure` |
 //! | the slot in which a caller waits | `response_slot` |
-//! | a state that the thread with input works on | `proxy/turn` |
+//! | a lock with a queue of input | `proxy/input_lock` |
 //! | the writing thread and its queue | `stdio/writer` |
 
 #![allow(dead_code, reason = "the modules are those of another crate, which uses all of them")]
@@ -20,10 +20,10 @@ mod backpressure;
 mod bounded;
 #[path = "../../../mcp-blocking/src/inbox.rs"]
 mod inbox;
+#[path = "../../../mcp-blocking/src/proxy/input_lock.rs"]
+mod input_lock;
 #[path = "../../../mcp-blocking/src/response_slot.rs"]
 mod response_slot;
-#[path = "../../../mcp-blocking/src/proxy/turn.rs"]
-mod turn;
 #[path = "../../../mcp-blocking/src/stdio/writer.rs"]
 mod writer;
 
@@ -43,10 +43,10 @@ use mcp_proto::driver::ProgressBytes;
 use backpressure::Backpressure;
 use bounded::{Next, bounded};
 use inbox::Inbox;
+use input_lock::InputLock;
 use response_slot::{ResponseSlot, ResponseUpdate};
 use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::{Condvar, Mutex, thread};
-use turn::Turn;
 use writer::{Happened, Output, Writer};
 
 /// Each entry arrives once and in order, or is counted as missing in its place.
@@ -135,16 +135,16 @@ pub fn a_caller_receives_its_progress_and_then_its_outcome(is_dropped: bool) {
 
 /// Each input is passed in once, in the order of its thread, by one thread at a time, and none is left when all have sent theirs.
 pub fn no_input_is_left_and_one_thread_works_at_a_time(most: usize) {
-    let turn = Arc::new(Turn::new(Vec::new(), most));
+    let lock = Arc::new(InputLock::new(Vec::new(), most));
     let working = Arc::new(AtomicUsize::new(0));
     let threads: Vec<_> = (0..3)
         .map(|number| {
-            let (turn, working) = (Arc::clone(&turn), Arc::clone(&working));
+            let (lock, working) = (Arc::clone(&lock), Arc::clone(&working));
             thread::spawn(move || {
                 for step in 0..2 {
-                    turn.send((number, step), |taken: &mut Vec<(u8, u8)>| {
+                    lock.send((number, step), |taken: &mut Vec<(u8, u8)>| {
                         assert_eq!(working.fetch_add(1, Ordering::SeqCst), 0, "two threads work at a time");
-                        while let Some(input) = turn.next() {
+                        while let Some(input) = lock.next() {
                             taken.push(input);
                         }
                         working.fetch_sub(1, Ordering::SeqCst);
@@ -157,8 +157,8 @@ pub fn no_input_is_left_and_one_thread_works_at_a_time(most: usize) {
     for thread in threads {
         thread.join().expect("a thread ends");
     }
-    assert!(!turn.has_input(), "input is left");
-    let taken = turn.state();
+    assert!(!lock.has_input(), "input is left");
+    let taken = lock.state();
     for number in 0..3 {
         let steps: Vec<_> = taken.iter().filter(|(of, _)| *of == number).map(|(_, step)| *step).collect();
         assert_eq!(steps, [0, 1], "input is lost, repeated or out of order");

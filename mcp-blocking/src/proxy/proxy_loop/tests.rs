@@ -217,10 +217,10 @@ fn inputs_beyond_a_limit_wait_for_the_thread_that_holds_the_relay() {
     let proxy_loop = ProxyLoop::<Stdio, Child<Input<FromChild>>>::new();
     let shared = Arc::clone(&proxy_loop.shared);
     let handed_in = Arc::new(Mutex::new(0));
-    let mut state = proxy_loop.shared.turn.state();
+    let mut state = proxy_loop.shared.lock.state();
     proxy_loop.shared.try_send(Input::Client(Happened::Written));
-    assert_eq!(proxy_loop.shared.turn.waiting(), 1);
-    assert!(!proxy_loop.shared.pass_queued_input(&mut state) && !proxy_loop.shared.turn.has_input());
+    assert_eq!(proxy_loop.shared.lock.waiting(), 1);
+    assert!(!proxy_loop.shared.pass_queued_input(&mut state) && !proxy_loop.shared.lock.has_input());
     let count = Arc::clone(&handed_in);
     let sending = thread::spawn(move || {
         (0..INBOX + 2)
@@ -233,15 +233,15 @@ fn inputs_beyond_a_limit_wait_for_the_thread_that_holds_the_relay() {
     });
     wait_until(|| *handed_in.lock().unwrap() == INBOX);
     thread::sleep(Duration::from_millis(50));
-    assert_eq!((*handed_in.lock().unwrap(), proxy_loop.shared.turn.waiting()), (INBOX, INBOX + 1));
+    assert_eq!((*handed_in.lock().unwrap(), proxy_loop.shared.lock.waiting()), (INBOX, INBOX + 1));
     drop(state);
     let taken = sending.join().unwrap();
     // There is no relay yet, so the inputs are discarded.
     assert_eq!(taken, [vec![true; INBOX], vec![false; 2]].concat());
-    assert!(!proxy_loop.shared.turn.has_input() && proxy_loop.alarms.try_recv().is_err());
+    assert!(!proxy_loop.shared.lock.has_input() && proxy_loop.alarms.try_recv().is_err());
     // A relay that is ending accepts them, and the thread that handles timeouts is woken, because it may wait for this
     // input.
-    *proxy_loop.shared.turn.state() = State::Ending;
+    *proxy_loop.shared.lock.state() = State::Ending;
     assert!(proxy_loop.shared.send(Input::Client(Happened::Written)));
     proxy_loop.alarms.try_recv().unwrap();
 }

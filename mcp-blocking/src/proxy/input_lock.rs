@@ -1,5 +1,5 @@
-//! A state that no thread owns: the thread that has input for it passes the input in itself, under a lock, or leaves it to the
-//! thread that holds the lock.
+//! A lock with a queue of input: a thread that has input for the locked state passes it in itself, or leaves it to the thread that
+//! holds the lock.
 
 use std::collections::VecDeque;
 use std::sync::{PoisonError, TryLockError};
@@ -7,7 +7,7 @@ use std::sync::{PoisonError, TryLockError};
 use crate::sync::{Mutex, MutexGuard};
 
 /// A state, and the input that was not yet passed to it.
-pub(crate) struct Turn<S, I> {
+pub(crate) struct InputLock<S, I> {
     state: Mutex<S>,
     /// A thread that adds input ensures that the state lock is taken afterwards. Locked after the state, or alone.
     inputs: Mutex<VecDeque<I>>,
@@ -15,12 +15,12 @@ pub(crate) struct Turn<S, I> {
     most: usize,
 }
 
-impl<S, I> Turn<S, I> {
+impl<S, I> InputLock<S, I> {
     pub(crate) fn new(state: S, most: usize) -> Self {
         Self { state: Mutex::new(state), inputs: Mutex::new(VecDeque::new()), most }
     }
 
-    /// Locks the state. Who has released it checks with [`Turn::has_input`] whether others have left input.
+    /// Locks the state. After its release, the thread must check [`InputLock::has_input`]: others may have left input.
     pub(crate) fn state(&self) -> MutexGuard<'_, S> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
