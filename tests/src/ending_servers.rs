@@ -94,11 +94,14 @@ pub const ENDINGS: [Ending; 9] = [
 /// A client or gateway with this limit of queued bytes does not read what [`UNREAD`] writes last before that has ended.
 pub const QUEUE: usize = 4096;
 
-/// It sends requests without reading the answers, until nothing is read any more; then it answers the call, and exits.
+/// It sends requests without reading the answers, until nothing is read any more; then it answers the call, and exits. What it
+/// has started keeps its stdin open, so that the answers still wait to be written.
 pub const UNREAD: Ending = Ending {
     name: "it exits, and has read no answers",
-    before: "count=0; while [ $count -lt 1900 ]; do count=$((count + 1)); \
-             echo '{\"jsonrpc\":\"2.0\",\"id\":'$count',\"method\":\"ping\"}'; done; sleep 1",
+    // The last ping is what a thread receives that had begun to read before the limit was reached.
+    before: "ping() { echo '{\"jsonrpc\":\"2.0\",\"id\":'$1',\"method\":\"ping\"}'; }; sleep 1000 <&3 >/dev/null 2>&1 & \
+             count=0; while [ $count -lt 1900 ]; do count=$((count + 1)); ping $count; done; sleep 1; ping 1901; sleep 1",
+    pids: "$$,$!",
     ..EXITS
 };
 
