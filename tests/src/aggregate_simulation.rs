@@ -157,9 +157,8 @@ impl Run {
         let idle = harness.aggregate.load();
         let is_legacy = client == legacy;
         run.note(|| format!("{client}, shared {is_shared}, hostile {is_hostile}, messages of {message}"));
-        if let Some(mut broken) = Broken::new(run) {
-            harness.instead = Some(Instead(Box::new(move |action| broken.instead(action))));
-        }
+        let mut broken = Broken::new(run);
+        harness.instead = Some(Instead(Box::new(move |action| broken.instead(action))));
         harness.notices_exits = !run.is(Defect::IgnoresExits);
         harness.has_timers = !run.is(Defect::IgnoresTimers);
         Self {

@@ -6,8 +6,8 @@
 //! still fails.
 //!
 //! An invariant that holds for each correct machine may hold for each broken one, too. So each simulation has a table of
-//! [`Defect`]s: changes of what passes in and out of its machines, each of which is what a machine with that defect would do.
-//! [`notices_each_defect`] runs the seeds of a test with each of them.
+//! [defects](Simulation::DEFECTS): changes of what passes in and out of its machines, each of which is what a machine with that
+//! defect would do. [`notices_each_defect`] runs the seeds of a test with each of them.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -95,6 +95,12 @@ impl<'w, D: Copy + PartialEq> Run<'w, D> {
         self
     }
 
+    /// The same seed and defect, for the part of the harness that is broken.
+    #[must_use]
+    pub fn for_defect(&self) -> Run<'static, D> {
+        Run { defect: self.defect, ..Run::new(self.seed) }
+    }
+
     /// Each line of the trace is passed to `watcher`.
     #[must_use]
     pub fn watched(mut self, watcher: &'w mut dyn FnMut(&str)) -> Self {
@@ -106,12 +112,6 @@ impl<'w, D: Copy + PartialEq> Run<'w, D> {
     #[must_use]
     pub const fn seed(&self) -> u64 {
         self.seed
-    }
-
-    /// What is broken.
-    #[must_use]
-    pub const fn defect(&self) -> Option<D> {
-        self.defect
     }
 
     /// Whether a step is to be carried out.

@@ -198,7 +198,7 @@ impl seeded::Simulation for Networks {
 ///
 /// An invariant does not hold.
 pub fn run(plan: &Plan) -> Report {
-    run_with(plan, Broken::default(), None)
+    run_with(plan, Broken::new(&seeded::Run::new(plan.seed)), None)
 }
 
 fn run_with<'p>(plan: &'p Plan, broken: Broken, watcher: Option<&'p mut dyn FnMut(&str)>) -> Report {

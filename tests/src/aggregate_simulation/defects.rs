@@ -75,10 +75,8 @@ pub(super) struct Broken {
 }
 
 impl Broken {
-    /// `None` if nothing is broken.
-    pub(super) fn new(run: &Run<'_, Defect>) -> Option<Self> {
-        let run = Run::new(run.seed()).broken(run.defect()?);
-        Some(Self { run, last_server: None, held: None })
+    pub(super) fn new(run: &Run<'_, Defect>) -> Self {
+        Self { run: run.for_defect(), last_server: None, held: None }
     }
 
     /// What a broken aggregate does instead.

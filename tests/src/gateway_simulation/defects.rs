@@ -71,9 +71,8 @@ pub(super) struct Broken {
 }
 
 impl Broken {
-    /// `None` if nothing is broken.
-    pub(super) fn new(run: &Run<'_, Defect>) -> Option<Self> {
-        Some(Self { run: Run::new(run.seed()).broken(run.defect()?), streams: BTreeSet::new(), last_process: None })
+    pub(super) fn new(run: &Run<'_, Defect>) -> Self {
+        Self { run: run.for_defect(), streams: BTreeSet::new(), last_process: None }
     }
 
     /// What a broken gateway does instead.

@@ -60,25 +60,24 @@ pub(super) const DEFECTS: &[(Defect, &str)] = &[
 ];
 
 /// What is broken, if anything is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Broken {
-    run: Option<Run<'static, Defect>>,
+    run: Run<'static, Defect>,
     /// The streams of an HTTP server that are open.
     streams: BTreeSet<ExchangeKey>,
 }
 
 impl Broken {
     pub(super) fn new(run: &Run<'_, Defect>) -> Self {
-        let run = run.defect().map(|defect| Run::new(run.seed()).broken(defect));
-        Self { run, streams: BTreeSet::new() }
+        Self { run: run.for_defect(), streams: BTreeSet::new() }
     }
 
     pub(super) fn is(&self, defect: Defect) -> bool {
-        self.run.as_ref().is_some_and(|run| run.is(defect))
+        self.run.is(defect)
     }
 
     pub(super) fn is_now(&mut self, defect: Defect) -> bool {
-        self.run.as_mut().is_some_and(|run| run.is_now(defect))
+        self.run.is_now(defect)
     }
 
     /// Whether a broken client does not send this message.
