@@ -286,9 +286,8 @@ impl Simulation {
             config.http.session_idle = Duration::from_secs(idle);
             config.http.evict_after = Duration::from_secs(20);
         });
-        if let Some(mut broken) = Broken::new(run) {
-            gateway.instead = Some(Instead(Box::new(move |action| broken.instead(action))));
-        }
+        let mut broken = Broken::new(run);
+        gateway.instead = Some(Instead(Box::new(move |action| broken.instead(action))));
         gateway.has_timers = !run.is(Defect::IgnoresTimers);
         Self {
             gateway,
@@ -437,7 +436,7 @@ impl Simulation {
         let accepted = self.gateway.answer(&asked).code() == 202;
         let is_meant = |open: &&mut Open| open.session == session && open.call.is_some_and(|(_, called)| called == id);
         let meant: Vec<_> = self.exchanges.values_mut().filter(is_meant).collect();
-        // One of several with this id cannot be told from the others.
+        // With several requests of this id, it is not known which one is meant.
         if let ([open], true) = (&meant[..], accepted) {
             self.cancelled.extend(open.call.filter(|_| !open.has_answer && !open.is_cancelled).map(|(mark, _)| mark));
         }

@@ -1,7 +1,7 @@
 //! Sign-ins that no longer want a lock for which they wait, because another process has it: they neither take it later, nor
 //! release it in the name of the other process.
 //!
-//! Both drivers run the table: each [`Waits`] with each [`Ends`].
+//! Both drivers run the table: each lock that the other process has with each way in which the sign-in ends.
 
 use std::collections::BTreeMap;
 use std::io;
