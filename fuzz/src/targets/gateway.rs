@@ -12,7 +12,7 @@ use tests::gateway::{GatewayHarness, id_of};
 use crate::script::Script;
 
 /// The principals of the clients. What a client sends contains its mark, and no other.
-const CLIENTS: [(Option<&str>, &str); 3] = [(Some("ada"), "<ada>"), (Some("eve"), "<eve>"), (None, "<nobody>")];
+const CLIENTS: [(Option<&str>, &str); 3] = [(Some("ada"), "<ada>"), (Some("eve"), "<eve>"), (None, "<none>")];
 
 /// Whatever clients and processes send, a process that is not for all receives the mark of one client alone; each client receives
 /// its own mark alone, unless the processes are for all; each request has one response; and nothing is held in the end.

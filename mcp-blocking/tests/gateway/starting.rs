@@ -62,7 +62,7 @@ impl Happens {
     }
 }
 
-/// The process is started although nobody needs it any more: nothing of it may be left.
+/// The process is started although its client or the gateway has ended: nothing of it may be left.
 fn leaves_nothing(kind: Kind, happens: Happens) {
     let (began, begins) = channel();
     let (let_go, goes_on) = channel();
@@ -106,7 +106,7 @@ fn leaves_nothing(kind: Kind, happens: Happens) {
 }
 
 #[test]
-fn a_process_that_is_started_for_nobody_any_more_is_ended() {
+fn a_process_whose_client_or_gateway_has_ended_while_it_was_started_is_ended() {
     let kinds = [Kind::Process, Kind::Proxy, Kind::Aggregate];
     let happen = [Happens::Timeout, Happens::ClientLeaves, Happens::Shutdown, Happens::Stop];
     let all = kinds.into_iter().flat_map(|kind| happen.map(|happens| (kind, happens)));

@@ -19,7 +19,7 @@ pub(crate) struct Scope {
 /// The most variables that replace another one at one place.
 const MOST: usize = 2;
 
-/// The last word of the name of a variable, or of its type, that tells clients, requests and exchanges apart.
+/// The last word of the name of a variable, or of its type, by which clients, requests and exchanges are distinguished.
 const KEYS: [&str; 22] = [
     "backend",
     "client",
