@@ -35,6 +35,7 @@
 //! | [`keys`] | private keys |
 //! | [`tools`] | the tools of the servers in tests of proxies |
 //! | [`typed_calls`] | a server for typed clients |
+//! | [`uri_readers`] | what servers read as a URI, with parsers of both standards |
 //! | [`urls`] | URLs of servers in the spellings that users write |
 //! | [`examples`] | runs the examples of the drivers |
 //! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
@@ -74,5 +75,6 @@ pub mod simulation;
 pub mod tools;
 pub mod typed_calls;
 pub mod unread_pipes;
+pub mod uri_readers;
 pub mod urls;
 pub mod vectors;

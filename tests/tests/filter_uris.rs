@@ -2,14 +2,13 @@
 
 use std::cell::Cell;
 
-use fluent_uri::{Iri, Uri};
 use mcp_proto::relay::{Config, Filter, Rule};
 use mcp_proto::spec::Primitive;
 use mcp_proto::{Era, Json};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use tests::relay_pair::RelayPair;
-use url::Url;
+use tests::uri_readers::{ALLOWING, DENYING, is_allowed, is_denied, is_unchanged, resources};
 
 fn denying(patterns: &[&str]) -> Filter {
     let mut filter = Filter::new();
@@ -523,130 +522,7 @@ fn a_pattern_that_no_canonical_uri_matches_is_refused_with_the_reason() {
     }
 }
 
-// ---- what parsers read
-
-/// A resource as a server reads it: its scheme, host with a port that is not the usual one, and path.
-type Resource = (String, String, String);
-
-/// All that servers may read: with a parser of the WHATWG URL standard, with one of RFC 3986 or 3987 that normalizes, or by
-/// splitting the text as Python does; then with the path as it is or decoded once or twice, with or without backslashes.
-fn resources(uri: &str) -> Vec<Resource> {
-    let mut found: Vec<Resource> = Vec::new();
-    for text in [uri.to_owned(), decoded(uri)] {
-        if let Ok(url) = Url::parse(&text) {
-            let port = url.port().map_or(String::new(), |port| format!(":{port}"));
-            let host = format!("{}{port}", url.host_str().unwrap_or_default());
-            found.push((url.scheme().to_owned(), host, url.path().to_owned()));
-        }
-        if let Ok(uri) = Uri::parse(&*text) {
-            let uri = uri.normalize();
-            let authority = uri.authority().map_or("", |authority| authority.as_str());
-            found.push(split_authority(uri.scheme().as_str(), authority, uri.path().as_str()));
-        }
-        if let Ok(iri) = Iri::parse(&*text) {
-            let iri = iri.normalize();
-            let authority = iri.authority().map_or("", |authority| authority.as_str());
-            found.push(split_authority(iri.scheme().as_str(), authority, iri.path().as_str()));
-        }
-        found.extend(split(&text));
-    }
-    let mut read = Vec::new();
-    for (scheme, host, path) in found {
-        for path in [path.clone(), decoded(&path), decoded(&decoded(&path))] {
-            for path in [path.clone(), path.replace('\\', "/")] {
-                read.push((scheme.clone(), host.clone(), resolved(&path)));
-            }
-        }
-    }
-    read
-}
-
-/// As `urlsplit` of Python: tabs and line breaks are removed, and nothing is normalized.
-fn split(text: &str) -> Option<Resource> {
-    let text: String = text.chars().filter(|symbol| !"\t\n\r".contains(*symbol)).collect();
-    let text = text.trim_start_matches(|symbol: char| symbol <= ' ');
-    let (scheme, rest) = text.split_once(':')?;
-    let rest = rest.split(['?', '#']).next()?;
-    let (authority, path) = match rest.strip_prefix("//") {
-        Some(rest) => rest.split_at(rest.find('/').unwrap_or(rest.len())),
-        None => ("", rest),
-    };
-    Some(split_authority(&scheme.to_lowercase(), authority, path))
-}
-
-fn split_authority(scheme: &str, authority: &str, path: &str) -> Resource {
-    let host = authority.rsplit('@').next().unwrap_or_default().to_lowercase();
-    let usual = match scheme {
-        "https" => ":443",
-        "http" => ":80",
-        _ => ":",
-    };
-    let host = host.strip_suffix(usual).or(host.strip_suffix(':')).unwrap_or(&host);
-    (scheme.to_owned(), host.to_owned(), path.to_owned())
-}
-
-fn decoded(text: &str) -> String {
-    let mut plain = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let digits =
-            (*first == b'%').then(|| after.get(..2)).flatten().and_then(|digits| std::str::from_utf8(digits).ok());
-        let value =
-            digits.filter(|digits| !digits.starts_with('+')).and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        plain.push(value.unwrap_or(*first));
-        rest = if value.is_some() { &after[2..] } else { after };
-    }
-    String::from_utf8_lossy(&plain).into_owned()
-}
-
-/// The path as a file system reads it: up to a NUL, without empty and dot segments.
-fn resolved(path: &str) -> String {
-    let path = path.split('\0').next().unwrap_or_default();
-    let mut segments = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => drop(segments.pop()),
-            _ => segments.push(segment),
-        }
-    }
-    format!("/{}", segments.join("/"))
-}
-
-/// Whether the rules that the property uses deny a resource.
-fn is_denied((scheme, host, path): &Resource) -> bool {
-    let path = format!("{}/", path.to_lowercase());
-    match scheme.as_str() {
-        "file" => path.starts_with("/etc/"),
-        "https" => host.trim_end_matches('.') == "internal.example",
-        // Servers of such schemes may join the host to the path.
-        "docs" => resolved(&format!("/{host}/{path}")).to_lowercase().starts_with("/secret/") && !path.is_empty(),
-        "note" => path.trim_start_matches('/').starts_with("private"),
-        _ => false,
-    }
-}
-
-const DENYING: [&str; 7] = [
-    "file:///etc",
-    "file:///etc/*",
-    "https://internal.example/*",
-    "docs://secret",
-    "docs://secret/*",
-    "note:private*",
-    "note:private",
-];
-
-/// Whether the rules that the property uses allow a resource.
-fn is_allowed((scheme, host, path): &Resource) -> bool {
-    match scheme.as_str() {
-        "file" => host.is_empty() && path.starts_with("/home/me"),
-        "https" => host == "api.example" && path.starts_with("/v1"),
-        "docs" => host == "public" && !path.contains("/../"),
-        _ => false,
-    }
-}
-
-const ALLOWING: [&str; 3] = ["file:///home/me/*", "https://api.example/v1/*", "docs://public/*"];
+// ---- any URI
 
 const BEGINNINGS: [&str; 10] = [
     "file:///etc/shadow",
@@ -834,13 +710,6 @@ fn what_any_parser_reads_as_not_allowed_is_not_passed_on() {
 fn parsers_of_both_standards_leave_a_uri_unchanged_that_is_compared() {
     // Denies none of them.
     let filter = denying(&["x-none:"]);
-    let is_unchanged = |uri: &str| {
-        let (url, parsed) = (Url::parse(uri), Uri::parse(uri));
-        // Whether a label is valid that is encoded depends on the tables of Unicode. One that is not has no other reading.
-        let is_other_host = url.is_err() && uri.contains("xn--");
-        (is_other_host || url.is_ok_and(|url| url.as_str() == uri))
-            && parsed.is_ok_and(|parsed| parsed.normalize().as_str() == uri)
-    };
     for_uris(10_000, |uri| {
         let is_compared = allows(&filter, uri);
         prop_assert!(!is_compared || is_unchanged(uri), "{:?}", uri);
