@@ -11,6 +11,7 @@ mod http;
 mod instances;
 mod param_headers;
 mod redirect;
+mod rules;
 mod stdio;
 mod stored;
 
@@ -25,5 +26,6 @@ pub use http::{client, relay, server};
 pub use instances::instances;
 pub use param_headers::param_headers;
 pub use redirect::redirect;
+pub use rules::rules;
 pub use stdio::{client_stdio, server_stdio};
 pub use stored::stored;

@@ -79,3 +79,8 @@ fn no_content_of_a_store_harms_more_than_the_session_whose_it_is() {
         fuzz::stored(&inputs::mixed(seed, &kept, &entries));
     }
 }
+
+#[test]
+fn no_mixture_of_patterns_and_uris_passes_what_a_parser_reads_as_denied() {
+    run_mixed("rules", fuzz::rules);
+}
