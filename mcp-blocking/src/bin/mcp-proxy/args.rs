@@ -591,8 +591,8 @@ pub(crate) fn environment(name: &str) -> Result<String, String> {
             let value = value.strip_suffix('\n').map_or(value.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
             Ok(value.to_owned())
         }
-        Some(Err(_)) => Err(format!("the environment variable {name} is not UTF-8")),
-        None => Err(format!("the environment variable {name} is not set")),
+        Some(Err(_)) => Err(format!("the environment variable {} is not UTF-8", escape_text(name, 80))),
+        None => Err(format!("the environment variable {} is not set", escape_text(name, 80))),
     }
 }
 

@@ -132,6 +132,9 @@ impl Place {
 
 #[cfg(test)]
 mod tests {
+    use mcp_testkit::random::Random;
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -182,5 +185,115 @@ mod tests {
             let error = servers(text, &mut Secrets::default()).unwrap_err();
             assert!(error.contains(expected) && !error.contains("secret"), "{text}: {error}");
         }
+    }
+    /// A JSON value of any kind: mostly a string with a mark, which no error may contain.
+    fn any_value(random: &mut Random) -> Value {
+        match random.below(10) {
+            0 => Value::Null,
+            1 => Value::from(4711),
+            2 => json!(["marked-1", 2]),
+            3 => json!({ "K": "marked-2", "L": ["marked-3"] }),
+            4 => Value::from(""),
+            5 => Value::from("${PATH} marked-4 ${NO_SUCH_VARIABLE_HERE}"),
+            6 => Value::from("marked-5 ${"),
+            _ => Value::from("marked-6"),
+        }
+    }
+
+    /// A server whose fields are mostly as they should be.
+    fn any_server(random: &mut Random) -> Value {
+        if random.one_in(20) {
+            return any_value(random);
+        }
+        let mut server = Map::new();
+        let is_remote = random.one_in(3);
+        server.insert(if is_remote { "url" } else { "command" }.to_owned(), "marked-7".into());
+        for (name, value) in [
+            ("args", json!(["marked-8", "--flag"])),
+            ("env", json!({ "KEY": "marked-9" })),
+            ("headers", json!({ "X-Key": "marked-10" })),
+            ("cwd", json!("marked-11")),
+            ("disabled", json!(random.one_in(2))),
+            ("type", json!("marked-12")),
+            ("other", json!("marked-13")),
+            ("command", json!("marked-14")),
+            ("url", json!("marked-15")),
+        ] {
+            if random.one_in(3) && !["command", "url"].contains(&name) || random.one_in(20) {
+                server.insert(name.to_owned(), if random.one_in(6) { any_value(random) } else { value });
+            }
+        }
+        Value::Object(server)
+    }
+
+    /// The text of a value that needs no expansion.
+    fn plain(value: &Value) -> Option<&str> {
+        value.as_str().filter(|text| !text.contains("${"))
+    }
+
+    fn plain_pairs(server: &Value, name: &str) -> Option<Vec<(String, String)>> {
+        let Some(value) = server.get(name) else { return Some(Vec::new()) };
+        value.as_object()?.iter().map(|(name, value)| Some((name.clone(), plain(value)?.to_owned()))).collect()
+    }
+
+    /// What a naive reader finds in a server that must be used; `None` if it has a mistake.
+    fn expected(server: &Value) -> Option<Kind> {
+        let text = |name: &str| server.get(name).map(|value| plain(value).map(str::to_owned));
+        match (server.get("command"), server.get("url")) {
+            (Some(_), None) => {
+                let arguments = match server.get("args") {
+                    Some(values) => values.as_array()?.iter().map(plain).collect::<Option<Vec<_>>>()?,
+                    None => Vec::new(),
+                };
+                let name = text("command")?.filter(|name| !name.is_empty())?.into();
+                let cwd = text("cwd").map_or(Some(None), |cwd| cwd.map(|cwd| Some(PathBuf::from(cwd))))?;
+                let arguments = arguments.into_iter().map(OsString::from).collect();
+                Some(Kind::Command(Program { name, arguments, env: plain_pairs(server, "env")?, cwd }))
+            }
+            (None, Some(_)) => {
+                Some(Kind::Remote(Remote { url: text("url")??, headers: plain_pairs(server, "headers")? }))
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn any_file_gives_the_servers_that_a_naive_reader_finds_or_an_error_without_values() {
+        let (mut found, mut refused) = (0, 0);
+        for seed in 0..5000 {
+            let mut random = Random::new(seed);
+            let names = ["a", "b-2", "C", "d.e", "f/g", ""];
+            let count = usize::try_from(random.below(4)).unwrap();
+            let described: Map<String, Value> =
+                (0..count).map(|_| ((*random.pick(&names)).to_owned(), any_server(&mut random))).collect();
+            let is_enabled = |server: &&Value| server.get("disabled") != Some(&Value::Bool(true));
+            let are_named = described.keys().all(|name| check_name(name).is_ok());
+            let are_objects = described.values().all(Value::is_object);
+            let enabled = described.iter().filter(|(_, server)| is_enabled(server));
+            let expected: Option<Vec<_>> =
+                enabled.map(|(name, server)| Some(format!("{name} {:?}", expected(server)?))).collect();
+            let expected = expected.filter(|servers| are_named && are_objects && !servers.is_empty());
+            let mut text = json!({ "mcpServers": described, "other": any_value(&mut random) }).to_string();
+            let is_damaged = random.one_in(5);
+            if is_damaged {
+                text.truncate(usize::try_from(random.below(text.len() as u64)).unwrap());
+            }
+            match servers(&text, &mut Secrets::default()) {
+                Ok(servers) => {
+                    let servers: Vec<_> = servers
+                        .iter()
+                        .map(|server| format!("{} {:?}", server.name.as_deref().unwrap_or("-"), server.kind))
+                        .collect();
+                    assert_eq!(Some(servers), expected.filter(|_| !is_damaged), "seed {seed}: {text}");
+                    found += 1;
+                }
+                Err(error) => {
+                    assert!(!error.contains("marked"), "seed {seed}: {error}");
+                    assert!(is_damaged || expected.is_none(), "seed {seed}: {error}: {text}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(found > 500 && refused > 500, "{found} {refused}");
     }
 }
