@@ -8,47 +8,50 @@
 //!
 //! Each message contains the number of its session (`of`), and what concerns a call its number (`call`).
 //!
-//! | broken machine | invariant |
-//! |---|---|
-//! | the principal of a record is not compared | a session is not found for another principal |
-//! | all sessions have one stream of messages in the store | what a client receives belongs to its session |
-//! | a resumed stream begins one event too early | the events of a stream have consecutive numbers, from the one after `Last-Event-ID` |
-//! | nothing ends the streams of an instance that has ended | each call has one outcome |
-//! | a response is sent before its change is stored | what was accepted is in force at every instance |
-//! | a conflict of two records is ignored | the same |
-//! | the settings of a record are not in force while another change is written | the same |
-//! | a record is lost when it could not be read | a session is found until it is ended, or was not used for long |
-//! | the GET stream expires before its session | an event has the number that it has in the store |
-//! | a request that waits when its session ends elsewhere is not answered | no exchange is without an end |
-//! | an answer of a client is not passed to the instance that asked | without faults, each accepted answer arrives |
-//! | a cancellation is not passed on | without faults, each accepted cancellation arrives |
-//! | a snapshot lacks what a client has set | a snapshot of any moment is restored, with all that was accepted |
-//! | the streams that are read for a session are not ended with it | no stream is open after the end of its session |
-//! | a request about a task is answered by the instance that receives it | an instance answers for its own tasks, and for those of instances that have ended |
-//! | the principal of a request about a task is not passed on | the application receives the principal of the client |
-//! | a request about a task that its instance does not answer is kept | no exchange is without an end |
-//! | a session stays in memory after its end | after the last session, nothing is held |
+//! # Invariants
+//!
+//! - A session is found by its principal alone, until its client has ended it or has not used it for long.
+//! - What a client receives belongs to its session, and to its call. A change for one principal reaches no other.
+//! - The events of a stream have consecutive numbers, from the one after `Last-Event-ID`, and those that they have in the store.
+//!   No event, log message or question is received twice on the GET streams of a session.
+//! - A session has one GET stream at a time. A GET is refused only if there is another one, or was until shortly before.
+//! - Each exchange has an end, and each call one outcome, which it receives soon after it was answered if nothing fails.
+//! - What a client has set is in force at every instance after that was accepted, also in a snapshot of any moment.
+//! - Without faults, each accepted answer and each accepted cancellation arrives.
+//! - A stream that could not be stored in full is removed from the store.
+//! - An instance answers for its own tasks, and for those of instances that have ended, and the application receives the
+//!   principal of the client.
+//! - After the last session, nothing is held.
+//!
+//! [`Defect`] has machines that are broken on purpose, each with the invariant that notices it.
 
 mod clients;
+mod defects;
 mod events;
 mod network;
 mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use mcp_proto::server::{ExchangeKey, Progress, SessionMode};
 use mcp_proto::store::{InstanceId, MemoryStore, StoreAction, StreamId};
 use mcp_proto::{Instant, Json, RequestKey, SessionKey, Ticket};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::random::Random;
 
+use crate::seeded::{self, Run};
+
 use network::Flight;
 use tasks::{AskedTask, TaskTicket};
 
+pub use defects::Defect;
+
 /// The steps of a run.
-const STEPS: u32 = 300;
+const STEPS: usize = 300;
 /// How long a session may be unused.
 const IDLE: Duration = Duration::from_secs(600);
 /// How long the events of an answered request are stored.
@@ -58,6 +61,9 @@ const REPLAY: [usize; 2] = [150, 1 << 20];
 /// The longest time after which a correct server has noticed everything: an instance that has ended, a lost message, a
 /// store that did not answer.
 const PATIENCE: Duration = Duration::from_secs(90);
+
+/// The longest time after which something has arrived everywhere if nothing fails.
+const SOON: Duration = Duration::from_secs(7);
 
 /// What goes wrong in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,6 +95,10 @@ pub struct Report {
     pub asked: usize,
     /// Messages on GET streams.
     pub notified: usize,
+    /// GET streams that were refused, because there was another one.
+    pub refused: usize,
+    /// Requests in sessions that had ended.
+    pub ended: usize,
     /// Instances that ended without notice.
     pub crashes: usize,
     /// Actions of the store that failed.
@@ -108,6 +118,8 @@ impl Report {
         self.tasks += other.tasks;
         self.asked += other.asked;
         self.notified += other.notified;
+        self.refused += other.refused;
+        self.ended += other.ended;
         self.crashes += other.crashes;
         self.failed += other.failed;
         self.snapshots += other.snapshots;
@@ -121,26 +133,44 @@ impl fmt::Display for Report {
         writeln!(f, "{} calls with an error, {} without an answer", self.errors, self.lost)?;
         writeln!(f, "{} requests about tasks that another instance has answered", self.tasks)?;
         writeln!(f, "{} answers to the server, {} messages on GET streams", self.asked, self.notified)?;
+        writeln!(f, "{} GET streams refused, {} requests in ended sessions", self.refused, self.ended)?;
         write!(f, "{} instances ended without notice, {} actions of the store failed", self.crashes, self.failed)
     }
 }
 
-/// Runs the steps of a seed; prints what happens if `is_watched`.
-///
-/// # Panics
-///
-/// An invariant does not hold.
-#[must_use]
-pub fn run(seed: u64, is_watched: bool) -> Report {
-    let faults = [Faults::None, Faults::Crashes, Faults::Store][usize::try_from(seed % 3).expect("below three")];
-    let mut simulation = Simulation::new(seed, faults);
-    simulation.is_watched = is_watched;
-    for _ in 0..STEPS {
-        simulation.step();
-        simulation.advance(Duration::ZERO);
+/// Instances of a server that share a store, and their clients.
+#[derive(Debug)]
+pub struct Instances;
+
+impl seeded::Simulation for Instances {
+    type Defect = Defect;
+    type Report = Report;
+
+    const OPTIONS: &'static str = "--instances ";
+    const DEFECTS: &'static [(Defect, &'static str)] = defects::DEFECTS;
+
+    fn steps(_: u64) -> usize {
+        STEPS
     }
-    simulation.finish();
-    simulation.report
+
+    fn run(run: Run<'_, Defect>) -> Report {
+        let mut simulation = Simulation::new(run);
+        for step in 0..STEPS {
+            if simulation.run.has(step) {
+                simulation.random = simulation.run.random(step);
+                simulation.step();
+                simulation.advance(Duration::ZERO);
+                simulation.check();
+            }
+        }
+        simulation.random = simulation.run.random(STEPS);
+        simulation.finish();
+        simulation.report
+    }
+
+    fn add(sum: &mut Report, report: &Report) {
+        sum.add(report);
+    }
 }
 
 /// An exchange with an instance.
@@ -183,10 +213,26 @@ struct Session {
     /// The GET stream, and the last event id that the client has of it.
     stream: Option<Key>,
     last_event: Option<String>,
+    /// The highest number of an event of its GET streams, and the numbers in these events.
+    received: u64,
+    seen: BTreeSet<u64>,
+    /// When a GET stream of it was last open.
+    streamed: Option<Instant>,
+    /// The log level that the client has set.
+    level: Level,
     /// Resources to which the client has subscribed.
     subscribed: BTreeSet<String>,
     /// Requests of the server that the client has not answered: the id, and the number.
     questions: Vec<(String, u64)>,
+}
+
+/// What is known of the log level of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Level {
+    /// Since when it is in force; `wants_all` is `false` if only errors are logged.
+    Accepted { wants_all: bool, since: Instant },
+    /// It is being set, or nobody knows whether it was.
+    Unknown,
 }
 
 /// A call of a client.
@@ -222,12 +268,12 @@ enum Outcome {
     Cancelled,
 }
 
-struct Simulation {
+struct Simulation<'w> {
+    run: Run<'w, Defect>,
     random: Random,
     faults: Faults,
     /// Faults happen.
     is_faulty: bool,
-    is_watched: bool,
     now: Instant,
     store: MemoryStore,
     replay: usize,
@@ -239,24 +285,38 @@ struct Simulation {
     calls: Vec<Call>,
     exchanges: BTreeMap<Key, clients::Open>,
     task_exchanges: BTreeMap<Key, AskedTask>,
+    /// The numbers of requests about tasks, and the instances whose applications have received them.
+    reached: BTreeSet<(InstanceId, u64)>,
     numbers: u64,
     /// The numbers of requests of the server whose answers were accepted, and when.
     accepted: BTreeMap<u64, Instant>,
     /// Messages in the GET streams of the store, as texts.
     stored: BTreeMap<StreamId, Vec<String>>,
+    /// Each version of the record of a session.
+    records: BTreeMap<Arc<str>, Vec<Bytes>>,
+    /// Streams of calls that could not be stored in full, by the instance that adds to them, and since when it knows.
+    partial: BTreeMap<StreamId, (InstanceId, Instant)>,
+    /// Streams whose removal an instance has asked for.
+    forgotten: BTreeSet<StreamId>,
+    /// The numbers of log messages that their clients do not want.
+    unwanted: BTreeSet<u64>,
+    /// What a broken machine sends to another client.
+    misdirected: BTreeMap<Key, Vec<u8>>,
     report: Report,
 }
 
-impl Simulation {
-    fn new(seed: u64, faults: Faults) -> Self {
-        let mut random = Random::new(seed);
+impl<'w> Simulation<'w> {
+    fn new(run: Run<'w, Defect>) -> Self {
+        let mut random = Random::new(run.seed());
+        let faults = [Faults::None, Faults::Crashes, Faults::Store];
+        let faults = faults[usize::try_from(run.seed() % 3).expect("below three")];
         let count = 1 + random.below(4);
         let replay = REPLAY[usize::from(!random.one_in(4))];
         let mut simulation = Self {
+            run,
             random,
             faults,
             is_faulty: true,
-            is_watched: false,
             now: Instant::START,
             store: MemoryStore::new(),
             replay,
@@ -268,9 +328,15 @@ impl Simulation {
             calls: Vec::new(),
             exchanges: BTreeMap::new(),
             task_exchanges: BTreeMap::new(),
+            reached: BTreeSet::new(),
             numbers: 0,
             accepted: BTreeMap::new(),
             stored: BTreeMap::new(),
+            records: BTreeMap::new(),
+            partial: BTreeMap::new(),
+            forgotten: BTreeSet::new(),
+            unwanted: BTreeSet::new(),
+            misdirected: BTreeMap::new(),
             report: Report::default(),
         };
         for _ in 0..count {
@@ -288,8 +354,10 @@ impl Simulation {
             23 => self.cancel(),
             24..=26 => self.disconnect(),
             27..=29 => self.get(),
-            30 | 31 => self.subscribe(),
+            30 => self.subscribe(),
+            31 => self.set(),
             32 => self.steal(),
+            33 if self.random.one_in(2) => self.use_ended(),
             33 => self.delete(),
             34 | 35 => self.check_snapshot(),
             36..=38 => self.publish(),
@@ -310,11 +378,9 @@ impl Simulation {
         }
     }
 
-    #[expect(clippy::print_stdout, reason = "a person watches the run")]
-    fn watch(&self, happens: impl FnOnce() -> String) {
-        if self.is_watched {
-            println!("{:?} {:.300}", self.now, happens());
-        }
+    fn watch(&mut self, happens: impl FnOnce() -> String) {
+        let now = self.now;
+        self.run.note(|| format!("{now:?} {:.300}", happens()));
     }
 
     /// A number that is used once.
@@ -368,7 +434,8 @@ impl Simulation {
         self.watch(|| format!("{id} answers call {call} of session {of}"));
         let result = json(&format!(r#"{{"content":[],"of":{of},"call":{call}}}"#));
         let now = self.now;
-        if let Some(instance) = self.instances.get_mut(&id) {
+        let is_lost = self.run.is_now(Defect::LosesAnswers);
+        if let Some(instance) = self.instances.get_mut(&id).filter(|_| !is_lost) {
             instance.server.server.respond(asked.ticket, Ok(result), now).expect("no code to be refused");
         }
         self.calls[call].answered.get_or_insert(now);
@@ -416,7 +483,31 @@ impl Simulation {
         assert_eq!(self.store.sessions(), 0, "sessions in the store");
         for instance in self.instances.values() {
             let load = instance.server.server.load();
-            assert_eq!(load.to_string(), "nothing");
+            assert_eq!(load.to_string(), "nothing", "an instance holds something in the end");
+        }
+    }
+
+    /// What must be so after each step.
+    fn check(&mut self) {
+        self.check_streams();
+        self.check_answered();
+        for (stream, (instance, since)) in &self.partial {
+            let is_old = self.now.saturating_duration_since(*since) > PATIENCE;
+            let is_removed = self.forgotten.contains(stream) || !self.instances.contains_key(instance);
+            assert!(!is_old || is_removed, "a part of a stream is left in the store");
+        }
+    }
+
+    /// Each answer reaches its client soon, if nothing fails.
+    fn check_answered(&self) {
+        if self.faults != Faults::None {
+            return;
+        }
+        for (number, call) in self.calls.iter().enumerate().filter(|(_, call)| call.outcome.is_none()) {
+            let is_read = call.reading.and_then(|key| self.exchanges.get(&key)).is_some();
+            let is_late = call.answered.is_some_and(|at| self.now.saturating_duration_since(at) > SOON);
+            let is_over = self.sessions[call.session].is_over;
+            assert!(!is_read || !is_late || is_over, "the answer to call {number} has not reached its client");
         }
     }
 

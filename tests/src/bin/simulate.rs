@@ -9,9 +9,10 @@ use clap::Parser;
 use mcp_testkit::transcript;
 use tests::aggregate_simulation::Aggregates;
 use tests::gateway_simulation::Gateways;
+use tests::instances_simulation::Instances;
 use tests::seeded::{Run, Simulation, attempt, message, shortened};
+use tests::sign_in_simulation;
 use tests::simulation::Networks;
-use tests::{instances_simulation, sign_in_simulation};
 
 /// Client, relay and server machines in a simulated network.
 #[derive(Parser)]
@@ -57,7 +58,7 @@ fn main() -> ExitCode {
         transcript::print(|| match (args.gateway, args.aggregates, args.instances) {
             (true, ..) => drop(attempt::<Gateways>(Run::new(seed))),
             (_, true, _) => drop(attempt::<Aggregates>(Run::new(seed))),
-            (_, _, true) => drop(attempt_instances(seed, false)),
+            (_, _, true) => drop(attempt::<Instances>(Run::new(seed))),
             (false, false, false) => drop(attempt::<Networks>(Run::new(seed))),
         });
         return ExitCode::SUCCESS;
@@ -68,12 +69,13 @@ fn main() -> ExitCode {
     if args.aggregates {
         return simulate::<Aggregates>(&args);
     }
+    if args.instances {
+        return simulate::<Instances>(&args);
+    }
     match args.seed {
         Some(seed) if args.sign_in => report_one(attempt_sign_in(seed, true)),
-        Some(seed) if args.instances => report_one(attempt_instances(seed, true)),
         Some(seed) => show::<Networks>(seed),
         None if args.sign_in => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
-        None if args.instances => many(&args, |seed| attempt_instances(seed, false), instances_simulation::Report::add),
         None => simulate::<Networks>(&args),
     }
 }
@@ -152,9 +154,4 @@ fn report_one(result: Result<impl Display, String>) -> ExitCode {
 /// Runs the plan of a seed with sign-ins; returns the message of the panic if it fails.
 fn attempt_sign_in(seed: u64, is_watched: bool) -> Result<sign_in_simulation::Report, String> {
     panic::catch_unwind(|| sign_in_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
-}
-
-/// Runs a seed with instances of a server; returns the message of the panic if it fails.
-fn attempt_instances(seed: u64, is_watched: bool) -> Result<instances_simulation::Report, String> {
-    panic::catch_unwind(|| instances_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
 }

@@ -1,10 +1,10 @@
 //! The clients: their requests, and what they receive.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::client::Call as Request;
-use mcp_proto::server::{LoggingLevel, Snapshot};
+use mcp_proto::server::{ChangeNotification, LoggingLevel, Principal, Snapshot};
 use mcp_proto::store::{InstanceId, StreamId};
 use mcp_proto::{Instant, Notification};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
@@ -12,7 +12,10 @@ use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, request, result};
 use serde_json::Value;
 
-use super::{Call, Faults, IDLE, Key, Outcome, REPLAY, REPLAY_FOR, Session, Simulation, json};
+use super::{Call, Defect, Faults, IDLE, Key, Level, Outcome, REPLAY, REPLAY_FOR, SOON, Session, Simulation, json};
+
+/// The longest time after which an instance that has ended is not found any more.
+const NOTICED: Duration = Duration::from_secs(15);
 
 /// An exchange that was not complete at the last look.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Open {
     next: Option<u64>,
     body: String,
     session_id: Option<String>,
+    /// The client has opened another GET stream instead, since then.
+    is_left_since: Option<Instant>,
 }
 
 /// What a request is for.
@@ -37,14 +42,20 @@ enum What {
     Resume(usize),
     Stream,
     Subscribe(String),
+    /// The log level is set to one that includes all messages, or only errors.
+    SetLevel {
+        wants_all: bool,
+    },
     /// An answer to the request of the server with this number.
     Answer(u64),
     /// The cancellation of a call, which an application had if there is a number.
     Cancel(Option<usize>),
     Steal,
     Delete,
-    /// After this, a snapshot is taken, which has these subscriptions.
-    Ping(BTreeSet<String>),
+    /// Something in a session that its client has ended.
+    UseEnded,
+    /// After this, a snapshot is taken, which has these subscriptions, and this log level.
+    Ping(BTreeSet<String>, Level),
 }
 
 /// An event of a stream.
@@ -58,14 +69,30 @@ impl Open {
     pub(super) fn is_stream(&self) -> bool {
         self.what == What::Stream && self.is_stream
     }
+
+    /// Whether this is a GET stream that its client reads.
+    fn is_read(&self) -> bool {
+        self.is_stream() && self.is_left_since.is_none()
+    }
+
+    pub(super) fn is_event_stream(&self) -> bool {
+        self.is_stream
+    }
+
+    pub(super) fn is_of_call(&self) -> bool {
+        matches!(self.what, What::Call(_) | What::Resume(_))
+    }
 }
 
-impl Simulation {
+impl Simulation<'_> {
     /// Sends a request to any instance.
     fn ask(&mut self, session: usize, what: What, asked: TestRequest) -> Key {
         let id = self.some_instance();
         let principal = self.sessions[session].principal;
         let asked = match (&what, principal) {
+            (What::Steal, _) if self.run.is(Defect::ForgetsPrincipals) => {
+                principal.into_iter().fold(asked, TestRequest::by)
+            }
             (What::Steal, None) => asked.by("mallory"),
             (What::Steal, Some(_)) | (_, None) => asked,
             (_, Some(principal)) => asked.by(principal),
@@ -77,8 +104,9 @@ impl Simulation {
         let instance = self.instances.get_mut(&id).expect("an instance that runs");
         let key = (id, instance.server.ask(&asked));
         let (begun, next) = (self.now, None);
+        let (body, is_left_since) = (String::new(), None);
         let open =
-            Open { session, what, begun, status: 0, is_stream: false, next, body: String::new(), session_id: None };
+            Open { session, what, begun, status: 0, is_stream: false, next, body, session_id: None, is_left_since };
         self.watch(|| format!("{id} {:?} {:?} of session {session}", key.1, open.what));
         self.exchanges.insert(key, open);
         key
@@ -108,6 +136,10 @@ impl Simulation {
             used: self.now,
             stream: None,
             last_event: None,
+            received: 0,
+            seen: BTreeSet::new(),
+            streamed: None,
+            level: Level::Accepted { wants_all: true, since: self.now },
             subscribed: BTreeSet::new(),
             questions: Vec::new(),
         });
@@ -153,7 +185,8 @@ impl Simulation {
             return;
         };
         let next = number_of(after).map(|number| number + 1);
-        let (session, asked) = (*session, TestRequest::get().with("last-event-id", after));
+        let (session, after) = (*session, after.clone());
+        let asked = self.resuming(&after);
         let key = self.ask(session, What::Resume(call), asked);
         if let Some(open) = self.exchanges.get_mut(&key) {
             open.next = next;
@@ -206,23 +239,42 @@ impl Simulation {
         }
     }
 
-    /// A client opens its GET stream, or resumes it.
+    /// A client opens its GET stream, or resumes it; sometimes although it has one.
     pub(super) fn get(&mut self) {
         let Some(session) = self.some_session() else { return };
-        if self.sessions[session].stream.is_some() {
+        let old = self.sessions[session].stream;
+        let is_open = old.and_then(|old| self.exchanges.get(&old)).is_some_and(Open::is_stream);
+        if old.is_some() && !(is_open && self.random.one_in(3)) {
             return;
         }
         let after = self.sessions[session].last_event.clone().filter(|_| !self.random.one_in(5));
-        let asked = TestRequest::get();
         let asked = match &after {
-            Some(after) => asked.with("last-event-id", after),
-            None => asked,
+            Some(after) => self.resuming(after),
+            None => TestRequest::get(),
         };
         let key = self.ask(session, What::Stream, asked);
+        let is_resumed = after.is_some();
         if let Some(open) = self.exchanges.get_mut(&key) {
             open.next = after.and_then(|after| number_of(&after)).map(|number| number + 1);
         }
+        match old.and_then(|old| self.exchanges.get_mut(&old)) {
+            // It takes the place of the one that the client has lost.
+            Some(old) if is_resumed => old.is_left_since = Some(self.now),
+            Some(_) => return,
+            None => {}
+        }
         self.sessions[session].stream = Some(key);
+    }
+
+    /// A request to resume a stream after this event.
+    fn resuming(&self, after: &str) -> TestRequest {
+        let asked = TestRequest::get();
+        match after.rsplit_once('-').and_then(|(tag, number)| Some((tag, number.parse::<u64>().ok()?))) {
+            Some((tag, number)) if self.run.is(Defect::RepeatsEvents) && number > 0 => {
+                asked.with("last-event-id", &format!("{tag}-{}", number - 1))
+            }
+            _ => asked.with("last-event-id", after),
+        }
     }
 
     pub(super) fn subscribe(&mut self) {
@@ -232,6 +284,31 @@ impl Simulation {
         let params = format!(r#"{{"uri":"{uri}"}}"#);
         let body = request(&format!("\"s{number}\""), "resources/subscribe", &params);
         self.ask(session, What::Subscribe(uri), TestRequest::post(body));
+    }
+
+    pub(super) fn set(&mut self) {
+        let Some(session) = self.some_session() else { return };
+        let (number, wants_all) = (self.number(), self.random.one_in(2));
+        // Two requests may be carried out in any order.
+        let is_setting = |open: &Open| open.session == session && matches!(open.what, What::SetLevel { .. });
+        if self.sessions[session].level == Level::Unknown || self.exchanges.values().any(is_setting) {
+            return;
+        }
+        self.sessions[session].level = Level::Unknown;
+        let params = if wants_all { r#"{"level":"debug"}"# } else { r#"{"level":"error"}"# };
+        let body = request(&format!("\"l{number}\""), "logging/setLevel", params);
+        self.ask(session, What::SetLevel { wants_all }, TestRequest::post(body));
+    }
+
+    /// A client uses a session that it has ended.
+    pub(super) fn use_ended(&mut self) {
+        let ended: Vec<_> = (0..self.sessions.len()).filter(|session| self.sessions[*session].is_ended).collect();
+        if !ended.is_empty() {
+            let session = *self.random.pick(&ended);
+            let ping = TestRequest::post(request("0", "ping", "{}"));
+            let asked = if self.random.one_in(2) { ping } else { TestRequest::get() };
+            self.ask(session, What::UseEnded, asked);
+        }
     }
 
     /// Another principal uses the session.
@@ -250,15 +327,21 @@ impl Simulation {
 
     pub(super) fn check_snapshot(&mut self) {
         let Some(session) = self.some_session() else { return };
-        let subscribed = self.sessions[session].subscribed.clone();
-        self.ask(session, What::Ping(subscribed), TestRequest::post(request("\"p\"", "ping", "{}")));
+        let (subscribed, level) = (self.sessions[session].subscribed.clone(), self.sessions[session].level);
+        self.ask(session, What::Ping(subscribed, level), TestRequest::post(request("\"p\"", "ping", "{}")));
     }
 
-    /// An instance publishes a change.
+    /// An instance publishes a change for all, or for one principal.
     pub(super) fn publish(&mut self) {
         let (id, number, now) = (self.some_instance(), self.number(), self.now);
-        let params = json(&format!(r#"{{"number":{number}}}"#));
+        let only_for = self.random.pick(&[None, None, Some("ada"), Some("eve")]);
+        let params = only_for.map_or_else(String::new, |principal| format!(r#","for":"{principal}""#));
+        let params = json(&format!(r#"{{"number":{number}{params}}}"#));
         let change = Notification::with_params("notifications/tools/list_changed", params);
+        let change = match only_for {
+            Some(principal) => ChangeNotification::for_principal(change, Some(&Principal::new(principal))),
+            None => change.into(),
+        };
         if let Some(instance) = self.instances.get_mut(&id) {
             instance.server.server.publish(change, now).expect("a change that is declared");
         }
@@ -278,6 +361,12 @@ impl Simulation {
             return;
         };
         if self.random.one_in(2) {
+            if let Level::Accepted { wants_all: false, since } = self.sessions[of].level {
+                // The instance has received that by now.
+                if self.faults == Faults::None && now.saturating_duration_since(since) > SOON {
+                    self.unwanted.insert(number);
+                }
+            }
             let data = json(&format!(r#"{{"of":{of},"number":{number}}}"#));
             let logged = instance.server.server.log(key, LoggingLevel::Info, None, &data, now);
             logged.expect("a session that is open");
@@ -295,6 +384,7 @@ impl Simulation {
             let Some(instance) = self.instances.get_mut(&key.0) else { continue };
             let sent = instance.server.take(key.1);
             let Some(mut open) = self.exchanges.remove(&key) else { continue };
+            let sent = self.sent_instead(key, &open, sent);
             let is_over = sent.is_over;
             self.read_exchange(key, &mut open, sent);
             if is_over {
@@ -313,6 +403,9 @@ impl Simulation {
             (open.status, open.is_stream) = (sent.code(), sent.is_stream);
             open.session_id = sent.headers.get("mcp-session-id").map(|id| id.to_str().expect("text").to_owned());
             self.check_status(open, &sent.text());
+            if open.status == 200 && open.is_read() {
+                self.sessions[open.session].stream = Some(key);
+            }
         }
         let text = sent.text();
         if !open.is_stream {
@@ -334,7 +427,7 @@ impl Simulation {
     }
 
     /// The events of a stream have consecutive numbers. A replay begins with the event after the last one.
-    fn check_number(&self, open: &mut Open, received: &Received) {
+    fn check_number(&mut self, open: &mut Open, received: &Received) {
         let (Some(id), Some(_)) = (&received.id, &received.data) else { return };
         // The store has removed the events of a session that its client has ended.
         if self.sessions[open.session].is_over {
@@ -345,7 +438,10 @@ impl Simulation {
             assert_eq!(number, next, "an event is missing or repeated: {}", received.text);
         }
         open.next = Some(number + 1);
-        if open.what == What::Stream {
+        if open.is_read() {
+            let session = &mut self.sessions[open.session];
+            assert!(number > session.received, "an event is received again: {}", received.text);
+            session.received = number;
             let of = |stream: &StreamId| self.sessions[open.session].id.as_deref() == Some(&*stream.session);
             let stream = self.stored.iter().find(|(stream, _)| of(stream));
             let events = stream.map_or(&[][..], |(_, events)| events);
@@ -356,10 +452,15 @@ impl Simulation {
 
     fn check_status(&mut self, open: &Open, text: &str) {
         let is_faulty = self.faults == Faults::Store;
+        let others =
+            self.exchanges.values().filter(|other| other.what == What::Stream && other.session == open.session);
+        let has_other = others.count() > 0;
         let session = &mut self.sessions[open.session];
         let is_idle = self.now.saturating_duration_since(session.used) >= IDLE.saturating_sub(Duration::from_secs(10));
         match open.status {
+            404 if open.what == What::UseEnded => self.report.ended += 1,
             200 | 202 | 204 => {
+                assert_ne!(open.what, What::UseEnded, "an ended session is found");
                 assert_ne!(open.what, What::Steal, "the session of another principal was found");
                 if !session.is_over || matches!(open.what, What::Stream | What::Resume(_)) {
                     session.used = session.used.max(open.begun);
@@ -367,15 +468,19 @@ impl Simulation {
             }
             404 => {
                 if open.what != What::Steal {
-                    assert!(session.is_over || is_idle, "{:?}: {text}", open.what);
+                    assert!(session.is_over || is_idle, "a session is not found: {:?}: {text}", open.what);
                     session.is_over = true;
                 }
             }
             503 => assert!(is_faulty, "{:?}: {text}", open.what),
             // The event is not stored any more.
             400 if matches!(open.what, What::Resume(_) | What::Stream) => {}
-            // Another GET has taken the stream over.
-            409 if open.what == What::Stream => {}
+            // Another GET has the stream, or had it when its instance ended.
+            409 if open.what == What::Stream => {
+                let was_other = session.streamed.is_some_and(|at| self.now.saturating_duration_since(at) < NOTICED);
+                assert!(has_other || was_other || is_faulty, "a GET stream is refused, and there is no other");
+                self.report.refused += 1;
+            }
             status => panic!("{status} for {:?}: {text}", open.what),
         }
     }
@@ -383,7 +488,7 @@ impl Simulation {
     fn on_message(&mut self, key: Key, open: &mut Open, received: Received) {
         let Received { id, data, text } = received;
         match open.what {
-            What::Stream => {
+            What::Stream if open.is_left_since.is_none() => {
                 self.sessions[open.session].last_event = id.or(self.sessions[open.session].last_event.take());
             }
             What::Call(call) | What::Resume(call) => {
@@ -403,11 +508,46 @@ impl Simulation {
                 }
                 self.on_message_of_call(key, call, &message, &text);
             }
-            What::Stream => self.report.notified += 1,
+            What::Stream => self.on_message_of_session(open, &message, &text),
             _ => {}
         }
         if let (Some(number), Some(id)) = (at("/params/question"), message.get("id")) {
             self.sessions[open.session].questions.push((id.to_string(), number));
+        }
+    }
+
+    /// A message on a GET stream.
+    fn on_message_of_session(&mut self, open: &Open, message: &Value, text: &str) {
+        self.report.notified += 1;
+        let session = &mut self.sessions[open.session];
+        let only_for = message.pointer("/params/for").and_then(Value::as_str);
+        assert!(only_for.is_none() || only_for == session.principal, "a change for another principal: {text}");
+        // A change that is published while the stream moves may be added by both instances.
+        let places = ["/params/data/number", "/params/question"];
+        for number in places.into_iter().filter_map(|place| message.pointer(place).and_then(Value::as_u64)) {
+            assert!(!self.unwanted.contains(&number), "a setting is not in force: {text}");
+            let is_new = open.is_left_since.is_some() || session.seen.insert(number);
+            assert!(is_new, "a message is received again: {text}");
+        }
+    }
+
+    /// Another stream of the same instance, of another session.
+    pub(super) fn other_stream(&self, key: Key, open: &Open) -> Option<Key> {
+        let is_other = |other: &Open| other.is_stream && other.session != open.session;
+        let mut others = self.exchanges.iter().filter(|(other, _)| other.0 == key.0);
+        others.find(|(_, other)| is_other(other)).map(|(other, _)| *other)
+    }
+
+    /// A session has one GET stream. One that its client has left ends soon, if nothing fails.
+    pub(super) fn check_streams(&self) {
+        let mut read = BTreeMap::new();
+        for open in self.exchanges.values().filter(|open| open.is_read()) {
+            assert_eq!(read.insert(open.session, open.begun), None, "two streams of one session");
+        }
+        let left = self.exchanges.values().filter(|open| open.is_stream() && !open.is_read());
+        for open in left.filter(|_| self.faults == Faults::None) {
+            let is_replaced = |begun: &Instant| self.now.saturating_duration_since(*begun) > SOON;
+            assert!(!read.get(&open.session).is_some_and(is_replaced), "two streams of one session");
         }
     }
 
@@ -456,6 +596,12 @@ impl Simulation {
                 session.is_confirmed = open.status == 202;
                 session.is_over |= open.status != 202;
             }
+            What::SetLevel { wants_all } => {
+                session.level = match open.status {
+                    200 => Level::Accepted { wants_all: *wants_all, since: self.now },
+                    _ => Level::Unknown,
+                };
+            }
             What::Subscribe(uri) => {
                 if open.status == 200 {
                     session.subscribed.insert(uri.clone());
@@ -475,19 +621,23 @@ impl Simulation {
                 if session.stream == Some(key) {
                     session.stream = None;
                 }
+                if open.status == 200 {
+                    session.streamed = Some(self.now);
+                }
                 if open.status == 400 {
                     assert!(is_faulty || open.next.is_some(), "a new stream is refused");
                     session.last_event = None;
                 }
             }
-            What::Ping(subscribed) => {
+            What::Ping(subscribed, level) => {
                 if open.status == 200 {
-                    self.take_snapshot(key.0, open.session, subscribed);
+                    let level = if session.level == *level { *level } else { Level::Unknown };
+                    self.take_snapshot(key.0, open.session, subscribed, level);
                 }
             }
             What::Call(call) | What::Resume(call) => self.on_call_over(*call, open),
             What::Delete => session.is_ended = open.status == 204,
-            What::Steal => {}
+            What::Steal | What::UseEnded => {}
         }
     }
 
@@ -528,7 +678,11 @@ impl Simulation {
         let session = &mut self.sessions[open.session];
         match &open.what {
             What::Open | What::Confirm => session.is_over = true,
-            What::Stream => session.stream = None,
+            What::Stream => {
+                session.stream = session.stream.filter(|stream| *stream != key);
+                session.streamed = Some(self.now);
+            }
+            What::SetLevel { .. } => session.level = Level::Unknown,
             What::Call(call) | What::Resume(call) => {
                 let call = &mut self.calls[*call];
                 call.was_hit = true;
@@ -545,7 +699,7 @@ impl Simulation {
     }
 
     /// A snapshot of what an instance has of a session is restored at a server of its own.
-    fn take_snapshot(&mut self, id: InstanceId, number: usize, subscribed: &BTreeSet<String>) {
+    fn take_snapshot(&mut self, id: InstanceId, number: usize, subscribed: &BTreeSet<String>, level: Level) {
         let session = &self.sessions[number];
         let Some(instance) = self.instances.get(&id) else { return };
         let taken = instance.sessions.iter().filter_map(|key| instance.server.server.snapshot(*key));
@@ -554,9 +708,9 @@ impl Simulation {
         let [snapshot] = &taken[..] else { return assert!(taken.is_empty(), "two sessions with one id") };
         let snapshot = Snapshot::new(snapshot.id.clone(), snapshot.bytes.clone());
         let mut server = HttpServerHarness::with(|_, config| {
-            config.capabilities = json(r#"{"resources":{"subscribe":true}}"#);
+            config.capabilities = json(r#"{"logging":{},"resources":{"subscribe":true}}"#);
         });
-        server.server.restore(&snapshot, server.now).expect("a snapshot of this version");
+        let key = server.server.restore(&snapshot, server.now).expect("a snapshot of this version");
         let asked = TestRequest::get().in_session(&snapshot.id);
         let asked = match session.principal {
             Some(principal) => asked.by(principal),
@@ -568,8 +722,14 @@ impl Simulation {
             let change = Notification::with_params("notifications/resources/updated", params);
             server.server.publish(change, server.now).expect("a change that is declared");
         }
+        if let Level::Accepted { .. } = level {
+            let logged = server.server.log(key, LoggingLevel::Info, None, &json("1"), server.now);
+            logged.expect("a session that is open");
+        }
+        let logged = usize::from(matches!(level, Level::Accepted { wants_all: true, .. }));
         let sent = server.take(stream);
-        assert_eq!((sent.code(), sent.data().len()), (200, subscribed.len()), "{}", session.version);
+        let in_force = (200, subscribed.len() + logged);
+        assert_eq!((sent.code(), sent.data().len()), in_force, "a setting is not in force: {}", session.version);
         self.report.snapshots += 1;
     }
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::tasks::TaskTicket;
 use super::{Asked, Simulation};
 
-impl Simulation {
+impl Simulation<'_> {
     /// Reads the events of all instances, and what they have sent to clients.
     pub(super) fn read(&mut self) {
         for id in self.instances.keys().copied().collect::<Vec<_>>() {
@@ -35,6 +35,7 @@ impl Simulation {
                 let params: Value = serde_json::from_slice(params.expect("parameters").as_bytes()).expect("JSON");
                 if method == Method::TASKS_GET {
                     let number = params["number"].as_u64().expect("a number");
+                    self.reached.insert((id, number));
                     return instance.task_tickets.push(TaskTicket { ticket, number });
                 }
                 let number = |name: &str| {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use mcp_proto::Instant;
-use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StoreResult};
+use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StoreResult, StreamId};
 use serde_json::Value;
 
-use super::{Faults, Instance, Simulation};
+use super::{Defect, Faults, Instance, Simulation};
 
 /// The number before that of the first instance.
 pub(super) const FIRST: u64 = 0xa000;
@@ -16,7 +16,13 @@ pub(super) enum Flight {
     /// An action, which the store carries out.
     Action { from: InstanceId, action: StoreAction, fate: Fate },
     /// The answer of the store.
-    Answer { to: InstanceId, key: StoreKey, result: StoreResult },
+    Answer {
+        to: InstanceId,
+        key: StoreKey,
+        result: StoreResult,
+        /// The stream of a call that this says is not stored in full.
+        partial: Option<StreamId>,
+    },
     /// An instance asks for its messages.
     Messages(InstanceId),
     /// The store detects that an instance has ended.
@@ -37,7 +43,7 @@ pub(super) enum Fate {
     Unanswered,
 }
 
-impl Simulation {
+impl Simulation<'_> {
     pub(super) fn start(&mut self) {
         self.started += 1;
         let id = InstanceId::new(FIRST + self.started);
@@ -83,7 +89,9 @@ impl Simulation {
             for id in self.instances.keys().copied().collect::<Vec<_>>() {
                 self.collect(id);
             }
-            let timers = self.instances.values().filter_map(|instance| instance.server.server.poll_timeout());
+            let has_timers = !self.run.is(Defect::IgnoresTimers);
+            let running = self.instances.values().filter(|_| has_timers);
+            let timers = running.filter_map(|instance| instance.server.server.poll_timeout());
             let next = timers.chain(self.flights.keys().map(|(at, _)| *at)).min().map(|at| at.max(self.now));
             let Some(next) = next.filter(|next| *next <= until) else { break };
             self.pass_to(next);
@@ -96,8 +104,13 @@ impl Simulation {
     }
 
     fn pass_to(&mut self, at: Instant) {
+        let has_timers = !self.run.is(Defect::IgnoresTimers);
         for instance in self.instances.values_mut() {
-            instance.server.pass(at.saturating_duration_since(instance.server.now));
+            if has_timers {
+                instance.server.pass(at.saturating_duration_since(instance.server.now));
+            } else {
+                instance.server.now = at;
+            }
         }
         self.now = at;
     }
@@ -124,7 +137,10 @@ impl Simulation {
     fn land(&mut self, flight: Flight) {
         match flight {
             Flight::Action { from, action, fate } => self.carry_out(from, &action, fate),
-            Flight::Answer { to, key, result } => {
+            Flight::Answer { to, key, result, partial } => {
+                if let Some(stream) = partial.filter(|stream| self.has_session(to, &stream.session)) {
+                    self.partial.insert(stream, (to, self.now));
+                }
                 if let Some(instance) = self.instances.get_mut(&to) {
                     instance.server.server.handle_stored(key, result, self.now);
                 }
@@ -143,11 +159,11 @@ impl Simulation {
     fn carry_out(&mut self, from: InstanceId, action: &StoreAction, fate: Fate) {
         let mut result = match fate {
             Fate::Refused | Fate::Lost => None,
-            Fate::CarriedOut | Fate::Unconfirmed | Fate::Unanswered => self.store.carry_out(from, action, self.now),
+            Fate::CarriedOut | Fate::Unconfirmed | Fate::Unanswered => self.carry_out_instead(from, action),
         };
         self.watch(|| format!("{from} {action:?}, {fate:?}: {result:?}"));
-        if result == Some(StoreResult::Done) {
-            self.note_stored(action);
+        if let StoreAction::ForgetStream { stream } = action {
+            self.forgotten.insert(stream.clone());
         }
         if matches!(action, StoreAction::Send { .. }) {
             for id in self.instances.keys().copied().collect::<Vec<_>>() {
@@ -161,25 +177,67 @@ impl Simulation {
         let is_answered = !matches!(fate, Fate::Lost | Fate::Unanswered);
         if let (Some(key), Some(result)) = (action.key(), result.filter(|_| is_answered)) {
             let at = self.now + self.latency();
-            self.launch(at, Flight::Answer { to: from, key, result });
+            let partial = match action {
+                StoreAction::Append { stream, first: Some(_), .. } if result == StoreResult::Failed => {
+                    Some(stream.clone())
+                }
+                _ => None,
+            };
+            self.launch(at, Flight::Answer { to: from, key, result, partial });
         }
+    }
+
+    /// Whether an instance has a session.
+    fn has_session(&self, id: InstanceId, session: &str) -> bool {
+        let Some(instance) = self.instances.get(&id) else { return false };
+        let mut snapshots = instance.sessions.iter().filter_map(|key| instance.server.server.snapshot(*key));
+        snapshots.any(|snapshot| &*snapshot.id == session)
+    }
+
+    /// Carries out an action, or what a broken machine asks for instead.
+    fn carry_out_instead(&mut self, from: InstanceId, action: &StoreAction) -> Option<StoreResult> {
+        if self.is_skipped(action) {
+            return action.key().map(|_| StoreResult::Done);
+        }
+        let mut result = None;
+        for action in self.asked_instead(from, action.clone()) {
+            result = self.store.carry_out(from, &action, self.now);
+            if result == Some(StoreResult::Done) {
+                self.note_stored(&action);
+            }
+        }
+        result.map(|result| self.answered_instead(action, result))
     }
 
     /// Notes what is stored for clients.
     fn note_stored(&mut self, action: &StoreAction) {
-        let StoreAction::Append { stream, first, events, is_last, .. } = action else { return };
-        for event in events {
-            let text = std::str::from_utf8(event).expect("UTF-8");
-            if first.is_none() {
-                self.stored.entry(stream.clone()).or_default().push(text.to_owned());
+        match action {
+            StoreAction::Save { session, expected, bytes, .. } => {
+                let versions = self.records.entry(session.clone()).or_default();
+                versions.truncate(usize::try_from(*expected).expect("few versions"));
+                versions.push(bytes.clone());
             }
-            let message: Value = serde_json::from_str(text).expect("JSON");
-            let is_answer = *is_last && message.get("method").is_none();
-            if let Some(call) = message["id"].as_u64().filter(|_| is_answer) {
-                let call = &mut self.calls[usize::try_from(call).expect("few calls")];
-                call.is_stored |= message.get("result").is_some();
-                call.answered.get_or_insert(self.now);
+            StoreAction::Forget { session, .. } => drop(self.records.remove(session)),
+            StoreAction::Append { stream, first, events, is_last, .. } => {
+                for event in events {
+                    let text = std::str::from_utf8(event).expect("UTF-8");
+                    self.note_event(stream, *first, text, *is_last);
+                }
             }
+            _ => {}
+        }
+    }
+
+    fn note_event(&mut self, stream: &StreamId, first: Option<u64>, text: &str, is_last: bool) {
+        if first.is_none() {
+            self.stored.entry(stream.clone()).or_default().push(text.to_owned());
+        }
+        let message: Value = serde_json::from_str(text).expect("JSON");
+        let is_answer = is_last && message.get("method").is_none();
+        if let Some(call) = message["id"].as_u64().filter(|_| is_answer) {
+            let call = &mut self.calls[usize::try_from(call).expect("few calls")];
+            call.is_stored |= message.get("result").is_some();
+            call.answered.get_or_insert(self.now);
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct TaskTicket {
     pub(super) number: u64,
 }
 
-impl Simulation {
+impl Simulation<'_> {
     /// A client asks an instance about a task of any instance, which perhaps has ended.
     pub(super) fn ask_about_task(&mut self) {
         let (at, number) = (self.some_instance(), self.number());
@@ -103,7 +103,12 @@ impl Simulation {
                 assert!(by(asked.instance) || has_ended && by(key.0), "an instance without the task: {text}");
                 self.report.tasks += usize::from(by(asked.instance) && asked.instance != key.0);
             }
-            503 => assert!(self.faults == Faults::Store || has_ended || waited >= PATIENCE, "{asked:?}: {text}"),
+            503 => {
+                let may_fail = self.faults == Faults::Store || has_ended;
+                let has_reached = self.reached.contains(&(asked.instance, asked.number));
+                assert!(may_fail || has_reached, "a request about a task has not reached its instance: {text}");
+                assert!(may_fail || waited >= PATIENCE, "{asked:?}: {text}");
+            }
             status => panic!("{status} for {asked:?}: {text}"),
         }
     }
