@@ -4,50 +4,38 @@
 //! their surroundings; requests are lost on both ways, hosts fail, processes end without notice, tokens are revoked, the
 //! server moves to the other authorization server.
 //!
+//! The steps of a run are the calls of applications and the changes of the surroundings.
+//!
 //! | file | what it does |
 //! |---|---|
 //! | `plan` | what happens, determined by the seed |
 //! | `issuer` | authorization servers, with rotation and detection of reuse |
 //! | `resource` | the protected server |
 //! | `process` | a process: its two machines, and what they hold |
+//! | `defects` | machines that are broken on purpose |
 //!
 //! # Invariants
 //!
-//! - Each call has exactly one outcome. After all faults have ended, a call succeeds in each process, in three attempts.
-//! - Without faults, every call succeeds for which the server has a scope.
+//! - Each call has exactly one outcome, and is carried out once at most. After all faults have ended, a call succeeds in each
+//!   process, in three attempts.
+//! - Without faults, every call succeeds for which the server has a scope, and no expired token is sent that can be refreshed ahead
+//!   of time.
 //! - A refresh token is the stored one when it is sent, under the lock of the record, and by one process at a time; the
 //!   authorization server never sees one again whose successor was stored.
 //! - A code is sent to the authorization server that issued it, and a forged one to none. A token is sent to the server
 //!   alone, a refresh token and a secret to their issuer alone, and nothing of them is in a URL.
-//! - A browser is not opened for a client that its authorization server has refused as unknown.
+//! - A browser is opened once for each authorization, and not for a client that its authorization server has refused as unknown, or
+//!   whose secret has expired. A request for more scopes includes those that were granted.
 //! - A token is stored before it is used. Records are written under their lock, and a browser is opened under
 //!   that of sign-ins, at most three times in a row for a server that accepts nothing.
 //! - No person is asked within a minute after a person has refused or did not sign in.
 //! - In the end, no lock is held, no port is open, and no flow runs.
 //!
-//! # Which invariant detects which bug
-//!
-//! Machines that were broken on purpose, one at a time, and the invariant that failed within the first 400 seeds:
-//!
-//! | broken machine | invariant |
-//! |---|---|
-//! | a refresh takes no lock | a refresh is sent under the lock of the record |
-//! | the record is not read again under its lock | the refresh token is the stored one |
-//! | a token is reported before it is stored | a token is stored before it is used |
-//! | a redirect of another issuer, or with another state, is accepted | no forged code is sent |
-//! | a browser is opened without the lock of sign-ins | the lock of sign-ins is held |
-//! | a configured client is used at each issuer, or tokens of another issuer are refreshed | credentials go to their issuer |
-//! | tokens that the server refuses are not counted | a person is asked at most three times in a row |
-//! | a client remains stored when a refresh is refused for it | no person is asked for an unknown client |
-//! | a client remains stored when a code is refused for it; locks are kept when a flow fails | a call succeeds in the end |
-//! | what waited is not sent again after authorization | without faults, every call succeeds |
-//! | refused scopes fail everything that waits | the same |
-//! | the port is not closed | no port is open in the end |
-//! | no pause follows a refusal by the person | no person is asked within a minute |
-//!
-//! Not noticed, because the record that is read next has the newer token: a challenge that was sent before the current
-//! token arrived counts as a refusal of that token. A test of the machine covers that.
+//! [`Defect`] has machines that are broken on purpose, each with the invariant that notices it. Not noticed, because the record that
+//! is read next has the newer token: a challenge that was sent before the current token arrived counts as a refusal of that token.
+//! A test of the machine covers that.
 
+mod defects;
 mod issuer;
 mod plan;
 mod process;
@@ -60,16 +48,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use mcp_proto::Instant;
-use mcp_proto::auth::{FetchFailure, FetchKey, Lock, ProofClaims};
+use mcp_proto::auth::{FetchFailure, FetchKey, Grant, Lock, ProofClaims};
 use mcp_proto::client::{ExchangeKey, Failure};
 use serde_json::Value;
 
-use issuer::{Answer, Issuer, form};
+use issuer::{Answer, Issuer, basic, form};
 use mcp_testkit::http_client::{Reply, broken};
 use mcp_testkit::random::Random;
 use plan::{Change, Host, Settings};
-use process::Process;
+use process::{Process, unix};
 use resource::Resource;
+
+use crate::seeded::{self, Run};
+
+pub use defects::Defect;
 
 /// The URL of the protected server.
 const SERVER: &str = "https://mcp.example/mcp";
@@ -84,6 +76,9 @@ const CALM: Duration = Duration::from_secs(500);
 /// The time between two attempts at the last call: the person may have been sent to an error page, because the
 /// authorization server has forgotten the client.
 const LAST: Duration = Duration::from_secs(400);
+
+/// Tokens with a longer lifetime than this are refreshed before they expire.
+const AHEAD: Duration = Duration::from_secs(121);
 
 /// How long everything may take to end after that.
 const END: Duration = Duration::from_secs(1500);
@@ -132,11 +127,30 @@ impl fmt::Display for Report {
     }
 }
 
-/// Runs the plan of a seed. Panics if an invariant is violated.
-pub fn run(seed: u64, trace: bool) -> Report {
-    let mut simulation = Simulation::new(seed, trace);
-    simulation.run();
-    simulation.report()
+/// Clients that sign in.
+#[derive(Debug)]
+pub struct SignIns;
+
+impl seeded::Simulation for SignIns {
+    type Defect = Defect;
+    type Report = Report;
+
+    const OPTIONS: &'static str = "--sign-in ";
+    const DEFECTS: &'static [(Defect, &'static str)] = defects::DEFECTS;
+
+    fn steps(seed: u64) -> usize {
+        Settings::new(&mut Random::new(seed)).steps()
+    }
+
+    fn run(run: Run<'_, Defect>) -> Report {
+        let mut simulation = Simulation::new(run);
+        simulation.run();
+        simulation.report()
+    }
+
+    fn add(sum: &mut Report, report: &Report) {
+        sum.add(report);
+    }
 }
 
 /// Something that happens at a moment. A process is meant with its incarnation: what was on its way to one that has ended
@@ -154,6 +168,8 @@ enum Happening {
     Enter(usize, String),
     /// The browser requests the redirect.
     Redirect(String),
+    /// A step of the plan.
+    Step(usize),
     Call(usize, &'static str),
     /// Each process makes a call that must succeed.
     LastCalls,
@@ -166,10 +182,11 @@ enum Happening {
 type Origin = (usize, u32);
 
 #[derive(Debug)]
-struct Simulation {
+struct Simulation<'w> {
+    run: Run<'w, Defect>,
     settings: Settings,
+    /// A step begins with choices of its own, which those of what happens until the next one follow.
     random: Random,
-    trace: bool,
     now: Instant,
     order: u64,
     happenings: BTreeMap<(Instant, u64), Happening>,
@@ -179,40 +196,44 @@ struct Simulation {
     outages: Vec<Host>,
     is_calm: bool,
     stored: Option<Vec<u8>>,
+    /// What was stored before.
+    stored_before: Option<Vec<u8>>,
     locks: BTreeMap<Lock, Origin>,
     /// The authorization server to which the secret of the configured client was sent first.
     secret_at: Option<String>,
     /// Clients that an authorization server has refused as unknown to a process.
     unknown_clients: BTreeSet<String>,
+    /// The states of authorizations for which a browser was opened.
+    states: BTreeSet<String>,
     faults: BTreeMap<&'static str, u64>,
     calls: u64,
     results: u64,
 }
 
-impl Simulation {
-    fn new(seed: u64, trace: bool) -> Self {
-        let mut random = Random::new(seed);
+impl<'w> Simulation<'w> {
+    fn new(mut run: Run<'w, Defect>) -> Self {
+        let mut random = Random::new(run.seed());
         let settings = Settings::new(&mut random);
-        if trace {
-            println!("{settings:?}");
-        }
+        run.note(|| format!("{settings:?}"));
         let processes = (0..settings.processes).map(|number| Process::new(number, 0, &settings)).collect();
         let mut simulation = Self {
             issuers: ISSUERS.iter().map(|origin| Issuer::new(origin, settings.clone())).collect(),
             resource: Resource::new(settings.clone()),
             is_calm: settings.is_calm,
             settings,
+            run,
             random,
-            trace,
             now: Instant::START,
             order: 0,
             happenings: BTreeMap::new(),
             processes,
             outages: Vec::new(),
             stored: None,
+            stored_before: None,
             locks: BTreeMap::new(),
             secret_at: None,
             unknown_clients: BTreeSet::new(),
+            states: BTreeSet::new(),
             faults: BTreeMap::new(),
             calls: 0,
             results: 0,
@@ -223,23 +244,31 @@ impl Simulation {
 
     /// Draws what happens from outside.
     fn plan(&mut self) {
-        let (span, settings) = (self.settings.span, self.settings.clone());
-        for process in 0..settings.processes {
-            for _ in 0..settings.calls {
-                let tool = self.random.text(&["read", "read", "read", "write", "admin"]);
-                let after = self.random.time(span);
-                self.after(after, Happening::Call(process, tool));
+        let (span, random) = (self.settings.span, self.random.clone());
+        for step in 0..self.settings.steps() {
+            if self.run.has(step) {
+                let (after, _) = self.planned(step);
+                self.after(after, Happening::Step(step));
             }
         }
-        for _ in 0..settings.changes {
-            let change = Change::draw(&settings, &mut self.random);
-            let after = self.random.time(span);
-            self.after(after, Happening::Change(change));
-        }
+        self.random = random;
         self.after(span, Happening::Calm);
         for attempt in 0..3 {
             self.after(span + CALM + LAST * attempt, Happening::LastCalls);
         }
+    }
+
+    /// When a step happens, and what it is. What is drawn from then on follows from its choices.
+    fn planned(&mut self, step: usize) -> (Duration, Happening) {
+        self.random = self.run.random(step);
+        let after = self.random.time(self.settings.span);
+        let happening = if step < self.settings.all_calls() {
+            let tool = self.random.text(&["read", "read", "read", "write", "admin"]);
+            Happening::Call(step % self.settings.processes, tool)
+        } else {
+            Happening::Change(Change::draw(&self.settings, &mut self.random))
+        };
+        (after, happening)
     }
 
     fn after(&mut self, delay: Duration, happening: Happening) {
@@ -268,7 +297,9 @@ impl Simulation {
         }
         let end = Instant::START + self.settings.span + CALM + END;
         loop {
-            let due = self.processes.iter().enumerate().filter_map(|(number, own)| Some((own.next_timeout()?, number)));
+            let has_timers = !self.run.is(Defect::IgnoresTimers);
+            let with_timers = self.processes.iter().enumerate().filter(|_| has_timers);
+            let due = with_timers.filter_map(|(number, own)| Some((own.next_timeout()?, number)));
             let (timer, next) = (due.min(), self.happenings.keys().next().copied());
             match (timer, next) {
                 (Some((at, process)), next) if next.is_none_or(|(next, _)| at <= next) => {
@@ -297,9 +328,8 @@ impl Simulation {
     }
 
     fn happen(&mut self, happening: Happening) {
-        if self.trace {
-            println!("{:?} {happening:.200?}", self.now);
-        }
+        let now = self.now;
+        self.run.note(|| format!("{now:?} {happening:.200?}"));
         match happening {
             Happening::AtHost(from, fetch, request) => self.at_host(from, fetch, &request),
             Happening::FromHost(to, fetch, answer) => self.host_answered(to, fetch, answer),
@@ -317,6 +347,10 @@ impl Simulation {
             Happening::Visit(url) => self.visit(&url),
             Happening::Enter(issuer, code) => self.issuers[issuer].approve(&code),
             Happening::Redirect(url) => self.redirect(&url),
+            Happening::Step(step) => {
+                let (_, happening) = self.planned(step);
+                self.happen(happening);
+            }
             Happening::Call(process, tool) => self.call(process, tool, false),
             Happening::LastCalls => {
                 for process in 0..self.processes.len() {
@@ -350,7 +384,7 @@ impl Simulation {
 
     fn call(&mut self, process: usize, tool: &'static str, is_last: bool) {
         let now = self.now;
-        if self.processes[process].call(tool, is_last, now) {
+        if self.processes[process].call(tool, self.calls, is_last, now) {
             self.calls += 1;
         } else if is_last {
             self.after(Duration::from_secs(5), Happening::Call(process, tool));
@@ -363,6 +397,9 @@ impl Simulation {
             Change::Crash(process) => {
                 let incarnation = self.processes[process].incarnation;
                 self.locks.retain(|_, owner| *owner != (process, incarnation));
+                if self.run.is(Defect::GoesOnWithoutLocks) {
+                    return;
+                }
                 self.processes[process] = Process::new(process, incarnation + 1, &self.settings);
                 self.start(process);
                 "crash"
@@ -417,6 +454,7 @@ impl Simulation {
         request: &Request<Bytes>,
         proof: Option<&ProofClaims>,
     ) {
+        self.check_expiry(request);
         let (reply, is_accepted) = self.resource.answer(request, proof, &self.issuers, self.now, &mut self.random);
         let is_down = self.outages.contains(&Host::Resource);
         let reply = if is_down || self.draws_fault() {
@@ -489,7 +527,7 @@ impl Simulation {
         let now = self.now;
         let authorizer = &mut self.processes[to.0].authorizer;
         let mut replaced = None;
-        match answer {
+        match answer.map(|answer| Self::answered_instead(&self.run, answer)) {
             Ok(Answer { status, body, replaces, unknown_client }) => {
                 self.unknown_clients.extend(unknown_client);
                 let (head, ()) = Response::builder().status(status).body(()).expect("a status").into_parts();
@@ -547,8 +585,10 @@ impl Simulation {
         else {
             return;
         };
+        let url = &self.redirected_instead(process, url);
         let (head, ()) = Request::get(url).header("host", "127.0.0.1:40000").body(()).expect("a request").into_parts();
         let now = self.now;
+        self.processes[process].note_redirect(url, now);
         let _ = self.processes[process].authorizer.handle_callback(&head, now);
         self.drain(process);
     }
@@ -573,8 +613,13 @@ impl Simulation {
         assert!(request.headers().get("cookie").is_none());
         let authorization = request.headers().get("authorization").map(|value| value.to_str().expect("visible"));
         if let Some(authorization) = authorization {
-            let first = self.secret_at.get_or_insert_with(|| host.clone());
-            assert!(authorization.starts_with("Basic ") && host == *first, "the secret of another issuer");
+            let (client, secret) = basic(authorization).expect("a name and a password");
+            if client == "robot" {
+                let first = self.secret_at.get_or_insert_with(|| host.clone());
+                assert!(host == *first, "the secret of another issuer");
+            } else {
+                assert!(secret.ends_with(&host), "the secret of another issuer");
+            }
         }
         if request.uri().path() == "/register" {
             return;
@@ -584,6 +629,9 @@ impl Simulation {
             if ["code", "refresh_token", "device_code"].contains(&name.as_str()) {
                 assert!(value.ends_with(&host), "a {name} was sent to another issuer");
                 assert!(!value.contains("forged"), "a forged code was sent");
+            }
+            if name == "code" {
+                assert!(self.holds(process, Lock::SignIn), "a code is sent without the lock of sign-ins");
             }
             if name == "refresh_token" {
                 assert!(self.holds(process, Lock::Record), "a refresh without the lock of the record");
@@ -598,7 +646,7 @@ impl Simulation {
 
     /// Checks the credentials of a request to the server.
     fn check_open(request: &Request<Bytes>, proof: Option<&ProofClaims>) {
-        assert_eq!(request.uri().to_string(), SERVER);
+        assert_eq!(request.uri().to_string(), SERVER, "a request is sent to another server");
         let scheme = request.headers().get("authorization").map(|value| {
             let (scheme, token) = value.to_str().expect("visible").split_once(' ').expect("a scheme");
             assert!(token.starts_with("access-"), "something else than an access token was sent to the server");
@@ -607,12 +655,45 @@ impl Simulation {
         assert_eq!(scheme == Some("DPoP"), proof.is_some(), "a bound token is sent with a proof, and no other is");
     }
 
+    /// Without faults, a token is replaced before it expires.
+    fn check_expiry(&self, request: &Request<Bytes>) {
+        let is_replaced = self.settings.refreshes
+            && !self.settings.has_secrets
+            && !matches!(self.settings.grant, Grant::ClientCredentials);
+        if !self.settings.is_calm || !is_replaced || self.settings.lifetime.is_none_or(|lifetime| lifetime < AHEAD) {
+            return;
+        }
+        let token = request.headers().get("authorization").and_then(|value| value.to_str().ok()?.split_once(' '));
+        let until = token.and_then(|(_, token)| self.issuers[self.resource.issuer].access.get(token)?.until);
+        assert!(until.is_none_or(|until| self.now < until), "an expired token is sent");
+    }
+
+    /// A browser is opened once for each authorization, for a client that can be used.
+    fn check_browser(&mut self, process: usize, url: &str) {
+        let (endpoint, query) = url.split_once('?').expect("an authorization request has a query");
+        let mut query = form(query.as_bytes());
+        let state = query.remove("state").expect("a state");
+        assert!(self.states.insert(state.clone()), "a browser is opened twice");
+        let client = query.remove("client_id").expect("a client");
+        assert!(!self.unknown_clients.contains(&client), "a person is asked for an unknown client");
+        let issuer = self.issuers.iter().find(|issuer| endpoint.starts_with(&issuer.origin));
+        let expiry = issuer.and_then(|issuer| issuer.secret_expires_at(&client));
+        assert!(expiry.is_none_or(|expiry| unix(self.now) < expiry), "the secret of the client has expired");
+        if self.processes[process].is_step_up == Some(true) {
+            let scopes = query.remove("scope").unwrap_or_default();
+            let wanted: BTreeSet<_> = scopes.split_whitespace().collect();
+            let granted = self.stored("granted").unwrap_or_default();
+            assert!(granted.split_whitespace().all(|scope| wanted.contains(scope)), "scopes are lost");
+        }
+        self.processes[process].state = Some(state);
+    }
+
     fn check_end(&self) {
+        assert!(self.locks.is_empty(), "locks are held in the end: {:?}", self.locks);
         for process in &self.processes {
             let is_elsewhere = self.secret_at.as_ref().is_some_and(|at| at != ISSUERS[self.resource.issuer]);
             process.check_end(is_elsewhere);
         }
-        assert!(self.locks.is_empty(), "locks are held in the end: {:?}", self.locks);
     }
 
     fn report(&self) -> Report {

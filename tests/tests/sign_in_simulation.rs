@@ -1,19 +1,14 @@
 //! Clients that sign in, with plans from fixed seeds.
 
-use tests::sign_in_simulation::{Report, run};
+use tests::seeded::{Run, attempt, notices_each_defect, run_all};
+use tests::sign_in_simulation::SignIns;
 
 /// The number of plans that takes a few seconds.
 const SEEDS: u64 = 200;
 
 #[test]
 fn au23_au24_every_call_ends_and_no_credential_leaves_its_issuer_in_every_plan() {
-    let mut sum = Report::default();
-    for seed in 0..SEEDS {
-        let report = std::panic::catch_unwind(|| run(seed, false));
-        let report = report
-            .unwrap_or_else(|_| panic!("seed {seed}: cargo run -p tests --bin simulate -- --sign-in --seed {seed}"));
-        sum.add(&report);
-    }
+    let sum = run_all::<SignIns>(0..SEEDS);
     println!("{sum}");
     // Invariants would also hold in a world in which nothing works.
     assert!(sum.results * 5 > sum.calls * 2, "{} results of {} calls", sum.results, sum.calls);
@@ -43,8 +38,13 @@ fn au23_au24_every_call_ends_and_no_credential_leaves_its_issuer_in_every_plan()
 }
 
 #[test]
+fn each_broken_sign_in_is_noticed_by_its_invariant() {
+    println!("{:?}", notices_each_defect::<SignIns>(SEEDS));
+}
+
+#[test]
 fn the_same_seed_gives_the_same_run_of_sign_ins() {
     for seed in 0..20 {
-        assert_eq!(run(seed, false), run(seed, false), "seed {seed}");
+        assert_eq!(attempt::<SignIns>(Run::new(seed)), attempt::<SignIns>(Run::new(seed)), "seed {seed}");
     }
 }

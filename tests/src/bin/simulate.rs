@@ -10,8 +10,8 @@ use mcp_testkit::transcript;
 use tests::aggregate_simulation::Aggregates;
 use tests::gateway_simulation::Gateways;
 use tests::instances_simulation::Instances;
-use tests::seeded::{Run, Simulation, attempt, message, shortened};
-use tests::sign_in_simulation;
+use tests::seeded::{Run, Simulation, attempt, command, shortened};
+use tests::sign_in_simulation::SignIns;
 use tests::simulation::Networks;
 
 /// Client, relay and server machines in a simulated network.
@@ -72,19 +72,17 @@ fn main() -> ExitCode {
     if args.instances {
         return simulate::<Instances>(&args);
     }
-    match args.seed {
-        Some(seed) if args.sign_in => report_one(attempt_sign_in(seed, true)),
-        Some(seed) => show::<Networks>(seed),
-        None if args.sign_in => many(&args, |seed| attempt_sign_in(seed, false), sign_in_simulation::Report::add),
-        None => simulate::<Networks>(&args),
+    if args.sign_in {
+        return simulate::<SignIns>(&args);
     }
+    simulate::<Networks>(&args)
 }
 
 /// Runs one seed with its trace, or many.
 fn simulate<S: Simulation>(args: &Args) -> ExitCode {
     match args.seed {
         Some(seed) => show::<S>(seed),
-        None => many(args, |seed| attempt::<S>(Run::new(seed)), S::add),
+        None => many::<S>(args),
     }
 }
 
@@ -104,31 +102,20 @@ fn show<S: Simulation>(seed: u64) -> ExitCode {
 }
 
 /// Runs many seeds, and prints the sum of their reports.
-fn many<R: Default + Display>(
-    args: &Args,
-    attempt: impl Fn(u64) -> Result<R, String>,
-    add: impl Fn(&mut R, &R),
-) -> ExitCode {
+fn many<S: Simulation>(args: &Args) -> ExitCode {
     let start = Instant::now();
     let until = args.hours.map(|hours| Duration::from_secs_f64(hours * 3600.0));
-    let option = match (args.sign_in, args.instances, args.gateway, args.aggregates) {
-        (true, ..) => "--sign-in ",
-        (false, true, ..) => "--instances ",
-        (false, false, true, _) => "--gateway ",
-        (false, false, false, true) => "--aggregates ",
-        (false, false, false, false) => "",
-    };
-    let mut sum = R::default();
+    let mut sum = S::Report::default();
     let mut failed = 0_u64;
     for seed in args.from.. {
         if until.map_or(seed - args.from >= args.count, |until| start.elapsed() >= until) {
             break;
         }
-        match attempt(seed) {
-            Ok(report) => add(&mut sum, &report),
+        match attempt::<S>(Run::new(seed)) {
+            Ok(report) => S::add(&mut sum, &report),
             Err(reason) => {
                 println!("seed {seed}: {reason}");
-                println!("cargo run -p tests --bin simulate -- {option}--seed {seed}");
+                println!("{}", command::<S>(seed));
                 failed += 1;
                 if !args.keep_going {
                     return ExitCode::FAILURE;
@@ -149,9 +136,4 @@ fn report_one(result: Result<impl Display, String>) -> ExitCode {
     };
     println!("{text}");
     code
-}
-
-/// Runs the plan of a seed with sign-ins; returns the message of the panic if it fails.
-fn attempt_sign_in(seed: u64, is_watched: bool) -> Result<sign_in_simulation::Report, String> {
-    panic::catch_unwind(|| sign_in_simulation::run(seed, is_watched)).map_err(|panic| message(&*panic))
 }

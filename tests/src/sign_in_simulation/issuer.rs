@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http::{Method, Request};
 use mcp_proto::Instant;
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::plan::Settings;
+use super::process::unix;
 use mcp_testkit::random::Random;
 
 /// The scopes that the authorization servers grant.
@@ -20,12 +21,17 @@ const GRANTED: [&str; 2] = ["read", "write"];
 /// How long an authorization code is valid.
 const CODE_LIFETIME: Duration = Duration::from_secs(60);
 
+/// The seconds for which the secret of a client is valid.
+const SECRET_LIFETIME: u64 = 700;
+
 /// An authorization server.
 #[derive(Debug)]
 pub(super) struct Issuer {
     pub(super) origin: String,
     settings: Settings,
     clients: BTreeMap<String, BTreeSet<String>>,
+    /// The secrets of clients, and when they expire, in seconds since 1970.
+    secrets: BTreeMap<String, (String, u64)>,
     codes: BTreeMap<String, Code>,
     devices: BTreeMap<String, Device>,
     pub(super) access: BTreeMap<String, Access>,
@@ -110,6 +116,15 @@ pub(super) fn form(text: &[u8]) -> BTreeMap<String, String> {
     form_urlencoded::parse(text).into_owned().collect()
 }
 
+/// The name and the password of basic authentication.
+pub(super) fn basic(authorization: &str) -> Option<(String, String)> {
+    let decoded = STANDARD.decode(authorization.strip_prefix("Basic ")?).ok()?;
+    let decoded = String::from_utf8(decoded).ok()?;
+    let (name, password) = decoded.split_once(':')?;
+    let decoded = |text: &str| form(format!("t={text}").as_bytes()).remove("t");
+    Some((decoded(name)?, decoded(password)?))
+}
+
 /// The first coordinate of the key in a proof.
 fn proof_key(request: &Request<Bytes>) -> Option<String> {
     let header = request.headers().get("dpop")?.to_str().ok()?.split('.').next()?;
@@ -123,6 +138,7 @@ impl Issuer {
             origin: origin.to_owned(),
             settings,
             clients: BTreeMap::from([("robot".to_owned(), BTreeSet::new())]),
+            secrets: BTreeMap::new(),
             codes: BTreeMap::new(),
             devices: BTreeMap::new(),
             access: BTreeMap::new(),
@@ -155,16 +171,48 @@ impl Issuer {
     pub(super) fn answer(&mut self, request: &Request<Bytes>, now: Instant) -> Answer {
         match (request.method().clone(), request.uri().path()) {
             (Method::GET, "/.well-known/oauth-authorization-server") => self.metadata(),
-            (Method::POST, "/register") => self.register(request.body()),
-            (Method::POST, "/device") => self.start_device(&form(request.body()), now),
-            (Method::POST, "/token") => self.token(&form(request.body()), proof_key(request), now),
+            (Method::POST, "/register") => self.register(request.body(), now),
+            (Method::POST, "/device" | "/token") => {
+                let mut parameters = form(request.body());
+                let authorization = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+                let authenticated = authorization.and_then(basic);
+                if let Some((client, _)) = &authenticated {
+                    parameters.insert("client_id".to_owned(), client.clone());
+                }
+                if !self.is_authentic(&parameters, authenticated.as_ref(), now) {
+                    return Answer::refusal("invalid_client");
+                }
+                match request.uri().path() {
+                    "/device" => self.start_device(&parameters, now),
+                    _ => self.token(&parameters, proof_key(request), now),
+                }
+            }
             (Method::POST, "/revoke") => Answer::new(200, ""),
             _ => Answer::new(404, "there is nothing here"),
         }
     }
 
+    /// Whether a client that has a secret has sent it, before it has expired.
+    fn is_authentic(
+        &self,
+        parameters: &BTreeMap<String, String>,
+        authenticated: Option<&(String, String)>,
+        now: Instant,
+    ) -> bool {
+        let client = parameters.get("client_id").map_or("", String::as_str);
+        let Some((secret, expiry)) = self.secrets.get(client) else { return true };
+        authenticated.is_some_and(|(_, sent)| sent == secret) && unix(now) < *expiry
+    }
+
+    /// When the secret of a client expires, in seconds since 1970.
+    pub(super) fn secret_expires_at(&self, client: &str) -> Option<u64> {
+        self.secrets.get(client).map(|(_, expiry)| *expiry)
+    }
+
     fn metadata(&self) -> Answer {
         let origin = &self.origin;
+        let methods =
+            if self.settings.has_secrets { &["client_secret_basic"][..] } else { &["none", "client_secret_basic"] };
         Answer::new(
             200,
             json!({
@@ -175,19 +223,26 @@ impl Issuer {
                 "device_authorization_endpoint": format!("{origin}/device"),
                 "code_challenge_methods_supported": ["S256"],
                 "authorization_response_iss_parameter_supported": true,
-                "token_endpoint_auth_methods_supported": ["none", "client_secret_basic"],
+                "token_endpoint_auth_methods_supported": methods,
             }),
         )
     }
 
-    fn register(&mut self, body: &[u8]) -> Answer {
+    fn register(&mut self, body: &[u8], now: Instant) -> Answer {
         self.report.registrations += 1;
         let body: Value = serde_json::from_slice(body).expect("a registration is JSON");
         let uris = body["redirect_uris"].as_array().into_iter().flatten();
         let uris = uris.filter_map(|uri| Some(uri.as_str()?.to_owned())).collect();
         let id = format!("client-{}-{}", self.report.registrations, self.origin);
         self.clients.insert(id.clone(), uris);
-        Answer::new(201, json!({ "client_id": id }))
+        if !self.settings.has_secrets {
+            return Answer::new(201, json!({ "client_id": id }));
+        }
+        let (secret, expiry) =
+            (format!("secret-{}-{}", self.report.registrations, self.origin), unix(now) + SECRET_LIFETIME);
+        self.secrets.insert(id.clone(), (secret.clone(), expiry));
+        let members = json!({ "client_id": id, "client_secret": secret, "client_secret_expires_at": expiry });
+        Answer::new(201, members)
     }
 
     /// The person has signed in at an authorization URL, or refused: where the browser is sent. `None` if the server shows

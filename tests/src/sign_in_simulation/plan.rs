@@ -33,6 +33,8 @@ pub(super) struct Settings {
     pub(super) span: Duration,
     /// How often a process ends without notice, tokens are revoked, and so on.
     pub(super) changes: u64,
+    /// Clients that register themselves receive secrets, which expire.
+    pub(super) has_secrets: bool,
 }
 
 impl Settings {
@@ -57,7 +59,18 @@ impl Settings {
             calls: 5 + random.below(40),
             span: Duration::from_secs(300 + random.below(3000)),
             changes: if is_calm { 0 } else { random.below(12) },
+            has_secrets: random.one_in(4),
         }
+    }
+
+    /// The calls of all processes.
+    pub(super) fn all_calls(&self) -> usize {
+        self.processes * usize::try_from(self.calls).expect("few calls")
+    }
+
+    /// The calls and changes.
+    pub(super) fn steps(&self) -> usize {
+        self.all_calls() + usize::try_from(self.changes).expect("few changes")
     }
 }
 

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use http::StatusCode;
 use mcp_proto::auth::{
-    Action, Authorizer, Cause, ClientIdentity, Config, Event, Grant, KeyUse, Lock, ProofKey, RedirectError, Seed,
-    SignInError, Waiting,
+    Action, Authorizer, Cause, ClientIdentity, Config, Event, Grant, KeyUse, Lock, ProofKey, Seed, SignInError, Waiting,
 };
 use mcp_proto::client::{self, Call, Client, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
 use mcp_proto::{Instant, Json, Method, Output, RequestKey};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::issuer::form;
 use super::plan::Settings;
-use super::{Happening, ISSUERS, SERVER, Simulation};
+use super::{Defect, Happening, ISSUERS, SERVER, Simulation};
 use mcp_testkit::http_client::{Reply, legacy_client};
 
 /// The moment at which a run begins, in seconds since 1970.
@@ -48,6 +48,10 @@ pub(super) struct Process {
     last_opened: Option<Instant>,
     /// When a person has refused, or did not sign in.
     without_person: Option<Instant>,
+    /// The state of the authorization for which a browser was opened last.
+    pub(super) state: Option<String>,
+    /// Whether the flow was begun for more scopes; `None` if that is not known.
+    pub(super) is_step_up: Option<bool>,
     must_get_all: bool,
     pub(super) last_call_succeeded: bool,
     pub(super) results: u64,
@@ -85,6 +89,8 @@ impl Process {
             in_a_row: 0,
             last_opened: None,
             without_person: None,
+            state: None,
+            is_step_up: None,
             must_get_all: settings.is_calm,
             last_call_succeeded: false,
             results: 0,
@@ -112,10 +118,11 @@ impl Process {
     }
 
     /// The application calls a tool. Returns whether the client has accepted that.
-    pub(super) fn call(&mut self, tool: &'static str, is_last: bool, now: Instant) -> bool {
+    pub(super) fn call(&mut self, tool: &'static str, number: u64, is_last: bool, now: Instant) -> bool {
         // A connection that has failed is opened again.
         let _ = self.client.connect(now);
-        let params = Json::from_serialize(&json!({ "name": tool, "arguments": {} })).expect("parameters");
+        let params =
+            Json::from_serialize(&json!({ "name": tool, "arguments": { "number": number } })).expect("parameters");
         match self.client.request(Call::new(Method::TOOLS_CALL).params(params), now) {
             Ok(request) => {
                 self.calls.insert(request, Called { tool, is_last });
@@ -160,6 +167,15 @@ impl Process {
         self.last_call_succeeded |= is_last && is_result;
     }
 
+    /// The browser of a person who has refused comes back.
+    pub(super) fn note_redirect(&mut self, url: &str, now: Instant) {
+        let query = form(url.split_once('?').map_or("", |(_, query)| query).as_bytes());
+        let is_current = query.get("state").is_some_and(|state| self.state.as_ref() == Some(state));
+        if is_current && query.contains_key("error") {
+            (self.without_person, self.state) = (Some(now), None);
+        }
+    }
+
     /// A browser is opened, or a code shown.
     fn ask_person(&mut self, now: Instant) {
         let is_in_row = self.last_opened.is_some_and(|last| now.saturating_duration_since(last) < ROW);
@@ -180,17 +196,22 @@ impl Process {
     }
 }
 
-fn unix(now: Instant) -> u64 {
+/// Seconds since 1970.
+pub(super) fn unix(now: Instant) -> u64 {
     BEGIN + now.saturating_duration_since(Instant::START).as_secs()
 }
 
-impl Simulation {
+impl Simulation<'_> {
     /// Carries out all outputs of a process.
     pub(super) fn drain(&mut self, number: usize) {
         for _ in 0..10_000 {
             if let Some(output) = self.processes[number].authorizer.poll_output() {
                 match output {
-                    Output::Action(action) => self.act(number, action),
+                    Output::Action(action) => {
+                        for action in self.action_instead(number, action) {
+                            self.act(number, action);
+                        }
+                    }
                     Output::Event(event) => self.report_sign_in(number, event),
                 }
             } else if let Some(output) = self.processes[number].client.poll_output() {
@@ -209,8 +230,13 @@ impl Simulation {
         let from = (number, self.processes[number].incarnation);
         match action {
             HttpAction::Open { exchange, request, proof } => {
+                let request = self.opened_instead(request);
                 Self::check_open(&request, proof.as_ref());
                 self.processes[number].exchanges.insert(exchange);
+                let is_call = request.body().windows(12).any(|part| part == b"\"tools/call\"");
+                if is_call && self.run.is_now(Defect::CallsTwice) {
+                    self.soon(Happening::AtServer(from, exchange, request.clone(), proof.clone()));
+                }
                 self.soon(Happening::AtServer(from, exchange, request, proof));
             }
             HttpAction::Abort { exchange } => {
@@ -222,10 +248,28 @@ impl Simulation {
 
     fn report_client(&mut self, number: usize, event: client::Event) {
         let (seed, now) = (self.seed(), self.now);
+        let is_lost = match event {
+            client::Event::Responded { .. } => self.run.is_now(Defect::LosesOutcomes),
+            client::Event::Challenged(_) => self.run.is_now(Defect::IgnoresChallenges),
+            _ => false,
+        };
+        let is_repeated = self.run.is_now(Defect::RepeatsOutcomes);
         let process = &mut self.processes[number];
         match event {
-            client::Event::Responded { request, outcome } => process.ended(request, &outcome),
+            _ if is_lost => {}
+            client::Event::Responded { request, outcome } => {
+                process.ended(request, &outcome);
+                if is_repeated {
+                    process.ended(request, &outcome);
+                }
+            }
             client::Event::Challenged(challenged) => {
+                let is_step_up = challenged.status == StatusCode::FORBIDDEN;
+                if !process.authorizer.is_busy() {
+                    process.is_step_up = Some(is_step_up);
+                } else if process.is_step_up != Some(is_step_up) {
+                    process.is_step_up = None;
+                }
                 process.authorizer.begin(Cause::from(challenged), Seed::new(seed), unix(now), now);
             }
             _ => {}
@@ -252,7 +296,7 @@ impl Simulation {
             Event::Refused(error) => {
                 let process = &mut self.processes[number];
                 process.in_a_row = 0;
-                if matches!(error, SignInError::UserTimedOut { .. } | SignInError::Redirect(RedirectError::Denied)) {
+                if matches!(error, SignInError::UserTimedOut { .. }) {
                     process.without_person = Some(now);
                 }
                 process.client.refuse_authorization(&error.to_string(), now);
@@ -309,7 +353,7 @@ impl Simulation {
             }
             Action::Store(record) => {
                 assert!(self.holds(number, Lock::Record), "the record is written without its lock");
-                self.stored = Some(record.reveal().as_bytes().to_vec());
+                self.stored_before = self.stored.replace(record.reveal().as_bytes().to_vec());
             }
             Action::Listen { port } => {
                 let is_taken = |port: u16| self.processes.iter().any(|own| own.listening == Some(port));
@@ -324,12 +368,7 @@ impl Simulation {
             Action::OpenBrowser { url } => {
                 assert!(self.holds(number, Lock::SignIn), "a browser is opened without the lock of sign-ins");
                 assert!(self.processes[number].listening.is_some(), "a browser is opened, and nothing listens");
-                let query = url.split_once('?').map_or("", |(_, query)| query);
-                let client = form(query.as_bytes()).remove("client_id");
-                assert!(
-                    client.is_some_and(|client| !self.unknown_clients.contains(&client)),
-                    "a person is asked for an unknown client"
-                );
+                self.check_browser(number, &url);
                 self.processes[number].ask_person(now);
                 if let Some(delay) = self.person_delay() {
                     self.after(delay, Happening::Visit(url));

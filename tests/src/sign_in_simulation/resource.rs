@@ -1,5 +1,7 @@
 //! The protected server: it demands tokens, scopes and proofs, and answers calls.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use http::{Method, Request};
 use mcp_proto::Instant;
@@ -24,6 +26,8 @@ pub(super) struct Resource {
     pub(super) issuer: usize,
     /// It refuses all tokens.
     pub(super) refuses_all: bool,
+    /// The numbers of calls that it has carried out.
+    carried_out: BTreeSet<u64>,
 }
 
 /// What a request lacks.
@@ -34,7 +38,7 @@ enum Lack {
 
 impl Resource {
     pub(super) fn new(settings: Settings) -> Self {
-        Self { settings, issuer: 0, refuses_all: false }
+        Self { settings, issuer: 0, refuses_all: false, carried_out: BTreeSet::new() }
     }
 
     /// The answer to a request for metadata.
@@ -53,7 +57,7 @@ impl Resource {
 
     /// The answer to a request of a client, and whether it accepted the token.
     pub(super) fn answer(
-        &self,
+        &mut self,
         request: &Request<Bytes>,
         proof: Option<&ProofClaims>,
         issuers: &[Issuer],
@@ -87,6 +91,8 @@ impl Resource {
                 if !scopes.contains(&tool.to_owned()) {
                     return (self.lacks_scope(tool), true);
                 }
+                let number = message["params"]["arguments"]["number"].as_u64().expect("a number");
+                assert!(self.carried_out.insert(number), "a call is carried out twice");
                 Reply::json(complete(&id))
             }
             _ => Reply::status(202),
