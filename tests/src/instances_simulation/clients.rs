@@ -22,7 +22,7 @@ const NOTICED: Duration = Duration::from_secs(15);
 pub(super) struct Open {
     pub(super) session: usize,
     what: What,
-    begun: Instant,
+    pub(super) begun: Instant,
     status: u16,
     is_stream: bool,
     /// The number of the next event.
