@@ -676,8 +676,9 @@ impl<'w> Simulation<'w> {
         assert!(self.states.insert(state.clone()), "a browser is opened twice");
         let client = query.remove("client_id").expect("a client");
         assert!(!self.unknown_clients.contains(&client), "a person is asked for an unknown client");
-        let issuer = self.issuers.iter().find(|issuer| endpoint.starts_with(&issuer.origin));
-        let expiry = issuer.and_then(|issuer| issuer.secret_expires_at(&client));
+        let issuer = self.issuers.iter().find(|issuer| endpoint.starts_with(&issuer.origin)).expect("an issuer");
+        let expiry = issuer.secret_expires_at(&client);
+        let origin = issuer.origin.clone();
         assert!(expiry.is_none_or(|expiry| unix(self.now) < expiry), "the secret of the client has expired");
         if self.processes[process].is_step_up == Some(true) {
             let scopes = query.remove("scope").unwrap_or_default();
@@ -685,7 +686,7 @@ impl<'w> Simulation<'w> {
             let granted = self.stored("granted").unwrap_or_default();
             assert!(granted.split_whitespace().all(|scope| wanted.contains(scope)), "scopes are lost");
         }
-        self.processes[process].state = Some(state);
+        self.processes[process].asked = Some((state, origin));
     }
 
     fn check_end(&self) {

@@ -178,7 +178,7 @@ impl Simulation<'_> {
     pub(super) fn redirected_instead(&self, process: usize, url: &str) -> String {
         let query = form(url.split_once('?').map_or("", |(_, query)| query).as_bytes());
         let code = query.get("code").map_or("", String::as_str);
-        let state = self.processes[process].state.as_deref();
+        let state = self.processes[process].asked.as_ref().map(|(state, _)| state.as_str());
         match (state, ISSUERS.iter().find(|issuer| code.ends_with(**issuer))) {
             (Some(state), Some(issuer)) if self.run.is(Defect::AcceptsForgedRedirects) => {
                 with(&with(url, "state", state), "iss", issuer)

@@ -48,8 +48,8 @@ pub(super) struct Process {
     last_opened: Option<Instant>,
     /// When a person has refused, or did not sign in.
     without_person: Option<Instant>,
-    /// The state of the authorization for which a browser was opened last.
-    pub(super) state: Option<String>,
+    /// The state and the issuer of the authorization for which a browser was opened last, unless it has ended.
+    pub(super) asked: Option<(String, String)>,
     /// Whether the flow was begun for more scopes; `None` if that is not known.
     pub(super) is_step_up: Option<bool>,
     must_get_all: bool,
@@ -89,7 +89,7 @@ impl Process {
             in_a_row: 0,
             last_opened: None,
             without_person: None,
-            state: None,
+            asked: None,
             is_step_up: None,
             must_get_all: settings.is_calm,
             last_call_succeeded: false,
@@ -170,9 +170,10 @@ impl Process {
     /// The browser of a person who has refused comes back.
     pub(super) fn note_redirect(&mut self, url: &str, now: Instant) {
         let query = form(url.split_once('?').map_or("", |(_, query)| query).as_bytes());
-        let is_current = query.get("state").is_some_and(|state| self.state.as_ref() == Some(state));
+        let given = query.get("state").zip(query.get("iss"));
+        let is_current = self.asked.as_ref().is_some_and(|(state, issuer)| given == Some((state, issuer)));
         if is_current && query.contains_key("error") {
-            (self.without_person, self.state) = (Some(now), None);
+            (self.without_person, self.asked) = (Some(now), None);
         }
     }
 
@@ -295,7 +296,7 @@ impl Simulation<'_> {
             }
             Event::Refused(error) => {
                 let process = &mut self.processes[number];
-                process.in_a_row = 0;
+                (process.in_a_row, process.asked) = (0, None);
                 if matches!(error, SignInError::UserTimedOut { .. }) {
                     process.without_person = Some(now);
                 }
