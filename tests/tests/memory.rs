@@ -2,8 +2,7 @@
 //! `Ceilings`.
 //!
 //! The limits of the tests are smaller than the defaults, so that memory that they do not bound is visible. `cargo test
-//! -p tests --test memory -- --nocapture` prints each flood with its peak and its ceiling, with `WHOLE_FLOODS=1` of the sizes of
-//! the catalogue.
+//! -p tests --test memory -- --nocapture` prints each flood with its peak and its ceiling.
 
 #[path = "memory/bridges.rs"]
 mod bridges;
@@ -31,28 +30,12 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 
 /// Environment variable of a process that runs a single test: an allocator counts for its whole process.
 const ALONE: &str = "FLOODS_ALONE";
-/// Environment variable with which the floods have the sizes of the catalogue: 1 GiB in one piece, and a million messages. Else
-/// they have an eighth, which is many times their ceilings, too.
-const WHOLE: &str = "WHOLE_FLOODS";
 
 const CHUNK: usize = 64 * 1024;
+const GIGABYTE: usize = 1 << 30;
+const MILLION: usize = 1_000_000;
 /// What the driver hands in at one time. The heads in these tests are smaller.
 const INTAKE: Intake = Intake { chunk: CHUNK, head: 2048, exchanges: 1 };
-
-/// What a flood of this size has in this run.
-fn sized(whole: usize) -> usize {
-    if std::env::var_os(WHOLE).is_some() { whole } else { whole / 8 }
-}
-
-/// The chunks of a flood in one piece.
-fn endless() -> usize {
-    sized(1 << 30) / CHUNK
-}
-
-/// The messages of a flood of messages.
-fn many() -> usize {
-    sized(1_000_000)
-}
 
 /// Small limits, so that the limit under test makes up most of its ceiling.
 fn limits() -> Limits {
@@ -154,20 +137,20 @@ fn lines() -> Vec<(&'static str, &'static str, Vec<u8>, usize)> {
     let progress = progress_notification("1", 1) + "\n";
     let stray = r#"{"jsonrpc":"2.0","id":77,"result":{}}"#.to_owned() + "\n";
     let chunk_of = |line: &str| line.repeat((CHUNK / line.len()).max(1)).into_bytes();
-    let times = |line: &str| (many() * line.len()).div_ceil(chunk_of(line).len());
+    let times = |line: &str| (MILLION * line.len()).div_ceil(chunk_of(line).len());
     vec![
-        ("FR1", "a line without end", long, endless()),
-        ("FR1", "a line without a beginning or end", vec![b'x'; CHUNK], endless()),
-        ("FR12", "empty lines", vec![b'\n'; CHUNK], 10 * many() / CHUNK),
-        ("FR12", "tiny lines of garbage", b"1\n".repeat(CHUNK / 2), 20 * many() / CHUNK),
-        ("FR12", "empty batches", b"[]\n".repeat(CHUNK / 3), 3 * many() / CHUNK),
-        ("JS1", "arrays, one in the other", vec![b'['; CHUNK], many() / CHUNK),
-        ("RP9", "log messages", chunk_of(&notification), times(&notification)),
-        ("RP9", "notifications of an unknown method", chunk_of(&unknown), times(&unknown)),
+        ("FR1", "a line of 1 GB", long, GIGABYTE / CHUNK),
+        ("FR1", "a line of 1 GB without a beginning", vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+        ("FR12", "10^7 empty lines", vec![b'\n'; CHUNK], 10 * MILLION / CHUNK),
+        ("FR12", "10^7 tiny lines of garbage", b"1\n".repeat(CHUNK / 2), 20 * MILLION / CHUNK),
+        ("FR12", "10^6 empty batches", b"[]\n".repeat(CHUNK / 3), 3 * MILLION / CHUNK),
+        ("JS1", "10^6 arrays, one in the other", vec![b'['; CHUNK], MILLION / CHUNK),
+        ("RP9", "10^6 log messages", chunk_of(&notification), times(&notification)),
+        ("RP9", "10^6 notifications of an unknown method", chunk_of(&unknown), times(&unknown)),
         ("RP9", "log messages in frames that are much larger", wrapped.into_bytes(), 2000),
-        ("RP10", "pings", chunk_of(&ping), times(&ping)),
-        ("RP12", "notifications of progress", chunk_of(&progress), times(&progress)),
-        ("RP1", "answers to nothing", chunk_of(&stray), times(&stray)),
+        ("RP10", "10^6 pings", chunk_of(&ping), times(&ping)),
+        ("RP12", "10^6 notifications of progress", chunk_of(&progress), times(&progress)),
+        ("RP1", "10^6 answers to nothing", chunk_of(&stray), times(&stray)),
     ]
 }
 
@@ -235,7 +218,7 @@ fn server_over_stdio(account: &mut Account, ceiling: usize) {
     over_stdio!(account, ceiling, "server over stdio", ready());
     let chunk: Vec<u8> =
         (0..1000).flat_map(|id| (request(&format!("\"{id:0240}\""), "m", "{}") + "\n").into_bytes()).collect();
-    account.flood("RP10", "server over stdio: requests that are not answered", ceiling, || {
+    account.flood("RP10", "server over stdio: 10^6 requests that are not answered", ceiling, || {
         let mut stream = ready();
         for _ in 0..1000 {
             stream.machine.handle_bytes(&chunk[..CHUNK], stream.now);
@@ -251,24 +234,24 @@ fn answers() -> Vec<(&'static str, &'static str, Reply, Vec<u8>, usize)> {
     let progress = event(&progress_notification("1", 1));
     let asked = event(&request("1", "roots/list", "{}"));
     let chunk_of = |text: &str| text.repeat((CHUNK / text.len()).max(1)).into_bytes();
-    let times = |text: &str| (many() * text.len()).div_ceil(chunk_of(text).len());
+    let times = |text: &str| (MILLION * text.len()).div_ceil(chunk_of(text).len());
     vec![
-        ("SS1", "a data line without end", Reply::events("data: "), vec![b'x'; CHUNK], endless()),
-        ("SS1", "data lines of one event", events(), chunk_of("data: x\n"), times("data: x\n")),
-        ("SS1", "empty data lines of one event", events(), chunk_of("data\n"), times("data\n")),
-        ("SS2", "a comment without end", Reply::events(":"), vec![b'x'; CHUNK], endless()),
-        ("SS2", "comments", events(), chunk_of(":\n\n"), 30 * many() / CHUNK),
-        ("SS3", "unknown fields", events(), chunk_of("x:y\n"), 40 * many() / CHUNK),
-        ("SS3", "the name of a field without end", events(), vec![b'n'; CHUNK], endless()),
-        ("SS6", "an id without end", Reply::events("id: "), vec![b'i'; CHUNK], endless()),
-        ("SS7", "retries", events(), chunk_of("retry: 1\n"), times("retry: 1\n")),
-        ("SS8", "the type of an event without end", Reply::events("event: "), vec![b'e'; CHUNK], endless()),
-        ("RP9", "log messages", events(), chunk_of(&notification), times(&notification)),
-        ("RP10", "requests that are not answered", events(), chunk_of(&asked), times(&asked)),
-        ("RP12", "notifications of progress", events(), chunk_of(&progress), times(&progress)),
-        ("HT6", "a JSON body without end", Reply::json("{"), vec![b' '; CHUNK], endless()),
-        ("HT7", "a body without end to an acceptance", Reply::status(202), vec![b'x'; CHUNK], endless()),
-        ("HT8", "the body of an error without end", Reply::html(500), vec![b'x'; CHUNK], endless()),
+        ("SS1", "a data line of 1 GB", Reply::events("data: "), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+        ("SS1", "10^6 data lines of one event", events(), chunk_of("data: x\n"), times("data: x\n")),
+        ("SS1", "10^6 empty data lines of one event", events(), chunk_of("data\n"), times("data\n")),
+        ("SS2", "a comment of 1 GB", Reply::events(":"), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+        ("SS2", "10^7 comments", events(), chunk_of(":\n\n"), 30 * MILLION / CHUNK),
+        ("SS3", "10^7 unknown fields", events(), chunk_of("x:y\n"), 40 * MILLION / CHUNK),
+        ("SS3", "the name of a field of 1 GB", events(), vec![b'n'; CHUNK], GIGABYTE / CHUNK),
+        ("SS6", "an id of 1 GB", Reply::events("id: "), vec![b'i'; CHUNK], GIGABYTE / CHUNK),
+        ("SS7", "10^6 retries", events(), chunk_of("retry: 1\n"), times("retry: 1\n")),
+        ("SS8", "the type of an event of 1 GB", Reply::events("event: "), vec![b'e'; CHUNK], GIGABYTE / CHUNK),
+        ("RP9", "10^6 log messages", events(), chunk_of(&notification), times(&notification)),
+        ("RP10", "10^6 requests that are not answered", events(), chunk_of(&asked), times(&asked)),
+        ("RP12", "10^6 notifications of progress", events(), chunk_of(&progress), times(&progress)),
+        ("HT6", "a JSON body of 1 GB", Reply::json("{"), vec![b' '; CHUNK], GIGABYTE / CHUNK),
+        ("HT7", "a body of 1 GB to an acceptance", Reply::status(202), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
+        ("HT8", "the body of an error of 1 GB", Reply::html(500), vec![b'x'; CHUNK], GIGABYTE / CHUNK),
     ]
 }
 
@@ -509,10 +492,10 @@ fn server_over_http(account: &mut Account) {
         }
     });
     let served = Served::with_sessions(1);
-    account.flood("OR6", "server over HTTP: a body without end", served.ceiling(), || {
+    account.flood("OR6", "server over HTTP: a body of 1 GB", served.ceiling(), || {
         let mut http_server = served.http_server();
         let key = http_server.begin(&TestRequest::post(""));
-        for _ in 0..endless() {
+        for _ in 0..GIGABYTE / CHUNK {
             http_server.server.handle_body(key, &chunk, http_server.now);
         }
         http_server.take(key);
