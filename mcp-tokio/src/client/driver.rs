@@ -174,6 +174,11 @@ where
             }
         }
         drop(notices);
+        // What was sent to this task and not read yet is refused like what is sent later.
+        inputs.close();
+        while let Some(input) = inputs.recv().await {
+            self.on_input(input);
+        }
         self.end(noticing).await;
     }
 
