@@ -231,7 +231,7 @@ struct Session {
 enum Level {
     /// Since when it is in force; `wants_all` is `false` if only errors are logged.
     Accepted { wants_all: bool, since: Instant },
-    /// It is being set, or nobody knows whether it was.
+    /// It is being set, or the request to set it had no answer.
     Unknown,
 }
 
