@@ -289,6 +289,30 @@ fn of_two_get_streams_that_are_opened_at_the_same_time_at_two_instances_one_is_r
 }
 
 #[test]
+fn a_get_stream_whose_client_leaves_before_it_is_opened_ends_no_other_one() {
+    for (first, second) in (0..6).flat_map(|first| (0..8).map(move |second| (first, second))) {
+        let mut instances = Instances::new(3);
+        let id = instances.session(0, 0, "2025-11-25");
+        let stays = instances.servers[1].ask(&get(&id));
+        let leaves = instances.servers[2].ask(&get(&id));
+        carry_out_next(&mut instances, 1, first);
+        carry_out_next(&mut instances, 2, second);
+        let server = &mut instances.servers[2];
+        let is_opened = server.take(leaves).status.is_some();
+        server.server.handle_disconnect(leaves, server.now);
+        instances.settle();
+        let opened = instances.take(1, stays);
+        // The other one may have been the first.
+        assert!(opened.code() == 200 || opened.code() == 409, "{first} {second}");
+        if opened.code() == 200 && !is_opened {
+            assert!(!opened.is_over, "{first} {second}");
+            publish(&mut instances, 0);
+            assert_eq!(instances.take(1, stays).data().len(), 1, "{first} {second}");
+        }
+    }
+}
+
+#[test]
 fn a_resumption_that_is_refused_changes_nothing() {
     for at in 0..2 {
         let mut instances = Instances::new(2);

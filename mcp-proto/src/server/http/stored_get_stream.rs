@@ -115,15 +115,14 @@ impl Http {
         instance: InstanceId,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if let Some(reader) = self.store.readers.get_mut(&exchange) {
-            reader.takes_over = TakesOver::Ended(instance);
-        }
+        let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
+        reader.takes_over = TakesOver::Ended(instance);
         self.ask_store(Pending::Holder(exchange), output, |key| StoreAction::Find { key, instance });
     }
 
-    /// Whether this exchange may take the GET stream over from this instance.
+    /// Whether this exchange may take the GET stream over from this instance; not if its client has left.
     pub(super) fn may_take_over(&self, exchange: ExchangeKey, from: InstanceId) -> bool {
-        self.store.readers.get(&exchange).is_none_or(|reader| match reader.takes_over {
+        self.store.readers.get(&exchange).is_some_and(|reader| match reader.takes_over {
             TakesOver::All => true,
             TakesOver::Ended(instance) => instance == from,
             TakesOver::Nothing => false,

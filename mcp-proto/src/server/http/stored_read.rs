@@ -55,6 +55,7 @@ pub(super) enum TakesOver {
     All,
     /// From this one, if it has ended.
     Ended(InstanceId),
+    /// From none: it is a new stream.
     Nothing,
 }
 
