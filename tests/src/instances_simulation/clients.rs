@@ -253,15 +253,19 @@ impl Simulation<'_> {
             None => TestRequest::get(),
         };
         let key = self.ask(session, What::Stream, asked);
-        let is_resumed = after.is_some();
+        let (is_resumed, now) = (after.is_some(), self.now);
         if let Some(open) = self.exchanges.get_mut(&key) {
             open.next = after.and_then(|after| number_of(&after)).map(|number| number + 1);
         }
-        match old.and_then(|old| self.exchanges.get_mut(&old)) {
-            // It takes the place of the one that the client has lost.
-            Some(old) if is_resumed => old.is_left_since = Some(self.now),
-            Some(_) => return,
-            None => {}
+        if is_resumed {
+            // It takes the place of each that the client has lost, or has asked for.
+            let of_session = |open: &&mut Open| open.session == session && open.what == What::Stream;
+            let others = self.exchanges.iter_mut().filter(|(other, _)| **other != key).map(|(_, open)| open);
+            for open in others.filter(of_session) {
+                open.is_left_since.get_or_insert(now);
+            }
+        } else if is_open {
+            return;
         }
         self.sessions[session].stream = Some(key);
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use mcp_proto::Instant;
 use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StoreResult, StreamId};
 use serde_json::Value;
@@ -178,7 +179,9 @@ impl Simulation<'_> {
         if let (Some(key), Some(result)) = (action.key(), result.filter(|_| is_answered)) {
             let at = self.now + self.latency();
             let partial = match action {
-                StoreAction::Append { stream, first: Some(_), .. } if result == StoreResult::Failed => {
+                StoreAction::Append { stream, first: Some(first), events, is_last, .. }
+                    if result == StoreResult::Failed && !is_only_kept(*first, events, *is_last) =>
+                {
                     Some(stream.clone())
                 }
                 _ => None,
@@ -240,4 +243,9 @@ impl Simulation<'_> {
             call.answered.get_or_insert(self.now);
         }
     }
+}
+
+/// Whether an action adds nothing to a stream and only keeps it from expiring.
+fn is_only_kept(first: u64, events: &[Bytes], is_last: bool) -> bool {
+    first > 1 && events.is_empty() && !is_last
 }
