@@ -94,6 +94,8 @@ fn leaves_nothing(kind: Kind, happens: Happens) {
     let gateway = InProcess::start(config, backend);
     let client = happens.open(&gateway.raw);
     begins.recv_timeout(LONG).unwrap();
+    // The thread may begin before the gateway has counted it.
+    wait_until(|| gateway.counts().backends == 1);
     happens.happen(client, &gateway.stopper);
     wait_until(|| gateway.counts().sessions == 0);
     assert_eq!(gateway.counts().backends, 1, "it is being started");
