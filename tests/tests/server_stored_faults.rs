@@ -216,6 +216,64 @@ fn what_is_sent_is_not_sent_again_if_a_change_was_being_written_when_the_stream_
 }
 
 #[test]
+fn what_is_sent_is_not_sent_again_while_it_is_written_again_that_the_stream_has_closed() {
+    for (fails, steps) in [false, true].into_iter().flat_map(|fails| (0..8).map(move |steps| (fails, steps))) {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-11-25");
+        let (stream, _) = opened_stream(&mut instances, &id);
+        if fails {
+            instances.is_reachable = false;
+            instances.disconnect(0, stream);
+            instances.is_reachable = true;
+        }
+        // The first instance does not receive that there is a new record.
+        let asked = instances.servers[1].ask(&set_level(&id, "error"));
+        settle_holding(&mut instances, is_message);
+        assert_eq!(instances.servers[1].take(asked).code(), 200);
+        let server = &mut instances.servers[0];
+        server.server.handle_disconnect(stream, server.now);
+        carry_out_next(&mut instances, 0, steps);
+        let again = instances.ask(0, &get(&id));
+        let again = instances.take(0, again);
+        assert_eq!((again.code(), again.data().len()), (200, 0), "{fails} {steps}");
+    }
+}
+
+#[test]
+fn a_stream_that_has_moved_stays_where_it_is_when_its_old_connection_closes() {
+    for steps in 0..8 {
+        let mut instances = Instances::new(3);
+        let id = instances.session(0, 0, "2025-11-25");
+        let (stream, last) = opened_stream(&mut instances, &id);
+        let resumed = instances.servers[1].ask(&resume(&id, &last));
+        settle_holding(&mut instances, is_message);
+        assert_eq!(instances.servers[1].take(resumed).code(), 200);
+        let server = &mut instances.servers[0];
+        server.server.handle_disconnect(stream, server.now);
+        carry_out_next(&mut instances, 0, steps);
+        assert_eq!(instances.answer(2, &get(&id)).code(), 409, "{steps}");
+        publish(&mut instances, 2);
+        let sent = instances.take(1, resumed);
+        assert_eq!((sent.is_over, sent.data().len()), (false, 1), "{steps}");
+    }
+}
+
+#[test]
+fn a_stream_whose_opening_was_refused_although_it_was_stored_can_be_opened_at_another_instance() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (refused, save) = instances.ask_and_hold(0, &get(&id));
+    let (at, key) = (instances.id(0), save.key().unwrap());
+    let server = &mut instances.servers[0];
+    assert_eq!(instances.store.carry_out(at, &save, server.now), Some(StoreResult::Done));
+    server.server.handle_stored(key, StoreResult::Failed, server.now);
+    assert_eq!(instances.take(0, refused).code(), 503);
+    instances.pass(Duration::from_secs(5 * 60));
+    let stream = instances.ask(1, &get(&id));
+    assert_eq!(instances.take(1, stream).code(), 200);
+}
+
+#[test]
 fn what_is_sent_is_not_sent_again_after_the_instance_with_the_stream_has_ended() {
     let ends: [fn(&mut Instances); 3] = [
         |instances| instances.kill(0),

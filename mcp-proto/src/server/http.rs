@@ -690,7 +690,7 @@ impl Http {
             let stored = found.stored.as_ref();
             // The store does not know that the session is in use, or was until not long ago.
             let is_touched =
-                stored.is_some_and(|stored| is_busy || found.last_active + idle / 2 > now || stored.has_closed_stream);
+                stored.is_some_and(|stored| is_busy || found.last_active + idle / 2 > now || stored.closed.is_some());
             self.timers.set(Timer::Idle(session), if stored.is_some() { ends.min(now + idle / 2) } else { ends });
             if is_touched {
                 self.touch_stored(session, output);

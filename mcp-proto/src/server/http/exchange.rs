@@ -59,8 +59,8 @@ pub(super) enum Exchange {
 pub(super) enum Then {
     /// The response is sent.
     Respond(Response<Bytes>),
-    /// The GET stream of the session is opened, which another instance had before.
-    OpenGetStream { from: Option<InstanceId> },
+    /// The GET stream of the session is opened.
+    OpenGetStream,
     /// A stream is read, of which it is not known whether it is there.
     Resume,
 }

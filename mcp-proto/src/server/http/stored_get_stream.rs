@@ -158,23 +158,13 @@ impl Http {
     pub(super) fn claim_get_stream(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
         let Some(instance) = self.stored_at(session) else { return };
-        self.set_claims(session, [exchange]);
+        if let Some(Exchange::Storing { then, .. }) = self.exchanges.get_mut(exchange) {
+            *then = Then::OpenGetStream;
+        }
         let known = self.stored_mut(session).and_then(|stored| stored.home()).map_or(0, |home| home.sent);
         let sent = self.store.readers.get(&exchange).and_then(Reader::sent).map_or(known, |sent| sent.max(known));
         let home = Home { instance, is_open: true, sent };
         self.change(session, What::Home(home), Some(exchange), output);
-    }
-
-    /// These exchanges are to have the GET stream of a session, which the instance has now that is in the record.
-    pub(super) fn set_claims(&mut self, session: SessionKey, claims: impl IntoIterator<Item = ExchangeKey>) {
-        let here = self.stored_at(session);
-        let home = self.stored_mut(session).and_then(|stored| stored.home());
-        let from = home.map(|home| home.instance).filter(|home| Some(*home) != here);
-        for claim in claims {
-            if let Some(Exchange::Storing { then, .. }) = self.exchanges.get_mut(claim) {
-                *then = Then::OpenGetStream { from };
-            }
-        }
     }
 
     /// Opens a GET stream that this instance has from now on.
@@ -182,17 +172,27 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
-        from: Option<InstanceId>,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         self.end_replaced(exchange, output);
         self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: None });
-        if let (Some(from), Some(instance)) = (from, self.stored_at(session)) {
-            let version = self.stored_mut(session).map_or(0, |stored| stored.version);
-            self.send_to(from, session, Notice::Moved { instance, version }, output);
-        }
         self.open_stream(exchange, output);
         self.read(exchange, output);
+    }
+
+    /// Reports to the instance that had the GET stream before that this one has it according to the record, also if its
+    /// client has left meanwhile.
+    pub(super) fn report_moved_stream(
+        &mut self,
+        session: SessionKey,
+        before: Option<Home>,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let Some(stored) = self.stored_mut(session) else { return };
+        let (Some(before), Some(home), version) = (before, stored.home(), stored.version) else { return };
+        if before.instance != home.instance {
+            self.send_to(before.instance, session, Notice::Moved { instance: home.instance, version }, output);
+        }
     }
 
     /// Another instance has the GET stream of a session, since it has written this version of the record.
@@ -231,22 +231,16 @@ impl Http {
             let is_open = |home: &Home| home.instance == instance && home.is_open;
             if let Some(home) = stored.home().filter(is_open).filter(|_| !stored.has_get_stream()) {
                 let home = Home { is_open: false, ..home };
-                stored.set_home(home);
+                stored.close_home(home);
                 self.change(session, What::Home(home), None, output);
             }
         }
     }
 
     /// Writes once more that a GET stream is no longer open here, if that has failed.
-    pub(super) fn close_stream_again(&mut self, session: SessionKey) {
-        let here = self.stored_at(session);
-        let Some(stored) = self.stored_mut(session) else { return };
-        if !std::mem::take(&mut stored.has_closed_stream) {
-            return;
-        }
-        if let Some(home) = stored.home().filter(|home| Some(home.instance) == here) {
-            stored.set_home(Home { is_open: true, ..home });
-            self.store.closed_streams.push(session);
+    pub(super) fn close_stream_again(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+        if let Some(closed) = self.stored_mut(session).and_then(|stored| stored.unwritten_closed()) {
+            self.change(session, What::Home(closed), None, output);
         }
     }
 

@@ -44,8 +44,8 @@ pub(super) struct StoredSession {
     pub(super) unanswered: BTreeMap<ExchangeKey, Vec<Setting>>,
     /// The streams that clients read here, by their tags.
     pub(super) readers: BTreeMap<u64, ExchangeKey>,
-    /// The GET stream was closed here, which could not be written.
-    pub(super) has_closed_stream: bool,
+    /// The GET stream as it was closed here, until that is in the record.
+    pub(super) closed: Option<Home>,
 }
 
 /// A record that is being written.
@@ -77,9 +77,17 @@ impl Change {
         }
     }
 
+    /// The GET stream that this instance is to have, for the client of an exchange.
+    const fn claimed_home(&self) -> Option<Home> {
+        match self.what {
+            What::Home(home) if home.is_open => Some(home),
+            What::Home(_) | What::Opened | What::Settings(_) => None,
+        }
+    }
+
     /// The exchange that is to have the GET stream.
     fn claim(&self) -> Option<ExchangeKey> {
-        matches!(self.what, What::Home(Home { is_open: true, .. })).then_some(self.waiting).flatten()
+        self.claimed_home().and(self.waiting)
     }
 }
 
@@ -100,7 +108,7 @@ impl StoredSession {
             queue: Vec::new(),
             unanswered: BTreeMap::new(),
             readers: BTreeMap::new(),
-            has_closed_stream: false,
+            closed: None,
         })
     }
 
@@ -119,6 +127,29 @@ impl StoredSession {
     /// The instance that has the GET stream.
     pub(super) fn home(&self) -> Option<Home> {
         self.kept().and_then(|kept| kept.home)
+    }
+
+    /// Sets the state of a record that was read or written. Its GET stream may have been closed here since, unless another
+    /// instance has it.
+    fn set_state(&mut self, state: SessionState) {
+        self.state = state;
+        let here = |closed: &Home| self.home().is_some_and(|home| home.instance == closed.instance);
+        self.closed = self.closed.filter(here);
+        if let Some(closed) = self.closed {
+            self.set_home(closed);
+        }
+    }
+
+    /// The GET stream was closed here, which is to be written.
+    pub(super) fn close_home(&mut self, closed: Home) {
+        self.closed = Some(closed);
+        self.set_home(closed);
+    }
+
+    /// The GET stream as it was closed here, if that is not being written.
+    pub(super) fn unwritten_closed(&self) -> Option<Home> {
+        let mut changes = self.saving.iter().flat_map(|saving| &saving.changes).chain(&self.queue);
+        self.closed.filter(|_| !changes.any(|change| change.closed_home().is_some()))
     }
 
     pub(super) fn set_home(&mut self, home: Home) {
@@ -263,12 +294,14 @@ impl Http {
         let Some(mut saving) = stored.saving.take() else { return };
         match result {
             StoreResult::Done => {
+                let before = stored.home();
                 stored.version = stored.version.saturating_add(1);
-                stored.state = saving.state;
-                // The GET stream may have been closed while this was being written.
-                if let Some(home) = stored.queue.iter().rev().find_map(Change::closed_home) {
-                    stored.set_home(home);
+                if saving.changes.iter().any(|change| matches!(change.what, What::Home(_))) {
+                    // It may have been closed while this was being written.
+                    stored.closed = stored.queue.iter().rev().find_map(Change::closed_home);
                 }
+                stored.set_state(saving.state);
+                self.report_moved_stream(session, before, output);
                 self.report_settings(session, &saving.changes, output);
                 for change in saving.changes {
                     if let Some(exchange) = change.waiting {
@@ -316,18 +349,17 @@ impl Http {
         let Some(stored) = self.stored_mut(session) else { return };
         let Some(saving) = stored.saving.take() else { return };
         let Some((version, state)) = record else { return self.on_not_saved(session, saving, output) };
-        (stored.version, stored.state) = (version, state);
+        stored.version = version;
+        stored.set_state(state);
         let Saving { changes, tries, .. } = saving;
         let changes = self.without_refused_claims(session, changes, output);
         let Some(stored) = self.stored_mut(session) else { return };
-        let claims: Vec<_> = changes.iter().filter_map(Change::claim).collect();
         if !changes.is_empty() {
             let state = applied(&stored.state, &changes);
             stored.saving = Some(Saving { state, changes, tries });
         }
         let state = stored.in_force(&stored.state);
         let is_saving = stored.saving.is_some();
-        self.set_claims(session, claims);
         self.end_moved_stream(session, output);
         output.inbound.push_back(Inbound::Updated { session, state });
         if is_saving { self.write_record(session, output) } else { self.begin_save(session, output) }
@@ -337,10 +369,11 @@ impl Http {
     fn on_not_saved(&mut self, session: SessionKey, saving: Saving, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(stored) = self.stored_mut(session) else { return };
         let is_new = stored.version == 0;
-        let is_closed = saving.changes.iter().chain(&stored.queue).any(|change| change.closed_home().is_some());
-        stored.has_closed_stream |= is_closed;
+        let claimed = saving.changes.iter().find_map(Change::claimed_home);
         stored.saving = Some(saving);
-        if is_closed {
+        // It may have been written that this instance has the stream.
+        stored.closed = stored.closed.or(claimed.map(|home| Home { is_open: false, ..home }));
+        if stored.closed.is_some() {
             self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
         }
         self.fail_changes(session, admission::store_unavailable, output);
@@ -380,10 +413,9 @@ impl Http {
                     self.act_response(exchange, response, output);
                 }
             }
-            Some(Exchange::Storing { asked, then: Then::OpenGetStream { from } }) => {
+            Some(Exchange::Storing { asked, then: Then::OpenGetStream }) => {
                 if let Some(session) = asked.session() {
-                    let from = *from;
-                    self.open_stored_get_stream(exchange, session, from, output);
+                    self.open_stored_get_stream(exchange, session, output);
                 }
             }
             Some(
@@ -411,7 +443,8 @@ impl Http {
         // What is being written is either in this record, or is written again after a conflict.
         let in_force = stored.in_force(&state);
         if stored.saving.is_none() {
-            (stored.version, stored.state) = (version, state);
+            stored.version = version;
+            stored.set_state(state);
         }
         output.inbound.push_back(Inbound::Updated { session, state: in_force });
         self.end_moved_stream(session, output);
@@ -464,7 +497,9 @@ fn applied<'c>(state: &SessionState, changes: impl IntoIterator<Item = &'c Chang
             What::Settings(settings) => settings.iter().for_each(|setting| state.set(setting)),
             What::Home(home) => {
                 if let Some(kept) = &mut state.kept {
-                    kept.home = Some(*home);
+                    // A stream that was closed here may be open at another instance by now.
+                    let is_here = kept.home.is_none_or(|now| now.instance == home.instance);
+                    kept.home = Some(*home).filter(|_| home.is_open || is_here).or(kept.home);
                 }
             }
         }

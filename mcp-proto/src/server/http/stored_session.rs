@@ -222,7 +222,7 @@ impl Http {
                 if let Some(state) = self.read_record(&record) {
                     self.update(session, record.version, state, output);
                 }
-                self.close_stream_again(session);
+                self.close_stream_again(session, output);
             }
             StoreResult::Loaded(None) => self.end_gone(session, output),
             StoreResult::Done
