@@ -49,7 +49,7 @@ fn pattern_and_uri(script: &mut Script<'_>) {
         match (Rule::deny(Primitive::Resource, &pattern), Rule::allow(Primitive::Resource, &pattern)) {
             (Ok(deny), Ok(allow)) => (filter([Ok(deny)]), filter([Ok(allow)])),
             (Err(UsageError::NotCanonical { reason }), Err(_)) => {
-                // Each `{` of a pattern may begin an expression of a template, and no URI has one.
+                // A `{` of a pattern may begin an expression of a template; no URI contains one.
                 assert!(!is_canonical || !is_match, "{pattern:?} matches {uri:?}, and is refused: {reason}");
                 return;
             }
