@@ -137,7 +137,7 @@ impl Handler for Waits {
     }
 
     fn requested(&self, _: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
-        self.was_notified.lock().unwrap().recv_timeout(Duration::from_secs(10)).unwrap();
+        self.was_notified.lock().unwrap().recv_timeout(Duration::from_secs(30)).unwrap();
         Ok(Json::from("answered"))
     }
 }

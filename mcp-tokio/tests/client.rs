@@ -155,7 +155,7 @@ async fn er06_a_stream_that_ends_at_the_first_question_is_an_error_at_once() {
     let connecting = tokio::spawn(builder.stream(read, write).connect());
     assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
     drop(theirs);
-    let outcome = timeout(Duration::from_secs(5), connecting).await.unwrap().unwrap();
+    let outcome = timeout(Duration::from_secs(30), connecting).await.unwrap().unwrap();
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }
 
@@ -411,7 +411,7 @@ fn defect_b13_clients_do_not_share_a_seed() {
 async fn dropping_a_calls_future_cancels_the_call() {
     let (client, mut cancelled) = connect(legacy_client()).await;
     assert!(timeout(Duration::from_millis(50), client.request("wait", None)).await.is_err());
-    timeout(Duration::from_secs(5), cancelled.recv()).await.unwrap().unwrap();
+    timeout(Duration::from_secs(30), cancelled.recv()).await.unwrap().unwrap();
     let call = client.call(Call::new("wait")).await.unwrap();
     call.cancel();
     assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Cancelled, .. })));

@@ -73,7 +73,7 @@ async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     let client = legacy_client().child(command).log_stderr().connect().await.unwrap();
-    let logged = timeout(Duration::from_secs(10), async {
+    let logged = timeout(Duration::from_secs(30), async {
         while !journal.text().contains("mcp_tokio::stderr: three\n") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

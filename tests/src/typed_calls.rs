@@ -139,7 +139,7 @@ fn ask(
     let answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
     let mut answers = InputResponses::new();
     while answers.entries.len() < ASKED.len() {
-        let Ok((id, answer)) = answered.recv_timeout(Duration::from_secs(10)) else { break };
+        let Ok((id, answer)) = answered.recv_timeout(Duration::from_secs(30)) else { break };
         answers = answers.with(&id.as_string().expect("the id of a request"), answer);
     }
     connection.chunk(event(&with_text(&asked.id, &answers.to_json().to_text())))?;

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use mcp_proto::Json;
 use mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
+use mcp_testkit::waiting::LONG;
 
 /// A running proxy.
 pub(crate) struct Proxy {
@@ -79,7 +80,7 @@ impl Proxy {
     }
 
     pub(crate) fn line(&self) -> String {
-        self.lines.recv_timeout(Duration::from_secs(10)).expect("a line")
+        self.lines.recv_timeout(LONG).expect("a line")
     }
 
     /// Sends a request whose id is its method, and waits for its outcome.
@@ -111,13 +112,13 @@ impl Proxy {
 
     /// The next line of stderr: from the log, or from the server.
     pub(crate) fn error(&self) -> String {
-        self.stderr.recv_timeout(Duration::from_secs(10)).expect("a line on stderr")
+        self.stderr.recv_timeout(LONG).expect("a line on stderr")
     }
 
     /// The remaining lines of stderr: from the log, the server and the processes that it has started. Returns once all
     /// of them have ended.
     pub(crate) fn errors(&self) -> Vec<String> {
-        let ended = Instant::now() + Duration::from_secs(20);
+        let ended = Instant::now() + LONG;
         let next = || match self.stderr.recv_timeout(ended.saturating_duration_since(Instant::now())) {
             Ok(line) => Some(line),
             Err(RecvTimeoutError::Disconnected) => None,
@@ -149,7 +150,7 @@ impl Proxy {
             if let Some(status) = self.child.try_wait().expect("a child") {
                 return (status, started.elapsed());
             }
-            assert!(started.elapsed() < Duration::from_secs(20), "the proxy does not end");
+            assert!(started.elapsed() < LONG, "the proxy does not end");
             thread::sleep(Duration::from_millis(2));
         }
     }

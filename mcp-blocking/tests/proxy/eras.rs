@@ -185,7 +185,7 @@ fn clients_of_either_era_use_servers_of_either_era_over_http() {
             let server = OverHttp::start(&versions(eras));
             let mut proxy = Proxy::start(&["--log-level", "info", &server.url]);
             converse(client, &mut proxy, |_, text| {
-                assert_eq!(server.reports.recv_timeout(Duration::from_secs(10)).expect(name), text);
+                assert_eq!(server.reports.recv_timeout(Duration::from_secs(30)).expect(name), text);
             });
             let bridges = proxy.stderr.iter().any(|line| line.contains(BRIDGES));
             assert_eq!(bridges, !eras.contains(&client), "a {client} client of the {name} server");
