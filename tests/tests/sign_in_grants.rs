@@ -84,6 +84,24 @@ fn au28_oa_x_08_a_sign_in_on_another_device_ends_when_it_is_refused_or_too_late(
 }
 
 #[test]
+fn oa_k_04_a_client_that_becomes_unknown_while_a_code_is_entered_is_registered_again() {
+    let mut world = with_device(&["authorization_pending", "invalid_client"]);
+    world.challenge(0, 401, "Bearer");
+    world.pass(Duration::from_secs(30));
+    let process = &world.processes[0];
+    assert_eq!((process.token(), process.refused.len(), process.waiting.len()), (Some("access-1"), 0, 2));
+    let issuer = world.issuer();
+    assert_eq!((issuer.registrations.len(), issuer.authorizations.len()), (2, 2));
+    world.check();
+    let mut world = with_device(&["invalid_client"; 9]);
+    world.challenge(0, 401, "Bearer");
+    world.pass(Duration::from_secs(60));
+    assert!(matches!(&world.processes[0].refused[..], [SignInError::Token { .. }]));
+    assert_eq!(world.issuer().registrations.len(), 2, "once");
+    world.check();
+}
+
+#[test]
 fn au28_oa_x_08_a_server_that_cannot_be_reached_is_asked_less_often() {
     let mut world = with_device(&[]);
     world.challenge(0, 401, "Bearer");

@@ -167,6 +167,8 @@ impl Authorizer {
         } else if let (true, Kind::Device(codes)) = (refusal.is("expired_token"), &request.kind) {
             let after = codes.lifetime;
             self.fail(flow, SignInError::UserTimedOut { after }, now);
+        } else if refusal.is("invalid_client") {
+            self.on_code_refused(flow, issuer, refusal, now);
         } else {
             self.fail(flow, SignInError::Token { issuer, reason: refusal }, now);
         }
