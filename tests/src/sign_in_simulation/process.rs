@@ -20,10 +20,9 @@ use mcp_testkit::http_client::{Reply, legacy_client};
 /// The moment at which a run begins, in seconds since 1970.
 const BEGIN: u64 = 1_800_000_000;
 
-/// How often a browser may be opened in a row for a server that accepts nothing (OA-T-04).
-const MOST_IN_A_ROW: u32 = 3;
+/// How often a browser may be opened in [`ROW`] for a server that accepts nothing (OA-T-04).
+const MOST_IN_A_ROW: usize = 3;
 
-/// Sign-ins that are further apart than this are not in a row.
 const ROW: Duration = Duration::from_secs(60);
 
 /// For how long no person is asked after one has refused or did not sign in.
@@ -44,8 +43,8 @@ pub(super) struct Process {
     calls: BTreeMap<RequestKey, Called>,
     has_begun: bool,
     generation: u64,
-    in_a_row: u32,
-    last_opened: Option<Instant>,
+    /// When a person was asked since the server has last accepted a token.
+    asked_at: Vec<Instant>,
     /// When a person has refused, or did not sign in.
     without_person: Option<Instant>,
     /// The state and the issuer of the authorization for which a browser was opened last, unless it has ended.
@@ -86,8 +85,7 @@ impl Process {
             calls: BTreeMap::new(),
             has_begun: false,
             generation: 0,
-            in_a_row: 0,
-            last_opened: None,
+            asked_at: Vec::new(),
             without_person: None,
             asked: None,
             is_step_up: None,
@@ -144,7 +142,7 @@ impl Process {
             return;
         }
         if is_accepted {
-            self.in_a_row = 0;
+            self.asked_at.clear();
         }
         match reply {
             Ok(reply) => {
@@ -179,12 +177,11 @@ impl Process {
 
     /// A browser is opened, or a code shown.
     fn ask_person(&mut self, now: Instant) {
-        let is_in_row = self.last_opened.is_some_and(|last| now.saturating_duration_since(last) < ROW);
-        self.in_a_row = if is_in_row { self.in_a_row + 1 } else { 1 };
-        self.last_opened = Some(now);
+        self.asked_at.retain(|at| now.saturating_duration_since(*at) < ROW);
+        self.asked_at.push(now);
         let is_in_pause = self.without_person.is_some_and(|at| now.saturating_duration_since(at) < PAUSE);
         assert!(!is_in_pause, "a person is asked again who has just refused");
-        assert!(self.in_a_row <= MOST_IN_A_ROW, "a person is asked again and again");
+        assert!(self.asked_at.len() <= MOST_IN_A_ROW, "a person is asked again and again");
     }
 
     /// Checks what must be so after everything has ended.
@@ -296,7 +293,8 @@ impl Simulation<'_> {
             }
             Event::Refused(error) => {
                 let process = &mut self.processes[number];
-                (process.in_a_row, process.asked) = (0, None);
+                process.asked_at.clear();
+                process.asked = None;
                 if matches!(error, SignInError::UserTimedOut { .. }) {
                     process.without_person = Some(now);
                 }

@@ -32,7 +32,7 @@ pub(super) struct History {
     without_person: Option<(Instant, SignInError)>,
 }
 
-/// The last token that the server refused.
+/// The last token that the server refused before it expired.
 #[derive(Debug, Default)]
 struct LastRefused {
     generation: u64,
@@ -54,9 +54,13 @@ impl History {
         self.refused_in_a_row = match (is_fresh, is_in_row) {
             (true, true) => self.refused_in_a_row + u32::from(!is_same),
             (true, false) => 1,
+            // Whether it was accepted before it expired is not known.
+            (false, true) if is_expired => self.refused_in_a_row,
             (false, _) => 0,
         };
-        self.last_refused = LastRefused { generation: held.generation, at: unix };
+        if !is_expired {
+            self.last_refused = LastRefused { generation: held.generation, at: unix };
+        }
         if self.refused_in_a_row < MAX_REFUSED_IN_A_ROW {
             Ok(())
         } else {
