@@ -679,7 +679,8 @@ impl<'w> Simulation<'w> {
         let issuer = self.issuers.iter().find(|issuer| endpoint.starts_with(&issuer.origin)).expect("an issuer");
         let expiry = issuer.secret_expires_at(&client);
         let origin = issuer.origin.clone();
-        assert!(expiry.is_none_or(|expiry| unix(self.now) < expiry), "the secret of the client has expired");
+        // A client counts whole seconds from the one in which it began.
+        assert!(expiry.is_none_or(|expiry| unix(self.now) <= expiry), "the secret of the client has expired");
         if self.processes[process].is_step_up == Some(true) {
             let scopes = query.remove("scope").unwrap_or_default();
             let wanted: BTreeSet<_> = scopes.split_whitespace().collect();

@@ -315,6 +315,24 @@ fn au19_oa_t_04_a_server_that_refuses_every_new_token_is_not_asked_forever() {
 }
 
 #[test]
+fn oa_t_04_tokens_that_expire_after_they_were_refused_count_as_refused() {
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    world.issuer().lifetime = Some(30);
+    for _ in 0..4 {
+        world.challenge(0, 401, r#"Bearer error="invalid_token""#);
+    }
+    assert!(matches!(world.processes[0].refused[..], [SignInError::TokensRefused(_)]));
+    world.pass(Duration::from_secs(40));
+    world.challenge(0, 401, r#"Bearer error="invalid_token""#);
+    assert_eq!(world.issuer().authorizations.len(), 3, "no person is asked again yet");
+    world.pass(Duration::from_secs(61));
+    world.challenge(0, 401, r#"Bearer error="invalid_token""#);
+    assert_eq!(world.issuer().authorizations.len(), 4);
+    world.check();
+}
+
+#[test]
 fn au20_oa_m_02_after_a_move_to_another_issuer_nothing_of_the_first_is_used() {
     let mut world = World::new();
     world.challenge(0, 401, "Bearer");
@@ -498,6 +516,25 @@ fn au10_oa_k_04_a_refused_code_is_requested_once_more_with_what_was_wrong_left_o
         assert_eq!(world.processes[0].token().is_some(), is_authorized, "{error}");
         world.check();
     }
+}
+
+#[test]
+fn oa_k_04_an_unknown_client_is_not_used_again_if_no_other_one_can_be_registered() {
+    let mut world = World::new();
+    world.challenge(0, 401, "Bearer");
+    let issuer = world.issuer();
+    issuer.revoke();
+    issuer.token_responses.push_back((400, json!({ "error": "invalid_grant" }).to_string()));
+    issuer.token_responses.push_back((400, json!({ "error": "invalid_client" }).to_string()));
+    issuer.registration_status = 503;
+    world.challenge(0, 401, "Bearer");
+    assert_eq!((world.processes[0].refused.len(), world.issuer().registrations.len()), (1, 2));
+    let record: serde_json::Value = serde_json::from_slice(world.stored.as_ref().unwrap()).unwrap();
+    assert_eq!(record["clients"], json!([]), "another process would ask a person in vain");
+    world.issuer().registration_status = 201;
+    world.challenge(0, 401, "Bearer");
+    assert_eq!((world.issuer().authorizations.len(), world.processes[0].token()), (3, Some("access-2")));
+    world.check();
 }
 
 #[test]

@@ -96,6 +96,11 @@ impl Authorizer {
             Ok(None) => {}
             Err(error) => return self.fail(flow, error, now),
         }
+        if flow.must_register && flow.registering.is_repeated {
+            // No other process may ask a person for it, also if no other client can be registered now.
+            self.record.remove_client(issuer.issuer());
+            self.store();
+        }
         let unix = self.clock.unix(now);
         let registered = self.record.client(issuer.issuer(), unix).filter(|(_, uri)| *uri == redirect_uri);
         match registered.map(|(client, _)| client.clone()).filter(|_| !flow.must_register) {
