@@ -274,6 +274,57 @@ fn a_stream_whose_opening_was_refused_although_it_was_stored_can_be_opened_at_an
 }
 
 #[test]
+fn a_stream_stays_the_only_one_if_its_resumption_is_refused_because_the_store_fails() {
+    for is_stored in [false, true] {
+        let mut instances = Instances::new(2);
+        let id = instances.session(0, 0, "2025-11-25");
+        let (stream, last) = opened_stream(&mut instances, &id);
+        let (refused, read) = instances.ask_and_hold(0, &resume(&id, &last));
+        let at = instances.id(0);
+        let server = &mut instances.servers[0];
+        let found = instances.store.carry_out(at, &read, server.now).unwrap();
+        server.server.handle_stored(read.key().unwrap(), found, server.now);
+        server.settle();
+        let save = server.store_actions.remove(0);
+        assert!(matches!(save, StoreAction::Save { .. }), "{save:?}");
+        if is_stored {
+            instances.store.carry_out(at, &save, server.now);
+        }
+        server.server.handle_stored(save.key().unwrap(), StoreResult::Failed, server.now);
+        assert_eq!(instances.take(0, refused).code(), 503, "{is_stored}");
+        instances.pass(Duration::from_secs(5 * 60));
+        assert_eq!(instances.answer(1, &get(&id)).code(), 409, "{is_stored}");
+        publish(&mut instances, 1);
+        let sent = instances.take(0, stream);
+        assert_eq!((sent.is_over, sent.data().len()), (false, 1), "{is_stored}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_opened_while_an_earlier_one_is_being_closed_again_stays_the_only_one() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (stream, _) = opened_stream(&mut instances, &id);
+    instances.is_reachable = false;
+    instances.disconnect(0, stream);
+    instances.is_reachable = true;
+    // For as long as the closing is not tried again.
+    instances.pass(IDLE / 16 - Duration::from_secs(2));
+    let (stream, save) = instances.ask_and_hold(0, &get(&id));
+    assert!(matches!(save, StoreAction::Save { .. }), "{save:?}");
+    instances.pass(Duration::from_secs(3));
+    let server = &mut instances.servers[0];
+    server.store_actions.insert(0, save);
+    instances.settle();
+    assert_eq!(instances.take(0, stream).code(), 200);
+    instances.pass(Duration::from_secs(5 * 60));
+    assert_eq!(instances.answer(1, &get(&id)).code(), 409);
+    publish(&mut instances, 1);
+    let sent = instances.take(0, stream);
+    assert_eq!((sent.is_over, sent.data().len()), (false, 1));
+}
+
+#[test]
 fn what_is_sent_is_not_sent_again_after_the_instance_with_the_stream_has_ended() {
     let ends: [fn(&mut Instances); 3] = [
         |instances| instances.kill(0),

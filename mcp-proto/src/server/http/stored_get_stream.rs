@@ -180,8 +180,8 @@ impl Http {
         self.read(exchange, output);
     }
 
-    /// Reports to the instance that had the GET stream before that this one has it according to the record, also if its
-    /// client has left meanwhile.
+    /// Reports to the instance that had the GET stream before that this one has it according to the record, also if the
+    /// client that asked for it has left meanwhile.
     pub(super) fn report_moved_stream(
         &mut self,
         session: SessionKey,
@@ -189,7 +189,8 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(stored) = self.stored_mut(session) else { return };
-        let (Some(before), Some(home), version) = (before, stored.home(), stored.version) else { return };
+        let version = stored.version;
+        let Some((before, home)) = before.zip(stored.home()) else { return };
         if before.instance != home.instance {
             self.send_to(before.instance, session, Notice::Moved { instance: home.instance, version }, output);
         }

@@ -146,10 +146,10 @@ impl StoredSession {
         self.set_home(closed);
     }
 
-    /// The GET stream as it was closed here, if that is not being written.
+    /// The GET stream as it was closed here, if that is not being written, and no other one is open or about to be.
     pub(super) fn unwritten_closed(&self) -> Option<Home> {
         let mut changes = self.saving.iter().flat_map(|saving| &saving.changes).chain(&self.queue);
-        self.closed.filter(|_| !changes.any(|change| change.closed_home().is_some()))
+        self.closed.filter(|_| !self.has_get_stream() && !changes.any(|change| change.closed_home().is_some()))
     }
 
     pub(super) fn set_home(&mut self, home: Home) {
@@ -371,12 +371,15 @@ impl Http {
         let is_new = stored.version == 0;
         let claimed = saving.changes.iter().find_map(Change::claimed_home);
         stored.saving = Some(saving);
-        // It may have been written that this instance has the stream.
-        stored.closed = stored.closed.or(claimed.map(|home| Home { is_open: false, ..home }));
+        self.fail_changes(session, admission::store_unavailable, output);
+        let Some(stored) = self.stored_mut(session) else { return };
+        if !stored.has_get_stream() {
+            // It may have been written that this instance has the stream.
+            stored.closed = stored.closed.or(claimed.map(|home| Home { is_open: false, ..home }));
+        }
         if stored.closed.is_some() {
             self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
         }
-        self.fail_changes(session, admission::store_unavailable, output);
         if is_new {
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Local });
         } else if let Some(stored) = self.stored_mut(session) {
@@ -496,10 +499,10 @@ fn applied<'c>(state: &SessionState, changes: impl IntoIterator<Item = &'c Chang
             What::Opened => {}
             What::Settings(settings) => settings.iter().for_each(|setting| state.set(setting)),
             What::Home(home) => {
-                if let Some(kept) = &mut state.kept {
-                    // A stream that was closed here may be open at another instance by now.
-                    let is_here = kept.home.is_none_or(|now| now.instance == home.instance);
-                    kept.home = Some(*home).filter(|_| home.is_open || is_here).or(kept.home);
+                // A stream that was closed here may be open at another instance by now.
+                let applies = |now: Home| home.is_open || now.instance == home.instance;
+                if let Some(kept) = state.kept.as_mut().filter(|kept| kept.home.is_none_or(applies)) {
+                    kept.home = Some(*home);
                 }
             }
         }
