@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Duration;
 
 use mcp_blocking::{Client, Error, Handler, Observation};
 use mcp_proto::client::Call;
@@ -17,6 +16,7 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server};
 use mcp_testkit::messages::{NOTIFICATION, event, request, result};
+use mcp_testkit::waiting::LONG;
 use tests::typed_calls::{ANSWERS, TOOLS, VERSIONS, changing_server, server};
 
 fn text(result: &CallToolResult) -> &str {
@@ -137,7 +137,7 @@ impl Handler for Waits {
     }
 
     fn requested(&self, _: Method, _: Option<Json>) -> Result<Json, ErrorObject> {
-        self.was_notified.lock().unwrap().recv_timeout(Duration::from_secs(30)).unwrap();
+        self.was_notified.lock().unwrap().recv_timeout(LONG).unwrap();
         Ok(Json::from("answered"))
     }
 }

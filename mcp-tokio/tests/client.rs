@@ -13,6 +13,7 @@ use mcp_proto::{
     Ticket, code,
 };
 use mcp_testkit::http_client::legacy_versions;
+use mcp_testkit::waiting::LONG;
 use mcp_tokio::{Builder, Client, Error, Handler, Incoming, Service};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex, split};
 use tokio::sync::mpsc;
@@ -155,7 +156,7 @@ async fn er06_a_stream_that_ends_at_the_first_question_is_an_error_at_once() {
     let connecting = tokio::spawn(builder.stream(read, write).connect());
     assert!(theirs.read(&mut [0; 1024]).await.unwrap() > 0);
     drop(theirs);
-    let outcome = timeout(Duration::from_secs(30), connecting).await.unwrap().unwrap();
+    let outcome = timeout(LONG, connecting).await.unwrap().unwrap();
     assert!(matches!(outcome, Err(Error::Failed { reason: Failed::Closed, .. })), "{outcome:?}");
 }
 
@@ -411,7 +412,7 @@ fn defect_b13_clients_do_not_share_a_seed() {
 async fn dropping_a_calls_future_cancels_the_call() {
     let (client, mut cancelled) = connect(legacy_client()).await;
     assert!(timeout(Duration::from_millis(50), client.request("wait", None)).await.is_err());
-    timeout(Duration::from_secs(30), cancelled.recv()).await.unwrap().unwrap();
+    timeout(LONG, cancelled.recv()).await.unwrap().unwrap();
     let call = client.call(Call::new("wait")).await.unwrap();
     call.cancel();
     assert!(matches!(call.wait().await, Err(Error::Failed { reason: Failed::Cancelled, .. })));

@@ -14,6 +14,7 @@ use mcp_proto::{ErrorObject, Json, Notification, TraceContext};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::echo_server;
 use mcp_testkit::messages::{initialize_result, result};
+use mcp_testkit::waiting::LONG;
 use mcp_tokio::{Builder, Client, Handler, Incoming, Server};
 use tokio::io::{duplex, split};
 use tokio::process::Command;
@@ -73,7 +74,7 @@ async fn stderr_is_logged_line_by_line_if_that_is_wanted() {
     let mut command = Command::new("sh");
     command.args(["-c", &script]);
     let client = legacy_client().child(command).log_stderr().connect().await.unwrap();
-    let logged = timeout(Duration::from_secs(30), async {
+    let logged = timeout(LONG, async {
         while !journal.text().contains("mcp_tokio::stderr: three\n") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

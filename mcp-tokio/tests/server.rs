@@ -298,7 +298,7 @@ async fn cx_03_the_handler_of_a_cancelled_call_is_dropped() {
     };
     let (client, _) = in_memory(service, legacy_client()).await;
     client.call(Call::new("wait")).await.unwrap().cancel();
-    timeout(Duration::from_secs(30), is_dropped).await.unwrap().unwrap();
+    timeout(LONG, is_dropped).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -322,7 +322,7 @@ async fn a_request_to_the_client_is_cancelled_when_its_future_is_dropped() {
         .handler(Slow(Mutex::new(Some(Held(Some(dropped))))));
     let (client, _) = in_memory(service, builder).await;
     let call = client.call(Call::new("ask")).await.unwrap();
-    timeout(Duration::from_secs(30), is_dropped).await.unwrap().unwrap();
+    timeout(LONG, is_dropped).await.unwrap().unwrap();
     drop(call);
 }
 
@@ -414,7 +414,7 @@ async fn notifications_and_the_end_of_a_session_are_reported_in_order() {
     }
     client.close().await;
     for expected in ["a", "b", "Peer"] {
-        assert_eq!(timeout(Duration::from_secs(30), events.recv()).await.unwrap().unwrap(), expected);
+        assert_eq!(timeout(LONG, events.recv()).await.unwrap().unwrap(), expected);
     }
 }
 
@@ -1201,13 +1201,13 @@ async fn dropping_the_last_clone_of_a_service_ends_its_sessions_and_handlers() {
         let (sender, mut events) = mpsc::unbounded_channel();
         let (dropped, is_dropped) = oneshot::channel();
         let service = Ending(sender, Mutex::new(Some(Held(Some(dropped)))));
-        let mut next = async || timeout(Duration::from_secs(30), events.recv()).await.unwrap();
+        let mut next = async || timeout(LONG, events.recv()).await.unwrap();
         if is_stream {
             let (client, serving) = in_memory(service, legacy_client()).await;
             let call = client.call(Call::new("m")).await.unwrap();
             assert_eq!(next().await, Some("begun"));
             serving.abort();
-            timeout(Duration::from_secs(30), is_dropped).await.unwrap().unwrap();
+            timeout(LONG, is_dropped).await.unwrap().unwrap();
             drop(call);
         } else {
             let mut service = Server::new(config(), service).http(HttpConfig::new()).unwrap();
@@ -1219,7 +1219,7 @@ async fn dropping_the_last_clone_of_a_service_ends_its_sessions_and_handlers() {
             let _ = waiting.await;
             drop(service);
             assert_eq!(next().await, Some("ended"));
-            timeout(Duration::from_secs(30), is_dropped).await.unwrap().unwrap();
+            timeout(LONG, is_dropped).await.unwrap().unwrap();
         }
     }
 }
@@ -1291,7 +1291,7 @@ async fn st_a_request_that_waits_when_the_input_ends_is_answered_once() {
     sleep(Duration::from_millis(50)).await;
     may_go_on.add_permits(10);
     let mut text = String::new();
-    timeout(Duration::from_secs(30), ours.read_to_string(&mut text)).await.unwrap().unwrap();
+    timeout(LONG, ours.read_to_string(&mut text)).await.unwrap().unwrap();
     for id in [1, 2] {
         assert_eq!(text.matches(&format!("\"id\":{id},")).count(), 1, "{text}");
     }

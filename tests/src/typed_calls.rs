@@ -5,12 +5,12 @@ use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use mcp_proto::model::{CallToolResult, InputResponses, JsonObject, Payload};
 use mcp_proto::{Json, ProtocolVersion};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
 use mcp_testkit::messages::{DISCOVERED, event, progress_notification, request, result};
+use mcp_testkit::waiting::LONG;
 
 /// The revisions of the server, one of each era.
 pub const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];
@@ -139,7 +139,7 @@ fn ask(
     let answered = answered.lock().unwrap_or_else(PoisonError::into_inner);
     let mut answers = InputResponses::new();
     while answers.entries.len() < ASKED.len() {
-        let Ok((id, answer)) = answered.recv_timeout(Duration::from_secs(30)) else { break };
+        let Ok((id, answer)) = answered.recv_timeout(LONG) else { break };
         answers = answers.with(&id.as_string().expect("the id of a request"), answer);
     }
     connection.chunk(event(&with_text(&asked.id, &answers.to_json().to_text())))?;

@@ -84,6 +84,8 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
+    use mcp_testkit::waiting::LONG;
+
     use super::*;
 
     #[test]
@@ -113,6 +115,6 @@ mod tests {
         thread::spawn(move || taken.send(buffers.take().room().len()));
         assert!(waiting.recv_timeout(Duration::from_millis(50)).is_err(), "all are out");
         drop(out);
-        assert_eq!(waiting.recv_timeout(Duration::from_secs(30)), Ok(CHUNK));
+        assert_eq!(waiting.recv_timeout(LONG), Ok(CHUNK));
     }
 }

@@ -13,6 +13,7 @@ use mcp_testkit::bad_answers::RESULT;
 use mcp_testkit::http_exchange::modern;
 use mcp_testkit::messages::{INITIALIZED, request, result};
 use mcp_testkit::modern_answers::{MODERN_ANSWERS, NEXT, ROOTS};
+use mcp_testkit::waiting::LONG;
 use tests::tools::{self, Served};
 
 use crate::editor::{Proxy, command};
@@ -185,7 +186,7 @@ fn clients_of_either_era_use_servers_of_either_era_over_http() {
             let server = OverHttp::start(&versions(eras));
             let mut proxy = Proxy::start(&["--log-level", "info", &server.url]);
             converse(client, &mut proxy, |_, text| {
-                assert_eq!(server.reports.recv_timeout(Duration::from_secs(30)).expect(name), text);
+                assert_eq!(server.reports.recv_timeout(LONG).expect(name), text);
             });
             let bridges = proxy.stderr.iter().any(|line| line.contains(BRIDGES));
             assert_eq!(bridges, !eras.contains(&client), "a {client} client of the {name} server");
