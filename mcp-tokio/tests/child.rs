@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 
 use mcp_proto::{Failed, Json, ProtocolVersion, StartFailure, client};
@@ -79,10 +80,12 @@ async fn a_server_that_answers_nothing_is_ended() {
 
 #[tokio::test]
 async fn st17_st18_a_server_is_ended_with_all_that_it_has_started() {
+    const NEITHER: &str = "it does neither";
+    let marker = Path::new(env!("CARGO_TARGET_TMPDIR")).join("process-id");
     let cases = [
         ("it ends when its stdin is closed", "cat >/dev/null; echo by itself >&2", "by itself"),
         ("it ends when it is asked to", "trap 'echo asked >&2; exit' TERM; while :; do sleep 0.1; done", "asked\n"),
-        ("it does neither", "trap '' TERM; exec sleep 1000", ""),
+        (NEITHER, "trap '' TERM; echo $$ >\"$0\"; exec sleep 1000", ""),
         ("it leaves a process behind", "(trap '' TERM; exec sleep 1000 <&- >&-) & cat >/dev/null", ""),
         (
             "it ends when its stdout is closed",
@@ -92,13 +95,19 @@ async fn st17_st18_a_server_is_ended_with_all_that_it_has_started() {
         ("others do its work", "sh -c 'trap \"\" TERM; sleep 1000; true'; true", ""),
     ];
     let ending = cases.map(|(what, script, written)| {
+        let marker = marker.clone();
         tokio::spawn(async move {
             let mut command = server(script);
-            let mut life = watch(&mut command);
+            command.arg(&marker);
+            let life = watch(&mut command);
             let client = legacy_client().child(command).connect().await.expect(what);
             timeout(BOUND, client.close()).await.expect(what);
             // The processes that it has started are killed, and the client does not wait for them.
-            assert!(what != "it does neither" || !life.goes_on(), "{what}: the process is there");
+            if what == NEITHER {
+                let process = std::fs::read_to_string(&marker).unwrap();
+                let is_there = shell("kill -0 $0 2>&-").arg(process.trim()).status().await;
+                assert!(!is_there.unwrap().success(), "{what}: the process is there");
+            }
             // The shell reports the processes that were killed.
             let text = ended(life).await;
             assert!(text.contains(written), "{what}: {text}");
@@ -232,7 +241,7 @@ fn runs(pid: u32) -> bool {
 
 fn signal(pid: u32, signal: &str) -> bool {
     let mut kill = std::process::Command::new("kill");
-    kill.args([signal, &pid.to_string()]).stderr(std::process::Stdio::null()).status().unwrap().success()
+    kill.args([signal, &pid.to_string()]).stderr(Stdio::null()).status().unwrap().success()
 }
 
 /// Waits until none of these processes runs.
@@ -245,7 +254,7 @@ async fn have_ended(pids: &[u32]) {
 /// Each call has its outcome, which states how the process has ended, and nothing of its group is left.
 async fn notices_the_end(ending: Ending, in_flight: bool) {
     let mut command = Command::new("sh");
-    command.args(ending.arguments()).stderr(std::process::Stdio::null());
+    command.args(ending.arguments()).stderr(Stdio::null());
     let client = legacy_client().child(command).connect().await.unwrap();
     let waiting = if in_flight { Some(client.call(client::Call::new("wait")).await.unwrap()) } else { None };
     let (pids, stranger) = ending.split(Ending::pids(&client.request("end", None).await.unwrap()));
@@ -282,7 +291,7 @@ async fn a_client_notices_the_end_of_its_server() {
 #[tokio::test]
 async fn what_a_server_has_written_last_reaches_a_client_that_had_stopped_reading() {
     let mut command = Command::new("sh");
-    command.args(UNREAD.arguments()).stderr(std::process::Stdio::null());
+    command.args(UNREAD.arguments()).stderr(Stdio::null());
     let builder = legacy_client().configure(|config| config.limits.queue_bytes = QUEUE);
     let client = builder.child(command).connect().await.unwrap();
     let pids = Ending::pids(&timeout(BOUND, client.request("end", None)).await.unwrap().unwrap());
