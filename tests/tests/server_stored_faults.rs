@@ -309,7 +309,7 @@ fn a_stream_that_is_opened_while_an_earlier_one_is_being_closed_again_stays_the_
     instances.disconnect(0, stream);
     instances.is_reachable = true;
     // For as long as the closing is not tried again.
-    instances.pass(IDLE / 16 - Duration::from_secs(2));
+    instances.pass(Duration::from_secs(110));
     let (stream, save) = instances.ask_and_hold(0, &get(&id));
     assert!(matches!(save, StoreAction::Save { .. }), "{save:?}");
     instances.pass(Duration::from_secs(3));
