@@ -486,9 +486,77 @@ fn the_session_id_of_an_abandoned_initialize_is_not_used() {
     harness.machine.connect_with(Opening::Initialize(params), harness.now).unwrap();
     let second = harness.opened();
     harness.reply(first.key, &initialize_reply(&first, "2025-11-25", Some("abandoned")));
+    let ended = harness.opened();
+    assert_eq!((ended.line().as_str(), ended.header("mcp-session-id")), ("DELETE /mcp", "abandoned"));
+    harness.reply(ended.key, &Reply::status(200));
     harness.reply(second.key, &initialize_reply(&second, "2025-11-25", None));
     harness.machine.confirm(None, harness.now).unwrap();
     assert_eq!(harness.opened().header("mcp-session-id"), "");
+}
+
+/// The exchange of `initialize`, for the first session or for the next one.
+fn opening(is_first: bool) -> (HttpClient, Opened) {
+    let mut harness = if is_first { HttpClientHarness::client() } else { HttpClientHarness::connected_client() };
+    if !is_first {
+        let (_, refused) = harness.request("ping");
+        harness.reply(refused.key, &Reply::status(404));
+    }
+    let opened = harness.opened();
+    assert_eq!(opened.method(), "initialize");
+    (harness, opened)
+}
+
+fn is_closed(harness: &mut HttpClient) -> bool {
+    harness.events().iter().any(|event| matches!(event, Event::Closed(_)))
+}
+
+#[test]
+fn a_session_that_a_closing_client_has_asked_for_is_ended() {
+    for is_first in [true, false] {
+        for answers_first in [true, false] {
+            let (mut harness, opened) = opening(is_first);
+            let head = Reply::events("").header("mcp-session-id", "late");
+            if answers_first {
+                harness.begin(opened.key, &head);
+                harness.machine.close(harness.now);
+            } else {
+                harness.machine.close(harness.now);
+                assert!(!harness.has_opened() && !is_closed(&mut harness));
+                harness.begin(opened.key, &head);
+            }
+            let ended = harness.opened();
+            assert_eq!((ended.line().as_str(), ended.header("mcp-session-id")), ("DELETE /mcp", "late"));
+            assert!(harness.is_aborted(opened.key), "the result is of no use");
+            harness.reply(ended.key, &Reply::status(200));
+            assert!(is_closed(&mut harness), "{is_first} {answers_first}");
+        }
+    }
+}
+
+#[test]
+fn a_client_closes_without_a_session_that_the_server_does_not_open() {
+    let replies = [
+        Some(Reply::status(503)),
+        Some(Reply::status(401)),
+        Some(Reply::status(307).header("location", "/other")),
+        Some(Reply::json("{}".to_owned())),
+        None,
+    ];
+    for is_first in [true, false] {
+        for reply in &replies {
+            let (mut harness, opened) = opening(is_first);
+            harness.machine.close(harness.now);
+            match reply {
+                Some(reply) => harness.reply(opened.key, reply),
+                None => harness.fail(opened.key, Failure::Broken { detail: "over".into() }),
+            }
+            assert!(is_closed(&mut harness) && !harness.has_opened(), "{is_first} {reply:?}");
+        }
+        let (mut harness, opened) = opening(is_first);
+        harness.machine.close(harness.now);
+        harness.pass(Duration::from_secs(3));
+        assert!(harness.is_aborted(opened.key) && is_closed(&mut harness), "a server that does not answer");
+    }
 }
 
 #[test]

@@ -106,13 +106,13 @@ impl Exchanges {
         Some(exchange)
     }
 
-    /// Aborts every exchange for such a purpose.
+    /// Aborts every such exchange.
     pub(super) fn abort_where(
         &mut self,
-        wanted: impl Fn(Purpose) -> bool,
+        wanted: impl Fn(&Exchange) -> bool,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let wanted = self.open.iter().filter(|(_, exchange)| wanted(exchange.purpose));
+        let wanted = self.open.iter().filter(|(_, exchange)| wanted(exchange));
         let keys: Vec<_> = wanted.map(|(key, _)| *key).collect();
         for key in keys {
             self.abort(key, output);
@@ -299,6 +299,14 @@ pub(super) struct Exchange {
 impl Exchange {
     pub(super) const fn new(purpose: Purpose, opened_in: OpenedIn) -> Self {
         Self { purpose, opened_in, reading: Reading::Head, sent: false, cancellation: None, trailing: 0, held: 0 }
+    }
+
+    /// The request that the server may be opening a session for: its response has not begun.
+    pub(super) const fn opening(&self) -> Option<RequestKey> {
+        match (self.purpose, &self.reading) {
+            (Purpose::Post(Posted { role: Role::Initialize(request), .. }), Reading::Head) => Some(request),
+            _ => None,
+        }
     }
 
     /// The rest of the response is not needed.

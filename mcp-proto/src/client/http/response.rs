@@ -142,6 +142,15 @@ impl Http {
         now: Instant,
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> Next {
+        if self.session.is_closing() && exchange.purpose.request().is_some() {
+            // It has been waiting for the id of the session only.
+            if let (true, SessionHeader::Valid(id)) =
+                (head.status.is_success(), session_id(&head.headers, &self.limits))
+            {
+                self.session_offered(id, exchange.opened_in, output);
+            }
+            return Next::Abort;
+        }
         if let Some(target) = self.redirect(exchange, head) {
             self.redirected(exchange, head.status, target, now, output);
             return Next::Read;
@@ -231,7 +240,7 @@ impl Http {
                 self.unanswered(request, Failed::InvalidSessionId, output);
                 return Next::Abort;
             }
-            (SessionHeader::Valid(id), Role::Initialize(_)) => self.session.offer(id, exchange.opened_in),
+            (SessionHeader::Valid(id), Role::Initialize(_)) => self.session_offered(id, exchange.opened_in, output),
             // Only the answer to `initialize` sets the session (SH-C-06, HT4).
             (SessionHeader::Valid(id), _) if self.session.is_changed_by(&id, exchange.opened_in) => {
                 output.fault(Fault::SessionIdChanged);
@@ -417,6 +426,9 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(removed) = self.deliveries.remove(DeliveryKey::Request(request)) else { return };
+        if matches!((&response, removed.role), (Response::Error { .. }, Role::Initialize(_))) {
+            self.session.refuse();
+        }
         if let (Response::Result { result, .. }, true) = (&mut response, removed.lists_tools) {
             // Later calls repeat arguments in headers; tools with invalid annotations are left out (RULES 8.3).
             let (cut, faults) = self.tools.learn(result, self.limits.tool_headers);

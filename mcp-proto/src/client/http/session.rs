@@ -6,7 +6,7 @@ use http::response::Parts;
 
 use super::credentials::Credentials;
 use super::delivery::{Deliveries, DeliveryKey, Queue};
-use super::exchange::{OpenedIn, Purpose};
+use super::exchange::{Exchange, OpenedIn, Purpose};
 use super::headers::{Common, SessionId, refusal};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
@@ -61,11 +61,24 @@ impl HttpSession {
     }
 
     /// The response to `initialize` has this session id. If that request was abandoned for another one, the id is not
-    /// used.
-    pub(super) fn offer(&mut self, id: SessionId, opened_in: OpenedIn) {
-        if opened_in.generation == self.generation {
-            self.offered = Some(id);
+    /// used, and returned.
+    fn offer(&mut self, id: SessionId, opened_in: OpenedIn) -> Option<SessionId> {
+        if opened_in.generation != self.generation {
+            return Some(id);
         }
+        self.offered = Some(id);
+        None
+    }
+
+    /// The answer to `initialize` is an error, so that an id in its response is of no session (SH-C-06).
+    pub(super) fn refuse(&mut self) {
+        self.offered = None;
+    }
+
+    /// The id of the session that the server has opened, whether or not its result was accepted.
+    fn take_id(&mut self) -> Option<SessionId> {
+        let offered = self.offered.take();
+        self.id.take().or(offered)
     }
 
     /// The result of `initialize` or `server/discover` was accepted: this revision is in force now.
@@ -137,8 +150,8 @@ impl HttpSession {
 impl Http {
     /// Discards the session, because `initialize` is sent without one (SH-C-08).
     pub(super) fn begin_session(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
-        if self.session.id.is_some() {
-            self.delete(output);
+        if let Some(id) = self.session.take_id() {
+            self.delete(&id, output);
         }
         self.session.begin();
         self.drop_streams(output);
@@ -217,14 +230,14 @@ impl Http {
             self.unanswered(request, Failed::SessionLost, output);
         }
         self.drop_streams(output);
-        self.exchanges.abort_where(|purpose| purpose.request().is_some(), output);
+        self.exchanges.abort_where(|exchange| exchange.purpose.request().is_some(), output);
     }
 
     /// Closes every stream that belongs to the session and not to a request.
     pub(super) fn drop_streams(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         self.timers.clear(Timer::GetStream);
         self.timers.clear(Timer::Endpoint);
-        self.exchanges.abort_where(Purpose::is_stream, output);
+        self.exchanges.abort_where(|exchange| exchange.purpose.is_stream(), output);
         self.authorization.get_stream.reset();
         self.authorization.two_endpoint_stream.reset();
     }
@@ -235,8 +248,14 @@ impl Http {
         }
         self.session.phase = Phase::Flushing;
         self.stop_awaiting_authorization(output);
+        let has_ids = self.mode.is_streamable();
+        let is_aborted = |exchange: &Exchange| match exchange.opening() {
+            // The id of a session that the server opens arrives with the response, unless that comes too late.
+            Some(request) if has_ids => !self.deliveries.contains_request(request),
+            Some(_) | None => exchange.purpose.request().is_some(),
+        };
+        self.exchanges.abort_where(is_aborted, output);
         self.deliveries.keep_messages_of_session();
-        self.exchanges.abort_where(|purpose| purpose.request().is_some(), output);
         self.exchanges.clear_timers();
         self.timers.clear_all();
         self.timers.set(Timer::Close, now + self.config.close_timeout);
@@ -252,16 +271,29 @@ impl Http {
         if is_busy || (self.mode.is_open() && self.deliveries.first_queued(Queue::Others).is_some()) {
             return;
         }
-        if self.session.id.is_some() {
+        if let Some(id) = self.session.take_id() {
             self.session.phase = Phase::Ending;
-            self.delete(output);
+            self.delete(&id, output);
         } else {
             self.close_now(output);
         }
     }
 
-    fn delete(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        let request = self.common().delete(&self.config.endpoint);
+    /// The server has opened the session of this id.
+    pub(super) fn session_offered(
+        &mut self,
+        id: SessionId,
+        opened_in: OpenedIn,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        if let Some(unused) = self.session.offer(id, opened_in) {
+            self.delete(&unused, output);
+        }
+    }
+
+    /// Ends a session (SH-C-09).
+    fn delete(&mut self, id: &SessionId, output: &mut TransportOutput<'_, HttpAction>) {
+        let request = Common { session: Some(id), ..self.common() }.delete(&self.config.endpoint);
         self.open(request, Purpose::Delete, output);
     }
 
@@ -301,7 +333,7 @@ impl Http {
             return;
         }
         self.session.phase = Phase::Closed;
-        self.session.id = None;
+        (self.session.id, self.session.offered) = (None, None);
         // What waits is not sent any more.
         self.deliveries = Deliveries::new();
         self.exchanges.abort_where(|_| true, output);
