@@ -131,12 +131,17 @@ impl Serving {
 
     /// Waits until the number of backends is this.
     async fn until_backends(&self, count: usize) {
+        self.until(|status| status.backends == count).await;
+    }
+
+    /// Waits until the gateway holds this.
+    async fn until(&self, is_so: impl Fn(&GatewayStatus) -> bool) {
         let until = async {
-            while self.status().await.backends != count {
+            while !is_so(&self.status().await) {
                 sleep(Duration::from_millis(5)).await;
             }
         };
-        in_time("waiting for backends", until).await;
+        in_time("waiting for a gateway", until).await;
     }
 
     /// Stops the gateway; returns the number of cancelled requests.
@@ -710,7 +715,9 @@ async fn notices_the_end(sharing: Sharing, ending: Ending, in_flight: bool) {
     }
     client.close().await;
     if next.is_err() {
-        serving.until_backends(0).await;
+        // The client may have opened another session, which it has ended. A process that others may use is kept.
+        let kept = usize::from(sharing != Sharing::PerSession);
+        serving.until(|status| status.sessions == 0 && status.backends <= kept).await;
     }
     // A process may answer for a moment although the one that has started it has ended.
     loop {
