@@ -11,8 +11,8 @@ use mcp_proto::aggregate::{Action, Aggregate, Config, Event, ServerKey};
 use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::server::{self, InputRequired, LoggingLevel, Progress, Server};
 use mcp_proto::{
-    ErrorObject, Fault, Instant, Json, Method, Notification, Output, ProtocolVersion, RequestKey, Stdio, StdioAction,
-    Ticket, relay,
+    ErrorObject, Fault, Instant, Json, Method, Notification, Output, ProcessEnd, ProtocolVersion, RequestKey,
+    StartFailure, Stdio, StdioAction, Ticket, relay,
 };
 
 use mcp_testkit::transcript;
@@ -45,6 +45,8 @@ pub struct Offer {
     pub capabilities: &'static str,
     /// Its process exits at once when it is started.
     pub is_broken: bool,
+    /// Its command is not found when it is started.
+    pub is_missing: bool,
     /// It answers nothing.
     pub is_silent: bool,
     /// Its process exits on a request before `initialize`.
@@ -69,6 +71,7 @@ impl Offer {
             description: 0,
             capabilities: ALL,
             is_broken: false,
+            is_missing: false,
             is_silent: false,
             exits_on_discover: false,
         }
@@ -280,8 +283,13 @@ impl AggregateHarness {
         self.now = until;
     }
 
-    /// The process of a server exits.
+    /// The stream of a server ends with its process, whose end is not reported.
     pub fn exit(&mut self, server: usize) {
+        self.exit_as(server, None);
+    }
+
+    /// The process of a server ends in this way.
+    pub fn exit_as(&mut self, server: usize, end: Option<ProcessEnd>) {
         self.servers[server].process = None;
         self.servers[server].is_stopping = false;
         if !self.notices_exits {
@@ -290,7 +298,10 @@ impl AggregateHarness {
         let key = self.server_key(server);
         // Its end is reported once.
         let stops_at_once = std::mem::replace(&mut self.stops_at_once, false);
-        self.aggregate.handle_server_eof(key, self.now);
+        match end {
+            Some(end) => self.aggregate.handle_server_process_end(key, end, self.now),
+            None => self.aggregate.handle_server_eof(key, self.now),
+        }
         self.settle_outputs();
         (self.stops_at_once, self.servers[server].is_stopping) = (stops_at_once, false);
         self.aggregate.handle_stopped(key, self.now);
@@ -490,7 +501,10 @@ impl AggregateHarness {
             Action::Start { server } => {
                 self.servers[server.index()].key = Some(server);
                 self.servers[server.index()].start();
-                if self.servers[server.index()].offer.is_broken {
+                if self.servers[server.index()].offer.is_missing {
+                    self.servers[server.index()].process = None;
+                    self.aggregate.handle_not_started(server, StartFailure::NotFound, self.now);
+                } else if self.servers[server.index()].offer.is_broken {
                     self.servers[server.index()].process = None;
                     self.aggregate.handle_stopped(server, self.now);
                 }

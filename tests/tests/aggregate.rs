@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::aggregate::{Action, Aggregate, Config, Event, Naming};
 use mcp_proto::server::LoggingLevel;
-use mcp_proto::{Instant, Method, Output, ProtocolVersion, StdioAction, relay};
+use mcp_proto::{Instant, Method, Output, ProcessEnd, ProtocolVersion, StdioAction, UsageError, relay};
 use mcp_testkit::messages::{initialize, request, result};
 use tests::aggregate::{AggregateHarness, Offer, names};
 
@@ -328,6 +328,92 @@ fn a_server_that_exits_fails_its_calls_once_and_is_started_again() {
         assert!(harness.is_closed());
         assert_eq!(harness.aggregate.load().requests_in, 0);
     }
+}
+
+#[test]
+fn how_the_process_of_a_server_has_ended_is_in_the_errors_of_its_calls() {
+    for eras in ERAS {
+        for (end, text) in
+            [(ProcessEnd::Code(3), "exited with code 3"), (ProcessEnd::Signal(9), "was ended by signal 9 (SIGKILL)")]
+        {
+            let mut harness = three(eras, &["slow"]);
+            let call = harness.request("tools/call", r#"{"name":"b__slow"}"#);
+            harness.exit_as(1, Some(end));
+            let error = harness.outcome(call).expect("an outcome").expect_err("it has exited");
+            assert!(error.starts_with("-32603 the server 'b'") && error.contains(text), "{error}");
+            let error = harness.call("b__slow", "{}").expect_err("it is not running");
+            assert_eq!(error, format!("-32603 the server 'b' {text}; it is started again in 2 s"));
+            harness.pass(Duration::from_secs(2));
+            assert_eq!(harness.servers[1].starts, 2, "{eras:?}");
+        }
+    }
+}
+
+#[test]
+fn why_the_process_of_a_server_could_not_be_started_is_in_the_errors_of_its_calls() {
+    for (client, versions) in [(LEGACY, LEGACY), (MODERN, MODERN)] {
+        let servers = ["a", "b"].map(|name| (name, Offer::new(versions, &["x"])));
+        let mut harness = AggregateHarness::new(client, &servers);
+        harness.servers[1].offer.is_missing = true;
+        harness.exit_as(1, Some(ProcessEnd::Code(1)));
+        harness.pass(Duration::from_secs(1));
+        let error = harness.call("b__x", "{}").expect_err("it is not running");
+        let expected = "-32603 the server 'b' could not be started: its command was not found; it is started again in";
+        assert!(error.starts_with(expected), "{error}");
+        harness.servers[1].offer.is_missing = false;
+        harness.pass(Duration::from_secs(30));
+        assert_eq!(harness.call("b__x", "{}"), Ok("b x {}".into()));
+    }
+}
+
+#[test]
+fn an_aggregate_with_more_servers_than_its_limit_is_refused() {
+    for (limit, is_refused) in [(1, true), (2, false)] {
+        let mut config = Config::new("all", "1");
+        config.relay.limits.backends = limit;
+        for name in ["a", "b"] {
+            config = config.with_server(name, relay::Config::default());
+        }
+        let refused = matches!(Aggregate::new(config), Err(UsageError::TooManyServers { limit: 1 }));
+        assert_eq!(refused, is_refused, "{limit}");
+    }
+}
+
+#[test]
+fn a_request_about_a_task_without_its_id_is_refused() {
+    let mut harness = three(&ERAS[0], &["x"]);
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let error = harness.ask(method, "{}").expect_err("no id");
+        assert_eq!(error, "-32602 invalid params: taskId must be a string", "{method}");
+    }
+}
+
+#[test]
+fn the_error_of_a_server_for_a_page_that_is_not_there_any_more_reaches_the_client() {
+    for (client, versions) in [(LEGACY, LEGACY), (MODERN, MODERN)] {
+        let tools: Vec<_> = (0..60).map(|number| format!("t{number:040}")).collect();
+        let tools: Vec<_> = tools.iter().map(String::as_str).collect();
+        let mut offer = Offer::new(versions, &tools);
+        offer.page = 3;
+        let mut harness = AggregateHarness::with(client, &[("a", offer)], |config| config.relay.limits.message = 4096);
+        let list = harness.ask("tools/list", "{}").expect("a list");
+        let cursor = tests::aggregate::member(&list, "nextCursor");
+        assert!(!cursor.is_empty());
+        harness.servers[0].offer.tools.truncate(1);
+        let error = harness.ask("tools/list", &format!(r#"{{"cursor":"{cursor}"}}"#));
+        assert_eq!(error, Err("-32602 invalid params: there is no such page".into()));
+    }
+}
+
+#[test]
+fn the_end_is_reported_if_no_server_runs_when_the_client_disconnects() {
+    let mut offer = Offer::new(LEGACY, &["x"]);
+    offer.is_broken = true;
+    let mut harness = AggregateHarness::new(LEGACY, &[("a", offer)]);
+    assert!(!harness.is_running(0));
+    harness.client.close(harness.now);
+    harness.settle();
+    assert!(harness.is_closed());
 }
 
 #[test]

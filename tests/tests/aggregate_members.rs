@@ -414,10 +414,14 @@ fn a_replaced_subscription_is_ended_at_each_server() {
 
 /// A question of a server with this message, with an id and a progress token that other servers use too.
 fn question(message: &str) -> String {
+    question_with_id("q", message)
+}
+
+fn question_with_id(id: &str, message: &str) -> String {
     let params = format!(
         r#"{{"_meta":{{"progressToken":7}},"message":"{message}","requestedSchema":{{"type":"object","properties":{{}}}}}}"#
     );
-    format!(r#"{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{params}}}"#)
+    format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"elicitation/create","params":{params}}}"#)
 }
 
 /// What was written to a server since this was called last.
@@ -467,11 +471,38 @@ fn the_question_of_a_server_that_has_ended_is_cancelled_at_the_client() {
     let mut harness = AggregateHarness::new(LEGACY, &servers);
     harness.answers_at_once = false;
     for (server, name) in [(0, "of a"), (1, "of b")] {
-        harness.inject(server, &question(name));
+        for id in ["q", "r", "s"] {
+            harness.inject(server, &question_with_id(id, name));
+        }
     }
     harness.exit(0);
-    assert_eq!(harness.withdrawn, 1);
-    assert!(matches!(&harness.questions[..], [(_, params)] if params.contains("of b")), "{:?}", harness.questions);
+    assert_eq!((harness.withdrawn, harness.questions.len()), (3, 3));
+    assert!(harness.questions.iter().all(|(_, params)| params.contains("of b")), "{:?}", harness.questions);
+}
+
+#[test]
+fn a_question_that_its_server_takes_back_is_cancelled_at_the_client() {
+    let servers = ["a", "b"].map(|name| (name, Offer::new(LEGACY, &[])));
+    let mut harness = AggregateHarness::new(LEGACY, &servers);
+    harness.answers_at_once = false;
+    for (server, name) in [(0, "of a"), (1, "of b")] {
+        harness.inject(server, &question(name));
+    }
+    let cancelled =
+        r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"not needed"}}"#;
+    // A second notification is about no request.
+    for _ in 0..2 {
+        harness.inject(0, cancelled);
+        assert_eq!(harness.withdrawn, 1);
+        assert!(matches!(&harness.questions[..], [(_, params)] if params.contains("of b")), "{:?}", harness.questions);
+    }
+    assert!(String::from_utf8_lossy(&harness.received).contains("not needed"));
+    take_received(&mut harness, 0);
+    let (ticket, _) = harness.questions.remove(0);
+    harness.client.answer(ticket, Ok(Json::parse(r#"{"action":"decline"}"#).expect("JSON")), harness.now);
+    harness.settle();
+    assert_eq!(take_received(&mut harness, 0), "", "the answer is for the other server");
+    assert!(take_received(&mut harness, 1).contains("decline"));
 }
 
 #[test]

@@ -189,6 +189,35 @@ fn defect_p_a_stream_whose_resumption_is_answered_with_5xx_is_tried_again() {
 }
 
 #[test]
+fn a_refusal_whose_body_breaks_off_is_the_outcome() {
+    for status in [400, 403, 500, 503] {
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, call) = harness.request("tools/call");
+        let refusal = Reply::status(status).content_type("application/json").body("{\"jsonrpc\":");
+        harness.begin(call.key, &refusal);
+        assert!(harness.outcomes().is_empty(), "the body may state the reason");
+        harness.fail(call.key, mcp_testkit::http_client::broken());
+        let outcome = harness.outcome();
+        let is_refused = |outcome: &Outcome| matches!(outcome, Outcome::Failed(Failed::Refused(refusal)) if refusal.status == status);
+        assert!(is_refused(&outcome), "{status}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_redirected_resumption_is_read_no_longer_than_its_request_needs() {
+    let (mut harness, ..) = pausing();
+    harness.pass(5 * SECOND);
+    let resumed = harness.opened();
+    harness.reply(resumed.key, &Reply::status(307).header("location", "/elsewhere"));
+    let redirected = harness.opened();
+    assert_eq!((redirected.line().as_str(), redirected.header("last-event-id")), ("GET /elsewhere", "7"));
+    harness.pass(60 * SECOND);
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
+    harness.pass(5 * SECOND);
+    assert!(harness.is_aborted(redirected.key));
+}
+
+#[test]
 fn defect_p_answers_to_a_lost_session_are_not_sent_in_the_next() {
     let mut harness = HttpClientHarness::connected_client_with(|config, http| {
         config.capabilities = json(r#"{"roots":{}}"#);

@@ -306,6 +306,19 @@ fn a_snapshot_is_restored_once_where_there_is_room_and_sessions_are_in_memory() 
 }
 
 #[test]
+fn a_restored_session_ends_when_it_has_been_idle_for_as_long_as_any_other() {
+    for (seconds, code) in [(99, 200), (101, 404)] {
+        let (original, id) = opened("2025-11-25");
+        let snapshot = original.server.server.snapshot(original.session).unwrap();
+        let mut server = server_with(|http| http.session_idle = Duration::from_secs(100));
+        server.server.restore(&snapshot, server.now).unwrap();
+        server.pass(Duration::from_secs(seconds));
+        let ping = TestRequest::post(request("9", "ping", "{}")).in_session(&id).by("ada");
+        assert_eq!(server.answer(&ping).code(), code, "{seconds} s");
+    }
+}
+
+#[test]
 fn se8_events_of_the_original_are_not_taken_for_those_of_the_restored_session() {
     let mut server = server_with(|_| {});
     let id = server.session("2025-11-25");

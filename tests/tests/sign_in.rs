@@ -34,7 +34,61 @@ fn a_challenge_leads_to_discovery_registration_sign_in_and_a_token() {
     let asked = &world.issuer().authorizations[0];
     assert_eq!((asked["client_id"].as_str(), asked["resource"].as_str()), ("client-1", SERVER));
     assert!(!asked.contains_key("scope"), "nothing names a scope (OA-Q-04)");
+    assert_eq!(world.processes[0].registered, [ISSUER]);
     world.check();
+}
+
+#[test]
+fn a_client_is_registered_without_a_secret_unless_the_server_lists_only_methods_that_need_one() {
+    for (listed, expected) in [
+        (None, "none"),
+        (Some(json!([])), "none"),
+        (Some(json!(["client_secret_basic", "none"])), "none"),
+        (Some(json!(["client_secret_post", "client_secret_basic"])), "client_secret_basic"),
+        (Some(json!(["client_secret_post"])), "client_secret_post"),
+    ] {
+        let mut world = World::new();
+        let metadata = world.issuer().metadata.as_object_mut().unwrap();
+        metadata.remove("token_endpoint_auth_methods_supported");
+        metadata.extend(listed.map(|listed| ("token_endpoint_auth_methods_supported".to_owned(), listed)));
+        world.challenge(0, 401, "Bearer");
+        assert_eq!(world.issuer().registrations[0]["token_endpoint_auth_method"], expected);
+    }
+}
+
+#[test]
+fn oa_m_03_configurations_that_could_get_different_tokens_are_stored_under_different_names() {
+    let with = |change: &dyn Fn(&mut Config)| {
+        let mut config = Config::new(SERVER, "test").unwrap();
+        change(&mut config);
+        config.store_key()
+    };
+    let keys = [
+        with(&|_| ()),
+        Config::new("https://mcp.example/v1/other", "test").unwrap().store_key(),
+        Config::new("https://mcp.example/v1/mcp?a=1", "test").unwrap().store_key(),
+        with(&|config| config.profile = "work".to_owned()),
+        with(&|config| config.resource = ResourceParameter::Omitted),
+        with(&|config| config.resource = ResourceParameter::Fixed("x".to_owned())),
+        with(&|config| config.grant = Grant::DeviceCode),
+        with(&|config| config.grant = Grant::ClientCredentials),
+        with(&|config| config.registered = Some(ClientIdentity::new("ab"))),
+        with(&|config| config.scope = Some("ab".to_owned())),
+        with(&|config| config.client_metadata_url("https://app.example/client").unwrap()),
+        with(&|config| {
+            config.registered = Some(ClientIdentity::new("a"));
+            config.scope = Some("b".to_owned());
+        }),
+        with(&|config| config.uses_id_token = true),
+        with(&|config| config.authorization_parameter("a", "bc").unwrap()),
+        with(&|config| config.authorization_parameter("ab", "c").unwrap()),
+    ];
+    for (at, key) in keys.iter().enumerate() {
+        assert!(key.len() == 64 && key.bytes().all(|byte| byte.is_ascii_hexdigit()), "{key}");
+        assert!(!keys[..at].contains(key), "{at}");
+    }
+    let other_name = Config::new(SERVER, "other").unwrap().store_key();
+    assert_eq!(keys[0], other_name, "the name that people see changes no token");
 }
 
 #[test]
@@ -621,7 +675,16 @@ fn au13_oa_b_01_only_the_redirect_of_the_current_sign_in_has_an_effect_on_the_op
         let request = http::Request::builder().method(method).uri(path).header("Host", host).body(()).unwrap();
         let response = world.callback(0, &request.into_parts().0);
         assert_eq!(response.status(), expected, "{method} {path} {host}");
-        assert_eq!(response.headers()["cache-control"], "no-store");
+        for (name, value) in [
+            ("cache-control", "no-store"),
+            ("connection", "close"),
+            ("content-security-policy", "default-src 'none'; frame-ancestors 'none'"),
+            ("content-type", "text/html; charset=utf-8"),
+            ("referrer-policy", "no-referrer"),
+            ("content-length", &response.body().len().to_string()),
+        ] {
+            assert_eq!(response.headers()[name], value, "{name}");
+        }
         assert!(!String::from_utf8_lossy(response.body()).contains("code-1"));
     }
     assert_eq!(world.processes[0].token(), Some("access-1"));

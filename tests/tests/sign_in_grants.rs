@@ -204,6 +204,29 @@ fn oa_x_04_an_id_token_is_exchanged_at_the_identity_provider_and_the_assertion_a
 }
 
 #[test]
+fn oa_x_03_the_assertion_of_a_client_names_the_server_that_receives_it() {
+    let idp = "https://idp.example";
+    let with_key = |id| ClientIdentity::new(id).with_key(ClientKey::new(SigningAlgorithm::Es256));
+    let mut world = World::new().with(|config| {
+        let provider = IdentityProvider::new(idp, "https://idp.example/token", with_key("at-idp")).unwrap();
+        config.grant = Grant::EnterpriseManaged(provider);
+        config.registered = Some(with_key("app"));
+    });
+    let mut provider = Issuer::new(idp);
+    provider.assertions.insert("id-token".to_owned());
+    world.issuers.insert(idp.to_owned(), provider);
+    world.issuer().assertions.insert("jag-1".to_owned());
+    world.processes[0].obtained = Some("id-token");
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    for (issuer, client) in [(idp, "at-idp"), (ISSUER, "app")] {
+        let (_, claims) = &world.issuers[issuer].client_assertions[0];
+        assert_eq!((&claims["aud"], &claims["iss"]), (&json!(issuer), &json!(client)));
+    }
+    world.check();
+}
+
+#[test]
 fn a_token_of_another_program_is_used_from_the_start_and_asked_for_again_when_it_is_refused() {
     let mut world = World::new().with(|config| config.grant = Grant::External);
     world.processes[0].obtained = Some("external-1\n");
@@ -299,6 +322,12 @@ fn au21_oa_x_07_a_nonce_that_the_token_endpoint_demands_is_used_at_most_twice_in
     world.issuer().token_responses.extend([demand.clone(), demand]);
     world.challenge(0, 401, "DPoP");
     assert_eq!((world.issuer().token_requests.len(), world.processes[0].refused.len()), (1, 1));
+    world.check();
+    // The demand does not end.
+    let mut world = World::new();
+    world.issuer().changes_nonce = true;
+    world.challenge(0, 401, "DPoP");
+    assert_eq!((world.issuer().token_requests.len(), world.processes[0].refused.len()), (3, 1));
     world.check();
 }
 

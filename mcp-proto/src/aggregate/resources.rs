@@ -262,4 +262,45 @@ mod tests {
         }
         assert_eq!((resources.lister("x:1"), resources.template_owner("x:1")), (Some(b), Some(b)));
     }
+
+    #[test]
+    fn each_server_has_its_share_of_what_is_stored_also_after_it_has_listed_again() {
+        let [one, other] = [0, 1].map(ServerKey::new);
+        let mut resources = Resources::new(2);
+        let share = STORED / 2;
+        let uris: BTreeSet<Box<str>> = (0..share).map(|number| Box::from(format!("a:{number}"))).collect();
+        for uri in &uris {
+            resources.learn(Listing::Resources, uri, one);
+        }
+        for is_listed_again in [false, true] {
+            if is_listed_again {
+                resources.on_listed(Listing::Resources, one, Some(uris.clone()));
+            }
+            resources.learn(Listing::Resources, "a:more", one);
+            assert_eq!(resources.lister("a:more"), None, "listed again: {is_listed_again}");
+        }
+        resources.learn(Listing::Resources, "a:other", other);
+        assert_eq!(resources.lister("a:other"), Some(other));
+        resources.on_listed(Listing::Resources, one, Some(BTreeSet::new()));
+        resources.learn(Listing::Resources, "a:more", one);
+        assert_eq!(resources.lister("a:more"), Some(one));
+    }
+
+    #[test]
+    fn of_templates_with_the_same_start_the_one_with_the_longest_text_is_for_a_uri() {
+        let [one, other] = [0, 1].map(ServerKey::new);
+        for (short, long, uri) in [
+            ("a:{+a_long_name}", "a:{x}b", "a:1b"),
+            ("a:{x}", "a:{x}/b{y}", "a:1/b2"),
+            ("a:{x}b{a_long_name}", "a:{x}bc", "a:1bc"),
+        ] {
+            for (first, second) in [(short, long), (long, short)] {
+                let mut resources = Resources::new(2);
+                resources.learn(Listing::Templates, first, one);
+                resources.learn(Listing::Templates, second, other);
+                let expected = if first == long { one } else { other };
+                assert_eq!(resources.owner(uri), Some(expected), "{first} {second}");
+            }
+        }
+    }
 }

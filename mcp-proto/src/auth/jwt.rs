@@ -76,4 +76,14 @@ mod tests {
         assert_eq!(unsigned.clone().sign(&[]).reveal(), "eyJhbGciOiJub25lIn0.eyJpc3MiOiJqb2UifQ.");
         assert_eq!(unsigned.sign(&[0xFB, 0xFF]).reveal(), "eyJhbGciOiJub25lIn0.eyJpc3MiOiJqb2UifQ.-_8");
     }
+
+    #[cfg(feature = "auth")]
+    #[test]
+    fn the_expiry_of_a_token_is_read_from_its_claims() {
+        let of = |claims: &serde_json::Value| expiry(&UnsignedJwt::new(&json!({}), claims).sign(&[]));
+        assert_eq!(of(&json!({ "exp": 1_700_000_000 })), Some(1_700_000_000));
+        assert_eq!(of(&json!({ "exp": 1.7e9 })), Some(1_700_000_000), "a NumericDate may have a fraction");
+        assert_eq!(of(&json!({ "iat": 1 })), None);
+        assert_eq!(expiry(&"opaque".into()), None);
+    }
 }

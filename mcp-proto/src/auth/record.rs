@@ -209,3 +209,24 @@ pub(super) fn union<'s>(lists: impl IntoIterator<Item = Option<&'s str>>) -> Opt
     let scopes: Vec<_> = scopes.filter(|scope| seen.insert(*scope)).collect();
     (!scopes.is_empty()).then(|| scopes.join(" "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clients_of_the_newest_issuers_are_kept() {
+        let mut record = Record::new();
+        let issuers: Vec<_> = (0..MAX_CLIENTS + 2).map(|number| format!("https://{number}.example")).collect();
+        for issuer in &issuers {
+            record.add_client(issuer, "http://127.0.0.1:1/callback", ClientIdentity::new(issuer));
+            record.add_client(issuer, "http://127.0.0.1:2/callback", ClientIdentity::new(issuer));
+        }
+        for (number, issuer) in issuers.iter().enumerate() {
+            let redirect_uri = record.client(issuer, 0).map(|(_, redirect_uri)| redirect_uri);
+            let expected = (number >= 2).then_some("http://127.0.0.1:2/callback");
+            assert_eq!(redirect_uri, expected, "{issuer}");
+            assert_eq!(record.knows(issuer), number >= 2);
+        }
+    }
+}

@@ -406,7 +406,10 @@ mod tests {
         ("a % in it", &["note:%", "note:%2", "note:%zz", "file:///a%2f", "file:///%c3%bc", "note:%+1"]),
         ("it has an escape that is not needed", &["file:///%61", "file:///a%2Eb", "note:%7E", "note:%2D"]),
         ("it has an escaped control", &["file:///a%00", "file:///%0A", "note:%7F", "file:///%2500", "note:%252500"]),
-        ("its escapes must be UTF-8", &["file:///%FF", "file:///%C0%AE", "file:///%C3x", "file:///%25FF"]),
+        (
+            "its escapes must be UTF-8",
+            &["file:///%FF", "file:///%C0%AE", "file:///%C3x", "file:///%25FF", "file:///%25C3%A9"],
+        ),
         (
             "it has a segment",
             &[

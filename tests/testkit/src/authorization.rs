@@ -21,7 +21,7 @@ use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use mcp_proto::auth::{
     Action, Authorized, Authorizer, Cause, Challenge, Config, Event, FetchFailure, KeyUse, Lock, ProofKey, Seed,
-    SignInError, Waiting,
+    SignInError, Step, Waiting,
 };
 use mcp_proto::{Instant, Output};
 use serde_json::json;
@@ -79,6 +79,8 @@ pub struct Process {
     pub refused: Vec<SignInError>,
     /// What it waited for.
     pub waiting: Vec<Waiting>,
+    /// The issuers at which it has registered.
+    pub registered: Vec<String>,
     /// It reported that it has no token.
     pub has_none: bool,
     /// The port on which it listens.
@@ -106,6 +108,7 @@ impl Process {
             authorized: Vec::new(),
             refused: Vec::new(),
             waiting: Vec::new(),
+            registered: Vec::new(),
             has_none: false,
             listening: None,
             shown: None,
@@ -297,6 +300,7 @@ impl World {
             Event::Refused(error) => process.refused.push(error),
             Event::Waiting(waiting) => process.waiting.push(waiting),
             Event::NoToken => process.has_none = true,
+            Event::Step(Step::Registered { issuer }) => process.registered.push(issuer),
             Event::SignedOut { is_revoked } => process.signed_out.push(is_revoked),
             _ => {}
         }
@@ -327,7 +331,14 @@ impl World {
                     self.processes[number].authorizer.handle_locked(lock, now);
                 }
             }
-            Action::Unlock(lock) => self.release(number, lock),
+            Action::Unlock(lock) => {
+                let is_known = self.waiting_for.get(&lock).is_some_and(|queue| queue.contains(&number));
+                if !is_known {
+                    self.violations
+                        .push(format!("process {number} releases the lock {lock:?}, which it does not have"));
+                }
+                self.release(number, lock);
+            }
             Action::Load => {
                 let stored = self.stored.clone();
                 self.processes[number].authorizer.handle_loaded(stored.as_deref(), now);
@@ -346,6 +357,9 @@ impl World {
             Action::Unlisten => self.processes[number].listening = None,
             Action::OpenBrowser { url } => {
                 self.require(number, Lock::SignIn, "opens a browser");
+                if self.waiting_for.get(&Lock::Record).is_some_and(|queue| queue.contains(&number)) {
+                    self.violations.push(format!("process {number} opens a browser while the record is locked"));
+                }
                 self.processes[number].shown = Some(url);
                 if self.person == Person::SignsIn {
                     self.sign_in(number);
@@ -416,6 +430,9 @@ impl World {
         if request.method() == "GET" && request.headers().contains_key("authorization") {
             self.violations.push(format!("a credential was sent to {url}"));
         }
+        if request.headers().get("accept").is_none_or(|accept| accept != "application/json") {
+            self.violations.push(format!("no JSON was asked for at {url}"));
+        }
         if let Some((status, body)) = self.documents.get(&url) {
             return Answer::new(*status, body);
         }
@@ -443,6 +460,11 @@ fn split(url: &str) -> (&str, &str) {
     url.split_at(end)
 }
 
+/// The parameters of a form, of which each may be sent once (RFC 6749, section 3.1).
 fn form(body: &[u8]) -> BTreeMap<String, String> {
-    form_urlencoded::parse(body).into_owned().collect()
+    let mut parameters = BTreeMap::new();
+    for (name, value) in form_urlencoded::parse(body).into_owned() {
+        assert_eq!(parameters.insert(name, value), None, "a parameter was sent twice");
+    }
+    parameters
 }

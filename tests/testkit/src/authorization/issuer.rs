@@ -12,6 +12,7 @@ use super::{form, split};
 
 /// An authorization server.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 pub struct Issuer {
     /// Its metadata.
     pub metadata: Value,
@@ -43,6 +44,8 @@ pub struct Issuer {
     pub authorizations: Vec<BTreeMap<String, String>>,
     /// The nonce that proofs must contain.
     pub nonce: Option<String>,
+    /// Whether each proof must contain another nonce, so that none is right.
+    pub changes_nonce: bool,
     /// Whether tokens are bound to the key of a proof.
     pub binds: bool,
     /// Assertions that it accepts, and ID tokens that it exchanges.
@@ -124,6 +127,7 @@ impl Issuer {
             registrations: Vec::new(),
             authorizations: Vec::new(),
             nonce: None,
+            changes_nonce: false,
             binds: false,
             assertions: BTreeSet::new(),
             device_responses: VecDeque::new(),
@@ -243,6 +247,9 @@ impl Issuer {
         let is_proof = header["typ"] == "dpop+jwt" && header["alg"] == "ES256" && header["jwk"].get("d").is_none();
         if !(is_new && is_for_this && is_proof && claims.get("ath").is_none()) {
             violations.push(format!("a proof is not one for the token endpoint: {header} {claims}"));
+        }
+        if self.changes_nonce {
+            self.nonce = Some(format!("n{}", self.proofs.len() + 1));
         }
         let is_current = self.nonce.is_none() || claims["nonce"].as_str() == self.nonce.as_deref();
         self.proofs.push(claims);
