@@ -437,6 +437,23 @@ fn au6_oa_p_03_an_outage_ends_the_flow_and_an_absent_document_leads_to_the_next_
 }
 
 #[test]
+fn a_request_without_an_outcome_ends_the_flow_after_twice_its_time() {
+    for (silent, text) in [(RESOURCE_DOCUMENT, "oauth-protected-resource"), ("https://as.example/t/token", "token")] {
+        let mut world = World::new();
+        world.silent = Some(silent.to_owned());
+        world.challenge(0, 401, "Bearer");
+        world.pass(Duration::from_secs(59));
+        assert!(world.processes[0].refused.is_empty() && world.processes[0].authorizer.is_busy());
+        world.silent = None;
+        world.pass(Duration::from_secs(600));
+        let Process { refused, authorized, .. } = &world.processes[0];
+        assert!(refused.len() + authorized.len() == 1, "{refused:?}");
+        assert!(refused.iter().all(|error| error.to_string().contains(text)), "{refused:?}");
+        world.check();
+    }
+}
+
+#[test]
 fn oa_l_02_a_server_without_any_metadata_is_its_own_authorization_server_if_it_challenges() {
     for (challenge, authorizes) in [("Bearer", true), ("Basic", false)] {
         let mut world = World::new();

@@ -223,3 +223,23 @@ impl<K> fmt::Debug for Shares<K> {
         f.debug_struct("Shares").field("things", &things).field("holders", &holders).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_of_a_holder_that_holds_nothing_any_more() {
+        let mut shares = Shares::new();
+        for thing in 0..100_u32 {
+            let holder = Holder::Principal(Principal::new(&thing.to_string()));
+            shares.insert(thing, holder);
+            if thing % 2 == 0 {
+                shares.set_unused(thing, Instant::START);
+            }
+            shares.remove(thing);
+        }
+        let Shares { things, holders, ranking, unused } = shares;
+        assert_eq!((things.len(), holders.len(), ranking.len(), unused.len()), (0, 0, 0, 0));
+    }
+}

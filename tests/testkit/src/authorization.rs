@@ -54,6 +54,8 @@ pub struct World {
     pub person: Person,
     /// Requests to URLs that begin with this fail.
     pub unreachable: Option<(String, FetchFailure)>,
+    /// Requests to URLs that begin with this have no outcome.
+    pub silent: Option<String>,
     now: Instant,
     waiting_for: BTreeMap<Lock, VecDeque<usize>>,
     violations: Vec<String>,
@@ -148,6 +150,7 @@ impl World {
             requests: Vec::new(),
             person: Person::SignsIn,
             unreachable: None,
+            silent: None,
             now: Instant::START,
             waiting_for: BTreeMap::new(),
             violations: Vec::new(),
@@ -311,6 +314,13 @@ impl World {
         match action {
             Action::Fetch { fetch, request, .. } => {
                 let url = request.uri().to_string();
+                let has_record = self.waiting_for.get(&Lock::Record).is_some_and(|queue| queue.contains(&number));
+                if has_record && request.method() == "GET" {
+                    self.violations.push(format!("process {number} reads metadata while the record is locked"));
+                }
+                if self.silent.as_ref().is_some_and(|start| url.starts_with(start)) {
+                    return;
+                }
                 if let Some((_, failure)) = self.unreachable.as_ref().filter(|(start, _)| url.starts_with(start)) {
                     let failure = *failure;
                     self.processes[number].authorizer.handle_failure(fetch, failure, now);

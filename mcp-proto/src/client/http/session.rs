@@ -39,7 +39,8 @@ enum Phase {
     /// The handshake is not over.
     Opening,
     Ready,
-    /// The connection ends: notifications and answers are still being delivered.
+    /// The connection ends: notifications and answers are still being delivered, and the id of a session that the server
+    /// is opening has not arrived.
     Flushing,
     /// The session is being ended with DELETE (SH-C-09).
     Ending,
