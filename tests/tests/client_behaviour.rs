@@ -730,3 +730,16 @@ fn a_relay_sends_a_request_that_only_reads_again_when_its_connection_was_closed(
         }
     }
 }
+
+#[test]
+fn a_relay_whose_client_has_gone_waits_for_answers_for_as_long_as_was_configured() {
+    let mut harness = Relay::connected_relay_with(|config, _| config.drain_timeout = Duration::from_secs(2));
+    let call = harness.call("1", "tools/call");
+    harness.machine.handle_eof(harness.now);
+    harness.pass(Duration::from_millis(1900));
+    assert!(harness.is_open(call.key) && harness.events().is_empty());
+    harness.pass(Duration::from_millis(200));
+    assert!(harness.is_aborted(call.key));
+    let lines = harness.lines();
+    assert!(matches!(&lines[..], [line] if line.contains(r#""id":1"#) && line.contains("error")), "{lines:?}");
+}

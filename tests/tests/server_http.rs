@@ -470,6 +470,18 @@ fn jr_35_a_batch_of_2025_03_26_is_answered_with_one_array() {
 }
 
 #[test]
+fn connections_are_kept_free_for_requests_within_the_limits_that_were_configured() {
+    for (connections, subscriptions, expected) in [(100, 1000, 25), (101, 1000, 26), (100, 10, 10), (0, 1000, 0)] {
+        let mut config = Config::new("s", "1");
+        config.limits.subscriptions = subscriptions;
+        let mut server = Server::new(Http::new(HttpConfig::new()), config).unwrap();
+        server.limit_to_connections(connections);
+        server.limit_to_connections(1000);
+        assert_eq!(server.config().limits.subscriptions, expected, "{connections}");
+    }
+}
+
+#[test]
 fn hs_01_the_two_endpoints_of_2024_11_05_are_served_beside_the_new_one() {
     let mut harness = HttpServerHarness::with(|http, _| {
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });

@@ -120,8 +120,20 @@ mod tests {
 
     #[test]
     fn a_signal_without_a_common_number_has_no_name() {
-        assert_eq!(ProcessEnd::Signal(7).to_string(), "was ended by signal 7");
-        assert_eq!(ProcessEnd::Signal(15).to_string(), "was ended by signal 15 (SIGTERM)");
+        for number in [-1, 0, 7, 10, 12, 16, 26, 64] {
+            assert_eq!(ProcessEnd::Signal(number).to_string(), format!("was ended by signal {number}"));
+        }
+    }
+
+    #[test]
+    fn a_signal_with_a_common_number_has_the_name_that_posix_gives_it() {
+        let named =
+            "1 HUP 2 INT 3 QUIT 4 ILL 5 TRAP 6 ABRT 8 FPE 9 KILL 11 SEGV 13 PIPE 14 ALRM 15 TERM 24 XCPU 25 XFSZ";
+        let words: Vec<_> = named.split(' ').collect();
+        for pair in words.chunks(2) {
+            let text = ProcessEnd::Signal(pair[0].parse().unwrap()).to_string();
+            assert_eq!(text, format!("was ended by signal {} (SIG{})", pair[0], pair[1]));
+        }
     }
 
     #[cfg(unix)]

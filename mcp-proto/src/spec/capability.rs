@@ -42,3 +42,27 @@ pub(crate) fn is_declared(capabilities: &Json, name: &str) -> bool {
 pub(crate) fn added(earlier: &Json, later: &Json) -> Vec<&'static str> {
     OF_SERVERS.into_iter().filter(|name| is_declared(later, name) && !is_declared(earlier, name)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_capability_that_a_request_for_input_needs_depends_on_its_parameters() {
+        for (method, params, expected) in [
+            (Method::SAMPLING_CREATE_MESSAGE, "{}", Some(r#"{"sampling":{}}"#)),
+            (Method::SAMPLING_CREATE_MESSAGE, r#"{"mode":"url"}"#, Some(r#"{"sampling":{}}"#)),
+            (Method::SAMPLING_CREATE_MESSAGE, r#"{"tools":[]}"#, Some(r#"{"sampling":{"tools":{}}}"#)),
+            (Method::SAMPLING_CREATE_MESSAGE, r#"{"toolChoice":{}}"#, Some(r#"{"sampling":{"tools":{}}}"#)),
+            (Method::ELICITATION_CREATE, "{}", Some(r#"{"elicitation":{"form":{}}}"#)),
+            (Method::ELICITATION_CREATE, r#"{"mode":"form","tools":[]}"#, Some(r#"{"elicitation":{"form":{}}}"#)),
+            (Method::ELICITATION_CREATE, r#"{"mode":"url"}"#, Some(r#"{"elicitation":{"url":{}}}"#)),
+            (Method::ROOTS_LIST, r#"{"tools":[],"mode":"url"}"#, Some(r#"{"roots":{}}"#)),
+            (Method::PING, "{}", None),
+        ] {
+            let params = Json::parse(params.to_owned()).unwrap();
+            let needed = capability_for(&method, &params).map(|needed| needed.to_text().into_owned());
+            assert_eq!(needed.as_deref(), expected, "{method:?} {params:?}");
+        }
+    }
+}
