@@ -465,16 +465,22 @@ fn answers_and_progress_of_the_client_reach_the_server_that_has_asked_with_its_o
     }
 }
 
-#[test]
-fn the_question_of_a_server_that_has_ended_is_cancelled_at_the_client() {
+/// Two servers, each of which has asked questions with these ids, and a client that has not answered.
+fn with_questions(ids: &[&str]) -> AggregateHarness {
     let servers = ["a", "b"].map(|name| (name, Offer::new(LEGACY, &[])));
     let mut harness = AggregateHarness::new(LEGACY, &servers);
     harness.answers_at_once = false;
     for (server, name) in [(0, "of a"), (1, "of b")] {
-        for id in ["q", "r", "s"] {
+        for id in ids {
             harness.inject(server, &question_with_id(id, name));
         }
     }
+    harness
+}
+
+#[test]
+fn the_question_of_a_server_that_has_ended_is_cancelled_at_the_client() {
+    let mut harness = with_questions(&["q", "r", "s"]);
     harness.exit(0);
     assert_eq!((harness.withdrawn, harness.questions.len()), (3, 3));
     assert!(harness.questions.iter().all(|(_, params)| params.contains("of b")), "{:?}", harness.questions);
@@ -482,12 +488,7 @@ fn the_question_of_a_server_that_has_ended_is_cancelled_at_the_client() {
 
 #[test]
 fn a_question_that_its_server_takes_back_is_cancelled_at_the_client() {
-    let servers = ["a", "b"].map(|name| (name, Offer::new(LEGACY, &[])));
-    let mut harness = AggregateHarness::new(LEGACY, &servers);
-    harness.answers_at_once = false;
-    for (server, name) in [(0, "of a"), (1, "of b")] {
-        harness.inject(server, &question(name));
-    }
+    let mut harness = with_questions(&["q"]);
     let cancelled =
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q","reason":"not needed"}}"#;
     // A second notification is about no request.

@@ -308,7 +308,7 @@ fn a_stream_that_is_opened_while_an_earlier_one_is_being_closed_again_stays_the_
     instances.is_reachable = false;
     instances.disconnect(0, stream);
     instances.is_reachable = true;
-    // For as long as the closing is not tried again.
+    // The closing is tried again after a sixteenth of `IDLE`, which is 112.5 s.
     instances.pass(Duration::from_secs(110));
     let (stream, save) = instances.ask_and_hold(0, &get(&id));
     assert!(matches!(save, StoreAction::Save { .. }), "{save:?}");

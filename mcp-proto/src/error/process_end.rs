@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_with_a_common_number_has_the_name_that_posix_gives_it() {
+    fn a_signal_with_a_common_number_has_its_name() {
         let named =
             "1 HUP 2 INT 3 QUIT 4 ILL 5 TRAP 6 ABRT 8 FPE 9 KILL 11 SEGV 13 PIPE 14 ALRM 15 TERM 24 XCPU 25 XFSZ";
         let words: Vec<_> = named.split(' ').collect();

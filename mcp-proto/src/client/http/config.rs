@@ -58,8 +58,8 @@ pub struct HttpConfig {
     pub endpoint_timeout: Duration,
     /// How long a stream is read after its request has ended (SS10). Default 5 s.
     pub linger: Duration,
-    /// How long the server may take to end the session when the client closes, and before that to answer `initialize`
-    /// with the id of a session that it is opening (H6). Default 3 s.
+    /// How long a client that closes waits in all: for the id of a session that the server is opening, and for the answer
+    /// to the request that ends the session (H6). Default 3 s.
     pub close_timeout: Duration,
     /// How long the client tries again to deliver a message that was certainly not delivered, before it fails. Default
     /// zero: it fails at once.

@@ -143,7 +143,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> Next {
         if self.session.is_closing() && exchange.purpose.request().is_some() {
-            // It has been waiting for the id of the session only.
+            // Such an exchange is open only for the id of the session, which is ended (SH-C-09).
             if let (true, SessionHeader::Valid(id)) =
                 (head.status.is_success(), session_id(&head.headers, &self.limits))
             {
