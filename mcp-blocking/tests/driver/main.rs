@@ -1,0 +1,21 @@
+//! Tests of the driver, as one program, so that tests that wait run beside others.
+
+#![expect(clippy::panic, clippy::unwrap_used, reason = "a panic fails the test")]
+
+mod aggregate;
+mod authority;
+mod client;
+mod debug;
+mod editor;
+mod examples;
+mod gateway;
+mod in_memory;
+mod proxy;
+mod router;
+mod running;
+mod server;
+mod sign_in;
+mod tls;
+mod typed_client;
+mod unix_socket;
+mod unread;

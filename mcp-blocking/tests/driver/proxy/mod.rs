@@ -1,0 +1,12 @@
+//! Tests of the binary `mcp-proxy`; the test plays the editor that uses it.
+
+#[cfg(unix)]
+mod child;
+mod command_line;
+mod eras;
+mod http;
+#[cfg(unix)]
+mod restrictions;
+mod sign_in;
+#[cfg(unix)]
+mod unread;
