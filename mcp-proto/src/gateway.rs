@@ -57,7 +57,7 @@ use std::time::Duration;
 
 use http::request::Parts;
 
-use crate::relay::{self, Owner, Policy, Upstream};
+use crate::relay::{self, Owner, Policy, Upstream, derived_secret};
 use backend::Running;
 use eras::Eras;
 use mcp_proto::Failed;
@@ -460,7 +460,7 @@ impl Gateway {
                     Output::Action(_) if running.has_stopped => {}
                     Output::Action(action) => self.out.act(Action::Backend { backend, action }),
                     Output::Event(event) => {
-                        running.set_secret(self.secret);
+                        running.set_secret(derived_secret(self.secret, backend.number()));
                         let session = running.only_session();
                         let event = self.policy.check_server(event, session, &self.server, &mut running.upstream);
                         if let Some(event) = event {

@@ -113,6 +113,7 @@ pub use pins::{InvalidPins, Pins};
 // For the gateway.
 pub(crate) use link::{Joined, Link};
 pub(crate) use owner::Owner;
+pub(crate) use parked_calls::derived_secret;
 pub(crate) use policy::Policy;
 pub(crate) use upstream::{Origin, Upstream};
 pub(crate) use watched::Watched;

@@ -163,8 +163,10 @@ def cargo(*arguments: str) -> tuple[bool, list[dict]]:
 
 
 def cargo_in(folder: Path, settings: dict[str, str], *arguments: str) -> tuple[bool, list[dict]]:
-    done = subprocess.run(["cargo", *arguments, "--locked", "--message-format", "json", "--color", "never"], cwd=folder,
-                          env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True)
+    # The core has a level of its own, which takes longer to build.
+    level = f"profile.dev.package.mcp-proto.opt-level={settings['CARGO_PROFILE_DEV_OPT_LEVEL']}"
+    done = subprocess.run(["cargo", *arguments, "--config", level, "--locked", "--message-format", "json", "--color", "never"],
+                          cwd=folder, env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True)
     messages = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     return done.returncode == 0, messages
 

@@ -942,8 +942,9 @@ impl<'p> Simulation<'p> {
         let now = self.now;
         match event {
             server::Event::Requested { ticket, method, params } => {
-                let context = either!(Far, &self.far, server => server.context(&ticket));
-                let client = client_of(context.and_then(|context| context.principal).as_ref());
+                // A request that has ended since is not handled, as in the drivers.
+                let Some(context) = either!(Far, &self.far, server => server.context(&ticket)) else { return };
+                let client = client_of(context.principal.as_ref());
                 let request = (ticket, &method, params.as_ref());
                 if method.as_str() == "tools/call" && self.broken.is_now(Defect::DeliversTwice) {
                     let text = params.as_ref().and_then(|params| member_of(params, "text"));

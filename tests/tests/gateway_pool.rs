@@ -157,6 +157,28 @@ fn br_m_03_a_parked_call_is_continued_only_by_the_client_that_was_sent_its_state
     assert!(!other.ends_with(secret), "each has its own");
 }
 
+/// Even if no request of a client has arrived between the questions.
+#[test]
+fn br_m_03_calls_that_are_parked_at_two_processes_have_different_states() {
+    let mut gateway = gateway(Sharing::PerPrincipal);
+    let processes = ["ada", "eve"].map(|by| {
+        let exchange = gateway.ask(&call("7", "").by(by));
+        let process = if by == "ada" { gateway.last_started() } else { found_to_be_legacy(&mut gateway) };
+        (process, exchange, id_of(&gateway.lines(process).concat()).to_owned())
+    });
+    let states = processes.map(|(process, exchange, _)| {
+        gateway.reply(process, &request(r#""q""#, "elicitation/create", r#"{"message":"m","requestedSchema":{}}"#));
+        let text = gateway.responses.take(exchange).text();
+        text.split_once(r#""requestState":""#).expect("a state").1.split('"').next().expect("a state").to_owned()
+    });
+    assert!(states[0] != states[1], "{states:?}");
+    // Each client continues its own call.
+    for (other, own) in [("eve", &states[0]), ("ada", &states[1])] {
+        let refused = gateway.answer(&again(own).by(other)).text();
+        assert!(refused.contains("-32602"), "the state of another: {refused}");
+    }
+}
+
 /// As some servers of older revisions do.
 #[test]
 fn er_06_a_process_that_exits_on_discovery_is_replaced_by_one_that_begins_with_initialize() {

@@ -3,7 +3,7 @@
 use super::backend::Running;
 use super::restart::Restart;
 use super::{Action, Backend, BackendKey, Event, Gateway, Peer, Sharing, Timer, requests};
-use crate::relay::Owner;
+use crate::relay::{Owner, derived_secret};
 use mcp_proto::ErrorObject;
 use mcp_proto::Failed;
 use mcp_proto::Instant;
@@ -192,7 +192,7 @@ impl Gateway {
             self.by_session.insert(session, backend);
         }
         self.active.insert(backend);
-        running.set_secret(self.secret);
+        running.set_secret(derived_secret(self.secret, backend.number()));
         running.open(ticket, method, params, &self.config, &mut self.server, now);
     }
 

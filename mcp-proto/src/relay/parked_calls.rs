@@ -125,7 +125,7 @@ impl ParkedCalls {
 
     pub(super) fn park(&mut self, parked: Parked) -> ParkKey {
         let key = self.next;
-        let parked = Parked { secret: secret_of(self.secret, key), ..parked };
+        let parked = Parked { secret: derived_secret(self.secret, key.0), ..parked };
         self.next = ParkKey(key.0 + 1);
         if let Continuation::Open(request) = parked.continuation {
             self.by_request.insert(request, key);
@@ -229,11 +229,12 @@ impl ParkKey {
     }
 }
 
-/// The number that a call can be retried with; zero if there is no secret.
-fn secret_of(secret: u128, key: ParkKey) -> u128 {
+/// A number that follows from a secret and from the number of what it is for, and does not show the secret; zero if there is
+/// no secret.
+pub(crate) fn derived_secret(secret: u128, number: u64) -> u128 {
     let half = |half: u8| {
         let mut hasher = DefaultHasher::new();
-        (secret, key.0, half).hash(&mut hasher);
+        (secret, number, half).hash(&mut hasher);
         u128::from(hasher.finish())
     };
     if secret == 0 { 0 } else { half(0) << 64 | half(1) }
