@@ -1,4 +1,4 @@
-//! The contract of stores: the one in memory. `mcp-tokio/tests/store.rs` has the engines of that driver.
+//! The contract of stores: the one in memory. `mcp-tokio/tests/driver/store.rs` has the engines of that driver.
 
 use std::time::Duration;
 
