@@ -316,7 +316,8 @@ impl<'p> Simulation<'p> {
 
     fn publish(&mut self) {
         let now = self.now;
-        let paths: Vec<_> = (0..self.ends.len()).map(|client| self.path_of_changes(client)).collect();
+        let path = |client| self.path_of_changes(client).filter(|_| !self.model.overflows_at_a_change(client));
+        let paths: Vec<_> = (0..self.ends.len()).map(path).collect();
         let latency = |client: usize, through: Option<client::SubscriptionKey>| {
             let (era, latency) = paths[client]?;
             (through.is_some() == (era == Era::Modern)).then_some(latency)

@@ -59,6 +59,11 @@ impl Changes {
         self.clients[client].open.first().copied()
     }
 
+    /// The number of subscriptions of a client that have not ended.
+    pub fn subscriptions(&self, client: usize) -> usize {
+        self.clients[client].open.len()
+    }
+
     /// A subscription was opened, or a session that receives changes without a subscription.
     pub fn opened(&mut self, client: usize, through: Through, now: Instant) {
         self.clients[client].since.insert(through, now);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mcp_proto::client::Outcome;
 use mcp_proto::server::{ExchangeKey, HttpAction};
-use mcp_proto::{Era, ErrorObject, Failed, Instant, Json, ProtocolVersion, RequestKey, SessionKey, TicketKey};
+use mcp_proto::{Era, ErrorObject, Failed, Instant, Json, ProtocolVersion, RequestKey, SessionKey, TicketKey, code};
 
 use super::changes::Changes;
 use super::faults::Fault;
@@ -29,6 +29,13 @@ const LATEST: Duration = Duration::from_secs(600);
 const RELAYED: Duration = Duration::from_secs(300);
 /// The value of `relay::Config::redelivery`, with its pauses.
 const REDELIVERY: Duration = Duration::from_millis(2100);
+
+/// From so many calls at one time, some are queued for an exchange.
+const MANY: usize = 40;
+/// How long such calls may delay a later one.
+const BUSY: Duration = Duration::from_secs(30);
+/// At most so many bytes are written for each change to a subscription.
+const CHANGE: usize = 200;
 
 /// The state of a simulation.
 #[derive(Debug)]
@@ -78,6 +85,10 @@ struct Client {
     may_lose_session: bool,
     /// Whether any fault affected this client.
     is_touched: bool,
+    /// Whether a connection was not made in time. Its opening may still be answered, so that the session is of that revision.
+    is_late: bool,
+    /// When it last had as many calls as are made at one time.
+    busy_at: Option<Instant>,
     sessions_lost: u64,
     /// Nothing arrives before this time.
     delayed_until: Option<Instant>,
@@ -184,11 +195,11 @@ impl Model {
             self.waiting.insert((client, request), text.to_owned()).is_none(),
             "{request:?} names two requests of client {client}"
         );
-        let ours = self.waiting.keys().filter(|(of, _)| *of == client).count();
+        self.note_busy(client, now);
         let state = &self.clients[client];
-        // With more calls at one time, some are queued for an exchange.
+        // With more calls at one time, some are queued for an exchange; a relay may still have those that have ended since.
         let is_up = state.is_connected && state.is_linked && !state.is_shaky;
-        let is_sent_at_once = self.strict && is_up && ours < 40;
+        let is_sent_at_once = self.strict && is_up && state.busy_at.is_none_or(|busy| now >= busy + BUSY);
         let from = state.delayed_until.map_or(now, |until| until.max(now));
         let call = Call {
             client,
@@ -222,6 +233,18 @@ impl Model {
             logs: BTreeSet::new(),
         };
         assert!(self.calls.insert(text.to_owned(), call).is_none(), "plans call with different texts");
+    }
+
+    /// Whether a change is more than may wait to be written to a client, so that some of its subscriptions miss it.
+    pub fn overflows_at_a_change(&self, client: usize) -> bool {
+        self.changes.subscriptions(client) * CHANGE >= self.unwritten
+    }
+
+    /// Notes the time if the client has many calls.
+    fn note_busy(&mut self, client: usize, now: Instant) {
+        if self.waiting.keys().filter(|(of, _)| *of == client).count() >= MANY {
+            self.clients[client].busy_at = Some(now);
+        }
     }
 
     /// A call of this client without an outcome, by its position modulo their number.
@@ -316,6 +339,7 @@ impl Model {
         state.is_connected &= has_relay;
         state.is_linked = false;
         state.is_refused |= matches!(failed, Some(Failed::NoCommonVersion { .. }));
+        state.is_late |= matches!(failed, Some(Failed::TimedOut { .. }));
         let reasons: Vec<_> = state.connection.iter().copied().collect();
         assert!(
             !self.strict || state.is_touched,
@@ -411,6 +435,7 @@ impl Model {
 
     /// A call has ended.
     pub fn ended(&mut self, client: usize, request: RequestKey, outcome: &Outcome, now: Instant) {
+        self.note_busy(client, now);
         let text = self.waiting.remove(&(client, request));
         let text = text.unwrap_or_else(|| panic!("{request:?} ended twice: {outcome:?}"));
         let due = self.answer_due(&text);
@@ -488,8 +513,13 @@ impl Model {
         }
         // The server's machine or a relay sends an error if the client gave no input or does not support the request.
         let is_about_input = call.rounds + call.questions > 0;
+        let is_of_another_revision = self.clients[call.client].is_late && error.code() == code::INVALID_REQUEST;
         assert!(
-            is_about_input || call.allowed_codes.contains(&error.code()) || !call.met.is_empty() || !self.strict,
+            is_about_input
+                || is_of_another_revision
+                || call.allowed_codes.contains(&error.code())
+                || !call.met.is_empty()
+                || !self.strict,
             "{text}: error {} ({}) without a cause",
             error.code(),
             error.message()
