@@ -35,7 +35,8 @@ pub enum Event {
         session: SessionKey,
     },
     /// A request of the client that must be answered. A request that required input is reported again, as the same or
-    /// as a new one (see [`Server::require_input`](super::Server::require_input)).
+    /// as a new one (see [`Server::require_input`](super::Server::require_input)). If timers that were due at the same time have
+    /// ended it already, [`Server::context`](super::Server::context) is `None`: nothing is to be done for it.
     Requested {
         /// The ticket for its answer.
         ticket: Ticket,
