@@ -53,10 +53,9 @@ impl Policy {
             return if plain(method).is_request() { None } else { Some(event) };
         }
         let server::Event::Requested { ticket, method, params } = event else { return Some(event) };
-        let context = server.context(&ticket);
-        let principal = context.as_ref().and_then(|context| context.principal.as_ref());
-        let version = context.as_ref().map_or(ProtocolVersion::LATEST_LEGACY, |context| context.version);
-        match self.check_request(&method, params, principal, version) {
+        // A request that has ended since has no principal, for whom it could be allowed.
+        let context = server.context(&ticket)?;
+        match self.check_request(&method, params, context.principal.as_ref(), context.version) {
             Ok(params) => Some(server::Event::Requested { ticket, method, params }),
             Err(error) => {
                 // Any error code may be sent, because a server behind it could have chosen it.
