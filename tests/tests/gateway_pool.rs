@@ -79,11 +79,16 @@ fn asked(gateway: &mut GatewayHarness, process: BackendKey, asked: &TestRequest)
 /// A call during which the process asks its client: the state that the client is sent.
 fn parked(gateway: &mut GatewayHarness, process: BackendKey, by: &str) -> (String, String) {
     let (exchange, id) = asked(gateway, process, &call("7", "").by(by));
+    (state_of(gateway, process, exchange), id)
+}
+
+/// The process asks the client of its only call: the state that the client is sent.
+fn state_of(gateway: &mut GatewayHarness, process: BackendKey, exchange: ExchangeKey) -> String {
     gateway.reply(process, &request(r#""q""#, "elicitation/create", r#"{"message":"m","requestedSchema":{}}"#));
     let text = gateway.responses.take(exchange).text();
     assert!(text.contains(r#""resultType":"input_required""#), "{text}");
     let state = text.split_once(r#""requestState":""#).expect("a state").1;
-    (state.split('"').next().expect("a state").to_owned(), id)
+    state.split('"').next().expect("a state").to_owned()
 }
 
 fn again(state: &str) -> TestRequest {
@@ -161,21 +166,21 @@ fn br_m_03_a_parked_call_is_continued_only_by_the_client_that_was_sent_its_state
 #[test]
 fn br_m_03_calls_that_are_parked_at_two_processes_have_different_states() {
     let mut gateway = gateway(Sharing::PerPrincipal);
-    let processes = ["ada", "eve"].map(|by| {
+    let calls = ["ada", "eve"].map(|by| {
         let exchange = gateway.ask(&call("7", "").by(by));
         let process = if by == "ada" { gateway.last_started() } else { found_to_be_legacy(&mut gateway) };
-        (process, exchange, id_of(&gateway.lines(process).concat()).to_owned())
+        assert_eq!(gateway.lines(process).len(), 1);
+        (process, exchange)
     });
-    let states = processes.map(|(process, exchange, _)| {
-        gateway.reply(process, &request(r#""q""#, "elicitation/create", r#"{"message":"m","requestedSchema":{}}"#));
-        let text = gateway.responses.take(exchange).text();
-        text.split_once(r#""requestState":""#).expect("a state").1.split('"').next().expect("a state").to_owned()
-    });
+    let states = calls.map(|(process, exchange)| state_of(&mut gateway, process, exchange));
     assert!(states[0] != states[1], "{states:?}");
-    // Each client continues its own call.
-    for (other, own) in [("eve", &states[0]), ("ada", &states[1])] {
-        let refused = gateway.answer(&again(own).by(other)).text();
+    for (by, other) in [("ada", &states[1]), ("eve", &states[0])] {
+        let refused = gateway.answer(&again(other).by(by)).text();
         assert!(refused.contains("-32602"), "the state of another: {refused}");
+    }
+    for (by, (process, _), own) in [("ada", calls[0], &states[0]), ("eve", calls[1], &states[1])] {
+        gateway.ask(&again(own).by(by));
+        assert_eq!(gateway.lines(process), [result(r#""q""#, r#"{"action":"decline"}"#)], "{by}");
     }
 }
 
