@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use mcp_proto::client::Outcome;
 use mcp_proto::server::{ExchangeKey, HttpAction};
-use mcp_proto::{Era, ErrorObject, Failed, Instant, Json, ProtocolVersion, RequestKey, SessionKey, TicketKey, code};
+use mcp_proto::{Era, ErrorObject, Failed, Instant, Json, ProtocolVersion, RequestKey, SessionKey, TicketKey};
 
 use super::changes::Changes;
 use super::faults::Fault;
@@ -85,9 +85,7 @@ struct Client {
     may_lose_session: bool,
     /// Whether any fault affected this client.
     is_touched: bool,
-    /// Whether a connection was not made in time. Its opening may still be answered, so that the session is of that revision.
-    is_late: bool,
-    /// When it last had as many calls as are made at one time.
+    /// When it last had more calls than have an exchange at one time.
     busy_at: Option<Instant>,
     sessions_lost: u64,
     /// Nothing arrives before this time.
@@ -339,7 +337,6 @@ impl Model {
         state.is_connected &= has_relay;
         state.is_linked = false;
         state.is_refused |= matches!(failed, Some(Failed::NoCommonVersion { .. }));
-        state.is_late |= matches!(failed, Some(Failed::TimedOut { .. }));
         let reasons: Vec<_> = state.connection.iter().copied().collect();
         assert!(
             !self.strict || state.is_touched,
@@ -513,13 +510,8 @@ impl Model {
         }
         // The server's machine or a relay sends an error if the client gave no input or does not support the request.
         let is_about_input = call.rounds + call.questions > 0;
-        let is_of_another_revision = self.clients[call.client].is_late && error.code() == code::INVALID_REQUEST;
         assert!(
-            is_about_input
-                || is_of_another_revision
-                || call.allowed_codes.contains(&error.code())
-                || !call.met.is_empty()
-                || !self.strict,
+            is_about_input || call.allowed_codes.contains(&error.code()) || !call.met.is_empty() || !self.strict,
             "{text}: error {} ({}) without a cause",
             error.code(),
             error.message()
