@@ -8,10 +8,12 @@
 mod failed;
 mod fault;
 mod process_end;
+mod refusal;
 mod usage;
 
 pub use crate::spec::header::BodyKind;
-pub use failed::{Failed, InvalidResponse, NoInput, RedirectRefused, Refusal};
+pub use failed::{Failed, InvalidResponse, NoInput, RedirectRefused};
 pub use fault::{Fault, Quirk};
 pub use process_end::{ProcessEnd, StartFailure};
+pub use refusal::Refusal;
 pub use usage::UsageError;

@@ -3,9 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use http::{HeaderValue, StatusCode};
+use http::StatusCode;
 
 use super::process_end::{ProcessEnd, StartFailure};
+use super::refusal::Refusal;
 use crate::codec::json::JsonError;
 use crate::codec::jsonrpc::{ParseError, ParseErrorKind};
 use crate::codec::text::Excerpt;
@@ -335,66 +336,6 @@ pub enum NoInput {
         /// `Limits::requests_in`.
         limit: usize,
     },
-}
-
-/// An HTTP error response to a message, without a JSON-RPC error (HT8).
-#[derive(Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// The status.
-    pub status: StatusCode,
-    /// The kind of body.
-    pub body: BodyKind,
-    /// The waiting time that the server asks for in `Retry-After`.
-    pub retry_after: Option<Duration>,
-    /// All values of `WWW-Authenticate`, from which the application can get a token (AU-14).
-    pub challenges: Vec<HeaderValue>,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.status)?;
-        match self.status.as_u16() {
-            401 => f.write_str("; it requires credentials, or other ones")?,
-            403 => f.write_str("; these credentials are not allowed to do that")?,
-            407 => f.write_str("; an HTTP proxy on the way requires a user name and a password")?,
-            404 | 405 => write!(f, " with {}; is the path right?", self.body)?,
-            _ => write!(f, " with {}", self.body)?,
-        }
-        if let Some(after) = self.retry_after {
-            write!(f, "; it asks to wait {after:?}")?;
-        }
-        for (position, challenge) in self.challenges().enumerate() {
-            f.write_str(if position == 0 { "; its challenge is " } else { ", " })?;
-            write!(f, "{challenge}")?;
-        }
-        Ok(())
-    }
-}
-
-impl Refusal {
-    /// The first four challenges for display to a person, each escaped and cut after 300 characters. A challenge states
-    /// how to get credentials.
-    pub fn challenges(&self) -> impl Iterator<Item = Excerpt> + '_ {
-        let read = |value: &HeaderValue| Excerpt::new(&String::from_utf8_lossy(value.as_bytes()), CHALLENGE_CHARS);
-        self.challenges.iter().take(SHOWN_CHALLENGES).map(read)
-    }
-}
-
-/// The most challenges that an error shows.
-const SHOWN_CHALLENGES: usize = 4;
-/// The most characters of each.
-const CHALLENGE_CHARS: usize = 300;
-
-/// Shows only the number of challenges, because a server may put a token or a user name into one.
-impl fmt::Debug for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Refusal")
-            .field("status", &self.status)
-            .field("body", &self.body)
-            .field("retry_after", &self.retry_after)
-            .field("challenges", &self.challenges.len())
-            .finish()
-    }
 }
 
 /// What is wrong with a response.
