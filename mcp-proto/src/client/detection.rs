@@ -6,6 +6,8 @@
 //!     │  ▲ -32022 to `initialize`, once (ER-08)
 //!     ▼  │
 //!  Initialize   any other error; on a byte stream also silence, or the end of the process
+//!     │  ▲
+//!     └──┘ refused because of its revision: InitializeAs, with an older one
 //! ```
 
 use std::collections::BTreeSet;
@@ -26,6 +28,8 @@ pub(super) enum Step {
     Discover(ProtocolVersion),
     /// Open a session with `initialize`, offering this revision.
     Initialize(ProtocolVersion),
+    /// Open a session with `initialize` once more, offering this revision instead of the one that was refused.
+    InitializeAs(ProtocolVersion),
     /// Use this revision of the modern era.
     Adopt(ProtocolVersion),
     /// The connection cannot be made.
@@ -43,6 +47,10 @@ pub(super) struct Detection {
     corrected: BTreeSet<ProtocolVersion>,
     /// The server refused `initialize` with this, after which `server/discover` was sent to find out its era.
     refused: Option<Unavailable>,
+    /// The server refused `initialize` first with this, because of its revision.
+    version_refused: Option<Unavailable>,
+    /// Legacy revisions that the server refused.
+    refused_versions: BTreeSet<ProtocolVersion>,
     has_asked_again: bool,
     /// `server/discover` was sent to the server's process, which was not restarted since.
     has_asked_process: bool,
@@ -61,6 +69,8 @@ impl Detection {
             detected_era: only.or(known),
             corrected: BTreeSet::new(),
             refused: None,
+            version_refused: None,
+            refused_versions: BTreeSet::new(),
             has_asked_again: false,
             has_asked_process: false,
             silence_means_legacy,
@@ -71,6 +81,8 @@ impl Detection {
     pub(super) fn begin(&mut self) -> Step {
         self.corrected.clear();
         self.refused = None;
+        self.version_refused = None;
+        self.refused_versions.clear();
         self.has_asked_again = false;
         self.detected_era = self.settled;
         let is_known_legacy = self.detected_era.is_some_and(|detected_era| detected_era.era == Era::Legacy);
@@ -118,6 +130,7 @@ impl Detection {
                     | Failed::Unreachable { .. }
                     | Failed::Broken { .. }
                     | Failed::StreamEnded
+                    | Failed::NotAStream { .. }
                     | Failed::ContentEncoding
                     | Failed::Redirected { .. }
                     | Failed::TooLarge { .. }
@@ -125,7 +138,7 @@ impl Detection {
                     | Failed::VersionChanged { .. }
                     | Failed::NoCommonVersion { .. }
                     | Failed::InvalidSessionId
-                    | Failed::EndpointRejected
+                    | Failed::EndpointRejected { .. }
                     | Failed::NoEndpoint
                     | Failed::NoInput { .. }
                     | Failed::EndedByServer
@@ -153,7 +166,11 @@ impl Detection {
                     Step::Discover(version) if !self.corrected.insert(version) => {
                         Step::Fail(Unavailable::Error(error.clone()))
                     }
-                    step @ (Step::Discover(_) | Step::Initialize(_) | Step::Adopt(_) | Step::Fail(_)) => step,
+                    step @ (Step::Discover(_)
+                    | Step::Initialize(_)
+                    | Step::InitializeAs(_)
+                    | Step::Adopt(_)
+                    | Step::Fail(_)) => step,
                 },
                 None => self.legacy(by, Unavailable::Error(error.clone())),
             },
@@ -165,13 +182,24 @@ impl Detection {
         }
     }
 
-    /// The step that follows a refused `initialize`. The server may be a modern one that answered `server/discover` too
-    /// late (ER-08) or did not receive it. `server/discover` is sent at most once more.
+    /// The step that follows an `initialize` with the revision `offered` that was refused. If the revision is the reason, a
+    /// server that should have answered with an older one (LC-05) is offered that. Otherwise, the server may be a modern one
+    /// that answered `server/discover` too late (ER-08) or did not receive it. `server/discover` is sent at most once more.
     ///
     /// # Errors
     ///
     /// The reason, if it does not point to a modern server or nothing is left to try.
-    pub(super) fn on_initialize_refused(&mut self, reason: Unavailable) -> Result<Step, Unavailable> {
+    pub(super) fn on_initialize_refused(
+        &mut self,
+        reason: Unavailable,
+        offered: Option<ProtocolVersion>,
+    ) -> Result<Step, Unavailable> {
+        if let Some(older) = offered.and_then(|offered| self.older_version(&reason, offered)) {
+            self.version_refused.get_or_insert(reason);
+            return Ok(Step::InitializeAs(older));
+        }
+        // The first refusal was of the revision that the client prefers.
+        let reason = self.version_refused.take().unwrap_or(reason);
         let may_be_modern = match &reason {
             // Errors that a modern server sends: with its revisions (ER-42), or because `_meta` or headers are missing.
             Unavailable::Error(error) => matches!(
@@ -191,6 +219,27 @@ impl Detection {
         self.detected_era = None;
         self.refused = Some(reason);
         Ok(self.discover(newest))
+    }
+
+    /// The revision to offer instead of `offered`, if that is why `initialize` was refused: the newest of those that the
+    /// server names, or the next older one.
+    fn older_version(&mut self, reason: &Unavailable, offered: ProtocolVersion) -> Option<ProtocolVersion> {
+        let (text, mut named) = match reason {
+            Unavailable::Error(error) => (error.message(), supported_versions(error).unwrap_or_default()),
+            Unavailable::Failed(Failed::Refused(refusal)) => (refusal.explanation.as_ref()?.to_string(), Vec::new()),
+            Unavailable::Failed(_) => return None,
+        };
+        if named.is_empty() && !is_about_version(&text) {
+            return None;
+        }
+        let all = ProtocolVersion::ALL.iter().copied();
+        named.extend(all.clone().filter(|version| *version != offered && text.contains(version.as_str())));
+        if named.is_empty() {
+            named.extend(all.filter(|version| *version < offered));
+        }
+        self.refused_versions.insert(offered);
+        named.retain(|version| !self.refused_versions.contains(version));
+        self.versions.in_common_with(&named).newest_legacy()
     }
 
     /// The connection was made.
@@ -261,6 +310,14 @@ impl Detection {
     fn is_known_modern(&self) -> bool {
         self.detected_era.is_some_and(|detected_era| detected_era.era == Era::Modern)
     }
+}
+
+/// Whether the explanation of a refusal is about the revision.
+pub(super) fn is_about_version(explanation: &str) -> bool {
+    let explanation = explanation.to_ascii_lowercase();
+    ["protocol version", "protocolversion", "protocol-version", "unsupported version", "mcp version"]
+        .iter()
+        .any(|words| explanation.contains(words))
 }
 
 /// The known revisions in `data.supported` of an error that rejects a revision.

@@ -14,7 +14,7 @@ use crate::conversation::call::AddedMeta;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::conversation::outgoing::NewRequest;
-use crate::error::{Failed, InvalidResponse};
+use crate::error::{Failed, InvalidResponse, Quirk};
 use crate::spec::Method;
 use crate::spec::ProtocolVersion;
 use crate::spec::status::is_temporary;
@@ -92,13 +92,22 @@ pub(super) struct Handshake {
     is_own_session: bool,
     /// The confirmation, if one was sent.
     confirmed: Option<Notification>,
+    /// The revision that the latest `initialize` offers, if it is a known one.
+    offered: Option<ProtocolVersion>,
     /// The revision of the latest session. Once confirmed, it must not change (BR-T-07).
     version: Option<ProtocolVersion>,
 }
 
 impl Handshake {
     pub(super) const fn new(opening: Option<Opening>) -> Self {
-        Self { is_by_application: opening.is_some(), opening, is_own_session: false, confirmed: None, version: None }
+        Self {
+            is_by_application: opening.is_some(),
+            opening,
+            is_own_session: false,
+            confirmed: None,
+            offered: None,
+            version: None,
+        }
     }
 
     /// The client opens the connection itself from now on, should that be necessary again.
@@ -143,8 +152,17 @@ impl<T: ClientTransport> Client<T> {
                     Some(Opening::Initialize(params)) => params.clone(),
                     Some(Opening::Discover(_)) | None => self.connection.identity.initialize_params(version),
                 };
-                let timeout = self.config.initialize_timeout;
-                self.send_opening(Method::INITIALIZE, params, timeout, awaited, now, Role::Initialize);
+                self.send_initialize(params, awaited, now);
+            }
+            Step::InitializeAs(version) => {
+                let params = match &self.connection.handshake.opening {
+                    Some(Opening::Initialize(params)) => {
+                        params.with_member("protocolVersion", &Json::from(version.as_str()))
+                    }
+                    Some(Opening::Discover(_)) | None => self.connection.identity.initialize_params(version),
+                };
+                self.report_quirk(Quirk::VersionRefused);
+                self.send_initialize(params, awaited, now);
             }
             Step::Fail(reason) => {
                 let is_final = matches!(reason, Unavailable::Failed(Failed::NoCommonVersion { .. }));
@@ -156,6 +174,16 @@ impl<T: ClientTransport> Client<T> {
             // `on_opening_outcome` handles this step, because it has the result.
             Step::Adopt(_) => {}
         }
+    }
+
+    fn send_initialize(&mut self, params: Json, awaited: bool, now: Instant) {
+        let offered = params.first_member("protocolVersion").and_then(|version| {
+            let version = version.as_string()?;
+            ProtocolVersion::from_text(&version)
+        });
+        self.connection.handshake.offered = offered;
+        let timeout = self.config.initialize_timeout;
+        self.send_opening(Method::INITIALIZE, params, timeout, awaited, now, Role::Initialize);
     }
 
     fn send_opening(
@@ -291,7 +319,8 @@ impl<T: ClientTransport> Client<T> {
     }
 
     fn on_initialize_refused(&mut self, reason: Unavailable, awaited: bool, now: Instant) {
-        match self.connection.detection.on_initialize_refused(reason) {
+        let offered = self.connection.handshake.offered;
+        match self.connection.detection.on_initialize_refused(reason, offered) {
             Ok(step) => self.follow(step, awaited, now),
             Err(reason) => self.opening_failed(reason, now),
         }
@@ -425,6 +454,7 @@ pub(super) fn may_pass(failed: &Failed) -> bool {
         Failed::Cancelled
         | Failed::NoAnswer { .. }
         | Failed::ContentType { .. }
+        | Failed::NotAStream { .. }
         | Failed::ContentEncoding
         | Failed::InvalidResponse { .. }
         | Failed::Redirected { .. }
@@ -432,7 +462,7 @@ pub(super) fn may_pass(failed: &Failed) -> bool {
         | Failed::VersionChanged { .. }
         | Failed::NoCommonVersion { .. }
         | Failed::InvalidSessionId
-        | Failed::EndpointRejected
+        | Failed::EndpointRejected { .. }
         | Failed::NoInput { .. }
         | Failed::EndedByServer
         | Failed::NotInRevision { .. }
