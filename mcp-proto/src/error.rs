@@ -5,6 +5,7 @@
 //! * [`Failed`]: why a request ended without a response. It is a separate type, so that a local failure can never be
 //!   confused with an error that the peer sent (JR-50).
 
+mod explanation;
 mod failed;
 mod fault;
 mod process_end;
@@ -12,6 +13,7 @@ mod refusal;
 mod usage;
 
 pub use crate::spec::header::BodyKind;
+pub(crate) use explanation::explanation;
 pub use failed::{Failed, InvalidResponse, NoInput, RedirectRefused};
 pub use fault::{Fault, Quirk};
 pub use process_end::{ProcessEnd, StartFailure};

@@ -47,9 +47,13 @@ pub fn all() -> Vec<Texts> {
     let refusal_of = |status: u16, body, challenge: Option<&'static str>| {
         let status = StatusCode::from_u16(status).unwrap_or_default();
         let challenges = challenge.into_iter().map(HeaderValue::from_static).collect();
-        Refusal { status, body, retry_after: None, challenges }
+        Refusal { status, body, retry_after: None, challenges, explanation: None }
     };
     let refusal = |status, body, challenge| Failed::Refused(refusal_of(status, body, challenge));
+    let explained = |status| {
+        let explanation = Some(Excerpt::new("Rate limit of 60 a minute", 80));
+        Failed::Refused(Refusal { explanation, ..refusal_of(status, BodyKind::Json, None) })
+    };
     let reason = || Failed::Unreachable { detail: "nothing listens there (connection refused)".into() };
     let parse = ParseError { kind: ParseErrorKind::NotAnObject, subject: Subject::Unknown };
     let json = JsonError::NotJson { offset: 3 };
@@ -187,6 +191,7 @@ pub fn all() -> Vec<Texts> {
                 reason(),
                 Failed::Broken { detail: "it reset the connection".into() },
                 Failed::StreamEnded,
+                explained(429),
                 refusal(401, BodyKind::Empty, Some("Bearer realm=\"tools\"")),
                 refusal(403, BodyKind::Html, None),
                 refusal(404, BodyKind::Html, None),
@@ -194,9 +199,11 @@ pub fn all() -> Vec<Texts> {
                 refusal(502, BodyKind::PlainText, None),
                 Failed::NoAnswer { status: StatusCode::ACCEPTED },
                 Failed::ContentType { body: BodyKind::Html },
+                Failed::NotAStream { body: BodyKind::Json },
                 Failed::ContentEncoding,
                 Failed::InvalidResponse { reason: InvalidResponse::NotAResponse },
                 Failed::Redirected { reason: RedirectRefused::CrossOrigin, to: to() },
+                Failed::Redirected { reason: RedirectRefused::Unencrypted, to: to() },
                 Failed::Redirected { reason: RedirectRefused::DropsBody, to: to() },
                 Failed::Redirected { reason: RedirectRefused::NoLocation, to: None },
                 Failed::Redirected { reason: RedirectRefused::TooOften, to: to() },
@@ -205,7 +212,7 @@ pub fn all() -> Vec<Texts> {
                 Failed::VersionChanged { version },
                 Failed::NoCommonVersion { supported: [ProtocolVersion::V2026_07_28].into() },
                 Failed::InvalidSessionId,
-                Failed::EndpointRejected,
+                Failed::EndpointRejected { endpoint: Excerpt::new("http://other.example/messages", 80) },
                 Failed::NoEndpoint,
                 Failed::NoInput { reason: NoInput::NotDeclared },
                 Failed::EndedByServer,
@@ -314,7 +321,8 @@ pub fn all() -> Vec<Texts> {
             vec![
                 Quirk::ResponseInArray,
                 Quirk::NotificationNotAccepted202,
-                Quirk::SessionLostAsBadRequest,
+                Quirk::SessionLostWithOtherStatus,
+                Quirk::VersionRefused,
                 Quirk::GetNotFound,
                 Quirk::ToolResultWithoutContent,
                 Quirk::MessageInOtherEvent,

@@ -509,6 +509,7 @@ fn defect_b4_b7_every_failure_answers_the_waiting_request_with_a_description() {
                 Failed::Refused(_)
                     | Failed::NoAnswer { .. }
                     | Failed::ContentType { .. }
+                    | Failed::NotAStream { .. }
                     | Failed::Redirected { .. }
                     | Failed::ContentEncoding
                     | Failed::InvalidResponse { .. }

@@ -72,7 +72,7 @@ fn a_call_is_sent_again_once_and_not_for_ever() {
     let call = harness.opened();
     harness.reply(call.key, &Reply::status(404));
     let lines = harness.lines();
-    assert!(failed_with(&lines[0], "1", "session_lost"), "{lines:?}");
+    assert!(failed_with(&lines[0], "1", "refused"), "{lines:?}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn a_session_lost_as_400_is_a_lost_session_too() {
     let call = harness.call("1", "tools/call");
     let body = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#;
     harness.reply(call.key, &Reply::json(body).with_status(400));
-    assert!(harness.events().contains(&Event::QuirkObserved(Quirk::SessionLostAsBadRequest)));
+    assert!(harness.events().contains(&Event::QuirkObserved(Quirk::SessionLostWithOtherStatus)));
     reopen(&mut harness, "session-2");
     assert_eq!(harness.opened().body(), call.body());
 
@@ -278,12 +278,12 @@ fn an_initialize_that_the_server_refuses_is_answered_with_its_error() {
     let mut harness = HttpClientHarness::relay();
     harness.line(&initialize("1", "2025-11-25"));
     let opened = harness.opened();
-    harness.reply(opened.key, &Reply::json(error(&opened.id(), -32602, "Unsupported protocol version")));
+    harness.reply(opened.key, &Reply::json(error(&opened.id(), -32602, "Invalid params")));
     // The server may be of the other era; once that is ruled out, the first answer is forwarded.
     let opened = harness.opened();
     assert_eq!(opened.method(), "server/discover");
     harness.reply(opened.key, &Reply::json(error(&opened.id(), -32601, "Method not found")));
-    assert_eq!(harness.lines(), [error("1", -32602, "Unsupported protocol version")]);
+    assert_eq!(harness.lines(), [error("1", -32602, "Invalid params")]);
     harness.pass(Duration::from_secs(600));
     assert!(!harness.has_opened(), "an answer is an answer");
     // The client may try another revision.
@@ -291,6 +291,18 @@ fn an_initialize_that_the_server_refuses_is_answered_with_its_error() {
     let opened = harness.opened();
     harness.reply(opened.key, &initialize_reply(&opened, "2025-03-26", None));
     assert_eq!(harness.lines(), [result("2", &initialize_result("2025-03-26"))]);
+}
+
+#[test]
+fn lc_05_a_server_that_refuses_the_revision_of_the_client_is_offered_an_older_one() {
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&initialize("1", "2025-11-25"));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::json(error(&opened.id(), -32602, "Unsupported protocol version")));
+    let again = harness.opened();
+    assert_eq!(again.body(), opened.body().replace("2025-11-25", "2025-06-18").replace(r#""id":1"#, r#""id":2"#));
+    harness.reply(again.key, &initialize_reply(&again, "2025-06-18", None));
+    assert_eq!(harness.lines(), [result("1", &initialize_result("2025-06-18"))]);
 }
 
 #[test]

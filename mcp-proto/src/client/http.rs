@@ -52,6 +52,7 @@ pub(crate) mod endpoint;
 mod exchange;
 mod failure;
 mod headers;
+mod lost_session;
 mod redirect;
 mod refusal;
 mod response;

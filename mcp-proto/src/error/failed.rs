@@ -64,6 +64,11 @@ pub enum Failed {
         /// The kind of body.
         body: BodyKind,
     },
+    /// The answer to GET is no stream of events (HT5).
+    NotAStream {
+        /// The kind of body.
+        body: BodyKind,
+    },
     /// The body is compressed although the client did not accept that (HT10).
     ContentEncoding,
     /// The answer is not a valid response to this request (RP5).
@@ -98,7 +103,10 @@ pub enum Failed {
     /// The server's session id is invalid, so that it cannot be sent back (HT3).
     InvalidSessionId,
     /// The server's `endpoint` event contains a URL that must not be used (LE1).
-    EndpointRejected,
+    EndpointRejected {
+        /// The URL without user name and query.
+        endpoint: Excerpt,
+    },
     /// The stream of a two-endpoint server did not begin with an `endpoint` event, or not in time (HS-02).
     NoEndpoint,
     /// The server required input that it does not get (MD-I-10).
@@ -164,6 +172,9 @@ impl Failed {
                 format!("{peer} answered {status} and no result; it treated the request as a notification")
             }
             Self::ContentType { body } => format!("{peer} answered with {body} instead of JSON; is the path right?"),
+            Self::NotAStream { body } => {
+                format!("{peer} answered GET with {body} instead of a stream of events; is the path right?")
+            }
             Self::ContentEncoding => format!("{peer} compressed its answer although it was asked not to"),
             Self::InvalidResponse { reason } => {
                 format!("{peer} answered with something that is no valid response: {reason}")
@@ -181,9 +192,10 @@ impl Failed {
                 format!("{peer} supports none of the revisions of MCP that this client may use ({supported})")
             }
             Self::InvalidSessionId => format!("{peer} gave a session id that cannot be sent back"),
-            Self::EndpointRejected => {
-                format!("{peer} names an endpoint for messages on another origin, which is refused")
-            }
+            Self::EndpointRejected { endpoint } => format!(
+                "{peer} names {endpoint} as the endpoint for messages, which is on another origin or no URL, and is refused; \
+                 if the server is behind a proxy, it has to know its public URL"
+            ),
             Self::NoEndpoint => format!("{peer} did not name the endpoint for messages"),
             Self::NoInput { reason } => format!("{peer} required input that was not supplied: {reason}"),
             Self::EndedByServer => format!("{peer} ended the subscription"),
@@ -239,6 +251,7 @@ impl Failed {
             Self::Refused(_) => "refused",
             Self::NoAnswer { .. } => "no_answer",
             Self::ContentType { .. } => "content_type",
+            Self::NotAStream { .. } => "not_a_stream",
             Self::ContentEncoding => "content_encoding",
             Self::InvalidResponse { .. } => "invalid_response",
             Self::Redirected { .. } => "redirected",
@@ -247,7 +260,7 @@ impl Failed {
             Self::VersionChanged { .. } => "version_changed",
             Self::NoCommonVersion { .. } => "no_common_version",
             Self::InvalidSessionId => "invalid_session_id",
-            Self::EndpointRejected => "endpoint_rejected",
+            Self::EndpointRejected { .. } => "endpoint_rejected",
             Self::NoEndpoint => "no_endpoint",
             Self::NoInput { .. } => "no_input",
             Self::EndedByServer => "ended_by_server",
@@ -274,6 +287,7 @@ impl Failed {
             | Self::Broken { .. }
             | Self::StreamEnded
             | Self::ContentType { .. }
+            | Self::NotAStream { .. }
             | Self::ContentEncoding
             | Self::InvalidResponse { .. }
             | Self::Redirected { .. }
@@ -282,7 +296,7 @@ impl Failed {
             | Self::VersionChanged { .. }
             | Self::NoCommonVersion { .. }
             | Self::InvalidSessionId
-            | Self::EndpointRejected
+            | Self::EndpointRejected { .. }
             | Self::NoEndpoint
             | Self::NoInput { .. }
             | Self::EndedByServer
@@ -379,6 +393,12 @@ pub enum RedirectRefused {
     /// It leads to another origin, to which no credentials may be sent (invariant 8).
     #[error("which is another origin, where no credentials may go; if that is the right server, use its URL instead")]
     CrossOrigin,
+    /// It leads from `https` to `http`: mostly a server behind a proxy that ends TLS, which does not know its public URL.
+    #[error(
+        "which is not encrypted, and is refused; the server does not know its public URL, or has no such path: try the URL \
+         with a slash at its end, or without"
+    )]
+    Unencrypted,
     /// The status is 301, 302 or 303, after which clients may repeat the request without its body.
     #[error("with a status that does not keep the message; use the new URL instead")]
     DropsBody,

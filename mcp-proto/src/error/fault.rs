@@ -154,9 +154,12 @@ pub enum Quirk {
     /// A notification was answered with a status other than 202.
     #[error("answers a notification with another status than 202")]
     NotificationNotAccepted202,
-    /// A lost session was reported as 400 instead of 404.
-    #[error("reports a lost session with status 400 instead of 404")]
-    SessionLostAsBadRequest,
+    /// A lost session was reported otherwise than with status 404.
+    #[error("reports a lost session otherwise than with status 404")]
+    SessionLostWithOtherStatus,
+    /// `initialize` was refused because of its revision, instead of being answered with another one (LC-05).
+    #[error("refuses a revision that it does not know instead of answering with one that it knows")]
+    VersionRefused,
     /// A GET for messages that belong to no request was answered with 404 instead of 405 (SH-C-38).
     #[error("answers GET with 404 instead of 405")]
     GetNotFound,

@@ -19,6 +19,9 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
     /// All values of `WWW-Authenticate`, from which the application can get a token (AU-14).
     pub challenges: Vec<HeaderValue>,
+    /// What the body says, if it is a JSON-RPC or OAuth error, problem details (RFC 9457), another JSON error, text, or a
+    /// page with a title: at most 300 characters, without the secrets that the client has sent.
+    pub explanation: Option<Excerpt>,
 }
 
 impl fmt::Display for Refusal {
@@ -29,7 +32,11 @@ impl fmt::Display for Refusal {
             403 => f.write_str("; these credentials are not allowed to do that")?,
             407 => f.write_str("; an HTTP proxy on the way requires a user name and a password")?,
             404 | 405 => write!(f, " with {}; is the path right?", self.body)?,
+            _ if self.explanation.is_some() => {}
             _ => write!(f, " with {}", self.body)?,
+        }
+        if let Some(explanation) = &self.explanation {
+            write!(f, "; its explanation is \"{explanation}\"")?;
         }
         if let Some(after) = self.retry_after {
             write!(f, "; it asks to wait {after:?}")?;
@@ -64,6 +71,7 @@ impl fmt::Debug for Refusal {
             .field("body", &self.body)
             .field("retry_after", &self.retry_after)
             .field("challenges", &self.challenges.len())
+            .field("explanation", &self.explanation)
             .finish()
     }
 }

@@ -306,7 +306,7 @@ async fn credentials_stay_on_their_origin() {
     });
     let builder = legacy_client().http(&server.url()).unwrap().bearer("secret").unwrap();
     let Err(Error::Failed { reason, .. }) = builder.connect().await else { panic!() };
-    assert_eq!(reason, Failed::EndpointRejected);
+    assert!(matches!(reason, Failed::EndpointRejected { .. }), "{reason}");
     assert!(elsewhere.requests().is_empty());
 }
 

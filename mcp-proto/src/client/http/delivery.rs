@@ -563,7 +563,8 @@ enum State {
     WaitingForSession { position: u64, post: Post },
     /// It waits for authorization until this time.
     WaitingForAuthorization { position: u64, until: Instant, post: Post },
-    /// It is on this exchange, whose response has not begun, or is an HTTP error.
+    /// It is on this exchange, whose response has not begun, or shows in its body whether the session is lost: an HTTP
+    /// error, or JSON.
     Sending { exchange: ExchangeKey, post: Post },
     /// The answer to it is read from this exchange, or the stream with the answer is being resumed there.
     Reading { exchange: ExchangeKey, cursor: Cursor },

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
-use crate::codec::text::is_invisible;
+use crate::codec::text::{Excerpt, is_invisible};
 use crate::error::UsageError;
 
 /// An absolute `http` or `https` URL.
@@ -76,20 +76,25 @@ impl Endpoint {
             .unwrap_or_default()
     }
 
-    /// The endpoint that `reference` names, if it is on this origin (invariant 8, HS-06, HT1, LE1).
+    /// The endpoint that `reference` names relative to this one (RFC 3986, section 5), if it is on this origin
+    /// (invariant 8, HS-05, HS-06, HT1, LE1).
     ///
-    /// A path that begins with one slash is accepted, and an absolute URL whose scheme and authority have the same
-    /// spelling. Every other form is refused, because two parsers could find different origins in it.
+    /// A path and a query are accepted, and an absolute URL whose scheme and authority have the same spelling. Every
+    /// other form is refused, because two parsers could find different origins in it.
     pub(crate) fn same_origin(&self, reference: &str) -> Option<Self> {
         let visible = reference.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !matches!(byte, b'\\' | b'#'));
-        if !visible {
+        if !visible || reference.is_empty() {
             return None;
         }
+        let merged;
         let path = if let Some(rest) = reference.strip_prefix('/') {
             if rest.starts_with('/') {
                 return None;
             }
             reference
+        } else if is_relative_path(reference) {
+            merged = merge(self.path(), reference);
+            &merged
         } else {
             let rest = reference.strip_prefix(self.scheme.as_str())?.strip_prefix("://")?;
             let rest = rest.strip_prefix(self.authority.as_str())?;
@@ -228,6 +233,49 @@ fn check_host(host: &str) -> Result<(), InvalidUrl> {
     Ok(())
 }
 
+/// Whether a reference is a relative path or a query. A colon in its first segment would make it a URL of some scheme
+/// (RFC 3986, section 4.2).
+fn is_relative_path(reference: &str) -> bool {
+    let end = reference.find(['/', '?']).unwrap_or(reference.len());
+    let (first, _) = reference.split_at(end);
+    !first.contains(':') && !first.contains('@')
+}
+
+/// The path and query of a relative reference to a URL with the path `base` (RFC 3986, section 5.2).
+fn merge(base: &str, reference: &str) -> String {
+    if reference.starts_with('?') {
+        return format!("{base}{reference}");
+    }
+    let end = reference.find('?').unwrap_or(reference.len());
+    let (path, query) = reference.split_at(end);
+    let folder = base.rfind('/').map_or("", |slash| base.split_at(slash).0);
+    let mut segments: Vec<_> = folder.split('/').skip(1).collect();
+    let mut is_folder = false;
+    for segment in path.split('/') {
+        is_folder = matches!(segment, "." | "..");
+        match segment {
+            "." => {}
+            ".." => {
+                segments.pop();
+            }
+            _ => segments.push(segment),
+        }
+    }
+    let last = if is_folder && !segments.is_empty() { "/" } else { "" };
+    format!("/{}{last}{query}", segments.join("/"))
+}
+
+/// A reference to a URL for people to read, without what may be secret: user information, query and fragment.
+pub(super) fn shown(reference: &str) -> Excerpt {
+    let reference = reference.split(['?', '#']).next().unwrap_or_default();
+    let begin = reference.find("//").map_or(0, |position| position + 2);
+    let (scheme, rest) = reference.split_at(begin);
+    let end = if begin == 0 { 0 } else { rest.find(['/', '\\']).unwrap_or(rest.len()) };
+    let (authority, path) = rest.split_at(end);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    Excerpt::new(&format!("{scheme}{host}{path}"), 200)
+}
+
 /// Percent-encodes the bytes of characters that a path or a query must not contain (RFC 3986, section 3.3 and 3.4).
 fn encode(path: &str) -> String {
     let mut encoded = String::with_capacity(path.len() + 1);
@@ -283,8 +331,11 @@ mod tests {
             "http://GOOD.example:8080/m",
             "http://good.example:8080",
             "http://good.example:8080?x",
-            "messages",
             "",
+            "messages:1",
+            "javascript:alert(1)/x",
+            "user@evil.example/m",
+            "a b",
             "/a b",
             "/a\r\nX: y",
             "/é",
@@ -292,6 +343,47 @@ mod tests {
         ] {
             assert_eq!(endpoint.same_origin(reference), None, "{reference}");
         }
+    }
+
+    #[test]
+    fn hs_05_a_relative_reference_is_resolved_against_the_path() {
+        for (base, reference, expected) in [
+            ("/sse", "/messages?id=1", "/messages?id=1"),
+            ("/sse", "messages?id=1", "/messages?id=1"),
+            ("/v1/sse", "messages", "/v1/messages"),
+            ("/v1/sse/", "messages", "/v1/sse/messages"),
+            ("/v1/sse?key=1", "?sessionId=a:b/c", "/v1/sse?sessionId=a:b/c"),
+            ("/v1/sse", "./messages/", "/v1/messages/"),
+            ("/v1/sse", "../messages", "/messages"),
+            ("/v1/sse", "../../../messages", "/messages"),
+            ("/v1/sse", "a/../b?c=..", "/v1/b?c=.."),
+            ("/v1/sse", "..", "/"),
+            ("/a/b/c", "..", "/a/"),
+            ("/a/b/c", ".", "/a/b/"),
+            ("/v1/sse", "a/b:c", "/v1/a/b:c"),
+            ("", "messages", "/messages"),
+        ] {
+            let endpoint = Endpoint::parse(&format!("http://good.example:8080{base}")).unwrap();
+            let target = endpoint.same_origin(reference).unwrap().to_uri();
+            assert_eq!(target.to_string(), format!("http://good.example:8080{expected}"), "{base} {reference}");
+        }
+    }
+
+    #[test]
+    fn defect_b7_a_reference_is_shown_without_its_secrets() {
+        for (reference, expected) in [
+            ("https://other.example:8/mcp/x?key=secret#y", "https://other.example:8/mcp/x"),
+            ("https://user:secret@other.example/mcp", "https://other.example/mcp"),
+            ("https://a@b@other.example", "https://other.example"),
+            ("//user:secret@other.example/a@b", "//other.example/a@b"),
+            ("/mcp/?key=secret", "/mcp/"),
+            ("login?user=secret", "login"),
+            ("?secret", ""),
+            ("https://other.example/a//b", "https://other.example/a//b"),
+        ] {
+            assert_eq!(shown(reference).as_str(), expected);
+        }
+        assert_eq!(shown(&"x".repeat(10_000)).as_str().chars().count(), 201);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use http::Request;
+use http::response::Parts;
 
 use super::HttpAction;
 use super::delivery::DeliveryKey;
@@ -238,8 +239,9 @@ pub(super) enum Reading {
     Json { body: Vec<u8> },
     /// A stream of events.
     Events(Box<Decoder>),
-    /// The body of an HTTP error, which may explain it.
-    Refusal { refusal: Refusal, body: Vec<u8> },
+    /// The body of an HTTP error, which may explain it. `challenge` is the head of the response if it demands credentials
+    /// unless the body states that the session is lost.
+    Refusal { refusal: Refusal, body: Vec<u8>, challenge: Option<Box<Parts>> },
     /// A body that is not needed, of which `left` more bytes are read.
     Ignored { left: usize },
 }

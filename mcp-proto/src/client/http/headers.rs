@@ -66,6 +66,20 @@ impl Common<'_> {
         self.request(Method::DELETE, at, Bytes::new())
     }
 
+    /// Replaces in a text of the server what the client keeps secret: the values of its headers, the id of the session,
+    /// and the values in the query of `endpoint`. A server may repeat what it has refused.
+    pub(crate) fn without_secrets(&self, text: String, endpoint: &Endpoint) -> String {
+        let token = self.credentials.map(Credentials::header);
+        let session = self.session.map(|SessionId(id)| id);
+        let headers = self.user.values().chain(token).chain(session).filter_map(|value| value.to_str().ok());
+        // A scheme, as of `Bearer`, is no secret.
+        let headers = headers.flat_map(|value| value.split(' '));
+        let query = endpoint.query().unwrap_or_default().split('&');
+        let query = query.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
+        let secrets = headers.chain(query).filter(|secret| secret.len() >= SHORTEST_SECRET);
+        secrets.fold(text, |text, secret| text.replace(secret, "[…]"))
+    }
+
     fn request(&self, method: Method, to: &Endpoint, body: Bytes) -> Request<Bytes> {
         let mut request = Request::new(body);
         *request.method_mut() = method;
@@ -90,6 +104,9 @@ impl Common<'_> {
         request
     }
 }
+
+/// The fewest characters of a value that is replaced in texts for people. Shorter ones are words such as `Bearer`.
+const SHORTEST_SECRET: usize = 8;
 
 /// The session id in the headers of a response.
 #[derive(Debug, PartialEq, Eq)]
@@ -128,6 +145,7 @@ pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap, limits: &Limits) 
         body: body_kind(headers),
         retry_after: retry_after(headers).map(|after| after.min(limits.max_retry)),
         challenges: headers.get_all(WWW_AUTHENTICATE).iter().cloned().collect(),
+        explanation: None,
     }
 }
 
@@ -189,7 +207,7 @@ pub(super) fn not_a_stream(head: &Parts, limits: &Limits) -> Failed {
     if is_encoded(&head.headers) {
         return Failed::ContentEncoding;
     }
-    Failed::ContentType { body: body_kind(&head.headers) }
+    Failed::NotAStream { body: body_kind(&head.headers) }
 }
 
 #[cfg(test)]

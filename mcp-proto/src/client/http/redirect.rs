@@ -3,13 +3,12 @@
 use http::StatusCode;
 use http::response::Parts;
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, shown};
 use super::exchange::{Exchange, Purpose};
 use super::headers::location;
 use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::TransportOutput;
-use crate::codec::text::Excerpt;
 use crate::error::{Failed, Fault, RedirectRefused};
 
 impl Http {
@@ -34,7 +33,9 @@ impl Http {
             Some(_) if redirects >= self.limits.redirects => Err(refused(RedirectRefused::TooOften, head)),
             Some(location) => {
                 let target = self.config.endpoint.same_origin(location);
-                target.ok_or_else(|| refused(RedirectRefused::CrossOrigin, head))
+                let is_downgrade = self.config.endpoint.is_https() && location.starts_with("http://");
+                let reason = if is_downgrade { RedirectRefused::Unencrypted } else { RedirectRefused::CrossOrigin };
+                target.ok_or_else(|| refused(reason, head))
             }
         })
     }
@@ -80,6 +81,7 @@ impl Http {
                 self.deliveries.read_on(request, exchange);
             }
             Purpose::TwoEndpointStream { redirects } => {
+                self.mode.stream_is_at(target.clone());
                 self.get(Some(&target), Purpose::TwoEndpointStream { redirects: redirects + 1 }, output);
             }
             Purpose::Delete | Purpose::Drain => {}
@@ -89,37 +91,4 @@ impl Http {
 
 fn refused(reason: RedirectRefused, head: &Parts) -> Failed {
     Failed::Redirected { reason, to: location(&head.headers).map(shown) }
-}
-
-/// A `Location` for people to read, without what may be secret: user information, query and fragment.
-fn shown(location: &str) -> Excerpt {
-    let location = location.split(['?', '#']).next().unwrap_or_default();
-    let begin = location.find("//").map_or(0, |position| position + 2);
-    let (scheme, rest) = location.split_at(begin);
-    let end = if begin == 0 { 0 } else { rest.find(['/', '\\']).unwrap_or(rest.len()) };
-    let (authority, path) = rest.split_at(end);
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    Excerpt::new(&format!("{scheme}{host}{path}"), 200)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::shown;
-
-    #[test]
-    fn defect_b7_a_location_is_shown_without_its_secrets() {
-        for (location, expected) in [
-            ("https://other.example:8/mcp/x?key=secret#y", "https://other.example:8/mcp/x"),
-            ("https://user:secret@other.example/mcp", "https://other.example/mcp"),
-            ("https://a@b@other.example", "https://other.example"),
-            ("//user:secret@other.example/a@b", "//other.example/a@b"),
-            ("/mcp/?key=secret", "/mcp/"),
-            ("login?user=secret", "login"),
-            ("?secret", ""),
-            ("https://other.example/a//b", "https://other.example/a//b"),
-        ] {
-            assert_eq!(shown(location).as_str(), expected);
-        }
-        assert_eq!(shown(&"x".repeat(10_000)).as_str().chars().count(), 201);
-    }
 }

@@ -2,19 +2,27 @@
 
 use http::StatusCode;
 
-use super::exchange::{OpenedIn, Purpose};
+use super::exchange::{OpenedIn, Posted, Purpose};
+use super::lost_session::{self, SessionState};
 use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Role, TransportOutput};
 use crate::codec::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
+use crate::codec::text::Excerpt;
 use crate::conversation::keys::RequestKey;
-use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal};
+use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal, explanation};
 use crate::limits::Limits;
-use crate::spec::code;
 use crate::spec::status::is_inconclusive;
 
 impl Http {
-    /// The server refused a message with an HTTP error, whose body may be a JSON-RPC error.
+    /// The refusal with what its body says, without the secrets of the client.
+    pub(super) fn explained(&self, refusal: Refusal, body: &[u8]) -> Refusal {
+        let explanation = explanation(body).map(|text| self.common().without_secrets(text, &self.config.endpoint));
+        Refusal { explanation: explanation.map(|text| Excerpt::new(&text, EXPLANATION_CHARS)), ..refusal }
+    }
+
+    /// The server refused a message, or the stream of a two-endpoint server, with an HTTP error, whose body may be a
+    /// JSON-RPC error.
     pub(super) fn refused(
         &mut self,
         purpose: Purpose,
@@ -24,7 +32,13 @@ impl Http {
         now: Instant,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        let Purpose::Post(posted) = purpose else { return };
+        let posted = match purpose {
+            Purpose::Post(posted) => posted,
+            purpose @ Purpose::TwoEndpointStream { .. } => {
+                return self.stream_failed(purpose, Failed::Refused(refusal), now, output);
+            }
+            Purpose::GetStream { .. } | Purpose::Resume { .. } | Purpose::Delete | Purpose::Drain => return,
+        };
         if let (Role::Discover(request, _), true) = (posted.role, is_inconclusive(refusal.status)) {
             // Such a status shows nothing about the era, whatever the body contains (ER-26).
             self.unanswered(request, Failed::Refused(refusal), output);
@@ -33,8 +47,9 @@ impl Http {
         let error = read_error(&refusal, body, &self.limits);
         let own_id = posted.role.request().map(RequestKey::to_wire);
         let is_for_us = error.as_ref().is_some_and(|(id, _)| id.is_some() && *id == own_id);
-        if opened_in.in_session && is_lost_session(&refusal, error.as_ref(), is_for_us, output) {
-            self.lose_session(opened_in.generation, Some(posted.message), now, output);
+        if opened_in.in_session && self.is_lost_session(posted, &refusal, error.as_ref(), is_for_us, output) {
+            let reason = Failed::Refused(refusal);
+            self.lose_session(opened_in.generation, Some((posted.message, reason)), now, output);
             return;
         }
         let Some(request) = posted.role.request() else {
@@ -61,7 +76,37 @@ impl Http {
             Some(_) | None => self.unanswered(request, Failed::Refused(refusal), output),
         }
     }
+
+    /// Whether the refusal means that the session is lost. A message that may have been processed and must not be
+    /// processed twice ends with the refusal.
+    fn is_lost_session(
+        &mut self,
+        posted: Posted,
+        refusal: &Refusal,
+        error: Option<&(Option<RequestId>, ErrorObject)>,
+        is_for_us: bool,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) -> bool {
+        let error = error.map(|(_, error)| (error, is_for_us));
+        let explanation = refusal.explanation.as_ref().map(Excerpt::as_str);
+        match lost_session::of_refusal(refusal.status, error, explanation) {
+            SessionState::Known => return false,
+            SessionState::Lost => {}
+            SessionState::LostInError => {
+                if self.deliveries.post(posted.message).is_some_and(|post| !post.may_repeat) {
+                    self.undelivered(posted.message, Failed::Refused(refusal.clone()), output);
+                }
+            }
+        }
+        if refusal.status != StatusCode::NOT_FOUND {
+            output.quirk(Quirk::SessionLostWithOtherStatus);
+        }
+        true
+    }
 }
+
+/// The most characters of an explanation that an error shows.
+const EXPLANATION_CHARS: usize = 300;
 
 /// The JSON-RPC error in the body of an HTTP error, whatever the status (SH-C-15).
 fn read_error(refusal: &Refusal, body: Vec<u8>, limits: &Limits) -> Option<(Option<RequestId>, ErrorObject)> {
@@ -78,26 +123,4 @@ fn read_error(refusal: &Refusal, body: Vec<u8>, limits: &Limits) -> Option<(Opti
 /// some servers send when they could not read the id.
 fn is_explanation(id: Option<&RequestId>, is_for_us: bool) -> bool {
     is_for_us || id.is_none_or(|id| id.as_str().is_some())
-}
-
-/// Whether the refusal means that the session is lost (SH-C-08, A16).
-fn is_lost_session(
-    refusal: &Refusal,
-    error: Option<&(Option<RequestId>, ErrorObject)>,
-    is_for_us: bool,
-    output: &mut TransportOutput<'_, HttpAction>,
-) -> bool {
-    match refusal.status {
-        // With this code and the id of the request, the method was not found.
-        StatusCode::NOT_FOUND => !(is_for_us && error.is_some_and(|(_, error)| error.code() == code::METHOD_NOT_FOUND)),
-        StatusCode::BAD_REQUEST => {
-            let says_so = error.is_some_and(|(_, error)| error.message().to_ascii_lowercase().contains("session"));
-            let lost = says_so && !is_for_us;
-            if lost {
-                output.quirk(Quirk::SessionLostAsBadRequest);
-            }
-            lost
-        }
-        _ => false,
-    }
 }

@@ -7,6 +7,7 @@ use super::cursor::Cursor;
 use super::delivery::{DeliveryKey, Post};
 use super::exchange::{Exchange, ExchangeKey, Next, Posted, Purpose, Reading, append};
 use super::headers::{SessionHeader, is_encoded, not_a_stream, refusal, session_id};
+use super::lost_session::{may_be_lost, states_loss};
 use super::{Failure, Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
@@ -53,7 +54,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(mut exchange) = self.exchanges.take(key) else { return };
-        let mut next = self.body(&mut exchange, chunk, now, output);
+        let mut next = self.body(key, &mut exchange, chunk, now, output);
         if next == Next::Read && !self.exchanges.has_room_for(&exchange, &self.limits) {
             let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
             self.stream_failed(purpose, Failed::NoRoom { limit: self.limits.held }, now, output);
@@ -63,18 +64,16 @@ impl Http {
     }
 
     pub(super) fn on_end(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(exchange) = self.exchanges.remove(key) else { return };
+        let Some(mut exchange) = self.exchanges.remove(key) else { return };
         match exchange.reading {
-            Reading::Head => self.broke(exchange, Failed::StreamEnded, now, output),
+            Reading::Head => self.broke(key, exchange, Failed::StreamEnded, now, output),
             Reading::Json { body } => {
                 if let Some(request) = exchange.purpose.request() {
-                    self.json_body(request, body, output);
+                    self.json_body(request, exchange.opened_in, body, now, output);
                 }
             }
             Reading::Events(_) => self.stream_over(exchange.purpose, Failed::StreamEnded, now, output),
-            Reading::Refusal { refusal, body } => {
-                self.refused(exchange.purpose, exchange.opened_in, refusal, body, now, output);
-            }
+            Reading::Refusal { .. } => self.refusal_read(key, &mut exchange, true, now, output),
             Reading::Ignored { .. } => {}
         }
         self.pump(now, output);
@@ -97,7 +96,7 @@ impl Http {
                 if !self.session.is_closing() && self.deliveries.repeat(posted.message) => {}
             (_, purpose, _) => {
                 exchange.purpose = purpose;
-                self.broke(exchange, failure.into_failed(), now, output);
+                self.broke(key, exchange, failure.into_failed(), now, output);
             }
         }
         self.pump(now, output);
@@ -107,7 +106,7 @@ impl Http {
     pub(super) fn on_silence(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
         let detail = format!("silent for {:?}", self.config.idle_timeout).into();
         if let Some(exchange) = self.exchanges.abort(key, output) {
-            self.broke(exchange, Failed::Broken { detail }, now, output);
+            self.broke(key, exchange, Failed::Broken { detail }, now, output);
         }
     }
 
@@ -155,15 +154,23 @@ impl Http {
             self.redirected(exchange, head.status, target, now, output);
             return Next::Read;
         }
+        if let (Purpose::Post(_), true) =
+            (exchange.purpose, exchange.opened_in.in_session && may_be_lost(head.status, &head.headers))
+        {
+            let refusal = refusal(head.status, &head.headers, &self.limits);
+            let challenge = Some(Box::new(head.clone()));
+            exchange.reading = Reading::Refusal { refusal, body: Vec::new(), challenge };
+            return Next::Read;
+        }
         // The body is not waited for: of such a response, the challenge is all that matters (AU-14).
         if self.is_challenged(key, exchange, head, now, output) {
             exchange.discard_rest(&self.limits);
             return Next::Read;
         }
         match exchange.purpose {
-            Purpose::Post(_) if !head.status.is_success() => {
+            Purpose::Post(_) | Purpose::TwoEndpointStream { .. } if !head.status.is_success() => {
                 let refusal = refusal(head.status, &head.headers, &self.limits);
-                exchange.reading = Reading::Refusal { refusal, body: Vec::new() };
+                exchange.reading = Reading::Refusal { refusal, body: Vec::new(), challenge: None };
                 Next::Read
             }
             Purpose::Post(posted) => {
@@ -266,11 +273,15 @@ impl Http {
             exchange.discard_rest(&self.limits);
             return Next::Read;
         }
-        exchange.reading = if kind == BodyKind::EventStream {
-            Reading::events(&self.limits, None)
+        if kind == BodyKind::EventStream {
+            exchange.reading = Reading::events(&self.limits, None);
         } else {
-            Reading::Json { body: Vec::new() }
-        };
+            exchange.reading = Reading::Json { body: Vec::new() };
+            if exchange.opened_in.in_session {
+                // The message is kept: an error may state that the session is lost, so that it is sent again.
+                return Next::Read;
+            }
+        }
         self.deliveries.read_on(request, key);
         Next::Read
     }
@@ -287,6 +298,7 @@ impl Http {
 
     fn body(
         &mut self,
+        key: ExchangeKey,
         exchange: &mut Exchange,
         mut chunk: &[u8],
         now: Instant,
@@ -331,12 +343,10 @@ impl Http {
                 if append(body, chunk, self.limits.error_body).is_ok() {
                     return Next::Read;
                 }
-                // A body that is too long is not read as an explanation (HT8).
-                let reading = std::mem::replace(&mut exchange.reading, Reading::Ignored { left: 0 });
-                let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
-                if let Reading::Refusal { refusal, .. } = reading {
-                    self.refused(purpose, exchange.opened_in, refusal, Vec::new(), now, output);
-                }
+                let room = self.limits.error_body - body.len();
+                body.extend(chunk.iter().take(room));
+                // Of a body that is too long, the beginning is shown to a person, but not read as a message (HT8).
+                self.refusal_read(key, exchange, false, now, output);
                 Next::Abort
             }
             Reading::Ignored { left } => {
@@ -348,28 +358,57 @@ impl Http {
         }
     }
 
+    /// The body of an HTTP error has been read: as far as it arrived, or the beginning of one that is too long.
+    fn refusal_read(
+        &mut self,
+        key: ExchangeKey,
+        exchange: &mut Exchange,
+        is_whole: bool,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
+        let reading = std::mem::replace(&mut exchange.reading, Reading::Ignored { left: 0 });
+        let Reading::Refusal { refusal, body, challenge } = reading else { return };
+        let refusal = self.explained(refusal, &body);
+        let challenge = challenge.filter(|_| !states_loss(&refusal));
+        let is_challenged = challenge.is_some_and(|head| self.is_challenged(key, exchange, &head, now, output));
+        let purpose = std::mem::replace(&mut exchange.purpose, Purpose::Drain);
+        if !is_challenged {
+            let body = if is_whole { body } else { Vec::new() };
+            self.refused(purpose, exchange.opened_in, refusal, body, now, output);
+        }
+    }
+
     /// An exchange broke off.
     fn broke(
         &mut self,
-        exchange: Exchange,
+        key: ExchangeKey,
+        mut exchange: Exchange,
         reason: Failed,
         now: Instant,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if let Some(cancellation) = exchange.cancellation {
+        if let Some(cancellation) = exchange.cancellation.take() {
             self.deliveries.add(Post::new(Role::Cancellation, cancellation), false);
         }
+        if matches!(exchange.reading, Reading::Refusal { .. }) {
+            return self.refusal_read(key, &mut exchange, true, now, output);
+        }
         match (exchange.purpose, exchange.reading) {
-            (purpose, Reading::Refusal { refusal, body }) => {
-                self.refused(purpose, exchange.opened_in, refusal, body, now, output);
-            }
             (Purpose::Post(posted), Reading::Head) => self.undelivered(posted.message, reason, output),
             (purpose @ (Purpose::Post(_) | Purpose::Resume { .. }), Reading::Json { .. } | Reading::Ignored { .. }) => {
                 if let Some(request) = purpose.request() {
                     self.unanswered(request, reason, output);
                 }
             }
-            (purpose, Reading::Head | Reading::Json { .. } | Reading::Events(_) | Reading::Ignored { .. }) => {
+            (
+                purpose,
+                Reading::Head
+                | Reading::Json { .. }
+                | Reading::Events(_)
+                | Reading::Refusal { .. }
+                | Reading::Ignored { .. },
+            ) => {
                 self.stream_over(purpose, reason, now, output);
             }
         }

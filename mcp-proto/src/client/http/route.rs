@@ -1,6 +1,8 @@
 //! Decoding of events and bodies, and matching of messages to requests.
 
-use super::exchange::{Next, Purpose};
+use super::delivery::DeliveryKey;
+use super::exchange::{Next, OpenedIn, Purpose};
+use super::lost_session::is_lost_by;
 use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Inbound, TransportOutput};
@@ -163,7 +165,9 @@ impl Http {
     pub(super) fn json_body(
         &mut self,
         request: RequestKey,
+        opened_in: OpenedIn,
         body: Vec<u8>,
+        now: Instant,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if !self.deliveries.contains_request(request) {
@@ -189,6 +193,15 @@ impl Http {
                 let reason = InvalidResponse::from(&error);
                 self.unanswered(request, Failed::InvalidResponse { reason }, output);
                 return;
+            }
+            Ok(Frame::Single(Message::Response(Response::Error { id, error })))
+                if opened_in.in_session
+                    && id.as_ref().is_none_or(|id| *id == request.to_wire())
+                    && is_lost_by(&error, id.is_some()) =>
+            {
+                output.quirk(Quirk::SessionLostWithOtherStatus);
+                let refused = Some((DeliveryKey::Request(request), Failed::SessionLost));
+                return self.lose_session(opened_in.generation, refused, now, output);
             }
             Ok(frame) => {
                 let is_array = matches!(frame, Frame::Batch(_));

@@ -8,6 +8,7 @@ use super::credentials::Credentials;
 use super::delivery::{Deliveries, DeliveryKey, Queue};
 use super::exchange::{Exchange, OpenedIn, Purpose};
 use super::headers::{Common, SessionId, refusal};
+use super::lost_session::is_gone;
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
@@ -182,16 +183,17 @@ impl Http {
 
     /// The server has lost the session: it answered 404, or the stream of a two-endpoint server has ended.
     ///
-    /// `refused` is the message that the server refused for this reason, and certainly did not process.
+    /// `refused` is the message that the server refused for this reason, and certainly did not process, with the
+    /// reason if it is not sent again.
     pub(super) fn lose_session(
         &mut self,
         generation: u64,
-        refused: Option<DeliveryKey>,
+        refused: Option<(DeliveryKey, Failed)>,
         now: Instant,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if let Some(message) = refused {
-            self.refused_with_session(message, output);
+        if let Some((message, reason)) = refused {
+            self.refused_with_session(message, reason, output);
         }
         if !self.session.lose(generation) {
             self.pump(now, output);
@@ -203,20 +205,25 @@ impl Http {
     }
 
     /// A message was refused because its session is lost: it is sent once more in the next session.
-    fn refused_with_session(&mut self, message: DeliveryKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn refused_with_session(
+        &mut self,
+        message: DeliveryKey,
+        reason: Failed,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) {
         let Some(role) = self.deliveries.post(message).map(|post| post.role) else { return };
         let again = match role {
             Role::Confirmation => {
                 // Messages that wait for the confirmation wait for the next session, which has its own confirmation.
                 self.deliveries.remove(message);
-                return output.fault(Fault::NotAccepted { reason: Failed::SessionLost });
+                return output.fault(Fault::NotAccepted { reason });
             }
             Role::Request(_) | Role::Notification => self.deliveries.may_try_second_session(message),
             // These messages are of no use in another session (SH-C-08).
             Role::Initialize(_) | Role::Discover(..) | Role::Answer | Role::Cancellation => false,
         };
         if !again {
-            self.undelivered(message, Failed::SessionLost, output);
+            self.undelivered(message, reason, output);
         } else if self.session.is_ready() {
             self.deliveries.enqueue(message);
         } else {
@@ -300,8 +307,7 @@ impl Http {
 
     pub(super) fn session_ended(&mut self, head: &Parts, output: &mut TransportOutput<'_, HttpAction>) {
         // A server need not support DELETE, and one that has lost the session has ended it (SH-C-09).
-        let fine =
-            head.status.is_success() || matches!(head.status, StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_FOUND);
+        let fine = head.status.is_success() || (head.status == StatusCode::METHOD_NOT_ALLOWED || is_gone(head.status));
         if !fine {
             let reason = Failed::Refused(refusal(head.status, &head.headers, &self.limits));
             output.fault(Fault::SessionNotEnded { reason });

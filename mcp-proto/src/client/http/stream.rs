@@ -9,6 +9,7 @@ use http::response::Parts;
 use super::cursor::Cursor;
 use super::exchange::{OpenedIn, Purpose};
 use super::headers::{not_a_stream, refusal};
+use super::lost_session::is_gone;
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::transport::TransportOutput;
@@ -90,7 +91,7 @@ impl Http {
         now: Instant,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        if head.status == StatusCode::NOT_FOUND && opened_in.in_session {
+        if is_gone(head.status) && opened_in.in_session {
             self.lose_session(opened_in.generation, None, now, output);
         } else if is_temporary(head.status) {
             let after = refusal(head.status, &head.headers, &self.limits).retry_after;
@@ -128,7 +129,7 @@ impl Http {
         match head.status {
             // The server does not offer the stream (SH-C-38).
             StatusCode::METHOD_NOT_ALLOWED => {}
-            StatusCode::NOT_FOUND if opened_in.in_session && self.get_stream.was_open => {
+            status if is_gone(status) && opened_in.in_session && self.get_stream.was_open => {
                 self.lose_session(opened_in.generation, None, now, output);
             }
             // The next message shows whether the session still exists.

@@ -3,10 +3,11 @@
 
 use super::config::{HttpConfig, HttpTransport};
 use super::delivery::DeliveryKey;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, shown};
 use super::exchange::{Next, Purpose};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
+use crate::client::detection::is_about_version;
 use crate::client::transport::{Role, TransportOutput};
 use crate::codec::sse::{Event, EventName};
 use crate::error::{Failed, Fault, Refusal};
@@ -22,6 +23,8 @@ pub(super) enum HttpMode {
     Opening {
         /// How `initialize` failed on Streamable HTTP, if this is the fallback (ER-27).
         instead_of: Option<Failed>,
+        /// Where the stream is, if the request for it was redirected.
+        stream: Option<Endpoint>,
     },
     /// Two endpoints: sent to `post_to`, and answered on the stream.
     TwoEndpoint { post_to: Endpoint },
@@ -31,7 +34,18 @@ impl HttpMode {
     pub(super) fn new(config: &HttpConfig) -> Self {
         match config.transport {
             HttpTransport::Auto | HttpTransport::StreamableHttp => Self::Streamable,
-            HttpTransport::HttpSse => Self::Opening { instead_of: None },
+            HttpTransport::HttpSse => Self::opening(None),
+        }
+    }
+
+    const fn opening(instead_of: Option<Failed>) -> Self {
+        Self::Opening { instead_of, stream: None }
+    }
+
+    /// The request for the stream was redirected to this URL, to which the endpoint is relative.
+    pub(super) fn stream_is_at(&mut self, target: Endpoint) {
+        if let Self::Opening { stream, .. } = self {
+            *stream = Some(target);
         }
     }
 
@@ -59,6 +73,9 @@ impl Http {
             return false;
         }
         if !self.mode.is_streamable() {
+            return false;
+        }
+        if refusal.explanation.as_ref().is_some_and(|explanation| is_about_version(explanation.as_str())) {
             return false;
         }
         let status = refusal.status;
@@ -90,7 +107,7 @@ impl Http {
         now: Instant,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
-        self.mode = HttpMode::Opening { instead_of };
+        self.mode = HttpMode::opening(instead_of);
         if self.authorization.blocks_all() {
             self.authorization.two_endpoint_stream.wait();
         } else {
@@ -113,11 +130,12 @@ impl Http {
     ) -> Option<Next> {
         let is_endpoint = event.name == EventName::ENDPOINT;
         match (&self.mode, is_endpoint) {
-            (HttpMode::Opening { .. }, true) => {
+            (HttpMode::Opening { stream, .. }, true) => {
                 // The endpoint may be a relative reference, but must be on the same origin (HS-05, HS-06, LE1).
-                let reference = std::str::from_utf8(&event.data).ok();
-                let Some(post_to) = reference.and_then(|reference| self.config.endpoint.same_origin(reference)) else {
-                    self.opening_failed(Failed::EndpointRejected, output);
+                let reference = String::from_utf8_lossy(&event.data);
+                let base = stream.as_ref().unwrap_or(&self.config.endpoint);
+                let Some(post_to) = base.same_origin(reference.trim()) else {
+                    self.opening_failed(Failed::EndpointRejected { endpoint: shown(&reference) }, output);
                     return Some(Next::Abort);
                 };
                 self.timers.clear(Timer::Endpoint);
@@ -163,11 +181,11 @@ impl Http {
     pub(super) fn opening_failed(&mut self, reason: Failed, output: &mut TransportOutput<'_, HttpAction>) {
         self.timers.clear(Timer::Endpoint);
         let mode = HttpMode::new(&self.config);
-        let HttpMode::Opening { instead_of } = std::mem::replace(&mut self.mode, mode) else { return };
+        let HttpMode::Opening { instead_of, .. } = std::mem::replace(&mut self.mode, mode) else { return };
         // A server that names a forbidden endpoint supports the older transport, so the endpoint is the reason. In all
         // other cases, the failure on Streamable HTTP explains more than that of the fallback.
         let reason = match (instead_of, reason) {
-            (_, Failed::EndpointRejected) => Failed::EndpointRejected,
+            (_, rejected @ Failed::EndpointRejected { .. }) => rejected,
             (Some(first), _) => first,
             (None, reason) => reason,
         };
