@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use crate::Instant;
 use crate::codec::jsonrpc::recover_id::recover_id;
-use crate::codec::jsonrpc::{ErrorObject, Frame, Message, ParseError, Subject};
+use crate::codec::jsonrpc::{ErrorObject, Frame, Message, Oddities, ParseError, Subject};
 use crate::codec::line::Decoder;
 use crate::codec::text::Excerpt;
 use crate::conversation::outbox::{Outbox, Weight};
@@ -40,7 +40,7 @@ pub struct Stdio {
     unreadable_id: UnreadableId,
     closed: bool,
     /// A response of the peer has repeated the method of its request (RP6), which is not reported yet.
-    repeats_method: bool,
+    oddities: Oddities,
     not_messages: NotMessages,
     unwritten: Unwritten,
 }
@@ -124,7 +124,7 @@ impl Stdio {
             limits: limits.clone(),
             unreadable_id: UnreadableId::Null,
             closed: false,
-            repeats_method: false,
+            oddities: Oddities::default(),
             not_messages: NotMessages::new(limits.garbage),
             unwritten: Unwritten::default(),
         }
@@ -147,7 +147,7 @@ impl Stdio {
             Err(error) => Line::TooLong(recover_id(&error.start, &self.limits)),
             Ok(line) => {
                 let line = line.into_bytes();
-                match Frame::parse_noting(&line, &self.limits, &mut self.repeats_method) {
+                match Frame::parse_noting(&line, &self.limits, &mut self.oddities) {
                     Ok(Frame::Single(message)) => {
                         self.not_messages.on_message();
                         Line::Message(message)
@@ -164,9 +164,9 @@ impl Stdio {
         })
     }
 
-    /// Whether the last line had a response that repeats the method of its request.
-    pub(crate) const fn take_repeated_method(&mut self) -> bool {
-        std::mem::replace(&mut self.repeats_method, false)
+    /// What deviated in the last line.
+    pub(crate) fn take_oddities(&mut self) -> Oddities {
+        std::mem::take(&mut self.oddities)
     }
 
     /// Ends the incoming stream; the fault is that it ended inside a line. `None` if it had ended before.

@@ -323,6 +323,7 @@ pub fn all() -> Vec<Texts> {
                 Quirk::NotificationNotAccepted202,
                 Quirk::SessionLostWithOtherStatus,
                 Quirk::VersionRefused,
+                Quirk::NullParams,
                 Quirk::GetNotFound,
                 Quirk::ToolResultWithoutContent,
                 Quirk::MessageInOtherEvent,

@@ -75,7 +75,8 @@ fn serve(
         ("tools/list", None) => page(&tool("a"), Some("")),
         ("tools/list", Some("")) => page(&tool("b"), Some("3")),
         ("tools/list", Some(_)) => page(&tool("c"), None),
-        ("prompts/list", _) => page(r#""prompts":[{"name":"p"}]"#, Some("again")),
+        ("prompts/list", Some("1")) => page(r#""prompts":[{"name":"p"}]"#, Some("2")),
+        ("prompts/list", _) => page(r#""prompts":[{"name":"p"}]"#, Some("1")),
         ("resources/list", None) => page(r#""resources":[{"uri":"file:///a","name":"a"}]"#, Some("2")),
         ("resources/list", Some(_)) => page(r#""resources":[{"uri":"file:///b","name":"b"}]"#, None),
         ("tools/call", _) if text("name").as_deref() == Some("ask") => {

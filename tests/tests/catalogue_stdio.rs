@@ -461,7 +461,6 @@ fn js7_js10_js12_js13_what_is_no_request_is_answered_as_far_as_it_can_be() {
         (r#"{"id":1,"method":"m"}"#, r#""id":1,"error":{"code":-32600"#),
         (r#"{"jsonrpc":"1.0","id":"a","method":"m"}"#, r#""id":"a","error":{"code":-32600"#),
         (r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#, r#""id":1,"error":{"code":-32600"#),
-        (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":null}"#, r#""id":1,"error":{"code":-32602"#),
         (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":7}"#, r#""id":1,"error":{"code":-32602"#),
         ("42", r#""error":{"code":-32600"#),
         ("{}", r#""error":{"code":-32600"#),
@@ -473,6 +472,12 @@ fn js7_js10_js12_js13_what_is_no_request_is_answered_as_far_as_it_can_be() {
         assert!(lines.len() == 1 && lines[0].contains(answer), "{line}: {lines:?}");
         assert_eq!(lines[0].contains("\"id\""), answer.contains("\"id\""), "{line}");
         assert!(stream.requested().is_empty());
+    }
+    // A notification is never answered (JR-11).
+    for line in [r#"{"jsonrpc":"2.0","method":"m","params":7}"#, r#"{"method":"m"}"#] {
+        let mut stream = ServerStream::ready("2025-11-25");
+        stream.line(line);
+        assert_eq!(stream.lines(), Vec::<String>::new(), "{line}");
     }
     let mut stream = ServerStream::ready("2025-11-25");
     for name in ["__proto__", "constructor", "toString", "$serde_json::private::RawValue"] {

@@ -58,6 +58,12 @@ fn messages_of_every_kind_are_distinguished() {
         // Names are compared after unescaping (P1).
         (r#"{"jsonrpc":"2.0","m\u0065thod":"m"}"#, Notification::new("m").into()),
         (r#"{"jsonrpc":"2.0","method":"\u006d"}"#, Notification::new("m").into()),
+        // Some clients send null for absent parameters.
+        (r#"{"jsonrpc":"2.0","method":"m","params":null}"#, Notification::new("m").into()),
+        (
+            r#"{"jsonrpc":"2.0","id":1,"method":"m","params":null}"#,
+            Request { id: 1.into(), method: "m".into(), params: None }.into(),
+        ),
     ] {
         assert_eq!(single(text), expected, "{text}");
     }
@@ -88,8 +94,10 @@ fn what_is_no_message_is_answered_with_the_right_code_and_the_id_that_can_be_rea
         ("JS12", r#"{"id":1,"method":"m"}"#, -32600, request(1)),
         ("JS12", r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#, -32600, request(1)),
         ("JS12", r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#, -32600, request(1)),
-        ("JS13", r#"{"jsonrpc":"2.0","id":1,"method":"m","params":null}"#, -32602, request(1)),
         ("JS13", r#"{"jsonrpc":"2.0","id":1,"method":"m","params":"x"}"#, -32602, request(1)),
+        ("JS13", r#"{"jsonrpc":"2.0","method":"m","params":"x"}"#, -32602, Subject::Notification),
+        ("JS12", r#"{"method":"m"}"#, -32600, Subject::Notification),
+        ("FR10", r#"{"id":1,"level":"info","msg":"started"}"#, -32600, Subject::Unknown),
         ("JS", method.as_str(), -32600, request(1)),
         ("JS", r#"{"jsonrpc":"2.0","id":1,"method":7}"#, -32600, request(1)),
         (

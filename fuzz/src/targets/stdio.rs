@@ -135,7 +135,7 @@ impl Arrived {
                 self.may_answer(Some(id.to_string()));
             }
             Err(ParseError { subject: Subject::Unknown, .. }) => self.may_answer(None),
-            Ok(Message::Response(_)) | Err(ParseError { subject: Subject::Response(_), .. }) => {}
+            Ok(Message::Response(_)) | Err(ParseError { subject: Subject::Response(_) | Subject::Notification, .. }) => {}
         }
     }
 

@@ -199,7 +199,11 @@ impl Part {
         let next = next.map(|next| Place::At(next.detached_from(content.len())));
         self.bytes = self.bytes.saturating_add(content.len());
         let is_same = next.as_ref() == Some(&place);
-        self.pages.push(Page { place, content });
+        // A server that does not look at cursors returns its only page again.
+        let is_repeated = is_same && self.pages.last().is_some_and(|last| last.content == content);
+        if !is_repeated {
+            self.pages.push(Page { place, content });
+        }
         let Some(next) = next else { return Follows::Nothing };
         let is_too_long = matches!(&next, Place::At(cursor) if cursor.len() > CURSOR);
         // A server whose next page is the same one again has a list without an end.

@@ -17,8 +17,8 @@ impl Client<Stdio> {
     /// Bytes have arrived from the server, in pieces of any size.
     pub fn handle_bytes(&mut self, mut bytes: &[u8], now: Instant) {
         while let Some(line) = self.transport.read(&mut bytes) {
-            if self.transport.take_repeated_method() {
-                self.on_inbound(Inbound::QuirkObserved(Quirk::MethodInResponse), now);
+            for quirk in Quirk::all_of(self.transport.take_oddities()) {
+                self.on_inbound(Inbound::QuirkObserved(quirk), now);
             }
             match line {
                 Line::Message(message) => self.on_inbound(Inbound::Message { message, during: None }, now),
@@ -82,7 +82,7 @@ impl Client<Stdio> {
         // A malformed response fails its request now, not at the timeout (RP5).
         let about = match &error.subject {
             Subject::Response(id) | Subject::Either(id) => Some(id.clone()),
-            Subject::Request(_) | Subject::Unknown => None,
+            Subject::Request(_) | Subject::Notification | Subject::Unknown => None,
         };
         let reason = InvalidResponse::from(&error);
         self.transport.count_not_a_message(now);
@@ -108,7 +108,7 @@ impl Client<Stdio> {
                 }
             }
             Subject::Request(id) => self.send_answer(id, Err(too_long(limit)), now),
-            Subject::Unknown => {}
+            Subject::Notification | Subject::Unknown => {}
         }
         self.after_not_a_message(now);
     }

@@ -19,6 +19,7 @@ use crate::spec::Method;
 
 pub use error::ErrorObject;
 pub use id::RequestId;
+pub(crate) use parse::Oddities;
 pub use parse::{Frame, ParseError, ParseErrorKind, Subject};
 
 /// One JSON-RPC 2.0 message (JR-01).

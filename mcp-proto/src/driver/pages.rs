@@ -2,17 +2,21 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Error;
-use crate::model::{Page, PaginatedRequestParams, RequestMethod};
+use crate::codec::json::Json;
+use crate::model::{Page, PaginatedRequestParams, Payload, RequestMethod};
 
 /// The most pages that are read of one list: 1000.
 pub const MAX_PAGES: usize = 1000;
 
 /// The pages of a list, of which a client reads one after the other. It holds the entries of one page.
 ///
-/// A server can repeat a cursor, so that its list has no end. This ends with an error: after a repeated cursor, before
-/// three times as many pages were read as there are different ones, and after [`MAX_PAGES`] pages.
+/// The list ends where a page has no cursor (MD-K-06), or the cursor that it was requested with, as the last pages of some
+/// servers do; such a page is left out if it equals the one before, because the server does not look at cursors. A server
+/// can repeat an earlier cursor, so that its list has no end. This ends with an error: before three times as many pages
+/// were read as there are different ones, and after [`MAX_PAGES`] pages.
 ///
 /// # Example: the loop of a driver
 ///
@@ -39,7 +43,12 @@ pub const MAX_PAGES: usize = 1000;
 ///     Some(_) => Ok(ListToolsResult::new([Tool::without_arguments("b")])),
 /// });
 /// assert_eq!(names.unwrap(), ["a", "b"]);
-/// let endless = all_names(|_| Ok(ListToolsResult::new([]).next_cursor("again")));
+/// let unchanged = all_names(|_| Ok(ListToolsResult::new([Tool::without_arguments("a")]).next_cursor("last")));
+/// assert_eq!(unchanged.unwrap(), ["a"]);
+/// let endless = all_names(|params| {
+///     let next = if params.cursor.as_deref() == Some("1") { "2" } else { "1" };
+///     Ok(ListToolsResult::new([]).next_cursor(next))
+/// });
 /// assert!(matches!(endless, Err(Error::ListRepeats { .. })));
 /// ```
 pub struct Pages<R: RequestMethod<Result: Page>> {
@@ -49,6 +58,8 @@ pub struct Pages<R: RequestMethod<Result: Page>> {
     /// The cursor of an earlier page, with which later ones are compared. It is replaced after 1, 2, 4, … pages, so that
     /// any period is found without a list of all cursors (the algorithm of Brent).
     compared: Option<String>,
+    /// The digest of the entries of the latest page.
+    last: Option<u64>,
 }
 
 /// The page to read next.
@@ -63,7 +74,7 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Pages<R> {
     /// A list of which no page was read.
     #[must_use]
     pub const fn new() -> Self {
-        Self { items: VecDeque::new(), next: Next::First, count: 0, compared: None }
+        Self { items: VecDeque::new(), next: Next::First, count: 0, compared: None, last: None }
     }
 
     /// Takes the next entry of the pages that were added.
@@ -88,12 +99,24 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Pages<R> {
     /// This reason, [`Error::ListRepeats`] or [`Error::ListTooLong`]. The list has ended then, without the entries of
     /// this page.
     pub fn add(&mut self, page: Result<R::Result, Error>) -> Result<(), Error> {
-        self.next = Next::End;
-        let (items, cursor) = page?.into_parts();
+        let requested = std::mem::replace(&mut self.next, Next::End);
+        let page = page?;
+        let entries = page.to_json().without_members(&["nextCursor"]);
+        let (items, cursor) = page.into_parts();
         self.count += 1;
-        if let Some(cursor) = cursor {
-            self.continue_at(cursor)?;
+        let Some(cursor) = cursor else {
+            self.items.extend(items);
+            return Ok(());
+        };
+        let digest = digest(&entries);
+        if matches!(&requested, Next::At(requested) if *requested == cursor) {
+            if self.last != Some(digest) {
+                self.items.extend(items);
+            }
+            return Ok(());
         }
+        self.last = Some(digest);
+        self.continue_at(cursor)?;
         self.items.extend(items);
         Ok(())
     }
@@ -111,6 +134,12 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Pages<R> {
         self.next = Next::At(cursor);
         Ok(())
     }
+}
+
+fn digest(entries: &Json) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    entries.as_bytes().hash(&mut hasher);
+    hasher.finish()
 }
 
 impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Default for Pages<R> {
@@ -151,11 +180,37 @@ mod tests {
 
     #[test]
     fn a_list_whose_cursors_repeat_ends_with_an_error_before_three_times_its_pages() {
-        for (before, period) in [(0, 1), (0, 2), (1, 1), (3, 5), (10, 1), (1, 60), (100, 100)] {
+        for (before, period) in [(0, 2), (1, 2), (3, 5), (10, 2), (1, 60), (100, 100)] {
             let (asked, outcome) =
                 read(|page| Some(if page < before { page } else { before + (page - before) % period }.to_string()));
             assert!(matches!(outcome, Err(Error::ListRepeats { pages }) if pages == asked), "{before} {period}");
             assert!(asked > period && asked <= 3 * (before + period) + 1, "{before} {period}: {asked}");
+        }
+    }
+
+    #[test]
+    fn a_list_ends_at_a_cursor_that_does_not_change_and_a_page_that_is_sent_again_is_left_out() {
+        let page = |names: &[&str], cursor: &str| {
+            let mut page = ListToolsResult::new(names.iter().map(|name| Tool::without_arguments(*name)).collect::<Vec<_>>());
+            page.next_cursor = Some(cursor.to_owned());
+            page
+        };
+        for (answers, expected) in [
+            // The server does not look at cursors.
+            (vec![page(&["a", "b"], ""), page(&["a", "b"], "")], vec!["a", "b"]),
+            (vec![page(&["a"], "x"), page(&["a"], "x")], vec!["a"]),
+            // The last page has the cursor that it was requested with.
+            (vec![page(&["a"], "1"), page(&["b"], "2"), page(&["c"], "2")], vec!["a", "b", "c"]),
+            (vec![page(&["a"], ""), page(&["b"], "")], vec!["a", "b"]),
+        ] {
+            let mut pages = Pages::<ListToolsRequest>::new();
+            let mut names = Vec::new();
+            let mut answers = answers.into_iter();
+            while pages.next_params().is_some() {
+                pages.add(Ok(answers.next().expect("no page is read after the last one"))).expect("no error");
+                names.extend(std::iter::from_fn(|| pages.pop()).map(|tool| tool.name));
+            }
+            assert_eq!((names, answers.next()), (expected.into_iter().map(str::to_owned).collect(), None));
         }
     }
 

@@ -1,7 +1,7 @@
 //! Mistakes and deviations of the peer.
 
 use super::Failed;
-use crate::codec::jsonrpc::{ParseError, RequestId};
+use crate::codec::jsonrpc::{Oddities, ParseError, RequestId};
 use crate::codec::text::Excerpt;
 use crate::spec::Method;
 use crate::spec::param_headers::InvalidAnnotation;
@@ -181,7 +181,18 @@ pub enum Quirk {
     /// A response repeated the method of its request (RP6).
     #[error("repeats the method of a request in the response")]
     MethodInResponse,
+    /// A message has `null` instead of no parameters.
+    #[error("sends null instead of no parameters")]
+    NullParams,
     /// An HTTP error contained a JSON-RPC error whose id was not the request's.
     #[error("explains HTTP errors with a foreign request id")]
     ForeignErrorId,
+}
+
+impl Quirk {
+    /// The quirks that the messages of a frame show.
+    pub(crate) fn all_of(oddities: Oddities) -> impl Iterator<Item = Self> {
+        let quirks = [(oddities.repeats_method, Self::MethodInResponse), (oddities.null_params, Self::NullParams)];
+        quirks.into_iter().filter(|(is_so, _)| *is_so).map(|(_, quirk)| quirk)
+    }
 }

@@ -364,7 +364,7 @@ impl Session {
         self.on_bad_frame(subject, too_long(limit), Failed::TooLarge { limit }, source, shared);
     }
 
-    /// Returns whether an answer was sent, which is not so for a response.
+    /// Returns whether an answer was sent, which is not so for a response or a notification.
     fn on_bad_frame<T: ServerTransport>(
         &mut self,
         subject: Subject,
@@ -388,6 +388,8 @@ impl Session {
                 }
                 Match::Late | Match::Unknown => Some(id),
             },
+            // A notification is never answered (JR-11).
+            Subject::Notification => return false,
             Subject::Unknown => None,
         };
         self.refuse(answered, answer, source, shared);

@@ -28,11 +28,11 @@ impl Server<Stdio> {
                 Line::Message(message) => self.on_inbound(Inbound::Message { session, message, reply_to }, now),
                 Line::Batch(items) => self.on_inbound(Inbound::Batch { session, items, reply_to }, now),
                 Line::Invalid(error, _) => {
-                    let has_id = error.subject != Subject::Unknown;
+                    let has_id = !matches!(error.subject, Subject::Unknown | Subject::Notification);
                     self.on_not_a_message(Inbound::Invalid { session, error, reply_to }, has_id, now);
                 }
                 Line::TooLong(subject) => {
-                    let has_id = subject != Subject::Unknown;
+                    let has_id = !matches!(subject, Subject::Unknown | Subject::Notification);
                     self.on_not_a_message(Inbound::TooLong { session, subject }, has_id, now);
                 }
             }

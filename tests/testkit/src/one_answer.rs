@@ -358,6 +358,7 @@ impl Received {
             Err(ParseError { subject: Subject::Request(id) | Subject::Either(id), .. }) => {
                 self.may_answer(Some(id.to_string()));
             }
+            Err(ParseError { subject: Subject::Notification, .. }) => {}
             Err(_) => self.may_answer(None),
         }
     }

@@ -7,7 +7,7 @@ use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Inbound, TransportOutput};
 use crate::codec::buffer::into_bytes;
-use crate::codec::jsonrpc::{Frame, Message, ParseError, Response, Subject};
+use crate::codec::jsonrpc::{Frame, Message, Oddities, ParseError, Response, Subject};
 use crate::codec::sse::{Event, EventName, Item};
 use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault, InvalidResponse, Quirk};
@@ -78,10 +78,10 @@ impl Http {
             return;
         }
         let is_message = event.name == EventName::MESSAGE;
-        let mut repeats_method = false;
-        let frame = Frame::parse_noting(&event.data.into_bytes(), &self.limits, &mut repeats_method);
-        if repeats_method {
-            output.quirk(Quirk::MethodInResponse);
+        let mut oddities = Oddities::default();
+        let frame = Frame::parse_noting(&event.data.into_bytes(), &self.limits, &mut oddities);
+        for quirk in Quirk::all_of(oddities) {
+            output.quirk(quirk);
         }
         match (frame, is_message) {
             (Ok(frame), true) => self.frame(frame, answers, output),
@@ -147,7 +147,7 @@ impl Http {
     fn invalid(&mut self, error: ParseError, answers: Answers, output: &mut TransportOutput<'_, HttpAction>) {
         let about = match &error.subject {
             Subject::Response(id) | Subject::Either(id) => RequestKey::from_wire(id, None),
-            Subject::Request(_) | Subject::Unknown => None,
+            Subject::Request(_) | Subject::Notification | Subject::Unknown => None,
         };
         let answered = match answers {
             Answers::To(request) => about.filter(|about| *about == request),
@@ -183,10 +183,10 @@ impl Http {
             self.unanswered(request, Failed::NoAnswer { status: http::StatusCode::OK }, output);
             return;
         }
-        let mut repeats_method = false;
-        let frame = Frame::parse_noting(&body, &self.limits, &mut repeats_method);
-        if repeats_method {
-            output.quirk(Quirk::MethodInResponse);
+        let mut oddities = Oddities::default();
+        let frame = Frame::parse_noting(&body, &self.limits, &mut oddities);
+        for quirk in Quirk::all_of(oddities) {
+            output.quirk(quirk);
         }
         let wrong_id = match frame {
             Err(error) => {

@@ -36,12 +36,12 @@ impl Frame {
     /// [`ParseError`] states what is wrong, the error code for the answer, and which request the frame was about, if
     /// that could be read.
     pub fn parse(text: &Bytes, limits: &Limits) -> Result<Self, ParseError> {
-        Self::parse_noting(text, limits, &mut false)
+        Self::parse_noting(text, limits, &mut Oddities::default())
     }
 
-    /// As [`parse`](Self::parse). Sets `repeats_method` if a response also has a method (RP6).
-    pub(crate) fn parse_noting(text: &Bytes, limits: &Limits, repeats_method: &mut bool) -> Result<Self, ParseError> {
-        let outcome = Self::read(text, limits, repeats_method).map_err(|kind| {
+    /// As [`parse`](Self::parse). Notes what is odd in the messages.
+    pub(crate) fn parse_noting(text: &Bytes, limits: &Limits, oddities: &mut Oddities) -> Result<Self, ParseError> {
+        let outcome = Self::read(text, limits, oddities).map_err(|kind| {
             // FR11: with two JSON texts in one frame it is ambiguous which one an id belongs to.
             let two_texts = matches!(kind, ParseErrorKind::Json(JsonError::TrailingText { .. }));
             let subject = if two_texts { Subject::Unknown } else { recover_id(text, limits) };
@@ -54,10 +54,10 @@ impl Frame {
     fn read(
         text: &Bytes,
         limits: &Limits,
-        repeats_method: &mut bool,
+        oddities: &mut Oddities,
     ) -> Result<Result<Self, ParseError>, ParseErrorKind> {
         let mut scanner = Scanner::new(text, limits.depth);
-        let outcome = Self::scan(text, &mut scanner, limits, repeats_method);
+        let outcome = Self::scan(text, &mut scanner, limits, oddities);
         scanner.check_utf8(outcome.is_err())?;
         outcome
     }
@@ -67,10 +67,10 @@ impl Frame {
         text: &Bytes,
         scanner: &mut Scanner<'_>,
         limits: &Limits,
-        repeats_method: &mut bool,
+        oddities: &mut Oddities,
     ) -> Result<Result<Self, ParseError>, ParseErrorKind> {
         if scanner.peek_kind()? == Kind::Array {
-            let batch = read_batch(text, scanner, limits, repeats_method)?;
+            let batch = read_batch(text, scanner, limits, oddities)?;
             scanner.end_of_text()?;
             if batch.is_empty() {
                 return Err(ParseErrorKind::EmptyBatch);
@@ -79,8 +79,24 @@ impl Frame {
         }
         let envelope = Envelope::read(text, scanner)?;
         scanner.end_of_text()?;
-        *repeats_method |= envelope.repeats_method(text);
+        oddities.add(&envelope, text);
         Ok(envelope.judge(text, limits).map(Self::Single))
+    }
+}
+
+/// What deviates in messages that are read all the same.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Oddities {
+    /// A response also has a method (RP6).
+    pub(crate) repeats_method: bool,
+    /// `params` is null instead of absent.
+    pub(crate) null_params: bool,
+}
+
+impl Oddities {
+    fn add(&mut self, envelope: &Envelope, text: &[u8]) {
+        self.repeats_method |= envelope.repeats_method(text);
+        self.null_params |= envelope.params.as_ref().is_some_and(|params| params.kind == Kind::Null);
     }
 }
 
@@ -119,6 +135,8 @@ pub enum Subject {
     Response(RequestId),
     /// A message with this id that cannot be classified.
     Either(RequestId),
+    /// A notification, which is never answered.
+    Notification,
     /// The id could not be read: the answer, if there is one, has none.
     Unknown,
 }
@@ -160,7 +178,7 @@ pub enum ParseErrorKind {
         /// `Limits::method`.
         limit: usize,
     },
-    /// `params` is a number, a string, `true`, `false` or `null` (JR-12).
+    /// `params` is a number, a string, `true` or `false` (JR-12).
     #[error("invalid params: they must be an object")]
     ParamsNotStructured,
     /// Both a method and a result or error, which is null or for which there is no id (RP6).
@@ -193,7 +211,7 @@ fn read_batch(
     text: &Bytes,
     scanner: &mut Scanner<'_>,
     limits: &Limits,
-    repeats_method: &mut bool,
+    oddities: &mut Oddities,
 ) -> Result<Vec<Result<Message, ParseError>>, ParseErrorKind> {
     let mut messages = Vec::new();
     let mut more = scanner.enter()?;
@@ -202,7 +220,7 @@ fn read_batch(
             return Err(ParseErrorKind::BatchTooLarge { limit: limits.batch });
         }
         let envelope = Envelope::read(text, scanner)?;
-        *repeats_method |= envelope.repeats_method(text);
+        oddities.add(&envelope, text);
         messages.push(envelope.judge(text, limits));
         more = scanner.next_element(b']')?;
     }
@@ -270,12 +288,18 @@ impl Envelope {
 
     fn subject(&self, text: &[u8], limits: &Limits) -> Subject {
         let id = self.id.as_ref().and_then(|id| read_id(text, id, limits).ok());
+        let has_answer = self.result.is_some() || self.error.is_some();
+        if self.id.is_none() && self.method.is_some() && !has_answer {
+            return Subject::Notification;
+        }
         let Some(id) = id.filter(|_| self.duplicate != Some("id")) else { return Subject::Unknown };
-        match (self.method.is_some(), self.result.is_some() || self.error.is_some()) {
+        match (self.method.is_some(), has_answer) {
             _ if self.repeats_method(text) => Subject::Response(id),
             // RP6: with null as the result or error, it is not a response, and is answered.
             (true, _) => Subject::Request(id),
             (false, true) => Subject::Response(id),
+            // A line of a log may have an id of its own.
+            (false, false) if self.jsonrpc.is_none() => Subject::Unknown,
             (false, false) => Subject::Either(id),
         }
     }
@@ -322,7 +346,8 @@ impl Envelope {
         let id = self.id.as_ref().map(|id| read_id(text, id, limits)).transpose()?;
         let method = read_method(method.text(text), limits)?;
         let params = match &self.params {
-            None => None,
+            // Some clients send null for absent parameters, which is no other request.
+            None | Some(Value { kind: Kind::Null, .. }) => None,
             Some(value) if matches!(value.kind, Kind::Object | Kind::Array) => Some(share(value)),
             Some(_) => return Err(ParseErrorKind::ParamsNotStructured),
         };
