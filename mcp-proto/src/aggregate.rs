@@ -378,7 +378,6 @@ impl Aggregate {
             if let Some(server) = self.active.first().copied() {
                 let Some(connection) = self.connection(server) else {
                     self.active.remove(&server);
-                    self.timers.clear(Timer::Machine(server));
                     continue;
                 };
                 let output = connection.poll_output(now);

@@ -383,9 +383,8 @@ impl Aggregate {
         }
     }
 
-    /// The page of a server is not needed any more.
+    /// The page of a server is not needed any more. Its list is gone when the request has its outcome.
     fn withdraw(&mut self, server: ServerKey, request: RequestKey, now: Instant) {
-        self.pending.forget(server, request);
         if let Some(connection) = self.connection(server) {
             connection.client.cancel(request, None, now);
         }

@@ -68,8 +68,8 @@ impl Questions {
 
     /// Removes a request that the server has cancelled.
     pub(super) fn cancel(&mut self, server: ServerKey, ticket: TicketKey) -> Option<RequestKey> {
-        let request = self.by_ticket.remove(&(server, ticket))?;
-        self.by_request.remove(&request);
+        let request = *self.by_ticket.get(&(server, ticket))?;
+        self.remove(request);
         Some(request)
     }
 
@@ -81,5 +81,43 @@ impl Questions {
             self.remove(*request);
         }
         requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_kept_of_a_question_that_has_ended() {
+        let servers = [ServerKey::new(0), ServerKey::new(1)];
+        let request = |number| RequestKey::for_tests(number);
+        for (end, left) in [
+            ("answered", vec![2, 3, 4]),
+            ("cancelled", vec![1, 3, 4]),
+            ("the first server has ended", vec![3, 4]),
+            ("the second server has ended", vec![1, 2]),
+        ] {
+            let mut questions = Questions::default();
+            // The tickets of the two servers are equal.
+            for (number, server, ticket) in [(1, 0, 1), (2, 0, 2), (3, 1, 1), (4, 1, 2)] {
+                questions.insert(request(number), servers[server], Ticket::for_tests(ticket), None);
+            }
+            match end {
+                "answered" => assert!(questions.remove(request(1)).is_some_and(|question| question.server == servers[0])),
+                "cancelled" => {
+                    let ticket = Ticket::for_tests(2).key();
+                    assert_eq!(questions.cancel(servers[0], ticket), Some(request(2)));
+                    assert_eq!(questions.cancel(servers[0], ticket), None);
+                }
+                "the first server has ended" => {
+                    assert_eq!(questions.remove_server(servers[0]), [request(1), request(2)]);
+                }
+                _ => assert_eq!(questions.remove_server(servers[1]), [request(3), request(4)]),
+            }
+            let left: Vec<_> = left.into_iter().map(request).collect();
+            assert_eq!(questions.by_request.keys().copied().collect::<Vec<_>>(), left, "{end}");
+            assert_eq!(questions.by_ticket.values().copied().collect::<Vec<_>>(), left, "{end}");
+        }
     }
 }

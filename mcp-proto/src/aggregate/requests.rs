@@ -105,11 +105,6 @@ impl Pending {
         all.into_iter().any(|(_, purpose)| matches!(purpose, Purpose::Forwarded(_)))
     }
 
-    /// The outcome of a request does not matter any more.
-    pub(super) fn forget(&mut self, server: ServerKey, request: RequestKey) {
-        self.by_request.remove(&(server, request));
-    }
-
     /// Where a request of the client was forwarded to.
     fn find(&self, ticket: TicketKey) -> Option<(ServerKey, RequestKey)> {
         self.by_ticket.get(&ticket).copied()

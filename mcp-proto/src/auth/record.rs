@@ -229,4 +229,40 @@ mod tests {
             assert_eq!(record.knows(issuer), number >= 2);
         }
     }
+
+    /// Tokens that were issued and expire at these times.
+    fn issued_at(issued_at: u64, expires_at: Option<u64>) -> Tokens {
+        let issuer = "https://as.example";
+        let document = format!(r#"{{"issuer":"{issuer}","token_endpoint":"{issuer}/token"}}"#);
+        Tokens {
+            issuer: IssuerMetadata::parse(document.as_bytes(), Some(issuer)).unwrap(),
+            client: ClientIdentity::new("c"),
+            access_token: Secret::new("t".to_owned()),
+            scheme: TokenScheme::Bearer,
+            issued_at,
+            expires_at,
+            refresh_token: None,
+            resource: None,
+            requested: None,
+            granted: None,
+            proof_key: None,
+        }
+    }
+
+    #[test]
+    fn oa_f_02_a_token_is_not_used_in_the_last_seconds_of_its_lifetime() {
+        let leeway = LEEWAY;
+        for (lifetime, left, is_valid) in [
+            (3600, leeway + 1, true),
+            (3600, leeway, false),
+            (3600, 0, false),
+            // Of a short lifetime, it is the second half.
+            (leeway, leeway / 2 + 1, true),
+            (leeway, leeway / 2, false),
+        ] {
+            let tokens = issued_at(1_000_000, Some(1_000_000 + lifetime));
+            assert_eq!(tokens.is_valid(1_000_000 + lifetime - left), is_valid, "{left} of {lifetime} s");
+        }
+        assert!(issued_at(1_000_000, None).is_valid(u64::MAX), "it does not expire as far as is known");
+    }
 }

@@ -404,4 +404,40 @@ mod tests {
         none.store("tools/list", "", &result("a", 1000, "public"), at(0));
         assert!(!none.has("tools/list", "", at(0)) && none.cache.sent.is_empty(), "no cache");
     }
+
+    #[test]
+    fn nothing_is_kept_of_a_result_that_was_removed() {
+        let (public, private) = (result("x", 1000, "public"), result("x", 1000, "private"));
+        let ends: [(&str, fn(&mut Made)); 5] = [
+            ("the list has changed", |made| made.cache.on_notification(&Method::TOOLS_LIST_CHANGED, None)),
+            ("another principal", |made| made.cache.clear_private()),
+            ("a newer result that is not cached", |made| {
+                let result = result("y", 0, "private");
+                made.store("tools/list", "", &result, at(1));
+            }),
+            ("a newer result", |made| {
+                let result = result("y", 1000, "private");
+                made.store("tools/list", "", &result, at(1));
+                made.cache.clear_private();
+            }),
+            ("expired", |made| {
+                let result = result("y", 1000, "private");
+                made.store("prompts/list", "", &result, at(2000));
+                made.cache.clear_private();
+            }),
+        ];
+        for (end, act) in ends {
+            let mut made = Made::new(10_000);
+            if end != "expired" {
+                made.store("resources/list", "", &public, at(0));
+            }
+            made.store("tools/list", "", &private, at(0));
+            act(&mut made);
+            let Cache { entries, by_expiry, sent, weight, .. } = &made.cache;
+            let kept = usize::from(end != "expired");
+            assert_eq!((entries.len(), by_expiry.len(), sent.len()), (kept, kept, 0), "{end}");
+            let weights = entries.iter().map(|(key, entry)| key.weight() + entry.result.len());
+            assert_eq!(*weight, weights.sum::<usize>(), "{end}");
+        }
+    }
 }

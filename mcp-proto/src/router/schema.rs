@@ -328,4 +328,19 @@ mod tests {
         let schema = tool_schema::<Edit>();
         assert_eq!(schema.as_json().first_member("type").unwrap().as_bytes(), b"\"object\"");
     }
+
+    #[test]
+    fn a_type_is_named_by_its_own_name_where_a_schema_refers_to_it() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        struct Both {
+            none: NoArguments,
+            any: JsonObject,
+        }
+        let schema = schemars::schema_for!(Both).to_value();
+        for (member, name) in [("none", "NoArguments"), ("any", "JsonObject")] {
+            assert_eq!(schema["properties"][member]["$ref"], format!("#/$defs/{name}"));
+            assert_eq!(schema["$defs"][name]["type"], "object");
+        }
+    }
 }

@@ -272,4 +272,16 @@ mod tests {
         }
         assert!(new("a/b-1").file("b.c/d", "text/plain", "").file("b", "text/plain", "").served().is_ok());
     }
+
+    #[test]
+    fn a_skill_may_have_as_many_files_as_the_limit() {
+        let count = |all: usize| {
+            let all = (1..all).fold(SkillDirectory::new("a", "d", "i"), |skill, number| {
+                skill.file(&number.to_string(), "text/plain", "")
+            });
+            all.served().map(|served| served.files.len())
+        };
+        assert_eq!(count(MOST_FILES), Ok(MOST_FILES));
+        assert_eq!(count(MOST_FILES + 1), Err(InvalidSkill::TooManyFiles { limit: MOST_FILES }));
+    }
 }

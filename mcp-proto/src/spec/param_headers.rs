@@ -451,4 +451,28 @@ mod tests {
         }
         assert!(annotations.values(None).all(|(_, value)| value.is_none()));
     }
+
+    #[test]
+    fn md_p_05_a_schema_is_too_deep_wherever_it_has_one_level_more() {
+        let inner = r#"{"a":{"type":"string","x-mcp-header":"A"}}"#;
+        for (open, close, levels) in [
+            (r#"{"properties":{"a":"#, "}}", 2),
+            (r#"{"items":{"properties":{"a":"#, "}}}", 3),
+            (r#"{"anyOf":[{"properties":{"a":"#, "}}]}", 4),
+            (r#"{"items":"#, "}", 1),
+            (r#"{"anyOf":["#, "]}", 2),
+        ] {
+            for count in 1..100 / levels {
+                for own in [r#"{"properties":{"b":{}}}"#, r#"{"properties":{}}"#, r#"{"anyOf":[]}"#, "{}"] {
+                    let deepest = count * levels + own.matches(['{', '[']).count();
+                    let nested = format!("{}{own}{}", open.repeat(count), close.repeat(count));
+                    // The annotation is in another place, so that the schema is read in any case.
+                    let text = format!(r#"{{"properties":{inner},"z":{nested}}}"#);
+                    let read = Annotations::read(&json(&text)).map(drop);
+                    let expected = if deepest + 1 > DEPTH { Err(InvalidAnnotation::TooDeep) } else { Ok(()) };
+                    assert_eq!(read, expected, "{deepest} {text}");
+                }
+            }
+        }
+    }
 }

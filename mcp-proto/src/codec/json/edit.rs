@@ -432,4 +432,13 @@ mod tests {
             assert_eq!(check_unique_keys(&json(text)).is_ok(), unique, "{text}");
         }
     }
+
+    #[test]
+    fn js6_keys_with_equal_hashes_differ_by_their_names() {
+        let text = br#"{"a":1,"b":2,"\u0061":3,"c":4}"#;
+        let key = |start| HashedKey { hash: 7, start };
+        let compared = [(1, 7), (7, 1), (1, 13), (13, 1), (7, 24)].map(|(a, b)| key(a).compare(&key(b), text));
+        let expected = [Ordering::Less, Ordering::Greater, Ordering::Equal, Ordering::Equal, Ordering::Less];
+        assert_eq!(compared, expected);
+    }
 }

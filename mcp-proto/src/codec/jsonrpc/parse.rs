@@ -383,3 +383,20 @@ fn read_method(text: &[u8], limits: &Limits) -> Result<Method, ParseErrorKind> {
     let name = unquote(text).ok_or(ParseErrorKind::InvalidMethod)?;
     if name.len() > limits.method { Err(too_long) } else { Ok(Method::from(name.as_ref())) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_may_be_as_long_as_the_limit_whether_it_is_known_or_not() {
+        for method in ["tools/list", "tools/lisp", "tools\\/list", "tools\\/lisp", "\\u0074ools/list"] {
+            for (limit, is_taken) in [(9, false), (10, true), (11, true)] {
+                let limits = Limits { method: limit, ..Limits::default() };
+                let read = read_method(format!("\"{method}\"").as_bytes(), &limits);
+                assert_eq!(read.is_ok(), is_taken, "{method} {limit}");
+                assert!(is_taken || read == Err(ParseErrorKind::MethodTooLong { limit }), "{method} {limit}");
+            }
+        }
+    }
+}

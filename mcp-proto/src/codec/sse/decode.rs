@@ -437,3 +437,26 @@ pub struct TooLarge {
     /// The limit in bytes.
     pub limit: usize,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ev_22_nothing_is_held_of_an_event_over_the_limit() {
+        for (begun, last) in [
+            ("data: 12345\n", "data: 123456\n"),
+            ("event: 12345\n", "data: 123456\n"),
+            ("id: 12345\ndata: 1\n", "data: 123456\n"),
+            ("data: 12345\ndata: 12", "345678"),
+        ] {
+            let mut decoder = Decoder::new(10, 10);
+            let mut input = begun.as_bytes();
+            assert!(decoder.decode(&mut input).is_none(), "{begun:?}");
+            assert!(decoder.held() > 0, "{begun:?}");
+            let mut input = last.as_bytes();
+            assert_eq!(decoder.decode(&mut input), Some(Err(TooLarge { limit: 10 })), "{begun:?}");
+            assert_eq!((decoder.held(), decoder.finish()), (0, End::Clean), "{begun:?}");
+        }
+    }
+}
