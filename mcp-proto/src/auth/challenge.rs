@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::fmt::Write;
 
 use http::HeaderValue;
 
@@ -145,18 +144,11 @@ impl Challenge {
 
 impl fmt::Display for Challenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.scheme)?;
-        for (position, (name, value)) in self.parameters.iter().enumerate() {
-            write!(f, "{}{name}=\"", if position == 0 { " " } else { ", " })?;
-            for c in value.chars() {
-                if matches!(c, '"' | '\\') {
-                    f.write_char('\\')?;
-                }
-                f.write_char(c)?;
-            }
-            f.write_char('"')?;
-        }
-        Ok(())
+        let quoted = |value: &str| value.replace('\\', r"\\").replace('"', r#"\""#);
+        let parameter = |(name, value): &(String, String)| format!("{name}=\"{}\"", quoted(value));
+        let parameters: Vec<_> = self.parameters.iter().map(parameter).collect();
+        let gap = if parameters.is_empty() { "" } else { " " };
+        write!(f, "{}{gap}{}", self.scheme, parameters.join(", "))
     }
 }
 

@@ -91,21 +91,16 @@ pub enum DeviationKind {
 
 impl fmt::Display for ToolDeviation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the tool '{}' ", self.tool)?;
-        match &self.kind {
-            DeviationKind::Changed(_) => f.write_str("has changed since it was pinned")?,
-            DeviationKind::New => f.write_str("is new since the tools were pinned")?,
-            DeviationKind::NotPinned => {
-                f.write_str("cannot be pinned: there are too many tools, or its name is too long")?;
-            }
-        }
-        f.write_str(if self.is_blocked { ", and is blocked" } else { "" })?;
-        if let DeviationKind::Changed(changes) = &self.kind {
-            for (at, change) in changes.iter().enumerate() {
-                write!(f, "{}{change}", if at == 0 { ": " } else { "; " })?;
-            }
-        }
-        Ok(())
+        let kind = match &self.kind {
+            DeviationKind::Changed(_) => "has changed since it was pinned",
+            DeviationKind::New => "is new since the tools were pinned",
+            DeviationKind::NotPinned => "cannot be pinned: there are too many tools, or its name is too long",
+        };
+        let blocked = if self.is_blocked { ", and is blocked" } else { "" };
+        let changes = if let DeviationKind::Changed(changes) = &self.kind { changes.as_slice() } else { &[] };
+        let changes: Vec<_> = changes.iter().map(ToString::to_string).collect();
+        let gap = if changes.is_empty() { "" } else { ": " };
+        write!(f, "the tool '{}' {kind}{blocked}{gap}{}", self.tool, changes.join("; "))
     }
 }
 
