@@ -16,7 +16,14 @@ const CAPABILITIES: &str = r#"{"tools":{},"prompts":{},"resources":{"subscribe":
 #[expect(clippy::large_enum_variant, reason = "there is one")]
 enum Transport {
     Http(HttpClientHarness<Relay>),
-    Stdio { relay: Relay<Stdio>, to_client: String, events: Vec<Event>, received: VecDeque<String> },
+    Stdio {
+        relay: Relay<Stdio>,
+        to_client: String,
+        events: Vec<Event>,
+        /// What was written to the server after its last whole line.
+        begun: Vec<u8>,
+        received: VecDeque<String>,
+    },
 }
 
 /// A client, a relay and a server.
@@ -24,6 +31,8 @@ pub struct RelayPair {
     transport: Transport,
     client: Era,
     server: Era,
+    /// The members of a modern client's `_meta`.
+    meta: String,
     /// What the server has received and not answered: how to answer it, and the message.
     asked: Vec<(Answering, String)>,
     /// The methods of the notifications that the server has received since the connection was opened.
@@ -50,20 +59,27 @@ impl RelayPair {
 
     /// A pair whose connection is open.
     pub fn open(client: Era, server: Era, is_http: bool, change: impl Fn(&mut Config)) -> Self {
+        Self::open_as(META, client, server, is_http, change)
+    }
+
+    /// A pair whose connection is open; a modern client states these members in `_meta`.
+    pub fn open_as(meta: &str, client: Era, server: Era, is_http: bool, change: impl Fn(&mut Config)) -> Self {
         let transport = if is_http {
             Transport::Http(HttpClientHarness::relay_with(|config, _| change(config)))
         } else {
             let mut config = Config::default();
             change(&mut config);
             let relay = Relay::new(Stdio::new(), config).expect("a configuration");
-            Transport::Stdio { relay, to_client: String::new(), events: Vec::new(), received: VecDeque::new() }
+            let (begun, received) = (Vec::new(), VecDeque::new());
+            Transport::Stdio { relay, to_client: String::new(), events: Vec::new(), begun, received }
         };
-        let mut pair = Self { transport, client, server, asked: Vec::new(), notified: Vec::new(), next: 1 };
+        let meta = meta.to_owned();
+        let mut pair = Self { transport, client, server, meta, asked: Vec::new(), notified: Vec::new(), next: 1 };
         if client == Era::Legacy {
             pair.line(&initialize("0", "2025-11-25"));
             pair.line(INITIALIZED);
         } else {
-            pair.line(&request("0", "server/discover", &format!(r#"{{"_meta":{{{META}}}}}"#)));
+            pair.line(&request("0", "server/discover", &format!(r#"{{"_meta":{{{}}}}}"#, pair.meta)));
         }
         let opened = pair.received();
         assert!(matches!(&opened[..], [line] if line.contains(r#""result""#)), "{opened:?} in {}", pair.name());
@@ -104,7 +120,7 @@ impl RelayPair {
         let separator = if members.is_empty() { "" } else { "," };
         let params = match self.client {
             Era::Legacy => format!("{{{members}}}"),
-            Era::Modern => format!(r#"{{{members}{separator}"_meta":{{{META}}}}}"#),
+            Era::Modern => format!(r#"{{{members}{separator}"_meta":{{{}}}}}"#, self.meta),
         };
         self.line(&request(&id, method, &params));
         id
@@ -260,16 +276,21 @@ impl RelayPair {
                 }
                 None
             }
-            Transport::Stdio { relay, to_client, events, received } => {
+            Transport::Stdio { relay, to_client, events, begun, received } => {
                 while let Some(output) = relay.poll_output() {
                     match output {
                         Output::Action(relay::Action::Client(StdioAction::Write(line))) => {
                             to_client.push_str(&String::from_utf8_lossy(&line));
                             relay.handle_written(line.len(), Instant::START);
                         }
-                        Output::Action(relay::Action::Server(StdioAction::Write(line))) => {
-                            received.extend(String::from_utf8_lossy(&line).lines().map(str::to_owned));
-                            relay.handle_server_written(line.len(), Instant::START);
+                        Output::Action(relay::Action::Server(StdioAction::Write(bytes))) => {
+                            begun.extend_from_slice(&bytes);
+                            // A long line is written in several parts.
+                            if begun.ends_with(b"\n") {
+                                let lines = std::mem::take(begun);
+                                received.extend(String::from_utf8_lossy(&lines).lines().map(str::to_owned));
+                            }
+                            relay.handle_server_written(bytes.len(), Instant::START);
                         }
                         Output::Action(_) => {}
                         Output::Event(event) => events.push(event),
