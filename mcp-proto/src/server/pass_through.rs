@@ -133,7 +133,7 @@ impl<T: ServerTransport> Server<T> {
             let Some(session) = session else { return };
             let Some((id, request)) = session.end_request(ticket.key(), shared) else { return };
             session.give_up_asked(&request, shared);
-            if request.opens_session && session.phase == Phase::Opening {
+            if request.opens_session {
                 session.phase = Phase::Awaiting;
             }
             (id, request.source)

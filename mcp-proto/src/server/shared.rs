@@ -166,8 +166,7 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
 
     /// Remembers the tools of a result of `tools/list`, whose arguments HTTP headers repeat since 2026-07-28.
     pub(super) fn observe_result(&mut self, method: &Method, result: &Json) {
-        let checks_headers = self.serving().is_some() || !T::IS_ONE_CONNECTION;
-        if *method == Method::TOOLS_LIST && checks_headers && self.config().serves_stateless() {
+        if *method == Method::TOOLS_LIST && self.config().serves_stateless() {
             self.transport.listed_tools(result);
         }
     }
