@@ -94,7 +94,7 @@ pub(super) struct Handshake {
     confirmed: Option<Notification>,
     /// The revision that the latest `initialize` offers, if it is a known one.
     offered: Option<ProtocolVersion>,
-    /// The revision of the latest session. Once confirmed, it must not change (BR-T-07).
+    /// The revision of its sessions, which must not change (BR-T-07).
     version: Option<ProtocolVersion>,
 }
 
@@ -252,8 +252,8 @@ impl<T: ClientTransport> Client<T> {
 
     /// The server is a modern one: there is nothing to confirm.
     fn on_adopted(&mut self, version: ProtocolVersion, result: Json, now: Instant) {
-        if self.connection.handshake.confirmed.is_some() {
-            // A confirmed session cannot be replaced by a revision without sessions (BR-T-07).
+        if self.connection.handshake.version.is_some() {
+            // A session cannot be replaced by a revision without sessions (BR-T-07).
             return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
         }
         self.connection.establish_stateless(version);
@@ -295,11 +295,10 @@ impl<T: ClientTransport> Client<T> {
         let handshake = &mut self.connection.handshake;
         let confirmed = handshake.confirmed.clone();
         let is_configured = !handshake.is_by_application;
-        if *handshake.version.get_or_insert(version) != version && confirmed.is_some() {
-            // A confirmed session cannot be replaced by one in another revision (BR-T-07).
+        if *handshake.version.get_or_insert(version) != version {
+            // A session cannot be replaced by one in another revision (BR-T-07).
             return self.opening_failed(Unavailable::Failed(Failed::VersionChanged { version }), now);
         }
-        handshake.version = Some(version);
         if !matches!(handshake.opening, Some(Opening::Initialize(_))) {
             handshake.take_over();
         }
