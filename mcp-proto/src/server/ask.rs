@@ -142,3 +142,80 @@ impl Session {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::server::{Config, Server, SessionKey};
+    use crate::{Instant, Output, Stdio, StdioAction, Ticket};
+
+    const OPENING: [&str; 3] = [
+        r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"c","version":"1"}}}"#,
+        r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+        r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{}}"#,
+    ];
+
+    fn line(server: &mut Server<Stdio>, line: &str, now: Instant) {
+        server.handle_bytes(format!("{line}\n").as_bytes(), now);
+    }
+
+    /// The ticket of the latest request, and what was written.
+    fn outputs(server: &mut Server<Stdio>) -> (Option<Ticket>, String) {
+        let (mut ticket, mut written) = (None, String::new());
+        while let Some(output) = server.poll_output() {
+            match output {
+                Output::Event(Event::Requested { ticket: new, .. }) => ticket = Some(new),
+                Output::Action(StdioAction::Write(bytes)) => written.push_str(&String::from_utf8_lossy(&bytes)),
+                _ => {}
+            }
+        }
+        (ticket, written)
+    }
+
+    #[test]
+    fn a_call_keeps_nothing_of_what_was_asked_during_it_and_has_ended() {
+        let mut config = Config::new("s", "1");
+        config.limits.unwritten = 400;
+        let mut server = Server::new(Stdio::new(), config).expect("a configuration");
+        let mut now = Instant::START;
+        for opening in OPENING {
+            line(&mut server, opening, now);
+        }
+        let (ticket, written) = outputs(&mut server);
+        let ticket = ticket.expect("a call");
+        server.handle_written(written.len(), now);
+        let asked = |server: &Server<Stdio>| {
+            server.sessions[&SessionKey::FIRST].incoming.get(ticket.key()).map(|call| call.asked.len())
+        };
+        for end in ["answered", "refused", "cancelled", "timed out", "not sent"] {
+            let mut call = Call::new("roots/list");
+            call.timeout = Some(Duration::from_secs(10));
+            if end == "not sent" {
+                // Something before it was not written.
+                server.request(&ticket, call.clone(), now).expect("a request");
+                call = call.params(Json::empty_object().with_member("x", &Json::from("x".repeat(400).as_str())));
+            }
+            let request = server.request(&ticket, call, now).expect("a request");
+            assert_eq!(asked(&server), Some(1), "{end}");
+            let id = request.to_wire();
+            match end {
+                "answered" => line(&mut server, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#), now),
+                "refused" => {
+                    let error = r#"{"code":1,"message":"no"}"#;
+                    line(&mut server, &format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#), now);
+                }
+                "cancelled" => server.cancel(request, None, now),
+                "timed out" => {
+                    now = now + Duration::from_secs(10);
+                    server.handle_timeout(now);
+                }
+                _ => continue,
+            }
+            assert_eq!(asked(&server), Some(0), "{end}");
+            let (_, written) = outputs(&mut server);
+            server.handle_written(written.len(), now);
+        }
+    }
+}
