@@ -21,6 +21,11 @@ fn last_received(harness: &AggregateHarness, server: usize, text: &str) -> Strin
     received.lines().rfind(|line| line.contains(text)).unwrap_or_else(|| panic!("no {text} in {received}")).to_owned()
 }
 
+/// The number of whole lines.
+fn lines_in(bytes: &[u8]) -> usize {
+    String::from_utf8_lossy(bytes).matches('\n').count()
+}
+
 /// The outputs of the aggregate, which are not carried out: the bytes for the client, those for the servers, and the events.
 fn outputs(harness: &mut AggregateHarness) -> (Vec<u8>, Vec<u8>, Vec<Event>) {
     let (mut to_client, mut to_servers, mut events) = (Vec::new(), Vec::new(), Vec::new());
@@ -45,11 +50,12 @@ fn notifications_that_a_client_did_not_read_are_counted_as_soon_as_it_reads_agai
     });
     let server = harness.server_key(0);
     let data = "d".repeat(1000);
-    let line = format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"error","data":"{data}"}}}}"#);
+    let line =
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"error","data":"{data}"}}}}"#);
     let sent = 30;
     harness.aggregate.handle_server_bytes(server, format!("{line}\n").repeat(sent).as_bytes(), harness.now);
     let (to_client, _, events) = outputs(&mut harness);
-    let passed = to_client.iter().filter(|byte| **byte == b'\n').count();
+    let passed = lines_in(&to_client);
     assert!(passed > 0 && passed < sent && events.is_empty(), "{passed} {events:?}");
     harness.aggregate.handle_written(to_client.len(), harness.now);
     let (_, _, events) = outputs(&mut harness);
@@ -91,7 +97,11 @@ fn calls_wait_for_a_server_that_does_not_read_and_all_are_delivered_when_it_does
         harness.tools();
         let server = harness.server_key(0);
         let (mut to_client, mut to_server) = (Vec::new(), Vec::new());
-        let meta = if client == MODERN { format!(r#","_meta":{{{}}}"#, mcp_testkit::http_exchange::META) } else { String::new() };
+        let meta = if client == MODERN {
+            format!(r#","_meta":{{{}}}"#, mcp_testkit::http_exchange::META)
+        } else {
+            String::new()
+        };
         for call in ["c1", "c2", "c3"] {
             let mark = format!("{call}-{}", "m".repeat(length));
             let params = format!(r#"{{"name":"a__x","arguments":{{"mark":"{mark}"}}{meta}}}"#);
@@ -103,12 +113,11 @@ fn calls_wait_for_a_server_that_does_not_read_and_all_are_delivered_when_it_does
         }
         let name = format!("{client:?} {versions:?}");
         assert_eq!(String::from_utf8_lossy(&to_client), "", "no call is refused: {name}");
-        let calls = |to_server: &[u8]| to_server.iter().filter(|byte| **byte == b'\n').count();
-        assert_eq!(calls(&to_server), 1, "{name}");
+        assert_eq!(lines_in(&to_server), 1, "{name}");
         for expected in [2, 3] {
             harness.aggregate.handle_server_written(server, length + 1000, harness.now);
             to_server.extend(outputs(&mut harness).1);
-            assert_eq!(calls(&to_server), expected, "{name}");
+            assert_eq!(lines_in(&to_server), expected, "{name}");
         }
     }
 }
@@ -116,10 +125,16 @@ fn calls_wait_for_a_server_that_does_not_read_and_all_are_delivered_when_it_does
 #[test]
 fn a_list_whose_server_does_not_go_on_is_answered_soon_and_continues_where_it_ended() {
     let page = |id: &str, tool: &str, next: &str| {
-        result(id, &format!(r#"{{"resultType":"complete","tools":[{{"name":"{tool}","inputSchema":{{"type":"object"}}}}]{next},"ttlMs":0,"cacheScope":"private"}}"#))
+        result(
+            id,
+            &format!(
+                r#"{{"resultType":"complete","tools":[{{"name":"{tool}","inputSchema":{{"type":"object"}}}}]{next},"ttlMs":0,"cacheScope":"private"}}"#
+            ),
+        )
     };
     for (client, versions) in ERAS {
-        let mut harness = AggregateHarness::new(client, &[("a", Offer::new(versions, &[])), ("b", Offer::new(versions, &["y"]))]);
+        let mut harness =
+            AggregateHarness::new(client, &[("a", Offer::new(versions, &[])), ("b", Offer::new(versions, &["y"]))]);
         harness.servers[0].offer.silent_for = vec!["tools/list"];
         let listed = harness.request("tools/list", "{}");
         let asked = last_received(&harness, 0, "tools/list");
@@ -141,7 +156,10 @@ fn a_list_whose_server_does_not_go_on_is_answered_soon_and_continues_where_it_en
         assert!(asked != more && asked.contains(r#""cursor":"next""#), "{asked}");
         harness.inject(0, &page(id_of(&asked), "x2", ""));
         let second = harness.outcome(listed).expect("all have answered").expect("a list");
-        assert_eq!((names(&second, "tools", "name"), member(&second, "nextCursor")), (vec!["a__x2".to_owned()], String::new()));
+        assert_eq!(
+            (names(&second, "tools", "name"), member(&second, "nextCursor")),
+            (vec!["a__x2".to_owned()], String::new())
+        );
     }
 }
 

@@ -10,7 +10,9 @@ use mcp_testkit::messages::{DISCOVERED, result};
 #[test]
 fn br_t_07_a_session_is_replaced_by_one_of_its_revision_alone_whether_it_was_confirmed_or_not() {
     let versions = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28];
-    for (is_confirmed, version) in [false, true].into_iter().flat_map(|is_confirmed| versions.map(|version| (is_confirmed, version))) {
+    for (is_confirmed, version) in
+        [false, true].into_iter().flat_map(|is_confirmed| versions.map(|version| (is_confirmed, version)))
+    {
         let name = format!("{is_confirmed} {version:?}");
         let mut config = Config::new("c", "1");
         (config.versions, config.reconnect) = (ProtocolVersion::ALL.to_vec(), true);
@@ -55,7 +57,12 @@ fn br_t_07_a_session_is_replaced_by_one_of_its_revision_alone_whether_it_was_con
             assert!(events.iter().any(|event| matches!(event, Event::Connected { .. })), "{name}: {events:?}");
             continue;
         }
-        let [Event::SessionLost, Event::Unavailable { reason: Unavailable::Failed(reason), .. }, Event::Responded { request: ended, outcome: Outcome::Failed(failed) }] = &events[..] else {
+        let [
+            Event::SessionLost,
+            Event::Unavailable { reason: Unavailable::Failed(reason), .. },
+            Event::Responded { request: ended, outcome: Outcome::Failed(failed) },
+        ] = &events[..]
+        else {
             panic!("{name}: {events:?}")
         };
         assert!(is_changed(reason) && is_changed(failed) && *ended == request, "{name}: {events:?}");

@@ -45,7 +45,7 @@ fn what_a_server_states_about_itself_is_read_in_both_eras() {
             detected_era: DetectedEra { era: Era::Modern, by: DetectedBy::Discovered },
         };
         let has_tools = connected.server_capabilities().map(|all| all.tools.is_some());
-        (has_tools, connected.server_info().map(|info| info.name.to_string()), connected.instructions())
+        (has_tools, connected.server_info().map(|info| info.name), connected.instructions())
     };
     let some = |text: &str| Some(text.to_owned());
     for (result, expected) in [
@@ -82,7 +82,8 @@ fn a_request_names_its_session_if_it_has_one() {
         harness.ask(&asked);
         let ticket = harness.ticket();
         let unix_time = || 7;
-        let incoming = IncomingRequest::new(&harness.server, &ticket, Method::TOOLS_LIST, None, unix_time).expect("it is open");
+        let incoming =
+            IncomingRequest::new(&harness.server, &ticket, Method::TOOLS_LIST, None, unix_time).expect("it is open");
         assert_eq!((incoming.session(), incoming.ticket(), incoming.unix_time()), (expected, ticket.key(), 7));
         assert_eq!(incoming.version(), ProtocolVersion::V2025_11_25);
     }
@@ -115,7 +116,11 @@ fn pins_that_an_observer_does_not_store_are_those_of_the_relay_alone() {
                     ObservedOutput::Action(Action::Server(StdioAction::Write(bytes))) => {
                         let line = String::from_utf8(bytes.to_vec()).expect("text");
                         if line.contains(r#""id":"#) {
-                            let answer = if line.contains("initialize") { initialize_result("2025-11-25") } else { tools.to_owned() };
+                            let answer = if line.contains("initialize") {
+                                initialize_result("2025-11-25")
+                            } else {
+                                tools.to_owned()
+                            };
                             let answer = result(id_of(&line), &answer);
                             relay.handle_server_bytes(format!("{answer}\n").as_bytes(), now);
                         }
@@ -158,7 +163,11 @@ fn the_outcome_of_a_sign_in_reaches_the_machine_that_waits_for_it() {
         }
         let ended: Vec<_> = harness.outcomes().into_values().collect();
         let is_refused = matches!(&ended[..], [Outcome::Failed(Failed::NotAuthorized { .. })]);
-        assert_eq!((is_refused, ended.is_empty()), (outcome == "refused", outcome != "refused"), "{outcome}: {ended:?}");
+        assert_eq!(
+            (is_refused, ended.is_empty()),
+            (outcome == "refused", outcome != "refused"),
+            "{outcome}: {ended:?}"
+        );
     }
 }
 

@@ -20,7 +20,11 @@ fn opened(sharing: Sharing) -> (GatewayHarness, BackendKey, String) {
 /// What was reported of a process since the last call.
 fn reported(gateway: &mut GatewayHarness, of: BackendKey) -> Vec<relay::Event> {
     let events = gateway.events().into_iter();
-    events.filter_map(|event| if let Event::Backend { backend, event } = event { (backend == of).then_some(event) } else { None }).collect()
+    events
+        .filter_map(
+            |event| if let Event::Backend { backend, event } = event { (backend == of).then_some(event) } else { None },
+        )
+        .collect()
 }
 
 #[test]
@@ -28,7 +32,8 @@ fn a_quirk_of_a_process_is_reported_once_in_every_mode_of_sharing() {
     for sharing in SHARINGS {
         let (mut gateway, process, id) = opened(sharing);
         for call in ["7", "8"] {
-            let exchange = gateway.ask(&TestRequest::post(request(call, "tools/call", r#"{"name":"t"}"#)).in_session(&id).by("ada"));
+            let exchange = gateway
+                .ask(&TestRequest::post(request(call, "tools/call", r#"{"name":"t"}"#)).in_session(&id).by("ada"));
             let line = gateway.lines(process).concat();
             gateway.reply(process, &result(id_of(&line), r#"{"text":"no content here"}"#));
             assert!(gateway.responses.take(exchange).text().contains("no content here"));
@@ -49,7 +54,9 @@ fn the_end_of_a_process_is_reported_once_in_every_mode_of_sharing() {
                 Some(end) => gateway.end_process(process, end),
             }
             let events = reported(&mut gateway, process);
-            let closed = events.iter().filter_map(|event| if let relay::Event::Closed(reason) = event { Some(*reason) } else { None });
+            let closed = events
+                .iter()
+                .filter_map(|event| if let relay::Event::Closed(reason) = event { Some(*reason) } else { None });
             let expected = end.map_or(CloseReason::Peer, CloseReason::ProcessEnded);
             assert_eq!(closed.collect::<Vec<_>>(), [expected], "{sharing:?} {events:?}");
         }
@@ -70,7 +77,10 @@ fn a_process_that_cannot_be_told_that_its_session_is_confirmed_is_reported() {
         assert!(!gateway.lines(process).contains(&INITIALIZED.to_owned()), "{sharing:?}");
         let events = reported(&mut gateway, process);
         let error = UsageError::Closed;
-        let expected = [relay::Event::NotPassed { method: Method::INITIALIZED, error }, relay::Event::Closed(CloseReason::Overflow)];
+        let expected = [
+            relay::Event::NotPassed { method: Method::INITIALIZED, error },
+            relay::Event::Closed(CloseReason::Overflow),
+        ];
         for expected in expected {
             let count = events.iter().filter(|event| **event == expected).count();
             assert_eq!(count, 1, "{sharing:?} {expected:?} in {events:?}");

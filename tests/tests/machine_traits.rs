@@ -17,7 +17,9 @@ const LEGACY: &[ProtocolVersion] = &[ProtocolVersion::V2025_11_25];
 /// A log message of this length, as a line.
 fn log(length: usize) -> String {
     let data = "d".repeat(length);
-    format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{{\"level\":\"error\",\"data\":\"{data}\"}}}}\n")
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{{\"level\":\"error\",\"data\":\"{data}\"}}}}\n"
+    )
 }
 
 #[test]
@@ -98,9 +100,7 @@ fn a_gateway_probes_whether_a_client_that_has_ended_its_sending_side_still_reads
     outputs(&mut gateway);
     HandleRequests::handle_half_close(&mut gateway, exchange, now);
     let probed = outputs(&mut gateway);
-    let is_probe = |output: &Output<Action, Event>| {
-        matches!(output, Output::Action(Action::Client(HttpAction::Continue { exchange: of })) if *of == exchange)
-    };
+    let is_probe = |output: &Output<Action, Event>| matches!(output, Output::Action(Action::Client(HttpAction::Continue { exchange: of })) if *of == exchange);
     assert!(matches!(&probed[..], [output] if is_probe(output)), "once: {probed:?}");
     // And again, while there is no response.
     let due = Machine::poll_timeout(&gateway).expect("a timer");
@@ -113,10 +113,8 @@ fn a_gateway_probes_whether_a_client_that_has_ended_its_sending_side_still_reads
 #[test]
 fn a_process_that_reads_again_is_sent_what_waits() {
     let now = Instant::START;
-    let (mut gateway, _) = asked(
-        |limits| (limits.message, limits.unwritten) = (4096, 1),
-        &TestRequest::post(initialize("2025-11-25")),
-    );
+    let (mut gateway, _) =
+        asked(|limits| (limits.message, limits.unwritten) = (4096, 1), &TestRequest::post(initialize("2025-11-25")));
     let mut process = None;
     let mut written = 0;
     for output in outputs(&mut gateway) {

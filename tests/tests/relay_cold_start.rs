@@ -40,7 +40,9 @@ fn signed_in(harness: &mut Relay, era: Era, capabilities: &str) {
     let opened = harness.opened();
     assert_eq!(opened.method(), "initialize");
     if era == Era::Legacy {
-        let opening = format!(r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"serverInfo":{{"name":"s","version":"1"}}}}"#);
+        let opening = format!(
+            r#"{{"protocolVersion":"2025-11-25","capabilities":{capabilities},"serverInfo":{{"name":"s","version":"1"}}}}"#
+        );
         return harness.reply(opened.key, &Reply::json(result(&opened.id(), &opening)));
     }
     let data = r#"{"supported":["2026-07-28"],"requested":"2025-11-25"}"#;
@@ -74,7 +76,9 @@ fn is_asked_to_open(line: &str) -> bool {
 
 #[test]
 fn oa_g_07_a_client_that_opens_urls_is_asked_to_as_soon_as_it_accepts_requests() {
-    for (capabilities, opens) in [(r#"{"elicitation":{"url":{}}}"#, true), (r#"{"elicitation":{}}"#, false), ("{}", false)] {
+    for (capabilities, opens) in
+        [(r#"{"elicitation":{"url":{}}}"#, true), (r#"{"elicitation":{}}"#, false), ("{}", false)]
+    {
         let mut harness = challenged(capabilities);
         assert_eq!(harness.machine.client_opens_urls(), opens);
         harness.machine.ask_to_open_url(SIGN_IN, harness.now);
@@ -136,7 +140,8 @@ fn oa_g_07_a_client_learns_of_every_list_that_the_server_has_after_all() {
             if is_confirmed {
                 harness.line(INITIALIZED);
             }
-            let capabilities: Vec<_> = of_server.iter().map(|(capability, _)| format!(r#""{capability}":{{}}"#)).collect();
+            let capabilities: Vec<_> =
+                of_server.iter().map(|(capability, _)| format!(r#""{capability}":{{}}"#)).collect();
             signed_in(&mut harness, era, &format!("{{{}}}", capabilities.join(",")));
             at_server(&mut harness);
             let lines = harness.lines();

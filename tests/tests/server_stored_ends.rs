@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use mcp_proto::Notification;
 use mcp_proto::server::Progress;
 use mcp_proto::store::StoreAction;
-use mcp_proto::Notification;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use tests::instances::{Instances, get, ping, resume};
 
@@ -100,7 +100,9 @@ fn a_stream_is_read_on_when_its_client_has_taken_most_of_it_and_looked_at_again_
         server.server.progress(&ticket, &progress, server.now);
         instances.settle();
     };
-    let events = |instances: &mut Instances| instances.servers[1].peek(resumed).map_or(0, |sent| sent.text().matches(r#""progress":"#).count());
+    let events = |instances: &mut Instances| {
+        instances.servers[1].peek(resumed).map_or(0, |sent| sent.text().matches(r#""progress":"#).count())
+    };
     report(&mut instances, 2.0);
     assert_eq!(events(&mut instances), 1);
     report(&mut instances, 3.0);

@@ -21,13 +21,11 @@ fn a_flow_ends_if_the_driver_reports_no_outcome_of_a_request_whichever_it_is() {
         let mut world = World::new();
         world.silent = Some(silent.to_owned());
         world.challenge(0, 401, "Bearer");
-        world.pass(longest() - Duration::from_secs(1));
+        world.pass(longest().saturating_sub(Duration::from_secs(1)));
         assert!(world.processes[0].refused.is_empty(), "{silent}");
         world.pass(Duration::from_secs(1));
         let refused = &world.processes[0].refused;
-        let is_meant = |error: &SignInError| {
-            matches!(error, SignInError::Fetch { url, reason: FetchFailure::TimedOut } if url.starts_with(silent))
-        };
+        let is_meant = |error: &SignInError| matches!(error, SignInError::Fetch { url, reason: FetchFailure::TimedOut } if url.starts_with(silent));
         assert!(refused.len() == 1 && is_meant(&refused[0]), "{silent}: {refused:?}");
         world.check();
     }
@@ -42,7 +40,11 @@ fn a_refresh_ends_if_the_driver_reports_no_outcome_of_it() {
     world.run();
     assert!(world.processes[0].authorizer.is_busy());
     world.pass(longest());
-    assert_eq!((world.processes[0].authorized.len(), world.processes[0].refused.len()), (1, 0), "the token is still valid");
+    assert_eq!(
+        (world.processes[0].authorized.len(), world.processes[0].refused.len()),
+        (1, 0),
+        "the token is still valid"
+    );
     world.check();
 }
 
@@ -104,7 +106,11 @@ fn a_sign_out_erases_the_record_under_its_lock_although_the_request_before_it_fa
             world.pass_until_refresh(0);
         }
         world.silent = Some(TOKEN.to_owned());
-        if is_refresh { world.run() } else { world.challenge(0, 401, "Bearer") }
+        if is_refresh {
+            world.run();
+        } else {
+            world.challenge(0, 401, "Bearer");
+        }
         world.cause(0, Cause::SignOut);
         world.run();
         assert!(world.processes[0].signed_out.is_empty(), "the tokens that may come are erased too");

@@ -104,7 +104,9 @@ mod tests {
                 questions.insert(request(number), servers[server], Ticket::for_tests(ticket), None);
             }
             match end {
-                "answered" => assert!(questions.remove(request(1)).is_some_and(|question| question.server == servers[0])),
+                "answered" => {
+                    assert!(questions.remove(request(1)).is_some_and(|question| question.server == servers[0]));
+                }
                 "cancelled" => {
                     let ticket = Ticket::for_tests(2).key();
                     assert_eq!(questions.cancel(servers[0], ticket), Some(request(2)));

@@ -407,8 +407,10 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_a_result_that_was_removed() {
+        type End = (&'static str, fn(&mut Made));
+
         let (public, private) = (result("x", 1000, "public"), result("x", 1000, "private"));
-        let ends: [(&str, fn(&mut Made)); 5] = [
+        let ends: [End; 5] = [
             ("the list has changed", |made| made.cache.on_notification(&Method::TOOLS_LIST_CHANGED, None)),
             ("another principal", |made| made.cache.clear_private()),
             ("a newer result that is not cached", |made| {

@@ -168,7 +168,7 @@ mod tests {
             match output {
                 Output::Event(Event::Requested { ticket: new, .. }) => ticket = Some(new),
                 Output::Action(StdioAction::Write(bytes)) => written.push_str(&String::from_utf8_lossy(&bytes)),
-                _ => {}
+                Output::Action(_) | Output::Event(_) => {}
             }
         }
         (ticket, written)
@@ -193,7 +193,7 @@ mod tests {
             let mut call = Call::new("roots/list");
             call.timeout = Some(Duration::from_secs(10));
             if end == "not sent" {
-                // Something before it was not written.
+                // Another one before it was not written, and is open.
                 server.request(&ticket, call.clone(), now).expect("a request");
                 call = call.params(Json::empty_object().with_member("x", &Json::from("x".repeat(400).as_str())));
             }
@@ -208,7 +208,7 @@ mod tests {
                 }
                 "cancelled" => server.cancel(request, None, now),
                 "timed out" => {
-                    now = now + Duration::from_secs(10);
+                    now += Duration::from_secs(10);
                     server.handle_timeout(now);
                 }
                 _ => continue,
