@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::Credentials;
-use mcp_proto::relay::Event;
-use mcp_proto::{Era, Json};
-use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply};
+use mcp_proto::client::{ClientTransport, Credentials, Http, HttpConfig};
+use mcp_proto::relay::{Config, Event};
+use mcp_proto::{Era, Instant, Json, Stdio};
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, URL};
 use mcp_testkit::http_exchange::META;
 use mcp_testkit::messages::{DISCOVERED, INITIALIZED, initialize, request, result};
 
@@ -156,14 +156,20 @@ fn oa_g_07_a_client_learns_of_every_list_that_the_server_has_after_all() {
 
 #[test]
 fn requests_that_wait_for_the_era_of_the_server_are_dropped_with_their_client() {
-    let mut harness = HttpClientHarness::relay();
-    let params = format!(r#"{{"_meta":{{{META}}}}}"#);
-    for id in ["0", "1", "2"] {
-        harness.line(&request(id, "tools/list", &params));
+    fn check<T: ClientTransport>(mut relay: mcp_proto::Relay<T>) {
+        let now = Instant::START;
+        let params = format!(r#"{{"_meta":{{{META}}}}}"#);
+        for id in ["0", "1", "2"] {
+            relay.handle_bytes(format!("{}\n", request(id, "tools/list", &params)).as_bytes(), now);
+        }
+        let load = relay.load();
+        assert!(load.waiting >= 3 && load.held >= 3 * params.len(), "{load:?}");
+        relay.close(now);
+        let load = relay.load();
+        assert_eq!((load.waiting, load.held), (0, 0), "{load:?}");
     }
-    let load = harness.machine.load();
-    assert!(load.waiting >= 3 && load.held >= 3 * params.len(), "{load:?}");
-    harness.machine.close(harness.now);
-    let load = harness.machine.load();
-    assert_eq!((load.waiting, load.held), (0, 0), "{load:?}");
+
+    let http = Http::new(HttpConfig::new(URL).expect("a URL"));
+    check(mcp_proto::Relay::new(http, Config::default()).expect("a configuration"));
+    check(mcp_proto::Relay::new(Stdio::new(), Config::default()).expect("a configuration"));
 }

@@ -60,13 +60,6 @@ impl Opening {
             held.retain(|held| held.ticket.key() != ticket);
         }
     }
-
-    /// The client has disconnected.
-    pub(super) fn on_client_gone(&mut self) {
-        if let Self::Discovering { held, .. } = self {
-            held.clear();
-        }
-    }
 }
 
 impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {

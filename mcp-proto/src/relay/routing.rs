@@ -46,9 +46,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
             }
             E::Closed { reason, .. } => {
                 self.sides.out.report(Event::ClientGone(reason));
-                if let Path::Opening(opening) = &mut *self.path {
-                    opening.on_client_gone();
-                }
+                // What waits for the connection ends with it.
                 self.sides.client.close(now);
             }
             E::Ready { .. } => {
