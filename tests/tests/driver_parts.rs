@@ -1,9 +1,10 @@
 //! What drivers share besides their I/O, without a driver.
 
 use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use mcp_proto::client::{Credentials, DetectedBy, DetectedEra, Outcome};
+use mcp_proto::client::{Credentials, DetectedBy, DetectedEra, Failure, Outcome};
 use mcp_proto::driver::{
     Authenticated, Connected, Error, IncomingRequest, ObservedOutput, Observer, SignInOutcome, poll_observed, prompt,
     tool_call,
@@ -205,4 +206,38 @@ fn arguments_without_a_json_form_are_an_error_of_each_call() {
     let with = prompt("p", BTreeMap::from([("a", "b")])).expect("arguments");
     assert_eq!(with.arguments.map(|all| all.get("a").cloned()), Some(Some("b".to_owned())));
     assert!(prompt("p", ()).expect("no arguments").arguments.is_none());
+}
+
+#[test]
+fn each_kind_of_error_of_a_connection_is_told_in_words() {
+    use ErrorKind as E;
+    let told =
+        |error: &io::Error| [Failure::connecting(error), Failure::exchanging(error)].map(|failure| detail(&failure));
+    for (kind, words) in [
+        (E::ConnectionRefused, "nothing listens there (connection refused)"),
+        (E::ConnectionReset, "it reset the connection"),
+        (E::ConnectionAborted, "it closed the connection"),
+        (E::BrokenPipe, "it closed the connection"),
+        (E::UnexpectedEof, "it closed the connection"),
+        (E::HostUnreachable, "there is no route to it"),
+        (E::NetworkUnreachable, "there is no route to it"),
+        (E::NetworkDown, "there is no route to it"),
+        (E::TimedOut, "it was silent for too long"),
+        (E::WouldBlock, "it was silent for too long"),
+    ] {
+        assert_eq!(told(&io::Error::new(kind, "the words of the system")), [words; 2], "{kind:?}");
+    }
+    assert_eq!(told(&io::Error::other("something else")), ["something else"; 2]);
+    let unknown = io::Error::other("failed to lookup address information: Name or service not known");
+    assert_eq!(told(&unknown), [detail(&Failure::unknown_host()), detail(&Failure::unknown_host())]);
+}
+
+fn detail(failure: &Failure) -> String {
+    match failure {
+        Failure::Unreachable { detail }
+        | Failure::Hopeless { detail }
+        | Failure::Broken { detail }
+        | Failure::Closed { detail } => detail.to_string(),
+        failure => panic!("{failure:?} is new"),
+    }
 }

@@ -203,34 +203,3 @@ fn in_words(error: &Error) -> String {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_kind_of_error_is_told_in_words() {
-        use ErrorKind as E;
-        for (kind, words) in [
-            (E::ConnectionRefused, "nothing listens there (connection refused)"),
-            (E::ConnectionReset, "it reset the connection"),
-            (E::ConnectionAborted, "it closed the connection"),
-            (E::BrokenPipe, "it closed the connection"),
-            (E::UnexpectedEof, "it closed the connection"),
-            (E::HostUnreachable, "there is no route to it"),
-            (E::NetworkUnreachable, "there is no route to it"),
-            (E::NetworkDown, "there is no route to it"),
-            (E::TimedOut, "it was silent for too long"),
-            (E::WouldBlock, "it was silent for too long"),
-        ] {
-            let error = Error::new(kind, "the words of the system");
-            assert_eq!(in_words(&error), words, "{kind:?}");
-        }
-        for (text, words) in [
-            ("failed to lookup address information: Name or service not known", UNKNOWN_HOST),
-            ("something else", "something else"),
-        ] {
-            assert_eq!(in_words(&Error::other(text)), words);
-        }
-    }
-}
