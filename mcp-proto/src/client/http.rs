@@ -45,6 +45,7 @@
 mod authorization;
 mod cancel;
 mod config;
+mod cookies;
 mod credentials;
 mod cursor;
 mod delivery;
@@ -81,6 +82,7 @@ use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
 use crate::transport::{Transport, sealed};
 use authorization::Authorization;
+use cookies::Cookies;
 use delivery::{Deliveries, DueDelivery};
 use exchange::{ExchangeTimer, Exchanges};
 use session::HttpSession;
@@ -166,6 +168,7 @@ pub struct Http {
     deliveries: Deliveries,
     get_stream: GetStream,
     authorization: Authorization,
+    cookies: Cookies,
     tools: Tools,
     timers: Deadlines<Timer>,
 }
@@ -199,6 +202,7 @@ impl Http {
             mode: HttpMode::new(&config),
             get_stream: GetStream::new(),
             authorization: Authorization::new(&config),
+            cookies: Cookies::default(),
             config,
             limits,
             jitter: Jitter::new(0),

@@ -70,6 +70,10 @@ pub struct HttpConfig {
     /// [`Client::refuse_authorization`](super::super::Client::refuse_authorization). Meanwhile no message is sent. It has
     /// no effect if the configuration has an `Authorization` header (OA-T-06). Default `false`.
     pub managed_authorization: bool,
+    /// Whether the cookies that the server or a load balancer sets are sent back to the server in the same session, so that
+    /// all of its requests reach the same instance. They are in memory only. A `Cookie` header of the configuration replaces
+    /// them, and revisions without sessions have none. Default `true`.
+    pub cookies: bool,
     /// How long a message waits for authorization before it fails. The timeout of a call is not extended. Default 6 min.
     pub authorization_timeout: Duration,
 }
@@ -93,6 +97,7 @@ impl HttpConfig {
             close_timeout: Duration::from_secs(3),
             redelivery: Duration::ZERO,
             managed_authorization: false,
+            cookies: true,
             authorization_timeout: Duration::from_secs(360),
         })
     }

@@ -39,7 +39,6 @@ impl Endpoint {
         format!("{}://{}", self.scheme, self.authority)
     }
 
-    #[cfg(feature = "auth")]
     pub(crate) fn host(&self) -> &str {
         self.authority.host()
     }

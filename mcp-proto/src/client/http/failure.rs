@@ -162,7 +162,8 @@ const UNKNOWN_HOST: &str = "its name cannot be looked up; is it spelled right?";
 const TLS_REASONS: &[(&str, &str)] = &[
     (
         "UnknownIssuer",
-        "its certificate comes from an authority that is not trusted here; a private one has to be named",
+        "its certificate comes from an authority that is not trusted here; name a private one in SSL_CERT_FILE, or to \
+         mcp-proxy with --ca-file",
     ),
     (
         "CaUsedAsEndEntity",

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, DATE, LOCATION, RETRY_AFTER,
+    ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, DATE, LOCATION, RETRY_AFTER,
     WWW_AUTHENTICATE,
 };
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
+use super::cookies::Cookies;
 use super::credentials::Credentials;
 use super::endpoint::Endpoint;
 use crate::codec::sse::EventId;
@@ -35,6 +36,7 @@ pub(crate) struct Common<'c> {
     pub(crate) user: &'c HeaderMap,
     pub(crate) credentials: Option<&'c Credentials>,
     pub(crate) session: Option<&'c SessionId>,
+    pub(crate) cookies: Option<&'c Cookies>,
     pub(crate) version: Option<ProtocolVersion>,
 }
 
@@ -66,8 +68,8 @@ impl Common<'_> {
         self.request(Method::DELETE, at, Bytes::new())
     }
 
-    /// Replaces in a text of the server what the client keeps secret: the values of its headers, the id of the session,
-    /// and the values in the query of `endpoint`. A server may repeat what it has refused.
+    /// Replaces in a text of the server what the client keeps secret: the values of its headers and cookies, the id of the
+    /// session, and the values in the query of `endpoint`. A server may repeat what it has refused.
     pub(crate) fn without_secrets(&self, text: String, endpoint: &Endpoint) -> String {
         let token = self.credentials.map(Credentials::header);
         let session = self.session.map(|SessionId(id)| id);
@@ -76,7 +78,8 @@ impl Common<'_> {
         let headers = headers.flat_map(|value| value.split(' '));
         let query = endpoint.query().unwrap_or_default().split('&');
         let query = query.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
-        let secrets = headers.chain(query).filter(|secret| secret.len() >= SHORTEST_SECRET);
+        let cookies = self.cookies.into_iter().flat_map(Cookies::values);
+        let secrets = headers.chain(query).chain(cookies).filter(|secret| secret.len() >= SHORTEST_SECRET);
         secrets.fold(text, |text, secret| text.replace(secret, "[…]"))
     }
 
@@ -91,6 +94,9 @@ impl Common<'_> {
         // As the user's headers, an access token is sent with every request, and only to this origin (OA-U-01).
         if let Some(credentials) = self.credentials {
             headers.insert(AUTHORIZATION, credentials.header().clone());
+        }
+        if let (Some(cookies), false) = (self.cookies, headers.contains_key(COOKIE)) {
+            headers.extend(cookies.header(to.path()).map(|cookies| (COOKIE, cookies)));
         }
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         // Every request in a session carries its id (SH-C-06).
@@ -163,7 +169,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 
 /// The seconds since 1970 of a date such as `Sun, 06 Nov 1994 08:49:37 GMT`, the only form that RFC 9110 allows senders
 /// to use.
-fn seconds_of_date(text: &str) -> Option<u64> {
+pub(super) fn seconds_of_date(text: &str) -> Option<u64> {
     let mut fields = text.split_once(", ")?.1.split(' ');
     let day: u64 = fields.next()?.parse().ok()?;
     let month = fields.next()?;

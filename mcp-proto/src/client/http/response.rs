@@ -38,6 +38,9 @@ impl Http {
         let Some(mut exchange) = self.exchanges.take(key) else { return };
         self.exchanges.responded(key);
         self.authorization.learn_nonce(&head.headers);
+        if self.config.cookies {
+            self.cookies.learn(&head.headers, &self.config.endpoint);
+        }
         let next = if matches!(exchange.reading, Reading::Head) {
             self.head(key, &mut exchange, head, now, output)
         } else {

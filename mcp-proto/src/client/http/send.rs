@@ -145,7 +145,9 @@ impl Http {
 
     /// The headers that all requests have in common.
     pub(super) fn common(&self) -> Common<'_> {
-        self.session.common(&self.config.headers, self.authorization.credentials())
+        let has_sessions = self.session.version().is_none_or(|version| !version.is_stateless());
+        let cookies = Some(&self.cookies).filter(|_| self.config.cookies && has_sessions);
+        Common { cookies, ..self.session.common(&self.config.headers, self.authorization.credentials()) }
     }
 
     /// The request will get no answer.

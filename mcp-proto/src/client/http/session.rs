@@ -145,7 +145,7 @@ impl HttpSession {
 
     /// The headers of a request in this session.
     pub(super) fn common<'a>(&'a self, user: &'a HeaderMap, credentials: Option<&'a Credentials>) -> Common<'a> {
-        Common { user, credentials, session: self.id.as_ref(), version: self.version }
+        Common { user, credentials, session: self.id.as_ref(), cookies: None, version: self.version }
     }
 }
 
@@ -156,6 +156,7 @@ impl Http {
             self.delete(&id, output);
         }
         self.session.begin();
+        self.cookies.clear();
         self.drop_streams(output);
         self.get_stream.begin();
         if !self.mode.is_streamable() {
