@@ -7,6 +7,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `options` | certificates, proxies, timeouts: the configuration of an agent |
+//! | `roots` | the certificate authorities that are trusted |
 //! | `chunk` | the buffers for bodies |
 //! | `address_cache` | a cache of server addresses |
 //! | `connection` | connections |
@@ -18,6 +19,7 @@ mod connection;
 pub(crate) mod fetch;
 
 mod options;
+mod roots;
 #[cfg(test)]
 mod tests;
 mod worker;

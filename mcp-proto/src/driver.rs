@@ -69,6 +69,7 @@ mod observer;
 #[cfg(feature = "model")]
 mod pages;
 mod progress;
+mod proxy_exceptions;
 #[cfg(feature = "auth")]
 mod sign_in;
 mod start;
@@ -108,6 +109,7 @@ pub use observer::{ObservedOutput, Observer, poll_observed};
 #[cfg(feature = "model")]
 pub use pages::{MAX_PAGES, Pages};
 pub use progress::{ProgressBytes, ProgressQueue};
+pub use proxy_exceptions::ProxyExceptions;
 #[cfg(feature = "auth")]
 pub use sign_in::{SignInOutcome, SignInReport};
 pub use start::not_started;

@@ -24,7 +24,7 @@ use http::Request;
 use http::response::Parts;
 use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction, HttpConfig};
-use mcp_proto::driver::CONNECT_TIMEOUT;
+use mcp_proto::driver::{CONNECT_TIMEOUT, ProxyExceptions};
 use mcp_proto::machine::{HandleResponses, Received};
 use reqwest::redirect;
 use tokio::sync::{mpsc, oneshot};
@@ -47,14 +47,14 @@ const PART: usize = 64 * 1024;
 ///
 /// # Certificates
 ///
-/// The certificate authorities of the operating system are trusted. (The client of `mcp-blocking` trusts those of
-/// Mozilla's list, which keeps `mcp-proxy` small.) A client with other authorities, for example by
+/// The certificate authorities of the operating system are trusted. A client with other authorities, for example by
 /// [`reqwest::ClientBuilder::tls_certs_only`], is passed to [`HttpOptions::client`].
 ///
 /// # HTTP proxies
 ///
 /// By default, the environment sets the proxy: `HTTPS_PROXY` for servers at `https` URLs, `HTTP_PROXY` for `http`,
-/// `ALL_PROXY` for both. The hosts listed in `NO_PROXY` are reached directly, and so are servers on this machine.
+/// `ALL_PROXY` for both. The hosts listed in `NO_PROXY`
+/// ([`ProxyExceptions`]) are reached directly, and so are servers on this machine.
 /// [`HttpOptions::no_proxy`] sets none, [`HttpOptions::client`] another one.
 ///
 /// # Example
@@ -114,12 +114,19 @@ impl HttpOptions {
         Self { connect_timeout, user_agent: user_agent.clone(), is_direct, client: None }
     }
 
-    /// The HTTP client with the default configuration, for servers on this machine or for others.
-    fn default_client(&self, is_local: bool) -> reqwest::ClientBuilder {
+    /// The HTTP client with the default configuration, for servers that are reached directly or for others.
+    fn default_client(&self, is_direct: bool) -> reqwest::ClientBuilder {
         let client = reqwest::Client::builder().user_agent(&*self.user_agent).connect_timeout(self.connect_timeout);
-        // Proxies from the environment are not used for servers on the same machine.
-        if self.is_direct || is_local { client.no_proxy() } else { client }
+        if self.is_direct || is_direct { client.no_proxy() } else { client }
     }
+}
+
+/// Whether a server is reached directly although the environment may set a proxy: one on this machine, or one that
+/// `NO_PROXY` lists.
+pub(crate) fn is_direct(server: &HttpConfig) -> bool {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let listed = variable("no_proxy").or_else(|| variable("NO_PROXY")).unwrap_or_default();
+    server.is_loopback() || ProxyExceptions::parse(&listed).contain_server_of(&server.uri())
 }
 
 impl Default for HttpOptions {
@@ -168,7 +175,7 @@ pub(crate) struct HttpClientError(String);
 impl Exchanges {
     /// Builds the client.
     pub(crate) fn new(mut options: HttpOptions, config: &HttpConfig) -> Result<Self, HttpClientError> {
-        let client = options.client.take().unwrap_or_else(|| options.default_client(config.is_loopback()));
+        let client = options.client.take().unwrap_or_else(|| options.default_client(is_direct(config)));
         let client = without_interference(client).build().map_err(|error| HttpClientError(in_words(&error)))?;
         let (hand_in, received) = mpsc::channel(WAITING);
         Ok(Self { client, tasks: JoinSet::new(), open: BTreeMap::new(), hand_in, received })

@@ -31,9 +31,16 @@ fn the_environment_sets_the_proxy_unless_it_is_not_to_be_used() {
         connection.reply("502 Bad Gateway", &[], "")
     });
     let url = format!("http://{}", proxy.authority);
-    for (is_direct, excepted, is_used) in
-        [(false, "", true), (true, "", false), (false, "server.invalid", false), (false, "other.invalid", true)]
-    {
+    for (is_direct, excepted, is_used) in [
+        (false, "", true),
+        (true, "", false),
+        (false, "server.invalid", false),
+        (false, "invalid", false),
+        (false, "other.invalid, server.invalid:80", false),
+        (false, "server.invalid:81", true),
+        (false, "10.0.0.0/8 other.invalid", true),
+        (false, "*", false),
+    ] {
         let before = proxy.requests().len();
         let mut process = Command::new(std::env::current_exe().unwrap());
         for name in ["no_proxy", "ALL_PROXY", "all_proxy", "http_proxy", "HTTPS_PROXY", "https_proxy"] {

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use mcp_proto::UsageError;
 use mcp_proto::client::{HttpConfig, InvalidUrl};
-use mcp_proto::driver::{CONNECT_TIMEOUT, LONGEST_TIMEOUT};
-use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
+use mcp_proto::driver::{CONNECT_TIMEOUT, LONGEST_TIMEOUT, ProxyExceptions};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, TlsConfig, parse_pem};
 use ureq::unversioned::resolver::Resolver;
-use ureq::{Agent, Proxy, ProxyProtocol};
+use ureq::{Agent, Proxy};
 
 use super::address_cache::{AddressCache, NoLookup};
 use super::connection::{UnixSocket, connector};
+use super::roots::Roots;
 
 /// The maximum number of bytes in the head of a response (HT12).
 const HEADER_ROOM: usize = 32 * 1024;
@@ -23,16 +24,15 @@ const HEADER_ROOM: usize = 32 * 1024;
 ///
 /// # Certificates
 ///
-/// The certificate authorities of Mozilla's list are trusted. The list is a part of the program, because code that reads
-/// the certificates of the operating system would make `mcp-proxy` larger. (The client of `mcp-tokio` trusts those of the
-/// operating system.) [`HttpOptions::trust`] replaces the authorities, for example by those in a file of the operating
-/// system.
+/// The certificate authorities of the operating system are trusted, or instead of them those in the file of
+/// `SSL_CERT_FILE` and the folder of `SSL_CERT_DIR`; if there are none, those of Mozilla's list, which is a part of the
+/// program. [`HttpOptions::trust`] adds authorities, [`HttpOptions::trust_only`] replaces all of them.
 ///
 /// # HTTP proxies
 ///
 /// By default, the environment sets the proxy: `HTTPS_PROXY` for servers at `https` URLs, `HTTP_PROXY` for `http`,
-/// `ALL_PROXY` for both; the names in lower case are read first. The hosts listed in `NO_PROXY` are reached directly,
-/// and so are servers on this machine. [`HttpOptions::proxy`] sets another proxy, [`HttpOptions::no_proxy`] none.
+/// `ALL_PROXY` for both; the names in lower case are read first. The hosts listed in `NO_PROXY`
+/// ([`ProxyExceptions`]) are reached directly, and so are servers on this machine. [`HttpOptions::proxy`] sets another proxy, [`HttpOptions::no_proxy`] none.
 ///
 /// # Example
 ///
@@ -53,7 +53,7 @@ pub struct HttpOptions {
     pub send_timeout: Duration,
     /// The header `User-Agent` of every request.
     pub user_agent: String,
-    roots: RootCerts,
+    roots: Roots,
     client_certificate: Option<ClientCert>,
     route: Route,
 }
@@ -69,7 +69,7 @@ enum Route {
 }
 
 impl HttpOptions {
-    /// Creates options that trust the certificate authorities of Mozilla's list, and use the proxy from the
+    /// Creates options that trust the certificate authorities of the operating system, and use the proxy from the
     /// environment, except for servers on this machine.
     #[must_use]
     pub fn new() -> Self {
@@ -77,20 +77,29 @@ impl HttpOptions {
             connect_timeout: CONNECT_TIMEOUT,
             send_timeout: Duration::from_secs(60),
             user_agent: concat!("mcp-blocking/", env!("CARGO_PKG_VERSION")).to_owned(),
-            roots: RootCerts::WebPki,
+            roots: Roots::default(),
             client_certificate: None,
             route: Route::FromEnv,
         }
+    }
+
+    /// Trusts the certificate authorities in this PEM text, too.
+    ///
+    /// # Errors
+    ///
+    /// [`OptionsError::NoCertificate`] if the text contains none.
+    pub fn trust(&mut self, pem: &[u8]) -> Result<(), OptionsError> {
+        self.roots.add(certificates(pem)?);
+        Ok(())
     }
 
     /// Trusts the certificate authorities in this PEM text, and no others.
     ///
     /// # Errors
     ///
-    /// [`OptionsError::NoCertificate`] if the text contains none.
-    pub fn trust(&mut self, pem: &[u8]) -> Result<(), OptionsError> {
-        let certificates = certificates(pem)?;
-        self.roots = RootCerts::Specific(Arc::new(certificates));
+    /// As [`HttpOptions::trust`].
+    pub fn trust_only(&mut self, pem: &[u8]) -> Result<(), OptionsError> {
+        self.roots = Roots::only(certificates(pem)?);
         Ok(())
     }
 
@@ -211,8 +220,10 @@ impl HttpOptions {
     }
 
     pub(super) fn agent_with(&self, resolver: impl Resolver, unix_socket: Option<UnixSocket>) -> Agent {
-        let tls =
-            TlsConfig::builder().root_certs(self.roots.clone()).client_cert(self.client_certificate.clone()).build();
+        let tls = TlsConfig::builder()
+            .root_certs(self.roots.certificates())
+            .client_cert(self.client_certificate.clone())
+            .build();
         // `ureq` adds these to the time, and panics if the sum is too large.
         let (connect, send) = (self.connect_timeout.min(LONGEST_TIMEOUT), self.send_timeout.min(LONGEST_TIMEOUT));
         let config = Agent::config_builder()
@@ -282,11 +293,7 @@ fn proxy_from_env(server: &HttpConfig) -> Result<Option<Proxy>, OptionsError> {
         return Ok(None);
     }
     let (_, listed) = first(&["no_proxy", "NO_PROXY"]).unwrap_or_default();
-    let mut exceptions = Proxy::builder(ProxyProtocol::Http);
-    for host in listed.split(',').map(str::trim) {
-        exceptions = exceptions.no_proxy(host);
-    }
-    if exceptions.build().is_ok_and(|exceptions| exceptions.is_no_proxy(&server.uri())) {
+    if ProxyExceptions::parse(&listed).contain_server_of(&server.uri()) {
         return Ok(None);
     }
     let proxy = parse_proxy(&named).map_err(|reason| OptionsError::ProxyVariable { variable, reason })?;
@@ -386,6 +393,7 @@ pub enum InvalidProxy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ureq::tls::RootCerts;
 
     #[test]
     fn defect_b1_b6_only_an_http_proxy_is_taken_for_one() {
@@ -464,8 +472,17 @@ mod tests {
             assert_eq!(options.identify(nothing, nothing), Err(OptionsError::NoCertificate));
         }
         assert_eq!(options.identify(certificate, certificate), Err(OptionsError::NoKey));
-        assert!(matches!(options.roots, RootCerts::WebPki) && options.client_certificate.is_none());
+        assert!(options.client_certificate.is_none());
+        let count = |options: &HttpOptions| match options.roots.certificates() {
+            RootCerts::Specific(trusted) => trusted.len(),
+            _ => panic!("certificates"),
+        };
+        let before = count(&options);
+        assert!(before > 0, "those of the system, or of the list");
         options.trust(&certificate.repeat(2)).unwrap();
-        assert!(matches!(&options.roots, RootCerts::Specific(trusted) if trusted.len() == 2));
+        options.trust(certificate).unwrap();
+        assert_eq!(count(&options), before + 3);
+        options.trust_only(certificate).unwrap();
+        assert_eq!(count(&options), 1);
     }
 }

@@ -14,12 +14,12 @@ use tokio::net::lookup_host;
 use tokio::time::timeout;
 
 use super::failure::{causes, in_words};
-use super::{HttpClientError, HttpOptions, head, without_interference};
+use super::{HttpClientError, HttpOptions, head, is_direct, without_interference};
 
 /// Sends one request after the other.
 pub(crate) struct Fetcher {
-    /// For authorization servers on this machine, which are reached without the proxies of the environment.
-    local: reqwest::Client,
+    /// For authorization servers that are reached without the proxies of the environment.
+    direct: reqwest::Client,
     other: reqwest::Client,
     resolver: Arc<CheckedResolver>,
 }
@@ -36,11 +36,11 @@ impl Fetcher {
                 .map_err(|error| HttpClientError(in_words(&error)))
         };
         let own = options.client.take().map(build).transpose()?;
-        let (local, other) = match own {
+        let (direct, other) = match own {
             Some(own) => (own.clone(), own),
             None => (build(options.default_client(true))?, build(options.default_client(false))?),
         };
-        Ok(Self { local, other, resolver })
+        Ok(Self { direct, other, resolver })
     }
 
     /// Sends a request, follows no redirect, and reads the body of the response up to `limit` bytes (OA-N-01, OA-N-03).
@@ -70,7 +70,7 @@ impl Fetcher {
             return Err(FetchFailure::AddressRefused);
         }
         let server = HttpConfig::new(&request.uri().to_string()).map_err(|_| FetchFailure::Unreachable)?;
-        let client = if server.is_loopback() { &self.local } else { &self.other };
+        let client = if is_direct(&server) { &self.direct } else { &self.other };
         let request = reqwest::Request::try_from(request).map_err(|_| FetchFailure::Unreachable)?;
         self.resolver.expect(request.url().host_str().unwrap_or_default(), reach);
         let mut response = client.execute(request).await.map_err(|error| failure(&error))?;

@@ -1,0 +1,56 @@
+//! The certificate authorities that are trusted.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls_native_certs::load_native_certs;
+use rustls_pki_types::CertificateDer;
+use ureq::tls::{Certificate, RootCerts};
+use webpki_root_certs::TLS_SERVER_ROOT_CERTS;
+
+/// The certificate authorities of a client. They are read when they are needed first.
+#[derive(Clone, Default)]
+pub(super) struct Roots {
+    own: Vec<Certificate<'static>>,
+    /// No others than its own are trusted.
+    is_only: bool,
+    all: Arc<OnceLock<Arc<Vec<Certificate<'static>>>>>,
+}
+
+impl Roots {
+    /// These authorities, and no others.
+    pub(super) fn only(own: Vec<Certificate<'static>>) -> Self {
+        Self { own, is_only: true, all: Arc::default() }
+    }
+
+    /// Trusts these authorities, too.
+    pub(super) fn add(&mut self, certificates: Vec<Certificate<'static>>) {
+        self.own.extend(certificates);
+        self.all = Arc::default();
+    }
+
+    pub(super) fn certificates(&self) -> RootCerts {
+        let all = self.all.get_or_init(|| {
+            let others = if self.is_only { &[] } else { of_system() };
+            let others = others.iter().map(|certificate| Certificate::from_der(certificate));
+            Arc::new(self.own.iter().cloned().chain(others).collect())
+        });
+        RootCerts::Specific(Arc::clone(all))
+    }
+}
+
+/// The authorities of the operating system, which `SSL_CERT_FILE` and `SSL_CERT_DIR` replace; those of Mozilla's list if
+/// there are none.
+fn of_system() -> &'static [CertificateDer<'static>] {
+    static SYSTEM: OnceLock<Vec<CertificateDer<'static>>> = OnceLock::new();
+    let system = SYSTEM.get_or_init(|| {
+        let found = load_native_certs();
+        for error in &found.errors {
+            log::warn!("certificates of the operating system: {error}");
+        }
+        if found.certs.is_empty() {
+            log::info!("the operating system has no certificates of authorities; Mozilla's list is used");
+        }
+        found.certs
+    });
+    if system.is_empty() { TLS_SERVER_ROOT_CERTS } else { system }
+}
