@@ -78,6 +78,7 @@ pub fn all() -> Vec<Texts> {
                 UsageError::Scope,
                 UsageError::ClientMetadataUrl,
                 UsageError::IdentityProvider,
+                UsageError::PublicPath,
                 UsageError::AuthorizationParameter,
                 UsageError::HeaderName,
                 UsageError::HeaderValue { name: "x-key".into() },

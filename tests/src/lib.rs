@@ -42,6 +42,7 @@
 
 pub mod aggregate;
 pub mod aggregate_simulation;
+pub mod behind_nginx;
 pub mod catalogue;
 pub mod closing_server;
 pub mod deadline;
@@ -54,11 +55,13 @@ pub mod examples;
 pub mod gateway;
 pub mod gateway_simulation;
 pub mod given_up_locks;
+pub mod installed;
 pub mod instances;
 pub mod instances_simulation;
 pub mod json_text;
 pub mod keys;
 pub mod model_types;
+pub mod nginx;
 pub mod on_the_wire;
 pub mod parallel;
 pub mod plays;

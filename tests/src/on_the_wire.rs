@@ -73,6 +73,21 @@ macro_rules! wire_tests {
         $crate::wire_tests! { $start, configure, held:
             defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read
         }
+        #[test]
+        fn a_server_is_reached_through_nginx() {
+            use $crate::behind_nginx;
+            let server = $start(behind_nginx::configure);
+            behind_nginx::a_server_is_reached_through_nginx(&::mcp_testkit::raw_client::RawClient::new(&server.address));
+        }
+
+        #[test]
+        fn a_server_is_reached_below_a_path_of_nginx() {
+            use $crate::behind_nginx;
+            let server = $start(behind_nginx::configure_below);
+            let client = ::mcp_testkit::raw_client::RawClient::new(&server.address);
+            behind_nginx::a_server_is_reached_below_a_path_of_nginx(&client);
+        }
+
         $crate::wire_tests! { $start, configure_few:
             hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
             defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled

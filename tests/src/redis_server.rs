@@ -2,8 +2,7 @@
 
 use std::env;
 use std::fs;
-use std::io::ErrorKind::NotFound;
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use mcp_testkit::raw_client::RawClient;
 use mcp_testkit::waiting::LONG;
+
+use crate::installed::is_installed;
 
 static STARTED: AtomicUsize = AtomicUsize::new(0);
 
@@ -24,9 +25,6 @@ pub struct RedisServer {
     child: Option<Child>,
 }
 
-/// The environment variable with which a test fails, rather than being skipped, where a program that it needs is missing.
-const ALL: &str = "MCP_ALL_TESTS";
-
 impl RedisServer {
     /// Starts a server. Where `redis-server` is not installed, writes to stderr that the test is skipped, and returns `None`.
     ///
@@ -34,17 +32,7 @@ impl RedisServer {
     ///
     /// If there is no program `redis-server`, and the environment variable `MCP_ALL_TESTS` is set.
     pub fn start_if_installed() -> Option<Self> {
-        let is_missing =
-            || Command::new("redis-server").arg("--version").output().is_err_and(|error| error.kind() == NotFound);
-        if env::var_os(ALL).is_none() && is_missing() {
-            let thread = thread::current();
-            let name = thread.name().unwrap_or("a test");
-            // Not with a macro, whose output is shown for failed tests alone.
-            let skipped = format!("NOT RUN: {name}, which needs redis-server\n");
-            io::stderr().write_all(skipped.as_bytes()).expect("stderr is open");
-            return None;
-        }
-        Some(Self::start())
+        is_installed("redis-server").then(Self::start)
     }
 
     /// Starts a server.

@@ -513,6 +513,22 @@ fn hs_01_the_two_endpoints_of_2024_11_05_are_served_beside_the_new_one() {
 }
 
 #[test]
+fn hs_02_the_endpoint_event_begins_with_the_public_path_and_requests_without_it_are_served() {
+    let mut harness = HttpServerHarness::with(|http, _| {
+        http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
+        http.public_path = "/v1/tools".into();
+    });
+    let stream = harness.begin(&TestRequest::new("GET", "").at("/sse/"));
+    let place = harness.take(stream).data().remove(0);
+    let local = place.strip_prefix("/v1/tools").expect("the public path");
+    assert!(local.starts_with("/messages?sessionId="), "{place}");
+    assert_eq!(harness.answer(&TestRequest::post(initialize("2024-11-05")).at(local)).code(), 202);
+    // A slash at the end of a path makes no other endpoint.
+    assert_eq!(harness.answer(&TestRequest::post(initialize("2025-11-25")).at("/mcp/")).code(), 200);
+    assert_eq!(harness.answer(&TestRequest::post(initialize("2025-11-25")).at("/mcp//")).code(), 404);
+}
+
+#[test]
 fn se4_a_session_belongs_to_the_principal_that_opened_it() {
     let mut harness = HttpServerHarness::new();
     let id = harness.session_of("2025-11-25", Some("alice"));

@@ -54,6 +54,9 @@ pub enum UsageError {
     /// The token endpoint of an identity provider cannot be used (OA-A-06).
     #[error("the token endpoint of the identity provider must begin with https://, or be on this machine")]
     IdentityProvider,
+    /// The public path of a server is not a path that begins with a slash and does not end with one.
+    #[error("the public path must begin with a slash, must not end with one, and has neither a query nor a fragment")]
+    PublicPath,
     /// A parameter of authorization requests is one that the flow sets itself (OA-Q-06).
     #[error("this parameter of authorization requests is set by the sign-in itself, or has no name")]
     AuthorizationParameter,

@@ -161,6 +161,7 @@ fn config(args: &ServeArgs, server: &Described, listening: &Listening) -> gatewa
     http.path = Some(server.path("mcp").into());
     http.two_endpoints =
         args.sse.then(|| TwoEndpoints { stream: server.path("sse").into(), messages: server.path("messages").into() });
+    http.public_path = args.public_path().into();
     http.access = listening.access.clone();
     http.cors = !args.allow_origin.is_empty();
     http.max_sessions = usize::try_from(args.max_sessions).unwrap_or(usize::MAX);

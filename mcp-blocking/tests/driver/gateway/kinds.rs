@@ -7,14 +7,17 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 
-use mcp_blocking::{Incoming, Server};
+use mcp_blocking::{Client, Incoming, Server};
 use mcp_proto::Json;
+use mcp_proto::client::HttpTransport;
 use mcp_proto::server::{Config, HttpConfig};
+use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::{RawClient, text};
 use mcp_testkit::waiting::LONG;
 use mcp_testkit::waiting::wait_until;
+use tests::nginx::Nginx;
 
 use super::serving::{Asks, SERVER, Serving, before, folder, gateway, member, runs, script};
 use crate::editor::{Proxy, command};
@@ -240,4 +243,25 @@ fn the_older_transport_is_served_beside_the_newer_one() {
     );
     assert_eq!(send(request("2", "pid", "{}")), 202);
     assert!(stream.events(3)[2].contains(r#""id":2,"result":{"pid":"#));
+}
+
+#[test]
+fn a_gateway_is_reached_below_a_path_of_nginx() {
+    let place = RawClient::free();
+    let public = format!("http://{}/v1", place.address());
+    let serving = Serving::start(&["--sse", "--public-url", &public]);
+    for is_buffering in [true, false] {
+        let at = RawClient::new(place.address());
+        let Some(nginx) = Nginx::start(at, serving.raw.address(), "/v1", is_buffering) else { return };
+        for (url, transport) in [
+            (format!("{public}/mcp"), HttpTransport::StreamableHttp),
+            (format!("{public}/sse"), HttpTransport::HttpSse),
+        ] {
+            let client = Client::builder().versions(legacy_versions()).http(&url).unwrap();
+            let client = client.configure_http(|http| http.transport = transport).connect().unwrap();
+            let answer = client.request("pid", None).unwrap();
+            assert!(answer.first_member("pid").is_some(), "{url}");
+        }
+        drop(nginx);
+    }
 }

@@ -5,7 +5,7 @@ use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 
 use super::access::{is_host_allowed, is_origin_allowed};
-use super::config::Access;
+use super::config::{Access, is_at};
 use super::refusal::Refusal;
 use super::{Http, RequestInfo, cors, header_check};
 use crate::auth::Challenge;
@@ -65,9 +65,9 @@ impl Http {
         }
         let own = self.config.path.as_deref();
         let two = self.config.two_endpoints.as_ref();
-        let is_stream = two.is_some_and(|two| path == &*two.stream && own != Some(path));
-        let is_messages = two.is_some_and(|two| path == &*two.messages);
-        if !is_stream && !is_messages && !info.is_routed && own.is_some_and(|own| own != path) {
+        let is_stream = two.is_some_and(|two| is_at(path, &two.stream) && own.is_none_or(|own| !is_at(path, own)));
+        let is_messages = two.is_some_and(|two| is_at(path, &two.messages));
+        if !is_stream && !is_messages && !info.is_routed && own.is_some_and(|own| !is_at(path, own)) {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "no endpoint has this path"));
         }
         // A browser asks without the credentials of the request that follows.

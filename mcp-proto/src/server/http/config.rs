@@ -94,6 +94,10 @@ pub struct HttpConfig {
     pub path: Option<Box<str>>,
     /// The two-endpoint transport of 2024-11-05, if it is also served (ER-45). Default `None`.
     pub two_endpoints: Option<TwoEndpoints>,
+    /// The path below which a reverse proxy or a router serves these paths, such as `/v1`, if it removes it before the server
+    /// receives a request. It begins the URI of the `endpoint` event of [`HttpConfig::two_endpoints`]. The URL of
+    /// [`HttpConfig::protected_resource`] contains it, too. Default: empty.
+    pub public_path: Box<str>,
     /// Which hosts and origins may access the server. Default [`Access::Loopback`].
     pub access: Access,
     /// Whether web pages of the origins that [`HttpConfig::access`] allows may read responses (CORS): then their browsers
@@ -155,6 +159,7 @@ impl HttpConfig {
         Self {
             path: Some("/mcp".into()),
             two_endpoints: None,
+            public_path: "".into(),
             access: Access::Loopback,
             cors: false,
             protected_resource: None,
@@ -187,8 +192,8 @@ impl HttpConfig {
     /// ```
     #[must_use]
     pub fn serves_path(&self, path: &str) -> bool {
-        let is_own = self.path.as_deref().is_none_or(|own| own == path);
-        let is_either = |two: &TwoEndpoints| [&two.stream, &two.messages].into_iter().any(|own| **own == *path);
+        let is_own = self.path.as_deref().is_none_or(|own| is_at(path, own));
+        let is_either = |two: &TwoEndpoints| is_at(path, &two.stream) || is_at(path, &two.messages);
         is_own || self.two_endpoints.as_ref().is_some_and(is_either) || self.metadata_at(path).is_some()
     }
 
@@ -263,8 +268,21 @@ impl HttpConfig {
                 return Err(UsageError::Limit { field, largest: LARGEST });
             }
         }
+        let is_path = |path: &str| {
+            let is_visible =
+                path.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !matches!(byte, b'?' | b'#' | b'\\'));
+            path.is_empty() || (is_visible && path.starts_with('/') && !path.starts_with("//") && !path.ends_with('/'))
+        };
+        if !is_path(&self.public_path) {
+            return Err(UsageError::PublicPath);
+        }
         self.protected_resource.as_ref().map_or(Ok(()), ProtectedResource::check)
     }
+}
+
+/// Whether a request's path is the one of an endpoint. A slash at its end makes no other endpoint.
+pub(super) fn is_at(path: &str, own: &str) -> bool {
+    path == own || path.strip_suffix('/') == Some(own)
 }
 
 impl Default for HttpConfig {
@@ -288,13 +306,34 @@ mod tests {
         let paths =
             ["/a/mcp", "/a/sse", "/a/messages", "/.well-known/oauth-protected-resource/a/mcp", "/mcp", "/a/mcp/", "/"];
         let served = |http: &HttpConfig| paths.map(|path| http.serves_path(path));
-        assert_eq!(served(&http), [true, false, false, false, false, false, false]);
+        assert_eq!(served(&http), [true, false, false, false, false, true, false]);
         http.two_endpoints = Some(TwoEndpoints { stream: "/a/sse".into(), messages: "/a/messages".into() });
-        assert_eq!(served(&http), [true, true, true, false, false, false, false]);
+        assert_eq!(served(&http), [true, true, true, false, false, true, false]);
         http.protected_resource = Some(resource);
-        assert_eq!(served(&http), [true, true, true, true, false, false, false]);
+        assert_eq!(served(&http), [true, true, true, true, false, true, false]);
         http.path = None;
         assert_eq!(served(&http), [true; 7], "a router has checked it");
+    }
+
+    #[test]
+    fn a_public_path_begins_with_a_slash_and_does_not_end_with_one() {
+        for (path, is_valid) in [
+            ("", true),
+            ("/v1", true),
+            ("/a/b", true),
+            ("v1", false),
+            ("/v1/", false),
+            ("/", false),
+            ("//evil.example", false),
+            ("/v1?x", false),
+            ("/v1#x", false),
+            ("/v 1", false),
+            ("/v1\n", false),
+        ] {
+            let mut http = HttpConfig::new();
+            http.public_path = path.into();
+            assert_eq!(http.check(), if is_valid { Ok(()) } else { Err(UsageError::PublicPath) }, "{path:?}");
+        }
     }
 
     #[test]

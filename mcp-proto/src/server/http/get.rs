@@ -155,7 +155,7 @@ impl Http {
         };
         output.inbound.push_back(Inbound::Opened { session, request: None });
         let (Some(found), Some(two)) = (self.sessions.get_mut(session), &self.config.two_endpoints) else { return };
-        let place = format!("{}?sessionId={}", two.messages, found.id);
+        let place = format!("{}{}?sessionId={}", self.config.public_path, two.messages, found.id);
         found.get_stream.exchange = Some(exchange);
         self.insert_exchange(exchange, Exchange::Streaming { session: Some(session), stream: None });
         self.hold_stream(exchange, info.holder(), output.now);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::ValueEnum;
+use mcp_proto::client::HttpConfig;
 use mcp_proto::gateway::Sharing;
 
 use super::{LogOptions, Network, Versions, seconds, versions};
@@ -125,8 +126,9 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "SCOPES", requires = "token_issuer", help_heading = ACCESS)]
     pub(crate) token_scope: Option<String>,
 
-    /// The URL at which clients reach the gateway, without the path of a server; tokens are issued for it with that path
-    #[arg(long, value_name = "URL", requires = "token_issuer", help_heading = ACCESS)]
+    /// The URL at which clients reach the gateway, with the path that a reverse proxy removes and without that of a server;
+    /// tokens are issued for it with the path of the server
+    #[arg(long, value_name = "URL", value_parser = public_url, help_heading = ACCESS)]
     pub(crate) public_url: Option<String>,
 
     /// Listens on an address that other machines reach, although no token is demanded
@@ -168,11 +170,26 @@ impl ServeArgs {
         let of_users = self.token_env.iter().map(|option| token_variable(option).1);
         of_users.chain(self.sign_in.secret_variables())
     }
+
+    /// The path that a reverse proxy removes, according to `--public-url`: empty, or beginning with a slash.
+    pub(crate) fn public_path(&self) -> String {
+        let url = self.public_url.as_ref().and_then(|url| HttpConfig::new(url).ok());
+        url.map_or_else(String::new, |url| url.uri().path().trim_end_matches('/').to_owned())
+    }
 }
 
 /// The user and the variable of an option `--token-env`: `VAR` or `USER=VAR`.
 pub(crate) fn token_variable(option: &str) -> (&str, &str) {
     option.split_once('=').unwrap_or((option, option))
+}
+
+/// The URL at which clients reach a gateway.
+fn public_url(text: &str) -> Result<String, String> {
+    let url = HttpConfig::new(text).map_err(|error| error.to_string())?.uri();
+    if url.query().is_some() {
+        return Err("must have no query".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 /// The name of a host, perhaps with a port.
@@ -323,6 +340,21 @@ fn origin(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_public_url_is_absolute_and_has_no_query() {
+        for (text, is_valid) in [
+            ("https://mcp.example.com", true),
+            ("https://mcp.example.com/v1/", true),
+            ("http://localhost:8080/v1", true),
+            ("mcp.example.com", false),
+            ("https://mcp.example.com/?x", false),
+            ("https://user@mcp.example.com", false),
+            ("/v1", false),
+        ] {
+            assert_eq!(public_url(text).is_ok(), is_valid, "{text}");
+        }
+    }
 
     #[test]
     fn a_command_is_split_into_words_by_spaces_quotes_and_backslashes_only() {

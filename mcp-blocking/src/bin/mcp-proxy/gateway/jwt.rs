@@ -132,7 +132,10 @@ impl Jwts {
             None => challenge,
         };
         let token = bearer(head).map_err(with_scope)?;
-        let audience = self.audiences.iter().find(|(paths, _)| paths.iter().any(|path| path == head.uri.path()));
+        let asked = head.uri.path();
+        // A slash at the end of a path makes no other endpoint.
+        let asked = asked.strip_suffix('/').unwrap_or(asked);
+        let audience = self.audiences.iter().find(|(paths, _)| paths.iter().any(|path| path == asked));
         let (_, audience) = audience.ok_or_else(invalid_token)?;
         let principal = self.principal(token, audience, unix_time())?;
         match &self.scope {
