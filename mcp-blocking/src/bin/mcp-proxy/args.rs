@@ -2,8 +2,10 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `others` | options of other programs, and what does the same |
 //! | `serve` | the command line of `mcp-proxy serve` |
 
+mod others;
 pub(crate) mod serve;
 
 use std::ffi::OsString;
@@ -19,6 +21,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use mcp_blocking::HttpOptions;
 use mcp_blocking::sign_in::{Authorization, Store};
 use mcp_proto::client::{HttpConfig, HttpTransport};
+use mcp_proto::relay::{self, Filter};
 use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 
 use crate::hub::{self, Hub, SharedOptions};
@@ -28,6 +31,8 @@ use crate::sign_in::{self, SignInOptions};
 
 use serve::ServeArgs;
 
+/// The heading in the help for options of `--check`.
+const CHECK: &str = "Options of --check";
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";
 
@@ -47,9 +52,7 @@ const HTTP: &str = "HTTP options";
     subcommand_negates_reqs = true,
     // The same options of the subcommands conflict with nothing.
     mut_group("Network", |group| group.conflicts_with("server")),
-    mut_group("SignInOptions", |group| group.conflicts_with("server")),
-    // `--check` shows what the server itself offers.
-    mut_group("Restrictions", |group| group.conflicts_with("check"))
+    mut_group("SignInOptions", |group| group.conflicts_with("server"))
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -109,6 +112,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     network: Network,
 
+    /// Accepted because mcp-remote needs it for `http` URLs, which are allowed here
+    #[arg(long, hide = true)]
+    allow_http: bool,
+
     /// Signs in to no server; one that demands it answers with an error
     #[arg(long, conflicts_with = "server", help_heading = sign_in::HEADING)]
     no_auth: bool,
@@ -133,6 +140,18 @@ pub(crate) struct Args {
     /// Connects, prints what was found, and exits with 0 if the server can be used
     #[arg(long, conflicts_with = "record")]
     pub(crate) check: bool,
+
+    /// Checks the server, and calls this tool without arguments, which may have effects
+    #[arg(long, value_name = "NAME", conflicts_with = "record", help_heading = CHECK)]
+    check_tool: Option<String>,
+
+    /// Prints the names of the tools, with `--check`
+    #[arg(long, help_heading = CHECK)]
+    verbose: bool,
+
+    /// Prints one JSON object, with `--check`
+    #[arg(long, help_heading = CHECK)]
+    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -180,7 +199,7 @@ pub(crate) struct Network {
     #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "10", help_heading = HTTP)]
     connect_timeout: Duration,
 
-    /// Trusts the certificate authorities, or the servers' own certificates, in this PEM file instead of the usual ones
+    /// Trusts the certificate authorities, or the servers' own certificates, in this PEM file besides those of the system
     #[arg(long, value_name = "PEM", help_heading = HTTP)]
     ca_file: Option<PathBuf>,
 
@@ -221,10 +240,13 @@ pub(crate) struct LogOptions {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Transport {
     /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server has only that
+    #[value(alias = "http-first", alias = "sse-first")]
     Auto,
     /// One endpoint
+    #[value(alias = "http-only", alias = "http", alias = "streamablehttp")]
     StreamableHttp,
     /// The older transport of 2024-11-05: an SSE stream, and a second endpoint whose URL it contains
+    #[value(alias = "sse-only", alias = "sse")]
     HttpSse,
 }
 
@@ -275,6 +297,19 @@ fn versions(text: &str) -> Result<Versions, String> {
             format!("neither auto, legacy, modern nor one of {known}")
         })?],
     }))
+}
+
+/// What is asked of a check.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    /// A tool that is called without arguments.
+    pub(crate) tool: Option<String>,
+    /// The names of the tools are printed, not only their number.
+    pub(crate) names: bool,
+    /// One JSON object is printed instead of lines.
+    pub(crate) json: bool,
+    /// What clients of the bridge may use.
+    pub(crate) filter: Filter,
 }
 
 /// The settings from the command line.
@@ -415,6 +450,22 @@ impl Args {
         Ok(http)
     }
 
+    /// What `--check` has to do.
+    ///
+    /// # Errors
+    ///
+    /// A text for the user, to be shown with the usage.
+    pub(crate) fn asked(&self) -> Result<Asked, String> {
+        let mut config = relay::Config::default();
+        self.restrictions.filters().apply(&mut config)?;
+        Ok(Asked { tool: self.check_tool.clone(), names: self.verbose, json: self.json, filter: config.filter })
+    }
+
+    /// Whether the server is to be checked.
+    pub(crate) const fn is_check(&self) -> bool {
+        self.check || self.check_tool.is_some()
+    }
+
     /// How long answers may take to `--check`.
     pub(crate) const fn timeouts(&self) -> Timeouts {
         Timeouts { request: self.request_timeout, start: self.start_timeout }
@@ -451,10 +502,29 @@ impl Args {
         }
     }
 
+    /// The command line of this process. Exits with a usage error if it is invalid.
+    pub(crate) fn of_process() -> Self {
+        let words: Vec<_> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        Self::try_parse_words(&words).unwrap_or_else(|error| error.exit())
+    }
+
+    fn try_parse_words(words: &[String]) -> Result<Self, clap::Error> {
+        Self::try_parse_from(words).map_err(|error| others::explained(error, words, &mut subcommand(words.get(1))))
+    }
+
     /// Exits with a usage error, as for an invalid command line.
     pub(crate) fn exit_with_usage(message: &str) -> ! {
-        Self::command().error(ErrorKind::ValueValidation, message).exit()
+        let word = std::env::args().nth(1);
+        subcommand(word.as_ref()).error(ErrorKind::ValueValidation, message).exit()
     }
+}
+
+/// The subcommand that the first word of a command line names, whose usage is shown.
+fn subcommand(word: Option<&String>) -> clap::Command {
+    let mut command = Args::command();
+    command.build();
+    let found = word.and_then(|word| command.find_subcommand(word)).cloned();
+    found.unwrap_or(command)
 }
 
 /// How long answers may take.
@@ -599,6 +669,34 @@ pub(crate) fn environment(name: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_other_programs_have_is_accepted_or_answered_with_what_does_the_same() {
+        let parse = |words: &[&str]| {
+            let words: Vec<_> = [&["mcp-proxy"], words].concat().into_iter().map(str::to_owned).collect();
+            Args::try_parse_words(&words)
+        };
+        for transport in ["http-first", "sse-first", "http-only", "sse-only"] {
+            parse(&["http://x/mcp", "--allow-http", "--transport", transport]).unwrap();
+        }
+        for (words, expected) in [
+            (&["https://x/mcp", "--debug"][..], "--log-level debug"),
+            (&["https://x/mcp", "3334"], "--callback-port 3334"),
+            (&["https://x/mcp", "--header", "Authorization:", "Bearer t"], "--header \"Authorization:${VARIABLE}\""),
+            (&["https://x/mcp", "--oauth2Bearer=t"], "--bearer-env VARIABLE"),
+            (&["--stdio", "npx server"], "mcp-proxy serve -- COMMAND"),
+            (&["--streamableHttp", "https://x/mcp"], "mcp-proxy URL"),
+            (&["check", "https://x/mcp"], "mcp-proxy --check URL"),
+            (&["serve", "--port", "8000", "--", "x"], "--listen 127.0.0.1:PORT"),
+        ] {
+            let error = parse(words).unwrap_err();
+            assert!(error.kind() == ErrorKind::UnknownArgument && error.exit_code() == 2, "{words:?}");
+            assert!(error.to_string().contains(expected), "{words:?}: {error}");
+        }
+        let error = parse(&["serve", "--port", "8000", "--", "x"]).unwrap_err().to_string();
+        assert!(error.contains("Usage: mcp-proxy serve"), "{error}");
+        assert!(parse(&["https://x/mcp", "--unheard-of"]).is_err());
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

@@ -1,57 +1,34 @@
-//! `--check`: connects, sends requests that change nothing, and prints the results.
+//! `--check`: connects, sends requests that change nothing and the call that is asked for, and prints the results.
 //!
 //! | file | what it does |
 //! |---|---|
 //! | `findings` | the deviations from the protocol that were found |
+//! | `report` | the form in which the results are printed |
 
 mod findings;
+mod report;
 
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mcp_blocking::sign_in::Authorization;
 use mcp_blocking::{Client, Error, ServerProcess};
 use mcp_proto::auth::Event;
 use mcp_proto::client::{Config, DetectedEra};
+use mcp_proto::spec::Primitive;
 use mcp_proto::{Era, Json, escape_text};
 
-use crate::args::{Server, Settings, Timeouts};
+use crate::args::{Asked, Server, Settings, Timeouts};
 use crate::secrets::WithoutSecrets;
 use findings::Findings;
+use report::Report;
 
 /// Capabilities that are listed; more are counted.
 const MAX_CAPABILITIES: usize = 50;
 /// Characters that are shown of a text from the server or of a finding.
 const MAX_CHARS: usize = 300;
-
-/// A tool. It can be called without asking the user if it states that it changes nothing, and requires no arguments.
-#[derive(serde::Deserialize)]
-struct Tool {
-    name: String,
-    #[serde(default)]
-    annotations: Annotations,
-    #[serde(rename = "inputSchema", default)]
-    input_schema: Schema,
-}
-
-#[derive(serde::Deserialize, Default)]
-struct Annotations {
-    #[serde(rename = "readOnlyHint", default)]
-    read_only_hint: bool,
-}
-
-#[derive(serde::Deserialize, Default)]
-struct Schema {
-    #[serde(default)]
-    required: Vec<String>,
-}
-
-#[derive(serde::Deserialize)]
-struct Tools {
-    tools: Vec<Tool>,
-}
 
 #[derive(serde::Deserialize)]
 struct Greeting {
@@ -89,75 +66,74 @@ type OnStart<'a> = &'a dyn Fn(ServerProcess) -> io::Result<()>;
 pub(crate) fn check(
     settings: Settings,
     timeouts: Timeouts,
+    asked: &Asked,
     out: &mut impl Write,
     on_start: OnStart<'_>,
 ) -> io::Result<bool> {
-    let out = &mut WithoutSecrets::new(out, Arc::clone(&settings.secrets));
+    let mut out = Report::new(WithoutSecrets::new(out, Arc::clone(&settings.secrets)), asked.json);
     let (findings, all) = Findings::new();
-    write!(out, "server:       {}", settings.server)?;
+    let server = settings.server.to_string();
     match settings.server.arguments() {
-        0 => writeln!(out)?,
-        count => writeln!(out, " (and {count} arguments, not shown because they may be secret)")?,
-    }
-    let fine = match explore(settings, timeouts, &findings, out, on_start)? {
-        Ok(fine) => fine,
-        Err(error) => {
-            writeln!(out, "failed: {}", printable(&error.to_string()))?;
-            false
+        0 => out.text("server", &server)?,
+        count => {
+            out.text("server", &format!("{server} (and {count} arguments, not shown because they may be secret)"))?;
         }
-    };
-    drop(findings);
-    all.print_at_the_end(out)?;
-    if fine {
-        writeln!(out, "ok")?;
     }
+    let outcome = explore(settings, timeouts, asked, &findings, &mut out, on_start)?;
+    if let Err(reason) = &outcome {
+        out.failed(reason)?;
+    }
+    drop(findings);
+    out.lines("findings", all.at_the_end())?;
+    let fine = outcome.is_ok();
+    out.end(outcome)?;
     Ok(fine)
 }
 
-/// Connects and sends requests. The inner error is the reason why there is no connection.
-fn explore(
+/// Connects and sends requests. The inner error is the reason why the server cannot be used.
+fn explore<W: Write>(
     settings: Settings,
     timeouts: Timeouts,
+    asked: &Asked,
     findings: &Findings,
-    out: &mut impl Write,
+    out: &mut Report<W>,
     on_start: OnStart<'_>,
-) -> io::Result<Result<bool, Error>> {
+) -> io::Result<Result<(), String>> {
     let started = Instant::now();
     let (steps, reported) = channel();
     let connected = connect(settings, timeouts, findings, steps, on_start);
     let connecting = started.elapsed();
     for step in reported.try_iter() {
-        writeln!(out, "sign-in:      {}", printable(&step))?;
+        out.text("sign-in", &printable(&step))?;
     }
     let client = match connected {
         Ok(client) => client,
-        Err(error) => return Ok(Err(error)),
+        Err(error) => return Ok(Err(printable(&error.to_string()))),
     };
     match client.transport() {
-        Some(transport) => writeln!(out, "transport:    {transport}")?,
-        None => writeln!(out, "transport:    stdio")?,
+        Some(transport) => out.text("transport", &transport.to_string())?,
+        None => out.text("transport", "stdio")?,
     }
-    writeln!(out, "revision:     {}", client.version())?;
+    out.text("revision", client.version().as_str())?;
     let DetectedEra { era, by } = client.detected_era();
-    writeln!(out, "era:          {era}: {by}")?;
+    out.text("era", &format!("{era}: {by}"))?;
     let result = client.initialize_result();
     if let Ok(greeting) = result.read::<Greeting>() {
         let ServerInfo { name, version } = greeting.server_info.or(greeting.meta.server_info).unwrap_or_default();
-        writeln!(out, "name:         {} {}", printable(&name), printable(&version))?;
+        out.text("name", &format!("{} {}", printable(&name), printable(&version)))?;
         let names = greeting.capabilities.keys();
         let more = names.len().saturating_sub(MAX_CAPABILITIES);
         let mut names: Vec<_> = names.take(MAX_CAPABILITIES).map(|name| printable(name)).collect();
         if more > 0 {
             names.push(format!("and {more} more"));
         }
-        writeln!(out, "capabilities: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })?;
+        out.texts("capabilities", &names, false)?;
     }
-    writeln!(out, "connected:    {}", milliseconds(connecting))?;
-    let fine = send_requests(&client, findings, out)?;
-    if !fine {
-        writeln!(out, "failed: the server can be connected to, but not all requests succeeded")?;
+    out.time("connected", connecting)?;
+    if !send_requests(&client, asked, out)? {
+        return Ok(Err("the server can be connected to, but not all requests succeeded".to_owned()));
     }
-    Ok(Ok(fine))
+    Ok(Ok(()))
 }
 
 fn connect(
@@ -206,62 +182,59 @@ fn observed(authorization: Authorization, steps: Sender<String>) -> Authorizatio
     })
 }
 
-/// Sends requests that change nothing.
-fn send_requests(client: &Client, findings: &Findings, out: &mut impl Write) -> io::Result<bool> {
+/// Sends requests that change nothing, and the call that is asked for.
+fn send_requests<W: Write>(client: &Client, asked: &Asked, out: &mut Report<W>) -> io::Result<bool> {
     let mut fine = true;
     // Revision 2026-07-28 has no ping.
     if client.detected_era().era == Era::Legacy {
-        fine = report(out, "ping", timed(|| client.request("ping", None)))?.is_some();
+        fine = timed(out, "ping", || client.request("ping", None))?.is_some();
     }
     let has_tools = client.initialize_result().member("capabilities").ok().flatten();
     let has_tools = has_tools.and_then(|capabilities| capabilities.member("tools").ok().flatten()).is_some();
-    if !has_tools {
-        return Ok(fine);
+    if has_tools {
+        let Some(tools) = timed(out, "tools/list", || client.list_all_tools().collect::<Result<Vec<_>, _>>())? else {
+            return Ok(false);
+        };
+        out.number("tools", tools.len())?;
+        let (allowed, hidden): (Vec<_>, Vec<_>) =
+            tools.iter().partition(|tool| asked.filter.allows(Primitive::Tool, &tool.name, None));
+        if !hidden.is_empty() {
+            out.number("hidden", hidden.len())?;
+        }
+        if asked.names {
+            let names: Vec<_> = allowed.iter().map(|tool| printable(&tool.name)).collect();
+            out.texts("tool names", &names, true)?;
+        }
     }
-    let Some(tools) = report(out, "tools/list", timed(|| client.request("tools/list", None)))? else {
-        return Ok(false);
-    };
-    let Ok(Tools { tools }) = tools.read() else {
-        findings.add("fault: the result of tools/list has no list of tools");
-        return Ok(false);
-    };
-    writeln!(out, "tools:        {}", tools.len())?;
-    let harmless = tools.iter().find(|tool| tool.annotations.read_only_hint && tool.input_schema.required.is_empty());
-    if let Some(tool) = harmless {
+    if let Some(tool) = &asked.tool {
         let params = Json::empty_object().with_member("arguments", &Json::empty_object());
-        let params = params.with_member("name", &Json::from(tool.name.as_str()));
-        let called = timed(|| client.request("tools/call", Some(params)));
-        writeln!(out, "called:       {} (declared read-only, needs no arguments)", printable(&tool.name))?;
-        fine &= report(out, "tools/call", called)?.is_some();
+        let params = params.with_member("name", &Json::from(tool.as_str()));
+        out.text("called", &printable(tool))?;
+        let called = timed(out, "tools/call", || client.request("tools/call", Some(params)))?;
+        let is_error =
+            |result: &Json| result.member("isError").ok().flatten().is_some_and(|flag| flag.as_bytes() == b"true");
+        fine &= called.is_some_and(|result| !is_error(&result));
     }
     Ok(fine)
 }
 
-fn timed(request: impl FnOnce() -> Result<Json, Error>) -> (Result<Json, Error>, Duration) {
-    let started = Instant::now();
-    let outcome = request();
-    (outcome, started.elapsed())
-}
-
-fn report(
-    out: &mut impl Write,
+/// Reports how long a request took, or why it failed.
+fn timed<T, W: Write>(
+    out: &mut Report<W>,
     what: &str,
-    (outcome, took): (Result<Json, Error>, Duration),
-) -> io::Result<Option<Json>> {
-    match outcome {
+    request: impl FnOnce() -> Result<T, Error>,
+) -> io::Result<Option<T>> {
+    let started = Instant::now();
+    match request() {
         Ok(result) => {
-            writeln!(out, "{:<13} {}", format!("{what}:"), milliseconds(took))?;
+            out.time(what, started.elapsed())?;
             Ok(Some(result))
         }
         Err(error) => {
-            writeln!(out, "{:<13} {}", format!("{what}:"), printable(&error.to_string()))?;
+            out.text(what, &printable(&error.to_string()))?;
             Ok(None)
         }
     }
-}
-
-fn milliseconds(duration: Duration) -> String {
-    format!("{:.1} ms", duration.as_secs_f64() * 1000.0)
 }
 
 /// Escapes text from the server, so that it can neither send control sequences to the terminal nor fill it (PX8).
@@ -275,6 +248,7 @@ mod tests {
     use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
+    use std::time::Duration;
 
     use ::mcp_testkit::http1::HttpMessage;
     use ::mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
@@ -288,7 +262,8 @@ mod tests {
     fn check_url(options: &[&str], url: &str) -> (bool, String) {
         let args = Args::parse_from([&["mcp-proxy", "--check"], options, &[url]].concat());
         let mut out = Vec::new();
-        let fine = check(args.settings().unwrap(), args.timeouts(), &mut out, &|_| Ok(())).unwrap();
+        let fine =
+            check(args.settings().unwrap(), args.timeouts(), &args.asked().unwrap(), &mut out, &|_| Ok(())).unwrap();
         (fine, String::from_utf8(out).unwrap())
     }
 
@@ -324,37 +299,19 @@ mod tests {
         const WITH_TOOLS: &str = r#"{"tools":{}}"#;
         const FAILED: &str = "failed: the server can be connected to, but not all requests succeeded\n";
         let list = ["server/discover", "ping", "tools/list"];
-        let call = ["server/discover", "ping", "tools/list", "tools/call"];
         for (capabilities, tools, called, asked, fine, shown) in [
             ("{}", "", "", &list[..2], true, "capabilities: none\n"),
             (WITH_TOOLS, r#"{"tools":[]}"#, "", &list[..], true, "capabilities: tools\n"),
             (WITH_TOOLS, "", "", &list[..], false, FAILED),
             (WITH_TOOLS, "", "", &list[..], false, "tools/list:   the server answered with error -32603: it fails\n"),
-            (WITH_TOOLS, "{}", "", &list[..], false, "fault: the result of tools/list has no list of tools\n"),
-            (WITH_TOOLS, r#"{"tools":[{"name":"x"}]}"#, "", &list[..], true, "tools:        1\n"),
+            (WITH_TOOLS, "{}", "", &list[..], false, FAILED),
             (
                 WITH_TOOLS,
-                r#"{"tools":[{"name":"x","annotations":{"readOnlyHint":true},"inputSchema":{"required":["y"]}}]}"#,
+                r#"{"tools":[{"name":"x","inputSchema":{"type":"object"}}]}"#,
                 "",
                 &list[..],
                 true,
                 "tools:        1\n",
-            ),
-            (
-                WITH_TOOLS,
-                r#"{"tools":[{"name":"x"},{"name":"y","annotations":{"readOnlyHint":true},"inputSchema":{}}]}"#,
-                r#"{"content":[]}"#,
-                &call[..],
-                true,
-                "called:       y (declared read-only",
-            ),
-            (
-                WITH_TOOLS,
-                r#"{"tools":[{"name":"x","annotations":{"readOnlyHint":true}}]}"#,
-                "",
-                &call[..],
-                false,
-                FAILED,
             ),
         ] {
             let server = server(capabilities, tools, called);
@@ -432,7 +389,8 @@ mod tests {
             let args = ["mcp-proxy", "--check", "--request-timeout", "0.2", "--", "sh", "-c", "cat >/dev/null"];
             let args = Args::parse_from(args);
             let mut out = Vec::new();
-            assert!(!check(args.settings().unwrap(), args.timeouts(), &mut out, &|_| Ok(())).unwrap());
+            let asked = Asked::default();
+            assert!(!check(args.settings().unwrap(), args.timeouts(), &asked, &mut out, &|_| Ok(())).unwrap());
         }
         // The machine's own timeouts would be ten seconds and more each.
         assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
@@ -461,8 +419,58 @@ mod tests {
         assert_eq!(opened, 3, "{found}");
     }
 
+    /// A page of tools with these names.
+    fn page(names: &[&str], next: &str) -> String {
+        let tools: Vec<_> =
+            names.iter().map(|name| format!(r#"{{"name":"{name}","inputSchema":{{"type":"object"}}}}"#)).collect();
+        format!(r#"{{"tools":[{}]{next}}}"#, tools.join(","))
+    }
+
+    fn paging_server() -> LoopbackServer {
+        LoopbackServer::start(mcp_server(|asked, connection| {
+            let text = match asked.method.as_str() {
+                "tools/list" if asked.params.contains("second") => page(&["c"], ""),
+                "tools/list" => page(&["a", "b\u{1b}"], r#","nextCursor":"second""#),
+                "tools/call" if asked.params.contains("\"b") => r#"{"content":[],"isError":true}"#.to_owned(),
+                _ => r#"{"content":[]}"#.to_owned(),
+            };
+            connection.json(result(&asked.id, &text))
+        }))
+    }
+
     #[test]
-    fn times_are_printed_in_milliseconds() {
-        assert_eq!(milliseconds(Duration::from_micros(1500)), "1.5 ms");
+    fn all_pages_are_counted_and_names_are_printed_if_asked_for() {
+        let server = paging_server();
+        let (fine, found) = check_url(&[], &server.url());
+        assert!(fine && found.contains("tools:        3\n") && !found.contains("tool names"), "{found}");
+        assert!(!methods(&server).contains(&"tools/call".to_owned()), "no tool is called unasked");
+        let (fine, found) = check_url(&["--verbose", "--deny-tool", "c"], &server.url());
+        assert!(fine && found.contains("tools:        3\nhidden:       1\n"), "{found}");
+        assert!(found.contains("tool names:   a\n              b\\u{1b}\n"), "{found}");
+    }
+
+    #[test]
+    fn the_tool_that_is_named_is_called_and_its_error_fails_the_check() {
+        for (tool, expected) in [("a", true), ("b", false)] {
+            let server = paging_server();
+            let (fine, found) = check_url(&["--check-tool", tool], &server.url());
+            assert_eq!(fine, expected, "{found}");
+            assert!(found.contains(&format!("called:       {tool}\ntools/call:   ")), "{found}");
+            assert_eq!(methods(&server).last().unwrap(), "tools/call");
+        }
+    }
+
+    #[test]
+    fn a_check_can_print_one_json_object() {
+        let server = paging_server();
+        let (fine, found) = check_url(&["--json", "--verbose"], &server.url());
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        assert!(fine);
+        assert_eq!((&found["ok"], &found["tools"], &found["tool_names"][2]), (&true.into(), &3.into(), &"c".into()));
+        assert!(found["connected_ms"].is_number() && found["findings"].is_array(), "{found}");
+        let (fine, found) = check_url(&["--json"], "http://127.0.0.1:1/mcp");
+        let found: serde_json::Value = serde_json::from_str(&found).unwrap();
+        assert!(!fine && found["ok"] == false);
+        assert!(found["failed"].as_str().unwrap().contains("nothing listens there"), "{found}");
     }
 }

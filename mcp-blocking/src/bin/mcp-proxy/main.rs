@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use args::{Account, Args, Command, LogOptions, Server, Settings};
-use clap::Parser;
 use log::Level;
 use logging::Log;
 use mcp_blocking::{Observer, Proxy};
@@ -40,7 +39,7 @@ use signals::Signals;
 const END_TIMEOUT: Duration = Duration::from_secs(8);
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::of_process();
     let LogOptions { log_level, log_file } = args.log();
     let log = logging::init((*log_level).into(), log_file.as_deref())
         .unwrap_or_else(|error| Args::exit_with_usage(&format!("{}: {error}", log_option(&args))));
@@ -64,7 +63,7 @@ fn run(mut args: Args, log: &Log) -> io::Result<bool> {
     }
     let settings = args.settings().unwrap_or_else(|message| Args::exit_with_usage(&message));
     log.leave_out(Arc::clone(&settings.secrets));
-    if args.check {
+    if args.is_check() {
         return check(&args, settings);
     }
     serve(&args, settings)
@@ -95,7 +94,8 @@ fn run_command(command: Command, log: &Log) -> io::Result<bool> {
 fn check(args: &Args, settings: Settings) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let signals = Signals::default();
-    let outcome = check::check(settings, args.timeouts(), &mut out, &|server| signals.kill(server));
+    let asked = args.asked().unwrap_or_else(|error| Args::exit_with_usage(&error));
+    let outcome = check::check(settings, args.timeouts(), &asked, &mut out, &|server| signals.kill(server));
     signals.exit_after(1);
     let fine = outcome?;
     out.flush()?;
@@ -276,6 +276,8 @@ mod tests {
 
     use mcp_proto::client::NotRestored;
     use mcp_proto::{Era, ErrorObject, Fault, Json, Method, ProcessEnd, Quirk, UsageError};
+
+    use clap::Parser;
 
     use super::*;
 

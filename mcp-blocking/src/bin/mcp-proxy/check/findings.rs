@@ -1,7 +1,6 @@
 //! The deviations of a server from the protocol that `--check` has found.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -63,31 +62,26 @@ pub(super) struct AllFindings {
 }
 
 impl AllFindings {
-    /// Waits until all clones of the set are dropped, and prints the findings.
-    ///
-    /// # Errors
-    ///
-    /// The I/O error of printing them.
-    pub(super) fn print_at_the_end(self, out: &mut impl Write) -> io::Result<()> {
+    /// Waits until all clones of the set are dropped, and returns the findings.
+    pub(super) fn at_the_end(self) -> Vec<String> {
         let _ = self.unused.recv();
-        self.found.lock().unwrap_or_else(PoisonError::into_inner).print(out)
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).to_lines()
     }
 }
 
 impl Found {
-    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+    fn to_lines(&self) -> Vec<String> {
         let mut findings: Vec<_> = self.counts.iter().collect();
         findings.sort_unstable_by_key(|(_, (position, _))| *position);
-        for (finding, (_, count)) in findings {
-            match count {
-                1 => writeln!(out, "{finding}")?,
-                _ => writeln!(out, "{finding} ({count} times)")?,
-            }
-        }
+        let line = |(finding, (_, count)): (&String, &(usize, u64))| match count {
+            1 => finding.clone(),
+            _ => format!("{finding} ({count} times)"),
+        };
+        let mut lines: Vec<_> = findings.into_iter().map(line).collect();
         if self.left_out > 0 {
-            writeln!(out, "{} more quirks and faults are not shown", self.left_out)?;
+            lines.push(format!("{} more quirks and faults are not shown", self.left_out));
         }
-        Ok(())
+        lines
     }
 }
 
@@ -112,11 +106,7 @@ mod tests {
     #[test]
     fn findings_are_printed_in_their_order_with_their_counts() {
         let (findings, _all) = Findings::new();
-        let printed = || {
-            let mut out = Vec::new();
-            findings.found().print(&mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
+        let printed = || findings.found().to_lines().iter().map(|line| format!("{line}\n")).collect::<String>();
         assert_eq!(printed(), "");
         for finding in ["z", "a", "z", "z", "m"] {
             findings.add(finding);
