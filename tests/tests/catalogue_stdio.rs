@@ -387,8 +387,11 @@ fn js2_js3_js14_large_and_odd_but_valid_parameters_pass_unchanged() {
 }
 
 #[test]
-fn jr_12_parameters_are_an_object() {
-    for params in ["[]", "[1]", "1", "\"text\"", "null", "true"] {
+fn jr_12_parameters_are_an_object_or_null_for_none() {
+    let mut stream = ServerStream::ready("2025-11-25");
+    stream.line(request("1", "m", "null"));
+    assert_eq!(stream.requested().len(), 1);
+    for params in ["[]", "[1]", "1", "\"text\"", "true"] {
         let mut stream = ServerStream::ready("2025-11-25");
         stream.line(request("1", "m", params));
         assert!(stream.lines()[0].starts_with(r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32"#), "{params}");

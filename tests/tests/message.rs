@@ -272,7 +272,7 @@ proptest! {
         if let Err(error) = Frame::parse(&text.into(), &Limits::default()) {
             match error.subject {
                 Subject::Request(id) | Subject::Response(id) | Subject::Either(id) => prop_assert_eq!(id, RequestId::from("the id")),
-                Subject::Unknown => {}
+                Subject::Notification | Subject::Unknown => {}
             }
         }
     }

@@ -135,7 +135,8 @@ impl Arrived {
                 self.may_answer(Some(id.to_string()));
             }
             Err(ParseError { subject: Subject::Unknown, .. }) => self.may_answer(None),
-            Ok(Message::Response(_)) | Err(ParseError { subject: Subject::Response(_) | Subject::Notification, .. }) => {}
+            Ok(Message::Response(_))
+            | Err(ParseError { subject: Subject::Response(_) | Subject::Notification, .. }) => {}
         }
     }
 
