@@ -10,6 +10,7 @@ pub mod meta;
 mod method;
 pub(crate) mod param_headers;
 mod revision;
+pub(crate) mod schema_keyword;
 pub(crate) mod status;
 pub mod structured;
 mod supported;

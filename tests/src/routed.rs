@@ -152,18 +152,15 @@ pub fn fall_back(method: &Method) -> Result<Json, ErrorObject> {
 /// Requests, and the texts of their answers: the result, or the code and the text of the error.
 pub fn cases(version: ProtocolVersion) -> Vec<(&'static str, &'static str, String)> {
     let is_modern = version.rules().any_structured_content;
-    let (wide_schema, wide_content) = if is_modern {
-        (r#","outputSchema":{"format":"int64","type":"integer"}"#, r#","structuredContent":7"#)
-    } else {
-        ("", "")
-    };
+    let (wide_schema, wide_content) =
+        if is_modern { (r#","outputSchema":{"type":"integer"}"#, r#","structuredContent":7"#) } else { ("", "") };
     let name_schema = r#"{"description":"A name","properties":{"name":{"description":"Who it is","type":"string"}},"required":["name"],"type":"object"}"#;
     let divide = concat!(
-        r#"{"name":"divide","inputSchema":{"description":"Two numbers","properties":{"dividend":{"format":"int64","type":"integer"},"#,
-        r#""divisor":{"description":"Not 0","format":"int64","type":"integer"},"#,
+        r#"{"name":"divide","inputSchema":{"description":"Two numbers","properties":{"dividend":{"type":"integer"},"#,
+        r#""divisor":{"description":"Not 0","type":"integer"},"#,
         r#""region":{"description":"Repeated in a header","type":"string","x-mcp-header":"Region"}},"required":["dividend","divisor"],"type":"object"},"#,
         r#""title":"Division","description":"Divides two numbers.","outputSchema":{"description":"What is left","properties":{"quotient":"#,
-        r#"{"format":"int64","type":"integer"}},"required":["quotient"],"type":"object"}}"#,
+        r#"{"type":"integer"}},"required":["quotient"],"type":"object"}}"#,
     );
     let completions: Vec<_> = (0..100).map(|number| format!(r#""x{number}""#)).collect();
     let not_found = version.rules().resource_not_found;

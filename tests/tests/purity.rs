@@ -61,7 +61,8 @@ fn the_core_depends_on_nothing_that_does_io() {
         "typenum",
     ];
     // Those of the feature `schema`.
-    let schemas = ["dyn-clone", "ref-cast", "ref-cast-impl", "schemars"];
+    let schemas =
+        ["dyn-clone", "equivalent", "foldhash", "hashbrown", "indexmap", "ref-cast", "ref-cast-impl", "schemars"];
     // Those of the feature `skills`.
     let yaml = ["arraydeque", "saphyr-parser"];
     let allowed = [&allowed[..], &computing, &schemas, &yaml].concat();

@@ -17,8 +17,9 @@ use crate::model::{
 #[cfg(feature = "schema")]
 use crate::model::{ElicitAction, ElicitRequestFormParams};
 #[cfg(feature = "schema")]
-use crate::router::{HandlerError, form_of};
+use crate::router::{HandlerError, arguments, form_of};
 use crate::server::InputRequired;
+use crate::spec::ProtocolVersion;
 
 /// Input that a handler needs from the client, in both eras.
 ///
@@ -52,6 +53,8 @@ use crate::server::InputRequired;
 /// ```
 #[derive(Debug)]
 pub struct Inputs {
+    #[cfg_attr(not(feature = "schema"), expect(dead_code, reason = "the forms of types are made for it"))]
+    version: ProtocolVersion,
     answers: BTreeMap<String, Json>,
     required: InputRequired,
 }
@@ -63,10 +66,10 @@ impl Inputs {
     ///
     /// They, or the state, do not have the form that they must have (MD-I-11).
     pub fn new(incoming: &IncomingRequest) -> Result<Self, ErrorObject> {
-        Self::read(incoming.params())
+        Self::read(incoming.params(), incoming.version())
     }
 
-    fn read(params: Option<&Json>) -> Result<Self, ErrorObject> {
+    fn read(params: Option<&Json>, version: ProtocolVersion) -> Result<Self, ErrorObject> {
         let members = params.map(|params| params.first_members(["inputResponses", "requestState"]));
         let [responses, state] = members.unwrap_or_default();
         let malformed = |what| ErrorObject::invalid_params(what);
@@ -83,7 +86,7 @@ impl Inputs {
             }
             answers.extend(responses.entries().filter_map(|(key, answer)| Some((key?, answer))));
         }
-        Ok(Self { answers, required: InputRequired::new() })
+        Ok(Self { version, answers, required: InputRequired::new() })
     }
 
     /// The answer to a form, or to the request to visit a URL; `None` if the user must be asked first. The key is unique
@@ -105,19 +108,19 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// `T` cannot be shown as a form, or what the client has sent is not a `T`.
+    /// `T` cannot be shown as a form of the client's revision, or what the client has sent is not a `T`.
     #[cfg(feature = "schema")]
     pub fn elicit_as<T: DeserializeOwned + JsonSchema>(
         &mut self,
         key: &str,
         message: &str,
     ) -> Result<Option<Elicited<T>>, HandlerError> {
-        let form = form_of::<T>()?;
+        let form = form_of::<T>(self.version)?;
         let Some(answer) = self.elicit(key, ElicitRequestFormParams::new(message, form))? else { return Ok(None) };
         Ok(Some(match answer.action {
             ElicitAction::Accept => {
                 let content = answer.content.map_or(Json::empty_object(), Json::from);
-                Elicited::Accepted(content.read().map_err(|error| {
+                Elicited::Accepted(arguments::read(&content).map_err(|error| {
                     let reason = format!("the answer to '{key}' does not match its form: {error}");
                     ErrorObject::invalid_params(&reason)
                 })?)
@@ -162,7 +165,7 @@ impl Inputs {
     /// What was asked for and not answered yet: the error that the handler returns.
     #[must_use = "the handler returns it"]
     pub fn required<E: From<InputRequired>>(self) -> E {
-        let Self { answers, required } = self;
+        let Self { answers, required, .. } = self;
         if answers.is_empty() {
             return E::from(required);
         }
@@ -189,7 +192,7 @@ mod tests {
     use crate::model::{ElicitAction, ElicitRequestFormParams, RequestedSchema};
 
     fn inputs(params: &str) -> Result<Inputs, ErrorObject> {
-        Inputs::read(Some(&Json::parse(params.to_owned()).unwrap()))
+        Inputs::read(Some(&Json::parse(params.to_owned()).unwrap()), ProtocolVersion::LATEST)
     }
 
     fn form() -> ElicitRequestFormParams {
@@ -211,7 +214,7 @@ mod tests {
 
         let retry =
             Json::parse(r#"{"inputResponses":{"b":{"roots":[]}}}"#).unwrap().with_member("requestState", &state);
-        let mut third = Inputs::read(Some(&retry)).unwrap();
+        let mut third = Inputs::read(Some(&retry), ProtocolVersion::LATEST).unwrap();
         assert_eq!(third.elicit("a", form()).unwrap().unwrap().action, ElicitAction::Accept);
         assert_eq!(third.roots("b").unwrap().unwrap().roots, []);
     }

@@ -182,6 +182,9 @@ pub struct Rules {
     pub elicitation: bool,
     /// Servers may request that a user visits a URL.
     pub url_elicitation: bool,
+    /// Forms may have lists of choices, choices with titles in `oneOf`, and defaults of all fields; before, only a boolean
+    /// has a default, and titles are in `enumNames`.
+    pub choices_in_forms: bool,
     /// The responses to `initialize` after which a client tries the two-endpoint transport.
     pub(crate) fallback_on: FallbackOn,
     /// The range of codes, inclusive, that an application's error may not have (RP15), except `allowed_codes`.
@@ -230,6 +233,7 @@ const LEGACY: Rules = Rules {
     unreadable_id: UnreadableId::Null,
     elicitation: false,
     url_elicitation: false,
+    choices_in_forms: false,
     fallback_on: FallbackOn::AnyClientError,
     reserved_codes: (-32099, -32020),
     allowed_codes: &[],
@@ -248,6 +252,7 @@ const RULES: [Rules; 5] = [
     Rules {
         elicitation: true,
         url_elicitation: true,
+        choices_in_forms: true,
         priming_event: true,
         unreadable_id: UnreadableId::Omitted,
         fallback_on: FallbackOn::NoSuchEndpoint,
@@ -270,6 +275,7 @@ const RULES: [Rules; 5] = [
         unreadable_id: UnreadableId::Omitted,
         elicitation: true,
         url_elicitation: true,
+        choices_in_forms: true,
         fallback_on: FallbackOn::NoSuchEndpoint,
         reserved_codes: (-32099, -32020),
         allowed_codes: &[-32020, -32021, -32022],

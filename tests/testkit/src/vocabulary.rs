@@ -141,7 +141,10 @@ fn text(object: &Value, member: &str) -> Option<String> {
 
 fn tool(tool: &Value) -> Option<Callable> {
     let properties = tool.get("inputSchema").and_then(|schema| schema.get("properties")).and_then(Value::as_object);
-    let arguments = properties.into_iter().flatten().map(|(name, schema)| (name.clone(), kind(schema))).collect();
+    let arguments = properties.into_iter().flatten().map(|(name, schema)| (name.clone(), kind(schema)));
+    let mut arguments: Vec<_> = arguments.collect();
+    // A run depends on their order, which must not depend on whether maps of `serde_json` keep theirs.
+    arguments.sort_by(|(name, _), (other, _)| name.cmp(other));
     Some(Callable { name: text(tool, "name")?, arguments })
 }
 
