@@ -13,6 +13,7 @@ use crate::codec::json::Json;
 use crate::codec::json::scan::{Kind, Scanner};
 use crate::codec::json::string::unquote;
 use crate::spec::header::PARAM_PREFIX;
+use crate::spec::schema_keyword::Holds;
 
 /// The greatest depth to which a schema is read.
 const DEPTH: usize = 64;
@@ -133,7 +134,7 @@ fn value_text(value: &Json) -> Option<String> {
 }
 
 /// Integral numbers up to 2^53 - 1 in plain decimal form, such as `1.0` as `1`; other numbers unchanged.
-fn integer_text(number: &str) -> String {
+pub(crate) fn integer_text(number: &str) -> String {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     match number.parse::<f64>() {
         Ok(value) if value.fract() == 0.0 && value.abs() <= EXACT => format!("{value:.0}"),
@@ -193,13 +194,12 @@ impl Reader<'_> {
             match self.key()?.as_ref() {
                 b"x-mcp-header" => annotation = Some(self.skip()?),
                 b"type" => kind = Some(self.skip()?),
-                b"properties" => self.schemas_by_name(is_reachable)?,
-                b"$defs" | b"definitions" | b"patternProperties" | b"dependentSchemas" => {
-                    self.schemas_by_name(false)?;
-                }
-                // Values, not schemas.
-                b"const" | b"default" | b"enum" | b"examples" => drop(self.skip()?),
-                _ => self.schema(false)?,
+                keyword => match Holds::of(&String::from_utf8_lossy(keyword)) {
+                    Holds::Properties => self.schemas_by_name(is_reachable)?,
+                    Holds::SchemasByName => self.schemas_by_name(false)?,
+                    Holds::Schemas | Holds::SchemaOrBoolean => self.schema(false)?,
+                    Holds::Value => drop(self.skip()?),
+                },
             }
             more = self.more(b'}')?;
         }
@@ -365,6 +365,8 @@ mod tests {
             (r#"{"a":{"anyOf":[{"type":"string","x-mcp-header":"A"}]}}"#, I::Place),
             (r#"{"a":{"$defs":{"b":{"type":"string","x-mcp-header":"A"}}}}"#, I::Place),
             (r#"{"a":{"not":{"properties":{"b":{"type":"string","x-mcp-header":"A"}}}}}"#, I::Place),
+            (r#"{"a":{"additionalProperties":{"type":"string","x-mcp-header":"A"}}}"#, I::Place),
+            (r#"{"a":{"dependencies":{"b":{"type":"string","x-mcp-header":"A"}}}}"#, I::Place),
         ] {
             assert_eq!(read(properties), Err(expected), "{properties}");
         }
@@ -379,8 +381,18 @@ mod tests {
             r#"{"a":{"enum":[{"x-mcp-header":""}],"const":{"x-mcp-header":""}}}"#,
             r#"{"a":{"items":{"properties":{"x-mcp-header":{"type":"null"}}}}}"#,
             r#"{"a":true,"b":{"properties":7}}"#,
+            r#"{"a":{"required":["x-mcp-header"],"dependentRequired":{"x-mcp-header":["b"]}}}"#,
+            r#"{"a":{"dependencies":{"x-mcp-header":["b"]}}}"#,
+            r#"{"a":{"example":{"x-mcp-header":"A"},"x-vendor":{"properties":{"b":{"x-mcp-header":7}}}}}"#,
+            r#"{"a":{"discriminator":{"mapping":{"x-mcp-header":"A"}},"$comment":{"x-mcp-header":"A"}}}"#,
         ] {
             assert_eq!(read(properties), Ok(Annotations::default()), "{properties}");
+        }
+        for (words, place) in
+            [("dependentRequired", r#"{"x-mcp-header":["b"]}"#), ("x-vendor", r#"{"x-mcp-header":7}"#)]
+        {
+            let schema = format!(r#"{{"type":"object","{words}":{place}}}"#);
+            assert_eq!(Annotations::read(&json(&schema)), Ok(Annotations::default()), "{schema}");
         }
         for names in ["$defs", "definitions", "patternProperties", "dependentSchemas"] {
             let named = format!(r#"{{"a":{{"{names}":{{"x-mcp-header":{{"type":"string"}}}}}}}}"#);
