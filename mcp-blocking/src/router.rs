@@ -109,6 +109,10 @@ impl Router {
 
     /// Adds a tool. The schema of its arguments is that of `A`, and if `O` is
     /// [`Structured`](mcp_proto::router::Structured), the schema of its results is that of the value in it.
+    ///
+    /// The schemas are made so that all clients read them: their fields have the order of declaration, an `Option` is a field
+    /// that may be left out (`null` is read, too), numbers have no format, and a field of any type has an object as its
+    /// schema. A number such as `5.0` is read for an integer.
     #[cfg(feature = "schema")]
     #[must_use]
     pub fn tool<A, O, F>(self, name: &str, description: &str, function: F) -> Self
@@ -299,7 +303,9 @@ impl Router {
 
     /// Adds a resource template. The fields of `A` are its variables: texts, of which `{name}` has no `/` before it is
     /// decoded, and `{+name}` may have any. They come from the client: a function that uses them as a path must check
-    /// them first. A URI that is also that of a resource is read by the function of that resource.
+    /// them first. For a field that is a number, a boolean or an enum without data, the text is parsed; a client whose text
+    /// cannot be receives an error that names the variable. A URI that is also that of a resource is read by the function of
+    /// that resource.
     #[must_use]
     pub fn resource_template<A, O, F>(mut self, template: &ResourceTemplate, function: F) -> Self
     where

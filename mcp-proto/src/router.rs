@@ -9,7 +9,9 @@
 //! |---|---|
 //! | `entries` | registered handlers in their order, and the pages of their list |
 //! | `routed` | a request whose handler was found: its arguments and its answer |
+//! | `arguments` | arguments to the types of handlers, and what is wrong with them by name |
 //! | `answer` | what handlers may return |
+//! | `finite` | numbers that JSON cannot represent (feature `schema`) |
 //! | `failure` | why a handler has no result |
 //! | `skills` | skills, whose files are resources (feature `skills`) |
 //! | `uri_template` | which URIs a resource template stands for |
@@ -35,8 +37,11 @@
 //! ```
 
 mod answer;
+pub(crate) mod arguments;
 mod entries;
 mod failure;
+#[cfg(feature = "schema")]
+mod finite;
 mod routed;
 #[cfg(feature = "schema")]
 mod schema;
@@ -395,7 +400,7 @@ impl<H: Clone> Router<H> {
             ErrorObject::invalid_params("unknown prompt: 'prompts/list' returns the names of all prompts")
         })?;
         let arguments = strings(params.arguments.iter().flatten());
-        Ok(Routed::Handled { handler: handler.clone(), call: RoutedCall::new(arguments, version) })
+        Ok(Routed::Handled { handler: handler.clone(), call: RoutedCall::prompt(arguments, version) })
     }
 
     fn read_resource(&self, params: Option<&Json>, version: ProtocolVersion) -> Result<Routed<H>, ErrorObject> {

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::answer::IntoAnswer;
+use super::arguments;
 use super::failure::{HandlerError, Kind};
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
@@ -35,6 +36,7 @@ pub struct RoutedCall {
 #[derive(Clone)]
 enum Target {
     Tool,
+    Prompt,
     Resource { uri: String, mime_type: Option<Box<str>> },
     Other,
 }
@@ -54,6 +56,10 @@ impl RoutedCall {
         Self { arguments, target: Target::Tool, version }
     }
 
+    pub(super) const fn prompt(arguments: Json, version: ProtocolVersion) -> Self {
+        Self { arguments, target: Target::Prompt, version }
+    }
+
     pub(super) const fn resource(
         variables: Json,
         uri: String,
@@ -64,21 +70,27 @@ impl RoutedCall {
     }
 
     /// Reads the arguments of a tool or a prompt, the variables of a resource template, or what is to be completed:
-    /// an object.
+    /// an object. A number such as `5.0` is read for an integer; and the texts that are the arguments of a prompt and the
+    /// variables of a template, for numbers and booleans.
     ///
     /// # Errors
     ///
-    /// They do not have the shape of `A`. The text states what is wrong and may quote them: it is for the client that
-    /// has sent them.
+    /// They do not have the shape of `A`. The text states the argument or the variable and what is wrong, and may quote
+    /// them: it is for the client that has sent them.
     pub fn arguments<A: DeserializeOwned>(&self) -> Result<A, HandlerError> {
-        self.arguments.read().map_err(|error| {
-            let reason = format!("invalid arguments: {error}");
-            match self.target {
-                // The language model reads the text, and can correct its call.
-                Target::Tool => HandlerError::new(reason),
-                Target::Resource { .. } | Target::Other => ErrorObject::invalid_params(&reason).into(),
+        let arguments = &self.arguments;
+        match self.target {
+            // The language model reads the text, and can correct its call.
+            Target::Tool => {
+                arguments::read(arguments).map_err(|reason| HandlerError::new(format!("invalid arguments: {reason}")))
             }
-        })
+            Target::Prompt => arguments::read_texts(arguments)
+                .map_err(|reason| ErrorObject::invalid_params(&format!("invalid arguments: {reason}")).into()),
+            Target::Resource { .. } => arguments::read_texts(arguments)
+                .map_err(|reason| ErrorObject::invalid_params(&format!("invalid variables: {reason}")).into()),
+            Target::Other => arguments::read(arguments)
+                .map_err(|reason| ErrorObject::invalid_params(&format!("invalid arguments: {reason}")).into()),
+        }
     }
 
     /// The URI of the resource that is read; empty for other requests.
@@ -86,7 +98,7 @@ impl RoutedCall {
     pub fn uri(&self) -> &str {
         match &self.target {
             Target::Resource { uri, .. } => uri,
-            Target::Tool | Target::Other => "",
+            Target::Tool | Target::Prompt | Target::Other => "",
         }
     }
 
@@ -95,7 +107,7 @@ impl RoutedCall {
     pub fn mime_type(&self) -> Option<&str> {
         match &self.target {
             Target::Resource { mime_type, .. } => mime_type.as_deref(),
-            Target::Tool | Target::Other => None,
+            Target::Tool | Target::Prompt | Target::Other => None,
         }
     }
 
@@ -108,11 +120,13 @@ impl RoutedCall {
         match outcome {
             Ok(output) => output.into_answer(self).map(|result| match self.target {
                 Target::Tool => structured::result_for(self.version, &Method::TOOLS_CALL, result),
-                Target::Resource { .. } | Target::Other => result,
+                Target::Prompt | Target::Resource { .. } | Target::Other => result,
             }),
             Err(HandlerError(Kind::Failed(text))) => match self.target {
                 Target::Tool => Ok(CallToolResult::error(text).into()),
-                Target::Resource { .. } | Target::Other => Err(ErrorObject::new(code::INTERNAL_ERROR, &text)),
+                Target::Prompt | Target::Resource { .. } | Target::Other => {
+                    Err(ErrorObject::new(code::INTERNAL_ERROR, &text))
+                }
             },
             Err(HandlerError(Kind::InputRequired(required))) => Ok(required.into()),
             Err(HandlerError(Kind::Protocol(error))) => Err(error),

@@ -97,7 +97,7 @@ async fn the_tools_of_the_counter_share_its_state() {
         ("get_value", "{}", "1"),
         ("sum", r#"{"a":1,"b":2}"#, "3"),
         ("echo", r#"{"message":"x"}"#, "x"),
-        ("echo", "{}", "invalid arguments: missing field `message` at line 1 column 2"),
+        ("echo", "{}", "invalid arguments: missing field `message`"),
     ] {
         assert_eq!(call(&client, tool, arguments).await, expected, "{tool}");
     }

@@ -11,6 +11,10 @@ use super::Json;
 use super::scan::{DEEPEST, Kind, Scanner};
 use super::string::{quote_into, unquote};
 
+/// The most names and indices of a path.
+#[cfg(feature = "model")]
+const PATH_DEPTH: usize = 8;
+
 /// An object has two members with the same name, which different parsers interpret differently (P2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an object has two members of one name")]
@@ -170,6 +174,49 @@ impl Json {
             return self.clone();
         }
         Self::array(&self.elements().map(change).collect::<Vec<_>>())
+    }
+
+    /// This object with `change` applied to the value of each member; every other byte stays as it is. A value that is not
+    /// an object is returned unchanged.
+    pub(crate) fn map_members(&self, change: impl Fn(Self) -> Self) -> Self {
+        let text = &self.0;
+        let mut edited = Vec::with_capacity(text.len());
+        let mut copied = 0;
+        for member in members(text) {
+            edited.extend_from_slice(text.get(copied..member.value.start).unwrap_or_default());
+            copied = member.value.end;
+            edited.extend_from_slice(&change(Self(text.slice(member.value))).0);
+        }
+        edited.extend_from_slice(text.get(copied..).unwrap_or_default());
+        Self(Bytes::from(edited))
+    }
+
+    /// Where the byte at `offset` is: the names of members and the indices of elements, such as `stops[2].city`, at most
+    /// [`PATH_DEPTH`] of them. Empty if it is in none.
+    #[cfg(feature = "model")]
+    pub(crate) fn path_to(&self, offset: usize) -> String {
+        let mut path = String::new();
+        let mut start = 0;
+        for _ in 0..PATH_DEPTH {
+            let text = self.0.get(start..).unwrap_or_default();
+            let at = offset.saturating_sub(start);
+            let is_here = |span: &Range<usize>| span.start <= at && at <= span.end;
+            if let Some(member) = members(text).find(|member| is_here(&member.value)) {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(&String::from_utf8_lossy(&member.key.name(text).unwrap_or_default()));
+                start += member.value.start;
+            } else if let Some((index, span)) = elements(text).enumerate().find(|(_, span)| is_here(span)) {
+                path.push('[');
+                path.push_str(&index.to_string());
+                path.push(']');
+                start += span.start;
+            } else {
+                break;
+            }
+        }
+        path
     }
 
     /// The names and values of this object's members, in order; empty if this is not an object. A name with an unpaired
