@@ -204,6 +204,11 @@ mod tests {
                 r#"{"ttlMs":5,"cacheScope":"private","tools":[{"name":"a","outputSchema":{"type":"array"}},{"name":"b","outputSchema":{"type":"object"}}],"_meta":{"x":1}}"#,
                 r#"{"tools":[{"name":"a"},{"name":"b","outputSchema":{"type":"object"}}],"_meta":{"x":1}}"#,
             ),
+            (
+                "tools/list",
+                r#"{"tools":[{"name":"a","inputSchema":{"type":"object", "properties" : { "a" : true, "b":false,"c":{"items":true}},"additionalProperties":false},"outputSchema":{"type":"object","properties":{"x":true}}}]}"#,
+                r#"{"tools":[{"name":"a","inputSchema":{"type":"object", "properties" : { "a" : {}, "b":{"not":{}},"c":{"items":true}},"additionalProperties":false},"outputSchema":{"type":"object","properties":{"x":{}}}}]}"#,
+            ),
             ("prompts/get", r#"{ "messages" : [] }"#, r#"{ "messages" : [] }"#),
         ] {
             assert_eq!(result_to_legacy(&Method::from(method), &json(before)).to_text(), after, "{before}");

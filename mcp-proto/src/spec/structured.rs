@@ -1,4 +1,5 @@
-//! Structured content of tools. Before 2026-07-28, it and its schema must be objects (BR-L-08).
+//! Structured content and schemas of tools. Before 2026-07-28, structured content and its schema must be objects
+//! (BR-L-08), and so must the schema of each property.
 
 use super::Method;
 #[cfg(feature = "model")]
@@ -12,7 +13,7 @@ pub(crate) fn result_for(version: ProtocolVersion, method: &Method, result: Json
 }
 
 /// The result of this method without structured content, and schemas of it, that are not objects: clients read the text
-/// instead.
+/// instead. Schemas of properties that are booleans become objects.
 #[must_use]
 pub fn to_legacy(method: &Method, result: &Json) -> Json {
     if *method == Method::TOOLS_CALL {
@@ -24,7 +25,22 @@ pub fn to_legacy(method: &Method, result: &Json) -> Json {
         return result.clone();
     }
     let Some(tools) = result.first_member("tools") else { return result.clone() };
-    result.with_member("tools", &tools.map_elements(|tool| without_wide_schema(&tool)))
+    result.with_member("tools", &tools.map_elements(|tool| with_objects(&without_wide_schema(&tool))))
+}
+
+/// A tool whose schemas of properties are objects, as the schemas of the older revisions demand. Deeper schemas may be
+/// booleans there.
+fn with_objects(tool: &Json) -> Json {
+    ["inputSchema", "outputSchema"].into_iter().fold(tool.clone(), |tool, name| {
+        let Some(schema) = tool.first_member(name) else { return tool };
+        let Some(properties) = schema.first_member("properties") else { return tool };
+        let changed = properties.map_members(|property| match property.as_bytes() {
+            b"true" => Json::empty_object(),
+            b"false" => Json::empty_object().with_member("not", &Json::empty_object()),
+            _ => property,
+        });
+        if changed == properties { tool } else { tool.with_member(name, &schema.with_member("properties", &changed)) }
+    })
 }
 
 fn without_wide_schema(tool: &Json) -> Json {
