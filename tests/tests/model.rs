@@ -657,8 +657,8 @@ fn errors_name_the_place_and_answer_the_caller() {
         ("[]", "expected an object"),
         ("{}", "requestedSchema: missing"),
         (
-            r#"{"requestedSchema":{"type":"object","properties":{"secret":{"type":7}}}}"#,
-            "requestedSchema.properties[0].type: expected a string",
+            r#"{"requestedSchema":{"type":"object","properties":{},"required":["secret",7]}}"#,
+            "requestedSchema.required[1]: expected a string",
         ),
         (r#"{"requestedSchema":{"type":"secret","properties":{}}}"#, "requestedSchema.type: expected object"),
     ] {

@@ -1,8 +1,10 @@
 //! Forms: the subset of JSON Schema that an elicitation may use.
 
+use std::collections::BTreeMap;
+
 use super::define::{object, string_enum, union};
 use super::error::{ModelError, Problem};
-use super::object::{Reader, Value, Writer, has, tag};
+use super::object::{Reader, Value, Writer, has, optional_tag};
 use super::value::Number;
 use crate::codec::json::Json;
 
@@ -52,10 +54,10 @@ impl Value for Fields {
     fn read(json: &Json) -> Result<Self, ModelError> {
         // The map detects duplicate names; the order is taken from the text.
         let mut fields = Reader::new(json)?.rest();
-        let names = json.entries().filter_map(|(name, _)| name).enumerate();
-        let read = names.map(|(index, name)| {
+        let names = json.entries().filter_map(|(name, _)| name);
+        let read = names.map(|name| {
             let field = fields.remove(&name).ok_or(ModelError::new(Problem::DuplicateKey))?;
-            PrimitiveSchemaDefinition::read(&field).map(|field| (name, field)).map_err(|error| error.at(index))
+            Ok((name, PrimitiveSchemaDefinition::read(&field).unwrap_or(PrimitiveSchemaDefinition::Other(field))))
         });
         read.collect::<Result<_, _>>().map(Self)
     }
@@ -73,6 +75,11 @@ super::define::payload! { Fields }
 
 union! {
     /// A field of a form.
+    ///
+    /// Some servers write fields in other words than those that forms have. An `anyOf` or `oneOf` of one kind of field and
+    /// null, and a `type` that may also be null, are read as that kind; a field without a `type`, as the kind that its `enum`
+    /// or `oneOf` shows; and a choice without a title has its value as the title. A field of any other form is
+    /// [`Other`](Self::Other), and does not make the form unreadable.
     PrimitiveSchemaDefinition {
         /// A string.
         String(StringSchema),
@@ -95,25 +102,50 @@ union! {
 
 impl PrimitiveSchemaDefinition {
     fn choose(json: &Json) -> Result<Self, ModelError> {
-        match tag(json, "type")?.as_str() {
-            "string" if has(json, "oneOf") => Value::read(json).map(Self::TitledSingleSelectEnum),
-            "string" if has(json, "enumNames") => Value::read(json).map(Self::LegacyTitledEnum),
-            "string" if has(json, "enum") => Value::read(json).map(Self::UntitledSingleSelectEnum),
-            "string" => Value::read(json).map(Self::String),
-            "number" | "integer" => Value::read(json).map(Self::Number),
-            "boolean" => Value::read(json).map(Self::Boolean),
-            "array" => Self::choose_items(json),
-            _ => Ok(Self::Other(json.clone())),
-        }
-    }
-
-    fn choose_items(json: &Json) -> Result<Self, ModelError> {
-        match json.first_member("items") {
-            Some(items) if has(&items, "anyOf") => Value::read(json).map(Self::TitledMultiSelectEnum),
-            Some(items) if has(&items, "enum") => Value::read(json).map(Self::UntitledMultiSelectEnum),
+        let field = &without_null(json);
+        match optional_tag(field, "type")?.as_deref() {
+            Some("string") if has(field, "oneOf") => Value::read(field).map(Self::TitledSingleSelectEnum),
+            Some("string") if has(field, "enumNames") => Value::read(field).map(Self::LegacyTitledEnum),
+            Some("string") if has(field, "enum") => Value::read(field).map(Self::UntitledSingleSelectEnum),
+            Some("string") => Value::read(field).map(Self::String),
+            Some("number" | "integer") => Value::read(field).map(Self::Number),
+            Some("boolean") => Value::read(field).map(Self::Boolean),
+            Some("array") => match field.first_member("items") {
+                Some(items) if has(&items, "anyOf") => Value::read(field).map(Self::TitledMultiSelectEnum),
+                Some(items) if has(&items, "enum") => Value::read(field).map(Self::UntitledMultiSelectEnum),
+                Some(_) | None => Ok(Self::Other(json.clone())),
+            },
             Some(_) | None => Ok(Self::Other(json.clone())),
         }
     }
+}
+
+/// The same field with its `type`, if that can be told, and without null among its types: a field that is not required
+/// is left out of an answer instead.
+fn without_null(json: &Json) -> Json {
+    let is_null = |json: &Json| json.first_member("type").is_some_and(|kind| kind.as_bytes() == b"\"null\"");
+    let mut json = json.clone();
+    for word in ["anyOf", "oneOf"] {
+        let alternatives = json.first_member(word).unwrap_or(Json::empty_object());
+        let others: Vec<_> = alternatives.elements().filter(|alternative| !is_null(alternative)).collect();
+        let has_null = alternatives.elements().any(|alternative| is_null(&alternative));
+        if let ([only], true) = (others.as_slice(), has_null) {
+            // What describes the field precedes what describes the alternative.
+            json = json.without_members(&[word]).with_missing_members(only);
+        }
+    }
+    if let Some(kinds) = json.first_member("type").filter(Json::is_array) {
+        let others: Vec<_> = kinds.elements().filter(|kind| kind.as_bytes() != b"\"null\"").collect();
+        if let [only] = others.as_slice() {
+            json = json.with_member("type", only);
+        }
+    }
+    if let Some(values) = json.first_member("enum").filter(Json::is_array) {
+        let texts: Vec<_> = values.elements().filter(|value| value.as_bytes() != b"null").collect();
+        json = json.with_member("enum", &Json::array(&texts));
+    }
+    let is_choice = json.first_member("type").is_none() && (has(&json, "enum") || has(&json, "oneOf"));
+    if is_choice { json.with_member("type", &Json::from("string")) } else { json }
 }
 
 object! {
@@ -316,14 +348,98 @@ object! {
     }
 }
 
-object! {
-    /// A string with a display name.
-    EnumOption {
-        required {
-            /// The string.
-            value: String = "const",
-            /// The display name.
-            title: String = "title",
+/// A string with a display name, which is the string itself if the sender gives none.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct EnumOption {
+    /// The string.
+    pub value: String,
+    /// The display name.
+    pub title: String,
+    /// Unknown members, as their original JSON text.
+    pub extra: BTreeMap<String, Json>,
+}
+
+impl EnumOption {
+    /// A value with the required members.
+    #[must_use]
+    pub fn new(value: impl Into<String>, title: impl Into<String>) -> Self {
+        Self { value: value.into(), title: title.into(), extra: BTreeMap::new() }
+    }
+}
+
+impl Value for EnumOption {
+    fn read(json: &Json) -> Result<Self, ModelError> {
+        let mut object = Reader::new(json)?;
+        let value: String = object.take("const")?;
+        let title = object.take::<Option<String>>("title")?.unwrap_or_else(|| value.clone());
+        Ok(Self { value, title, extra: object.rest() })
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let mut object = Writer::new(out);
+        object.value("const", &self.value);
+        object.value("title", &self.title);
+        object.rest(&self.extra, &["const", "title"]);
+        object.end();
+    }
+}
+
+super::define::payload! { EnumOption }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Payload;
+
+    fn read(field: &str) -> PrimitiveSchemaDefinition {
+        let form = format!(r#"{{"type":"object","properties":{{"a":{field},"b":{{"type":"boolean"}}}}}}"#);
+        let mut form = RequestedSchema::from_json(&Json::parse(form).unwrap()).unwrap();
+        assert_eq!(form.properties.0.len(), 2);
+        form.properties.0.swap_remove(0).1
+    }
+
+    #[test]
+    fn a_field_that_may_be_null_is_read_as_the_field_without_null() {
+        use PrimitiveSchemaDefinition as Field;
+        let nick = StringSchema::new().title("Nick");
+        let choice = UntitledSingleSelectEnumSchema::new(vec!["a".to_owned(), "b".to_owned()]);
+        let titled = TitledSingleSelectEnumSchema::new(vec![EnumOption::new("a", "a"), EnumOption::new("b", "Bee")]);
+        for (text, expected) in [
+            // The Python SDK writes an optional field so.
+            (
+                r#"{"anyOf":[{"type":"string"},{"type":"null"}],"default":null,"title":"Nick"}"#,
+                Field::from(nick.clone()),
+            ),
+            (r#"{"oneOf":[{"type":"null"},{"type":"string","title":"other"}],"title":"Nick"}"#, nick.clone().into()),
+            (r#"{"type":["string","null"],"title":"Nick"}"#, nick.into()),
+            (r#"{"type":["null","integer"]}"#, NumberSchema::new(NumberKind::Integer).into()),
+            (r#"{"enum":["a","b"]}"#, choice.clone().into()),
+            (r#"{"enum":["a","b",null],"type":["string","null"]}"#, choice.clone().into()),
+            (r#"{"anyOf":[{"enum":["a","b"],"type":"string"},{"type":"null"}]}"#, choice.into()),
+            (r#"{"oneOf":[{"const":"a"},{"const":"b","title":"Bee"}]}"#, titled.into()),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_another_form_does_not_make_the_form_unreadable() {
+        for text in [
+            "{}",
+            "true",
+            "7",
+            r#"{"type":"object","properties":{}}"#,
+            r#"{"type":"string","default":7}"#,
+            r#"{"type":["string","integer"]}"#,
+            r#"{"type":7}"#,
+            r#"{"enum":[1,2]}"#,
+            r#"{"oneOf":[{"const":1}]}"#,
+            r#"{"anyOf":[{"type":"string"},{"type":"integer"}]}"#,
+            r#"{"type":"array","items":{"type":"string"}}"#,
+            r#"{"type":"string","type":"string"}"#,
+        ] {
+            assert_eq!(read(text), PrimitiveSchemaDefinition::Other(Json::parse(text).unwrap()), "{text}");
         }
     }
 }
