@@ -457,12 +457,27 @@ fn md_i_10_a_legacy_request_ends_without_what_it_needs() {
         assert!(stream.events().is_empty());
         assert_eq!(stream.machine.requests_in_flight(), 0);
     }
-    // The client is not asked for input that it has not declared.
-    let mut stream = ServerStream::ready("2025-11-25");
-    stream.line(r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{}}"#);
-    let ticket = stream.requested().pop().unwrap();
-    stream.machine.require_input(ticket, name_and_roots(), stream.now).unwrap();
-    assert!(stream.lines()[0].contains(r#""id":7,"error":{"code":-32600"#));
+}
+
+#[test]
+fn md_i_04_a_client_is_not_asked_for_input_that_it_has_not_declared_and_its_language_model_reads_why() {
+    let tool_error = concat!(
+        r#"{"content":[{"type":"text","text":"this tool needs input from the client, which has not declared that it can "#,
+        r#"give it: elicitation.form, roots"}],"isError":true}"#,
+    );
+    let undeclared = r#"{"code":-32600,"message":"the request needs a capability that its client has not declared","#;
+    for version in ProtocolVersion::ALL.iter().filter(|version| !version.is_stateless()) {
+        let mut stream = ServerStream::ready(version.as_str());
+        let mut answer = |method: &str| {
+            stream.line(format!(r#"{{"jsonrpc":"2.0","id":7,"method":"{method}","params":{{}}}}"#));
+            let ticket = stream.requested().pop().unwrap();
+            stream.machine.require_input(ticket, name_and_roots(), stream.now).unwrap();
+            stream.lines().pop().unwrap()
+        };
+        assert_eq!(answer("tools/call"), format!(r#"{{"jsonrpc":"2.0","id":7,"result":{tool_error}}}"#), "{version}");
+        let refused = answer("prompts/get");
+        assert!(refused.starts_with(&format!(r#"{{"jsonrpc":"2.0","id":7,"error":{undeclared}"#)), "{refused}");
+    }
 }
 
 fn listen(id: &str, filter: &str) -> String {

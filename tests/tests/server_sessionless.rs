@@ -142,7 +142,11 @@ fn a_client_without_a_session_is_sent_no_requests() {
     assert_eq!(asked, Err(UsageError::NotConnected));
     let roots = InputRequired::new().ask("who", "roots/list", Json::empty_object());
     harness.server.require_input(ticket, roots, harness.now).unwrap();
-    assert!(harness.take(key).text().contains("requiredCapabilities"), "the client has stated none");
+    let text = harness.take(key).text();
+    assert!(
+        text.contains(r#"has not declared that it can give it: roots"}],"isError":true"#),
+        "it has stated none: {text}"
+    );
     let key = harness.ask(&call());
     let ticket = harness.ticket();
     harness.server.require_input(ticket, InputRequired::new().state("s"), harness.now).unwrap();

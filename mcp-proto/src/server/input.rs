@@ -123,6 +123,30 @@ impl InputRequired {
         Ok(())
     }
 
+    /// The answer to this request of a client that has not declared what the input needs (MD-I-04); `None` if it has.
+    ///
+    /// 2026-07-28 demands an error (MD-M-05). Before, the call of a tool has a result that the language model reads, and can
+    /// explain; most clients show an error of the protocol as a failure of the server.
+    pub(super) fn refusal(&self, method: &Method, context: &Context) -> Option<Result<Json, ErrorObject>> {
+        let missing = context.require(&self.capabilities()).err()?;
+        if *method != Method::TOOLS_CALL || context.version.is_stateless() {
+            return Some(Err(missing));
+        }
+        let needed = self.requests.values().filter_map(|(method, params)| needed(method, params));
+        let mut names: Vec<_> =
+            needed.map(|(name, inside)| inside.map_or(name.to_owned(), |inside| format!("{name}.{inside}"))).collect();
+        names.sort_unstable();
+        names.dedup();
+        let text = format!(
+            "this tool needs input from the client, which has not declared that it can give it: {}",
+            names.join(", ")
+        );
+        let block = [("type", &Json::from("text")), ("text", &Json::from(text))];
+        let blocks = Json::array([&Json::empty_object().with_members(&block)]);
+        let result = [("content", &blocks), ("isError", &Json::from(true))];
+        Some(Ok(Json::empty_object().with_members(&result)))
+    }
+
     /// The capabilities that the client must have declared (MD-I-04).
     pub(super) fn capabilities(&self) -> Json {
         let needed = self.requests.values().filter_map(|(method, params)| needed(method, params));
@@ -187,8 +211,8 @@ impl Session {
             self.answer(ticket, Err(internal), shared)?;
             return Err(error);
         }
-        if let Err(missing) = context.require(&required.capabilities()) {
-            return self.answer(ticket, Err(missing), shared);
+        if let Some(refusal) = required.refusal(&request.method, &context) {
+            return self.answer(ticket, refusal, shared);
         }
         if context.version.rules().server_requests {
             self.park(ticket, required, shared)

@@ -235,10 +235,11 @@ impl Stateless {
             self.answer(ticket, Err(ErrorObject::internal()), shared)?;
             return Err(error);
         }
-        let missing = request.context.require(&required.capabilities()).err();
+        let refusal = required.refusal(&request.method, &request.context);
         // Without a session, a client of an earlier revision can neither be asked nor retry.
-        let missing = missing.or_else(|| (!request.context.version.is_stateless()).then(ErrorObject::internal));
-        self.answer(ticket, missing.map_or_else(|| Ok(required.to_result()), Err), shared)
+        let refusal =
+            refusal.or_else(|| (!request.context.version.is_stateless()).then(|| Err(ErrorObject::internal())));
+        self.answer(ticket, refusal.unwrap_or_else(|| Ok(required.to_result())), shared)
     }
 
     pub(super) fn progress<T: ServerTransport>(
