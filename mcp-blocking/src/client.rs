@@ -115,8 +115,7 @@ impl Client {
     /// # }
     /// ```
     pub fn request_as<R: RequestMethod>(&self, params: &R::Params) -> Result<R::Result, Error> {
-        let result = self.request(R::METHOD, Some(params.to_json()))?;
-        R::Result::from_json(&result).map_err(Error::Result)
+        self.call(Call::new(R::METHOD).params(params.to_json()))?.typed::<R>().wait()
     }
 
     /// Sends a request, and returns without waiting for its outcome, which the returned [`InFlight`] receives.

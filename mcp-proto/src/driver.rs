@@ -62,6 +62,8 @@ mod error;
 mod incoming;
 #[cfg(feature = "model")]
 mod inputs;
+#[cfg(feature = "model")]
+mod lenient;
 mod not_read;
 mod notice;
 mod observation;
@@ -102,6 +104,8 @@ pub use incoming::IncomingRequest;
 pub use inputs::Elicited;
 #[cfg(feature = "model")]
 pub use inputs::Inputs;
+#[cfg(feature = "model")]
+pub use lenient::read_result;
 pub use not_read::not_read;
 pub use notice::{NOTICE_BYTES, NOTICES, Notice, NoticeLoad};
 pub use observation::{Observation, Severity};

@@ -35,7 +35,7 @@ use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
-use driver::{CallNumber, Caller, Input};
+use driver::{CallNumber, Caller, Input, Remark};
 use in_flight::Waiting;
 use progress::{ProgressSender, progress};
 
@@ -69,8 +69,8 @@ pub use tool_task::ToolTask;
 #[derive(Debug, Clone)]
 pub struct Client {
     commands: mpsc::Sender<Input>,
-    /// Unbounded, because `Drop` cannot wait; each request sends at most one of these.
-    cancel: mpsc::UnboundedSender<CallNumber>,
+    /// Unbounded, because `Drop` cannot wait; each request sends at most two of these.
+    remarks: mpsc::UnboundedSender<Remark>,
     next_call: Arc<AtomicU64>,
     /// The server's description for error messages.
     server: Arc<str>,
@@ -115,8 +115,9 @@ impl Client {
     /// # }
     /// ```
     pub async fn request_as<R: RequestMethod>(&self, params: &R::Params) -> Result<R::Result, Error> {
-        let result = self.request(R::METHOD, Some(params.to_json())).await?;
-        R::Result::from_json(&result).map_err(Error::Result)
+        let call = Call::new(R::METHOD).params(params.to_json());
+        // No receiver for progress, and none for the acceptance, because the outcome includes that.
+        self.hand_in(call, None, None).await?.typed_outcome().await
     }
 
     /// Sends a request, and returns without waiting for its outcome, which the returned [`InFlight`] receives.
@@ -271,8 +272,8 @@ impl Client {
         let (outcome, waiting) = oneshot::channel();
         let caller = Caller { number, outcome, progress, span, began: Instant::now() };
         self.send(Input::Request { call, caller, accept }).await?;
-        let (server, cancel) = (Arc::clone(&self.server), self.cancel.clone());
-        Ok(Waiting { number, server, outcome: Some(waiting), cancel })
+        let (server, remarks) = (Arc::clone(&self.server), self.remarks.clone());
+        Ok(Waiting { number, server, outcome: Some(waiting), remarks })
     }
 
     async fn send(&self, input: Input) -> Result<(), Error> {

@@ -313,6 +313,7 @@ pub fn all() -> Vec<Texts> {
                 Fault::SessionIdChanged,
                 Fault::SecondEndpoint,
                 Fault::InvalidTool { tool: "write".into(), reason: InvalidAnnotation::Name },
+                Fault::UnreadableParts { entries: 1, members: 2, first: "tools[0].inputSchema: missing".into() },
                 Fault::SessionNotEnded { reason: reason() },
             ],
         ),

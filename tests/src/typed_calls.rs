@@ -38,6 +38,7 @@ const ASKED: [(&str, &str, &str); 4] = [
 /// | `prompts/list` | pages that repeat |
 /// | `resources/list` | two resources on two pages |
 /// | `tools/call` of `ask` | requires input; its text is what the client has answered ([`ANSWERS`]) |
+/// | `tools/call` of `odd` | two entries of another form, one of which can be read, and a member that cannot |
 /// | `tools/call` of others | its text is the arguments. Before it, a log message, an invalid one, and if the request has a token, progress: 1, invalid, 2 |
 /// | any other | its parameters without `_meta` as the member `params` |
 pub fn server() -> LoopbackServer {
@@ -81,6 +82,10 @@ fn serve(
         ("resources/list", Some(_)) => page(r#""resources":[{"uri":"file:///b","name":"b"}]"#, None),
         ("tools/call", _) if text("name").as_deref() == Some("ask") => {
             return ask(asked, &params, connection, answered);
+        }
+        ("tools/call", _) if text("name").as_deref() == Some("odd") => {
+            let content = r#"[{"type":"resource_link","uri":"file:///a"},{"type":"text"}]"#;
+            format!(r#"{{"resultType":"complete","content":{content},"isError":"no"}}"#)
         }
         ("tools/call", _) => return call(asked, &params, connection),
         _ => {

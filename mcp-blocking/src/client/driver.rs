@@ -14,7 +14,9 @@ use mcp_proto::driver::{
     Change, ClientEvent, Connected, Error, NotConnected, Notice, Observation, SharedConnected, SignInOutcome,
     SignInReport,
 };
-use mcp_proto::{ErrorObject, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, UsageError};
+use mcp_proto::{
+    ErrorObject, Fault, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, UsageError,
+};
 
 use super::handlers::Handlers;
 use crate::backpressure::Backpressure;
@@ -28,13 +30,29 @@ use crate::sign_in::SignIn;
 /// A command from a client to its driver.
 #[derive(Debug)]
 pub(super) enum Input {
-    Request { call: Call, responder: ResponseSender, accept: SyncSender<Result<RequestKey, UsageError>> },
-    Notify { notification: Notification, accept: SyncSender<Result<(), UsageError>> },
+    Request {
+        call: Call,
+        responder: ResponseSender,
+        accept: SyncSender<Result<RequestKey, UsageError>>,
+    },
+    Notify {
+        notification: Notification,
+        accept: SyncSender<Result<(), UsageError>>,
+    },
     Cancel(RequestKey),
-    Listen { filter: Json, listener: Sender<Change>, accept: SyncSender<Result<SubscriptionKey, UsageError>> },
+    Listen {
+        filter: Json,
+        listener: Sender<Change>,
+        accept: SyncSender<Result<SubscriptionKey, UsageError>>,
+    },
     Unlisten(SubscriptionKey),
-    Answer { ticket: Ticket, answer: Result<Json, ErrorObject> },
+    Answer {
+        ticket: Ticket,
+        answer: Result<Json, ErrorObject>,
+    },
     SignIn(auth::Event),
+    /// Parts of a result could not be read.
+    Faulted(Fault),
     Close,
 }
 
@@ -89,7 +107,7 @@ where
             None => self.connect(),
         }
         while !self.drain(handlers) {
-            self.wait(inputs);
+            self.wait(inputs, handlers);
         }
         self.link.end(&mut |time| {
             // The link itself holds a sender to the inbox, so the channel stays open and this waits.
@@ -126,7 +144,7 @@ where
         false
     }
 
-    fn wait(&mut self, inputs: &Receiver<DriverInput<L::Received>>) {
+    fn wait(&mut self, inputs: &Receiver<DriverInput<L::Received>>, handlers: &Handlers) {
         let (is_stalled, now) = (!self.machine.wants_input(), clock::now());
         self.backpressure.set(!is_stalled);
         let due = self.machine.poll_timeout().map_or(Duration::MAX, |at| at.saturating_duration_since(now));
@@ -135,7 +153,7 @@ where
         self.link.catch_up(&mut self.machine, now);
         match input {
             Ok(DriverInput::Server(received)) => self.link.feed(&mut self.machine, received, now),
-            Ok(DriverInput::Client(input)) => self.on_input(input, now),
+            Ok(DriverInput::Client(input)) => self.on_input(input, handlers, now),
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
@@ -143,7 +161,7 @@ where
         }
     }
 
-    fn on_input(&mut self, input: Input, now: Instant) {
+    fn on_input(&mut self, input: Input, handlers: &Handlers, now: Instant) {
         match input {
             Input::Request { call, responder, accept } => {
                 let accepted = self.machine.request(call, now);
@@ -167,6 +185,7 @@ where
             Input::Unlisten(subscription) => self.machine.unlisten(subscription, now),
             Input::Answer { ticket, answer } => self.machine.answer(ticket, answer, now),
             Input::SignIn(event) => self.on_sign_in(event, now),
+            Input::Faulted(fault) => observe(Observation::Faulted(fault), handlers),
             Input::Close => self.machine.close(now),
         }
     }
@@ -388,8 +407,8 @@ mod tests {
 
         /// Runs one step. Returns whether it was the last.
         fn turn(&mut self) -> bool {
-            self.driver.wait(&self.inputs);
-            self.driver.drain(&self.handlers)
+            self.driver.wait(&self.inputs, &self.handlers);
+            self.driver.drain(handlers)
         }
 
         fn receive(&mut self, line: String) {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use mcp_proto::client::Outcome;
-use mcp_proto::driver::Error;
+use mcp_proto::driver::{Error, read_result};
 use mcp_proto::model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::{Json, RequestKey, UsageError};
 
@@ -88,7 +88,12 @@ impl<R: Payload> InFlight<R> {
             progressed(&params);
         }
         let Some(outcome) = self.waiting.outcome.take() else { return Err(UsageError::Closed.into()) };
-        R::from_json(&Error::result_of(outcome, &self.waiting.server)?).map_err(Error::Result)
+        let result = Error::result_of(outcome, &self.waiting.server)?;
+        let (result, fault) = read_result(&result).map_err(Error::Result)?;
+        if let Some(fault) = fault {
+            let _ = self.waiting.commands.send(Input::Faulted(fault));
+        }
+        Ok(result)
     }
 
     /// Waits for the next progress notification, and returns its parameters; `None` once the request has ended. At most

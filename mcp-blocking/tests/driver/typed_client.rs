@@ -7,10 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use mcp_blocking::{Client, Error, Handler, Observation};
 use mcp_proto::client::Call;
 use mcp_proto::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, CreateMessageResult, ElicitResult, JsonObject,
-    LoggingMessageNotification, PromptReference, RequestMethod, Role, Root, ToolsCapability,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ContentBlock, CreateMessageResult, ElicitResult,
+    JsonObject, LoggingMessageNotification, PromptReference, RequestMethod, Role, Root, ToolsCapability,
 };
-use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion};
+use mcp_proto::{ErrorObject, Fault, Json, Method, Notification, ProtocolVersion};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server};
 use mcp_testkit::messages::{NOTIFICATION, event, request, result};
@@ -166,6 +166,24 @@ struct Observing(Sender<Observation>);
 impl Handler for Observing {
     fn observed(&self, observation: Observation) {
         let _ = self.0.send(observation);
+    }
+}
+
+#[test]
+fn a_result_that_is_partly_of_another_form_is_read_and_reported() {
+    for version in VERSIONS {
+        let (sender, observed) = channel();
+        let builder = Client::builder().versions([version]).handler(Observing(sender));
+        let client = builder.http(&server().url()).unwrap().connect().unwrap();
+        let called = client.call_tool("odd", ()).unwrap();
+        let [ContentBlock::ResourceLink(link)] = &called.content[..] else { panic!("{called:?}") };
+        assert_eq!((link.name.as_str(), called.is_error), ("file:///a", None));
+        let Observation::Faulted(fault) = observed.recv().unwrap() else { panic!("no fault") };
+        let first = "content[0].name: missing".into();
+        assert_eq!(fault, Fault::UnreadableParts { entries: 1, members: 2, first });
+        let call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("odd")).unwrap();
+        assert_eq!(call.wait().unwrap(), called);
+        assert!(matches!(observed.recv().unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
     }
 }
 

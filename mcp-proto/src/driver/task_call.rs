@@ -6,7 +6,7 @@ use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Error;
+use super::{Error, read_result};
 use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
@@ -161,7 +161,7 @@ impl TaskCall {
             call.note(&task);
             Answer::Task(id)
         } else {
-            Answer::Result(Box::new(CallToolResult::from_json(result).map_err(Error::Result)?))
+            Answer::Result(Box::new(read_result(result).map_err(Error::Result)?.0))
         };
         Ok(call)
     }
@@ -297,7 +297,7 @@ impl TaskCall {
             TaskStatus::InputRequired => Ok(self.on_input_required(task.input_requests.unwrap_or_default())),
             TaskStatus::Completed => {
                 let result = task.result.ok_or(Error::Result(ModelError::expected("a task with its result")))?;
-                let result = CallToolResult::from_json(result.as_json()).map_err(Error::Result)?;
+                let (result, _) = read_result::<CallToolResult>(result.as_json()).map_err(Error::Result)?;
                 Ok(State::Ended(Ok(Box::new(result))))
             }
             status @ (TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Other(_)) => {

@@ -136,6 +136,16 @@ pub enum Fault {
         /// Why not.
         reason: InvalidAnnotation,
     },
+    /// Parts of a typed result do not have the form of the specification, and were left out or replaced.
+    #[error("parts of a result could not be read: {entries} entries and {members} members; the first: {first}")]
+    UnreadableParts {
+        /// Entries of its list that were left out.
+        entries: usize,
+        /// Members that were left out or replaced.
+        members: usize,
+        /// The place of the first one, by names of the specification and positions, and what is wrong there.
+        first: Box<str>,
+    },
     /// The request to the server to end the session failed.
     #[error("the session could not be ended: {}", reason.describe("the server"))]
     SessionNotEnded {

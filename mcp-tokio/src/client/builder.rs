@@ -393,14 +393,14 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
 ) -> Result<Client, Error> {
     let (commands, inputs) = mpsc::channel(COMMANDS);
     let (connected, answer) = oneshot::channel();
-    let (cancel, cancelled) = mpsc::unbounded_channel();
+    let (remarks, remarked) = mpsc::unbounded_channel();
     let input = TaskInputs::new(Arc::downgrade(&handler), machine.capabilities().clone());
-    let driver = Driver::new(machine, link, handler, Arc::clone(&server), http_transport, connected, cancelled);
+    let driver = Driver::new(machine, link, handler, Arc::clone(&server), http_transport, connected, remarked);
     tokio::spawn(driver.run(inputs).instrument(span));
     match answer.await.map_err(|_| UsageError::Closed)? {
         Ok(connected) => Ok(Client {
             commands,
-            cancel,
+            remarks,
             next_call: Arc::default(),
             server,
             connected,

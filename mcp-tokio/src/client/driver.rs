@@ -12,7 +12,9 @@ use mcp_proto::driver::{
     Change, ClientEvent, Connected, MAX_CHANGE_BYTES, MAX_CHANGES, NOTICE_BYTES, NOTICES, NotConnected, Notice,
     Observation, Severity, SharedConnected,
 };
-use mcp_proto::{ErrorObject, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError};
+use mcp_proto::{
+    ErrorObject, Fault, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, timeout};
@@ -43,6 +45,14 @@ pub(super) enum Input {
 /// Identifies a request before the machine has assigned its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CallNumber(pub(super) u64);
+
+/// What a caller adds to its request.
+#[derive(Debug)]
+pub(super) enum Remark {
+    Cancelled(CallNumber),
+    /// Parts of the result could not be read.
+    Faulted(Fault),
+}
 
 /// The caller of a request.
 #[derive(Debug)]
@@ -90,7 +100,7 @@ pub(super) struct Driver<T: ClientTransport, L, A> {
     serving: BTreeMap<TicketKey, (Ticket, AbortHandle)>,
     answers: mpsc::UnboundedSender<(TicketKey, Result<Json, ErrorObject>)>,
     answered: mpsc::UnboundedReceiver<(TicketKey, Result<Json, ErrorObject>)>,
-    cancelled: mpsc::UnboundedReceiver<CallNumber>,
+    remarks: mpsc::UnboundedReceiver<Remark>,
     /// The callers that wait for the end of the connection.
     closing: Vec<oneshot::Sender<()>>,
 }
@@ -108,7 +118,7 @@ where
         server: Arc<str>,
         http_transport: fn(&proto::Client<T>) -> Option<HttpTransport>,
         connected: oneshot::Sender<Result<SharedConnected, NotConnected>>,
-        cancelled: mpsc::UnboundedReceiver<CallNumber>,
+        remarks: mpsc::UnboundedReceiver<Remark>,
     ) -> Self {
         // Unbounded: the machine limits the server's requests in flight.
         let (answers, answered) = mpsc::unbounded_channel();
@@ -132,7 +142,7 @@ where
             serving: BTreeMap::new(),
             answers,
             answered,
-            cancelled,
+            remarks,
             closing: Vec::new(),
         }
     }
@@ -161,9 +171,7 @@ where
                         self.connect();
                     }
                 }
-                Some(number) = self.cancelled.recv() => if let Some(&request) = self.requests.get(&number) {
-                    self.machine.cancel(request, None, now());
-                },
+                Some(remark) = self.remarks.recv() => self.on_remark(remark, &notices),
                 Some(subscription) = self.unlistened.recv() => self.machine.unlisten(subscription, now()),
                 Some((ticket, answer)) = self.answered.recv() => {
                     if let Some((ticket, _)) = self.serving.remove(&ticket) {
@@ -270,6 +278,17 @@ where
             Err(refusal) => {
                 let _ = caller.outcome.send(Err(refusal));
             }
+        }
+    }
+
+    fn on_remark(&mut self, remark: Remark, notices: &Sender<Notice>) {
+        match remark {
+            Remark::Cancelled(number) => {
+                if let Some(&request) = self.requests.get(&number) {
+                    self.machine.cancel(request, None, now());
+                }
+            }
+            Remark::Faulted(fault) => observe(Observation::Faulted(fault), notices),
         }
     }
 
@@ -439,9 +458,9 @@ mod tests {
         config.versions = vec![ProtocolVersion::V2025_11_25];
         let machine = proto::Client::new(Stdio::new(), config).unwrap();
         let (connected, _) = oneshot::channel();
-        let (_, cancelled) = mpsc::unbounded_channel();
+        let (_, remarks) = mpsc::unbounded_channel();
         let mut driver =
-            Driver::new(machine, (Nothing, ()), Arc::new(()), Arc::from("the server"), |_| None, connected, cancelled);
+            Driver::new(machine, (Nothing, ()), Arc::new(()), Arc::from("the server"), |_| None, connected, remarks);
         driver.machine.connect(now()).unwrap();
         let (notices, received) = bounded(NOTICES, NOTICE_BYTES);
         let version = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#;

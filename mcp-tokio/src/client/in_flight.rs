@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use mcp_proto::client::Outcome;
-use mcp_proto::driver::Error;
+use mcp_proto::driver::{Error, read_result};
 use mcp_proto::model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::{Failed, Json, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::driver::CallNumber;
+use super::driver::{CallNumber, Remark};
 use super::progress::ProgressReceiver;
 
 /// A request that has no outcome yet. Dropping it cancels the request. `R` is the type of its result: [`Json`], or a type
@@ -68,7 +68,7 @@ impl<R: Payload> InFlight<R> {
         let Self { waiting, progress, .. } = self;
         // Further progress is not queued.
         drop(progress);
-        R::from_json(&waiting.outcome().await?).map_err(Error::Result)
+        waiting.typed_outcome().await
     }
 
     /// Waits for the outcome, and passes the parameters of each progress notification to `progressed` until then.
@@ -117,10 +117,20 @@ pub(super) struct Waiting {
     pub(super) number: CallNumber,
     pub(super) server: Arc<str>,
     pub(super) outcome: Option<oneshot::Receiver<Result<Outcome, UsageError>>>,
-    pub(super) cancel: mpsc::UnboundedSender<CallNumber>,
+    pub(super) remarks: mpsc::UnboundedSender<Remark>,
 }
 
 impl Waiting {
+    /// The outcome, with its result parsed. What cannot be read of it is reported to the handler.
+    pub(super) async fn typed_outcome<R: Payload>(self) -> Result<R, Error> {
+        let remarks = self.remarks.clone();
+        let (result, fault) = read_result(&self.outcome().await?).map_err(Error::Result)?;
+        if let Some(fault) = fault {
+            let _ = remarks.send(Remark::Faulted(fault));
+        }
+        Ok(result)
+    }
+
     pub(super) async fn outcome(mut self) -> Result<Json, Error> {
         let outcome = ended(&mut self.outcome).await.unwrap_or(Ok(Outcome::Failed(Failed::Closed)));
         Error::result_of(outcome.map_err(Error::Usage)?, &self.server)
@@ -135,7 +145,7 @@ impl Waiting {
     }
 
     fn cancel(&self) {
-        let _ = self.cancel.send(self.number);
+        let _ = self.remarks.send(Remark::Cancelled(self.number));
     }
 }
 

@@ -9,10 +9,10 @@ use std::pin::Pin;
 use futures_core::Stream;
 use mcp_proto::driver::Observation;
 use mcp_proto::model::{
-    CallToolRequest, CallToolRequestParams, CallToolResult, CreateMessageResult, ElicitResult, JsonObject,
-    LoggingMessageNotification, PromptReference, RequestMethod, Role, Root, ToolsCapability,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ContentBlock, CreateMessageResult, ElicitResult,
+    JsonObject, LoggingMessageNotification, PromptReference, RequestMethod, Role, Root, ToolsCapability,
 };
-use mcp_proto::{ErrorObject, Json, Method, Notification, ProtocolVersion, client::Call};
+use mcp_proto::{ErrorObject, Fault, Json, Method, Notification, ProtocolVersion, client::Call};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_tokio::{Client, Error, Handler};
 use tests::typed_calls::{ANSWERS, TOOLS, VERSIONS, changing_server, server};
@@ -141,6 +141,24 @@ struct Observing(mpsc::UnboundedSender<Observation>);
 impl Handler for Observing {
     async fn observed(&self, observation: Observation) {
         self.0.send(observation).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_result_that_is_partly_of_another_form_is_read_and_reported() {
+    for version in VERSIONS {
+        let (sender, mut observed) = mpsc::unbounded_channel();
+        let builder = Client::builder().versions([version]).handler(Observing(sender));
+        let client = builder.http(&server().url()).unwrap().connect().await.unwrap();
+        let called = client.call_tool("odd", ()).await.unwrap();
+        let [ContentBlock::ResourceLink(link)] = &called.content[..] else { panic!("{called:?}") };
+        assert_eq!((link.name.as_str(), called.is_error), ("file:///a", None));
+        let Observation::Faulted(fault) = observed.recv().await.unwrap() else { panic!("no fault") };
+        let first = "content[0].name: missing".into();
+        assert_eq!(fault, Fault::UnreadableParts { entries: 1, members: 2, first });
+        let call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("odd")).await.unwrap();
+        assert_eq!(call.wait().await.unwrap(), called);
+        assert!(matches!(observed.recv().await.unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
     }
 }
 
