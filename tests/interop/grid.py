@@ -68,8 +68,8 @@ EDITORS = (
     Editor("py1", "Python 1.30", "legacy", interpreted("python-1")),
     Editor("py2-legacy", "Python 2.3 legacy", "legacy", interpreted("python-2")),
     Editor("py2-modern", "Python 2.3 modern", "modern", interpreted("python-2")),
-    Editor("rmcp", "rmcp 3.9", "legacy", compiled),
-    Editor("rmcp-modern", "rmcp 3.9 modern", "modern", compiled),
+    Editor("rmcp", "rmcp 3.11", "legacy", compiled),
+    Editor("rmcp-modern", "rmcp 3.11 modern", "modern", compiled),
 )
 
 
@@ -121,12 +121,12 @@ def rows() -> list[Row]:
         Row("python-2", "Python 2.3", python_2),
         to_modern("python-2-modern", "Python 2.3", python_2),
         to_legacy("python-2-legacy", "Python 2.3", python_2),
-        Row("fastmcp-4", "FastMCP 4.1", fastmcp_4),
-        to_modern("fastmcp-4-modern", "FastMCP 4.1", fastmcp_4),
+        Row("fastmcp-4", "FastMCP 4.2", fastmcp_4),
+        to_modern("fastmcp-4-modern", "FastMCP 4.2", fastmcp_4),
         Row("ts2", "TypeScript 2.4, modern only", ts2),
-        Row("rmcp", "rmcp 3.9", rust),
-        to_modern("rmcp-modern", "rmcp 3.9", rust),
-        to_legacy("rmcp-legacy", "rmcp 3.9", rust),
+        Row("rmcp", "rmcp 3.11", rust),
+        to_modern("rmcp-modern", "rmcp 3.11", rust),
+        to_legacy("rmcp-legacy", "rmcp 3.11", rust),
     ]
     over_stdio = [Row(server.name, f"{title}, stdio", server, is_stdio=True) for title, server in stdio_servers()]
     return [*over_http, *over_stdio]
@@ -140,7 +140,7 @@ def stdio_servers() -> list[tuple[str, Server]]:
         ("Python 1.30", Server("python-1-stdio", "", own, python("python-1", "stdio"))),
         ("Python 2.3", Server("python-2-stdio", "", own, python("python-2", "stdio"), newest=MODERN)),
         ("TypeScript 2.4, modern only", Server("ts2-stdio", "", own, typescript_2("stdio"), highest="", newest=MODERN)),
-        ("rmcp 3.9", Server("rmcp-stdio", "", own, rmcp("stdio"), newest=MODERN)),
+        ("rmcp 3.11", Server("rmcp-stdio", "", own, rmcp("stdio"), newest=MODERN)),
     ]
 
 

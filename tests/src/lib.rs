@@ -35,6 +35,7 @@
 //! | [`keys`] | private keys |
 //! | [`tools`] | the tools of the servers in tests of proxies |
 //! | [`typed_calls`] | a server for typed clients |
+//! | [`zoo`] | a server with functions of every shape of Rust types, and forms of every kind of field |
 //! | [`uri_readers`] | what servers read as a URI, with parsers of both standards |
 //! | [`urls`] | URLs of servers in the spellings that users write |
 //! | [`examples`] | runs the examples of the drivers |
@@ -81,3 +82,4 @@ pub mod unread_pipes;
 pub mod uri_readers;
 pub mod urls;
 pub mod vectors;
+pub mod zoo;

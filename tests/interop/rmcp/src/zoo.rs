@@ -1,0 +1,76 @@
+//! What the client does at the server with every shape (`tests/src/zoo.rs`).
+
+use rmcp::RoleClient;
+use rmcp::service::RunningService;
+use serde_json::{Map, Value, json};
+
+use super::{Editor, Failure};
+
+/// The answer of a user to a form, as `tests::zoo::answer` gives it.
+pub(crate) fn answer(form: &Value) -> Value {
+    let first = |choices: &Value, name: &str| choices[0].get(name).unwrap_or(&choices[0]).clone();
+    let entered = form["properties"].as_object().into_iter().flatten().map(|(name, field)| {
+        let value = match field["type"].as_str().unwrap_or_default() {
+            _ if field.get("oneOf").is_some() => first(&field["oneOf"], "const"),
+            _ if field.get("enum").is_some() => first(&field["enum"], ""),
+            "array" if field["items"].get("anyOf").is_some() => json!([first(&field["items"]["anyOf"], "const")]),
+            "array" => json!([first(&field["items"]["enum"], "")]),
+            "integer" => json!(7),
+            "number" => json!(1.5),
+            "boolean" => json!(true),
+            _ if field["format"] == "email" => json!("ada@example.org"),
+            _ => json!("text"),
+        };
+        (name.clone(), value)
+    });
+    json!({ "action": "accept", "content": entered.collect::<Map<_, _>>() })
+}
+
+/// Calls, gets and reads everything, and compares what is received with the samples of the server.
+pub(crate) async fn visit(client: &RunningService<RoleClient, Editor>) -> Result<Value, Failure> {
+    let names: Vec<_> = client.list_all_tools().await?.into_iter().map(|tool| tool.name).collect();
+    let prompts = serde_json::to_value(client.list_all_prompts().await?)?;
+    let templates = client.list_all_resource_templates().await?.len();
+    let samples: Value = serde_json::from_str(&read(client, "zoo:///samples").await?)?;
+    for sample in samples["tools"].as_array().into_iter().flatten() {
+        let name = sample["name"].as_str().unwrap_or_default();
+        same(&json!(names.iter().any(|listed| listed == name)), &json!(true), name)?;
+        let params = json!({ "name": name, "arguments": sample["arguments"] });
+        let called = serde_json::to_value(client.call_tool(serde_json::from_value(params)?).await?)?;
+        let (found, expected) = match sample.get("error") {
+            Some(error) => (json!([called["isError"], called["content"][0]["text"]]), json!([true, error])),
+            None => (called["structuredContent"].clone(), sample["result"].clone()),
+        };
+        same(&found, &expected, name)?;
+    }
+    for sample in samples["forms"].as_array().into_iter().flatten() {
+        let params = json!({ "name": sample["name"], "arguments": {} });
+        let called = serde_json::to_value(client.call_tool(serde_json::from_value(params)?).await?)?;
+        let text = called["content"][0]["text"].as_str().unwrap_or_default();
+        same(&serde_json::from_str(text)?, &sample["result"], "a form")?;
+    }
+    let prompt = &samples["prompt"];
+    let expected = prompt["arguments"].as_array().cloned().unwrap_or_default();
+    let listed = prompts[0]["arguments"].as_array().into_iter().flatten().map(|argument| argument["name"].clone());
+    same(&listed.collect(), &json!(expected), "the order of arguments")?;
+    let values = expected.iter().zip(prompt["values"].as_array().into_iter().flatten());
+    let arguments: Map<_, _> =
+        values.map(|(name, value)| (name.as_str().unwrap_or_default().to_owned(), value.clone())).collect();
+    let params = json!({ "name": prompt["name"], "arguments": arguments });
+    let found = serde_json::to_value(client.get_prompt(serde_json::from_value(params)?).await?)?;
+    same(&found["messages"][0]["content"]["text"], &prompt["text"], "the prompt")?;
+    same(&json!(templates), &json!(1), "templates")?;
+    let uri = samples["resource"]["uri"].as_str().unwrap_or_default();
+    same(&json!(read(client, uri).await?), &samples["resource"]["text"], "the template")?;
+    Ok(json!({}))
+}
+
+async fn read(client: &RunningService<RoleClient, Editor>, uri: &str) -> Result<String, Failure> {
+    let params = serde_json::from_value(json!({ "uri": uri }))?;
+    let found = serde_json::to_value(client.read_resource(params).await?)?;
+    Ok(found["contents"][0]["text"].as_str().ok_or("no text")?.to_owned())
+}
+
+fn same(found: &Value, expected: &Value, what: &str) -> Result<(), Failure> {
+    if found == expected { Ok(()) } else { Err(format!("{what}: {found} instead of {expected}").into()) }
+}
