@@ -67,7 +67,8 @@
 //! | `token` | responses of token endpoints |
 //! | `key`, `jwt`, `proof` | keys, assertions of a client, proofs of possession |
 //! | `record`, `imported` | what is stored, and tokens that another program has stored |
-//! | `config` | what a sign-in needs to know |
+//! | `config`, `callback_host` | what a sign-in needs to know |
+//! | `quirk` | in which ways authorization servers differ from the rules, and what is accepted |
 //! | `action`, `reach` | what a sign-in asks of its driver, and which addresses requests may reach; what it reports |
 //! | `error` | why a sign-in gives no token |
 //! | `authorizer` | the machine; its flow, the tokens in use, and what limits the number of sign-ins have files of their own |
@@ -79,6 +80,8 @@ mod action;
 mod authorization;
 #[cfg(feature = "auth")]
 mod authorizer;
+#[cfg(feature = "auth")]
+mod callback_host;
 mod challenge;
 #[cfg(feature = "auth")]
 mod client;
@@ -95,6 +98,8 @@ mod key;
 #[cfg(feature = "auth")]
 mod metadata;
 mod proof;
+#[cfg(feature = "auth")]
+mod quirk;
 #[cfg(feature = "auth")]
 mod reach;
 #[cfg(feature = "auth")]
@@ -120,11 +125,13 @@ pub use {
     action::{Action, Authorized, Event, FetchKey, KeyUse, Lock, SignKey, Step, Waiting},
     authorization::{InvalidAuthorization, RedirectError},
     authorizer::{Authorizer, Cause},
+    callback_host::CallbackHost,
     client::{ClientAuthentication, ClientIdentity, InvalidRegistration},
     config::{Config, Exceptions, Grant, IdentityProvider, Proofs, ResourceParameter},
     error::{FetchFailure, SignInError},
     imported::Imported,
     metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata},
+    quirk::{Acceptance, ProviderQuirk},
     reach::Reach,
     record::StoredSignIn,
     seed::Seed,

@@ -77,6 +77,7 @@ pub fn all() -> Vec<Texts> {
                 UsageError::NoAuthorizationServer,
                 UsageError::Scope,
                 UsageError::ClientMetadataUrl,
+                UsageError::CallbackPath,
                 UsageError::IdentityProvider,
                 UsageError::PublicPath,
                 UsageError::AuthorizationParameter,

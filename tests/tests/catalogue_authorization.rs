@@ -172,7 +172,9 @@ fn au12_a_query_of_a_redirect_may_contain_question_marks() {
 fn au14_a_response_without_a_usable_token_ends_the_sign_in_and_stores_none() {
     let long = json!({ "access_token": "a".repeat(16 * 1024 + 1), "token_type": "Bearer" }).to_string();
     for (status, body) in [
-        (200, "access_token=evil&token_type=bearer"),
+        (201, "access_token=evil&token_type=bearer"),
+        (200, "access_token=evil&access_token=other&token_type=bearer"),
+        (200, r#"{"authed_user":{"access_token":"evil","token_type":"mac"}}"#),
         (200, r#"{"access_token":"evil","token_type":"mac"}"#),
         (200, r#"{"access_token":"evil\r\nX: y","token_type":"Bearer"}"#),
         (200, r#"{"access_token":"evil","token_type":"Bearer","error":"unauthorized_client"}"#),

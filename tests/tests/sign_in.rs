@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use mcp_proto::auth::{
-    Action, Cause, ClientIdentity, Config, Event, FetchFailure, Grant, Imported, RedirectError, ResourceParameter,
-    SignInError, Waiting,
+    Action, CallbackHost, Cause, ClientIdentity, Config, Event, FetchFailure, Grant, Imported, RedirectError,
+    ResourceParameter, SignInError, Waiting,
 };
 use mcp_proto::{Instant, Output};
-use mcp_testkit::authorization::{Issuer, Person, Process, SERVER, World};
+use mcp_testkit::authorization::{Issuer, Person, Process, Return, SERVER, World};
 use serde_json::json;
 
 const RESOURCE_DOCUMENT: &str = "https://mcp.example/.well-known/oauth-protected-resource/v1/mcp";
+const ROOT_DOCUMENT: &str = "https://mcp.example/.well-known/oauth-protected-resource";
 const ISSUER: &str = "https://as.example/t";
 
 #[test]
@@ -492,7 +493,7 @@ fn au11_oa_b_02_a_redirect_of_another_issuer_gives_no_token_request() {
         (vec![], true, Some(RedirectError::NoIssuer)),
         (vec![("iss", "https://evil.example")], false, Some(RedirectError::OtherIssuer)),
         (vec![("iss", "https://as.example/t/")], true, Some(RedirectError::OtherIssuer)),
-        (vec![("iss", ISSUER), ("error", "access_denied")], true, Some(RedirectError::Denied)),
+        (vec![("iss", ISSUER), ("error", "access_denied")], true, Some(RedirectError::Denied(None))),
     ] {
         let mut world = World::new();
         let issuer = world.issuer();
@@ -1061,4 +1062,194 @@ fn oa_n_02_a_browser_is_not_sent_to_a_private_address_that_a_public_server_names
             }
         }
     }
+}
+
+#[test]
+fn oa_r_06_a_client_from_whose_sign_in_no_person_came_back_before_the_process_ended_is_registered_again() {
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    world.challenge(0, 401, "Bearer");
+    // The process of the first sign-in with the stored registration ends; that of the next one has come back.
+    for (ends, registrations) in [(true, 1), (false, 2), (false, 2)] {
+        world.pass(Duration::from_secs(3600));
+        let process = world.add_process();
+        world.person = if ends { Person::IsAway } else { Person::SignsIn };
+        world.challenge(process, 401, "Bearer");
+        assert_eq!(world.issuer().registrations.len(), registrations);
+        if ends {
+            assert!(world.processes[process].shown.is_some());
+            world.crash(process);
+        } else {
+            assert!(world.processes[process].token().is_some());
+        }
+        world.check();
+    }
+}
+
+#[test]
+fn oa_r_06_a_client_from_whose_sign_in_a_person_came_back_with_an_error_is_used_again() {
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    world.challenge(0, 401, "Bearer");
+    for error in ["access_denied", "server_error", "invalid_scope"] {
+        world.pass(Duration::from_secs(3600));
+        world.issuer().returns.push_back(Return { error, description: "", has_state: true });
+        let process = world.add_process();
+        world.challenge(process, 401, "Bearer");
+        let is_again = error == "invalid_scope";
+        assert_eq!(world.processes[process].refused.len(), usize::from(!is_again), "{error}");
+        assert_eq!(world.issuer().registrations.len(), 1 + usize::from(is_again), "{error}");
+        world.check();
+    }
+    // The code was refused once, so that the same flow sends the person again.
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    world.challenge(0, 401, "Bearer");
+    world.pass(Duration::from_secs(3600));
+    world.issuer().token_responses.push_back((400, json!({ "error": "invalid_grant" }).to_string()));
+    world.challenge(0, 401, "Bearer");
+    assert_eq!((world.issuer().authorizations.len(), world.issuer().registrations.len()), (3, 1));
+    world.check();
+}
+
+#[test]
+fn oa_q_03_an_error_without_state_is_shown_once_and_does_not_end_the_sign_in() {
+    let mut world = World::new();
+    world.issuer().metadata["authorization_response_iss_parameter_supported"] = json!(false);
+    world.person = Person::IsAway;
+    world.challenge(0, 401, "Bearer");
+    let url = world.processes[0].shown.clone().unwrap();
+    let shows = |world: &mut World, query: &str, destination: Option<&str>| {
+        let mut request = http::Request::get(format!("/callback?{query}")).header("Host", "127.0.0.1:40000");
+        if let Some(destination) = destination {
+            request = request.header("Sec-Fetch-Dest", destination);
+        }
+        let response = world.callback(0, &request.body(()).unwrap().into_parts().0);
+        assert_eq!(response.status(), 400, "{query}");
+        String::from_utf8_lossy(response.body()).contains("the database is away")
+    };
+    let error = "error=server_error&error_description=the+database+is+away";
+    // A page of another site sends a request in the background, or guesses a state.
+    for (query, destination) in [(error, Some("iframe")), (error, Some("empty")), (&*format!("{error}&state=x"), None)]
+    {
+        assert!(!shows(&mut world, query, destination), "{query} {destination:?}");
+        assert!(world.processes[0].without_state.is_empty());
+    }
+    for destination in [None, Some("document"), Some("document")] {
+        assert!(shows(&mut world, error, destination));
+        assert_eq!(world.processes[0].without_state.len(), 1, "once");
+    }
+    assert!(world.processes[0].authorizer.is_busy());
+    let redirect = world.visit(&url);
+    assert!(world.redirect(0, &redirect));
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    world.check();
+
+    // Without another return, the error says what was shown.
+    let mut world = World::new();
+    world.issuer().metadata["authorization_response_iss_parameter_supported"] = json!(false);
+    world.person = Person::IsAway;
+    world.challenge(0, 401, "Bearer");
+    assert!(!world.redirect(0, &format!("/callback?{error}")));
+    world.pass(Duration::from_secs(300));
+    let text = world.processes[0].refused[0].to_string();
+    assert!(text.contains("no sign-in was completed") && text.contains("server_error: the database is away"), "{text}");
+    world.check();
+}
+
+#[test]
+fn oa_l_02_pages_in_place_of_the_metadata_of_the_resource_count_as_none() {
+    let mut world = World::new();
+    world.issuers.clear();
+    let mut issuer = Issuer::new("https://mcp.example");
+    issuer.metadata_path = "nowhere".to_owned();
+    issuer.redirect.clear();
+    world.issuers.insert("https://mcp.example".to_owned(), issuer);
+    for (url, body) in [(RESOURCE_DOCUMENT, "<html>"), (ROOT_DOCUMENT, r#"{"error":"not found"}"#)] {
+        world.documents.insert(url.to_owned(), (200, body.to_owned()));
+    }
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.processes[0].token(), Some("access-1"), "{:?}", world.processes[0].refused);
+    world.check();
+
+    // A page in place of the metadata of the authorization server proves nothing.
+    let mut world = World::new();
+    world.documents.clear();
+    let place = "https://mcp.example/.well-known/oauth-authorization-server".to_owned();
+    world.documents.insert(place, (200, "<html>".to_owned()));
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.processes[0].refused, [SignInError::NoMetadata]);
+    world.check();
+}
+
+#[test]
+fn oa_p_03_an_unreachable_place_leads_to_others_only_if_a_challenge_names_it_on_another_origin() {
+    for (named, reason, is_found) in [
+        ("https://inner.example/x", FetchFailure::Unreachable, true),
+        ("https://inner.example/x", FetchFailure::TimedOut, true),
+        ("https://inner.example/x", FetchFailure::AddressRefused, true),
+        ("https://mcp.example/x", FetchFailure::Unreachable, false),
+    ] {
+        let mut world = World::new();
+        world.unreachable = Some((named.to_owned(), reason));
+        world.challenge(0, 401, &format!(r#"Bearer resource_metadata="{named}""#));
+        assert_eq!(world.processes[0].token().is_some(), is_found, "{named} {reason:?}");
+        world.check();
+    }
+    // An outage of a named place is no reason for the fallback of 2025-03-26 (OA-L-03).
+    let mut world = World::new();
+    world.documents.clear();
+    world.unreachable = Some(("https://inner.example".to_owned(), FetchFailure::Unreachable));
+    world.challenge(0, 401, r#"Bearer resource_metadata="https://inner.example/x""#);
+    assert!(matches!(world.processes[0].refused[..], [SignInError::Fetch { .. }]), "{:?}", world.processes[0].refused);
+    assert!(!world.requests.iter().any(|request| request.contains("oauth-authorization-server")));
+    world.check();
+}
+
+#[test]
+fn oa_s_03_a_token_that_is_refused_for_scopes_that_it_has_is_refreshed_unless_that_was_in_vain() {
+    let refused = r#"Bearer error="insufficient_scope", scope="read""#;
+    let mut world = World::new();
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    // Each time, the token has expired for the server, and the refreshed one is accepted for a while.
+    for round in 2..4 {
+        world.pass(Duration::from_secs(100));
+        world.challenge(0, 403, refused);
+        assert_eq!(world.processes[0].token(), Some(&*format!("access-{round}")));
+    }
+    assert!(world.processes[0].refused.is_empty());
+    // A new token is refused, too: no further one is requested for these scopes.
+    world.challenge(0, 403, refused);
+    world.pass(Duration::from_secs(100));
+    world.challenge(0, 403, refused);
+    assert_eq!(world.processes[0].refused, vec![SignInError::ScopesGranted; 2]);
+    assert_eq!((world.issuer().token_requests.len(), world.issuer().authorizations.len()), (3, 1));
+    world.check();
+
+    // Without a refresh token, nothing can be tried.
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    world.challenge(0, 401, r#"Bearer scope="read""#);
+    world.pass(Duration::from_secs(100));
+    world.challenge(0, 403, refused);
+    assert_eq!(world.processes[0].refused, [SignInError::ScopesGranted]);
+    world.check();
+}
+
+#[test]
+fn oa_q_09_the_host_that_a_registration_accepted_is_used_again() {
+    let mut world = World::new();
+    let issuer = world.issuer();
+    issuer.refreshes = false;
+    issuer.redirect_hosts = Some(&["localhost"]);
+    for _ in 0..2 {
+        world.challenge(0, 401, "Bearer");
+        world.pass(Duration::from_secs(3600));
+        assert_eq!(world.issuer().registrations.len(), 2, "one of them was refused");
+        assert_eq!(world.processes[0].callback_host, Some(CallbackHost::Localhost));
+    }
+    for asked in &world.issuer().authorizations {
+        assert_eq!(asked["redirect_uri"], "http://localhost:40000/callback");
+    }
+    world.check();
 }

@@ -66,9 +66,9 @@ fn au28_oa_x_08_a_code_is_shown_and_the_token_endpoint_is_asked_at_the_interval_
 #[test]
 fn au28_oa_x_08_a_sign_in_on_another_device_ends_when_it_is_refused_or_too_late() {
     for (error, passes, expected) in [
-        ("access_denied", 10, SignInError::Redirect(RedirectError::Denied)),
-        ("expired_token", 10, SignInError::UserTimedOut { after: Duration::from_secs(300) }),
-        ("authorization_pending", 301, SignInError::UserTimedOut { after: Duration::from_secs(300) }),
+        ("access_denied", 10, SignInError::Redirect(RedirectError::Denied(None))),
+        ("expired_token", 10, SignInError::UserTimedOut { after: Duration::from_secs(300), reported: None }),
+        ("authorization_pending", 301, SignInError::UserTimedOut { after: Duration::from_secs(300), reported: None }),
     ] {
         let mut world = with_device(&[error; 200]);
         world.challenge(0, 401, "Bearer");

@@ -2,8 +2,8 @@
 
 use http::{HeaderValue, StatusCode};
 use mcp_proto::auth::{
-    Challenge, InvalidMetadata, IssuerMetadata, ProtectedResource, ResourceMetadata, Secret, TokenError, TokenResponse,
-    TokenScheme,
+    Challenge, InvalidMetadata, IssuerMetadata, ProtectedResource, ProviderQuirk, ResourceMetadata, Secret, TokenError,
+    TokenResponse, TokenScheme,
 };
 use serde_json::{Value, json};
 
@@ -206,11 +206,17 @@ pub fn metadata(data: &[u8]) {
     issuer(document, value.as_ref(), &named);
 }
 
-/// The places of the metadata of a resource are on its own origin, and the first is that where a server publishes it.
+/// The places of the metadata of a resource are on its own origin, and the first is that where a server publishes it. One
+/// that a challenge names comes before them; it is on the own origin too if it is relative.
 fn places_of_resource(server: &str, named: &str) {
     if let Ok(places) = ResourceMetadata::candidates(server, Some(named)) {
-        assert_eq!(places, [named]);
-        assert!(is_secure(named) || origin(named) == origin(server), "{named}");
+        let (first, others) = places.split_first().expect("a place");
+        let is_absolute = named.to_ascii_lowercase().starts_with("http");
+        assert!(is_absolute && first == named || origin(first) == origin(server), "{named} became {first}");
+        assert!(is_secure(first) || origin(first) == origin(server), "{named}");
+        let mut usual = ResourceMetadata::candidates(server, None).expect("the URL of the server");
+        usual.retain(|place| place != first);
+        assert_eq!(others, usual, "{named}");
     }
     let published = ProtectedResource::new(server);
     let Ok(places) = ResourceMetadata::candidates(server, None) else {
@@ -221,7 +227,8 @@ fn places_of_resource(server: &str, named: &str) {
     assert!(places.len() <= 2);
     for place in &places {
         assert_eq!(origin(place), origin(server));
-        assert_eq!(ResourceMetadata::candidates(server, Some(place)).as_ref(), Ok(&vec![place.clone()]));
+        let named = ResourceMetadata::candidates(server, Some(place)).expect("a place");
+        assert_eq!((&named[0], named.len()), (place, places.len()), "no place occurs twice");
     }
     assert_eq!(after_origin(&places[0]), after_origin(published.metadata_url()));
     assert_eq!(after_origin(&places[places.len() - 1]), "/.well-known/oauth-protected-resource");
@@ -369,24 +376,33 @@ pub fn token_response(data: &[u8]) {
     assert_eq!(again.is_ok(), is_token_response(status, &value), "{status} {value}");
     if again.is_ok() {
         for (length, is_accepted) in [(0, false), (1, true), (MAX_TOKEN, true), (MAX_TOKEN + 1, false)] {
-            value["access_token"] = json!("t".repeat(length));
+            let holder = if is_of_user(&value) { &mut value["authed_user"] } else { &mut value };
+            holder["access_token"] = json!("t".repeat(length));
             let parsed = TokenResponse::parse(status, value.to_string().as_bytes());
             assert_eq!(parsed.is_ok(), is_accepted, "a token of {length} bytes");
         }
     }
 }
 
+/// Whether the token of a response is that of the person: the response has none of its own (`TokenOfUser`).
+fn is_of_user(value: &Value) -> bool {
+    let own = &value["authed_user"];
+    value["access_token"].is_null() && value["error"].is_null() && own["error"].is_null() && has_token(own)
+}
+
 fn accepted(response: &TokenResponse, value: &Value) {
+    let is_of_user = is_of_user(value);
+    assert_eq!(response.quirks.contains(&ProviderQuirk::TokenOfUser), is_of_user);
+    let value = if is_of_user { &value["authed_user"] } else { value };
     assert_eq!(value["access_token"], response.access_token.reveal());
     for (member, secret) in [("refresh_token", &response.refresh_token), ("id_token", &response.id_token)] {
         let own = value[member].as_str().filter(|token| is_sent(token));
         assert_eq!(own, secret.as_ref().map(Secret::reveal), "{member}");
     }
-    let kind = value["token_type"].as_str().unwrap_or_default().to_ascii_lowercase();
-    let scheme = match &*kind {
-        "bearer" => Some(TokenScheme::Bearer),
+    let scheme = match &*kind(value) {
+        "n_a" => None,
         "dpop" => Some(TokenScheme::Dpop),
-        _ => None,
+        _ => Some(TokenScheme::Bearer),
     };
     assert_eq!(response.scheme, scheme);
     assert!(response.expires_in.is_none_or(|seconds| seconds <= 3_200_000_000));
@@ -404,19 +420,32 @@ fn refused(error: &TokenError, status: StatusCode) {
     assert!(!shown.chars().any(char::is_control) && shown.len() < 8 * 1024, "{shown}");
 }
 
+fn kind(value: &Value) -> String {
+    value["token_type"].as_str().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
 /// Whether a response has a token that can be used.
 fn is_token_response(status: StatusCode, value: &Value) -> bool {
+    if status != StatusCode::OK || !value["error"].is_null() || !has_types(value) {
+        return false;
+    }
+    let value = if is_of_user(value) { &value["authed_user"] } else { value };
+    // A type that can only be used as a bearer token, or none.
+    let kinds = ["bearer", "dpop", "n_a", "", "user", "bot", "bearertoken"];
+    has_token(value) && kinds.contains(&&*kind(value)) && value["access_token"].as_str().is_some_and(is_sent)
+}
+
+/// Whether an object has a token, and all members of a response have the right types.
+fn has_token(value: &Value) -> bool {
+    has_types(value) && value["access_token"].is_string()
+}
+
+fn has_types(value: &Value) -> bool {
     let is_text = |member: &str| value.get(member).is_none_or(|own| own.is_string() || own.is_null());
     let expires_in = value.get("expires_in").is_none_or(|own| own.is_string() || own.is_null() || own.is_number());
-    let others = ["scope", "refresh_token", "id_token", "issued_token_type", "error_description"];
-    let kind = value["token_type"].as_str().unwrap_or_default().to_ascii_lowercase();
-    status == StatusCode::OK
-        && value.is_object()
-        && value["error"].is_null()
-        && expires_in
-        && others.into_iter().all(is_text)
-        && ["bearer", "dpop", "n_a"].contains(&&*kind)
-        && value["access_token"].as_str().is_some_and(is_sent)
+    let texts =
+        ["access_token", "token_type", "scope", "refresh_token", "id_token", "issued_token_type", "error_description"];
+    value.is_object() && expires_in && texts.into_iter().all(is_text)
 }
 
 /// Whether a token can be sent in a header.

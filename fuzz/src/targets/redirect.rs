@@ -152,7 +152,7 @@ impl SignIn {
                 let challenge = URL_SAFE_NO_PAD.encode(Sha256::digest(&request["code_verifier"]));
                 assert_eq!(challenge, right.challenge, "the verifier of another sign-in");
             }
-            (Expected::Denied, [SignInError::Redirect(RedirectError::Denied)], [])
+            (Expected::Denied, [SignInError::Redirect(RedirectError::Denied(_))], [])
             | (Expected::Failed, [SignInError::Redirect(RedirectError::Failed(_))], [])
             | (Expected::Malformed, [SignInError::Redirect(RedirectError::Malformed)], [])
             | (Expected::OtherIssuer, [SignInError::Redirect(RedirectError::OtherIssuer)], [])
@@ -213,7 +213,7 @@ fn expected(query: &str, state: &str, names_issuer: bool) -> Option<Expected> {
     }
     let is_described_twice = values("error_description").len() > 1;
     match (&values("error")[..], &values("code")[..]) {
-        ([error], _) if error == "access_denied" => Some(Expected::Denied),
+        ([error], _) if error == "access_denied" && !is_described_twice => Some(Expected::Denied),
         ([_], _) if !is_described_twice => Some(Expected::Failed),
         ([], [code]) if !code.is_empty() => Some(Expected::Code(code.clone())),
         _ => Some(Expected::Malformed),

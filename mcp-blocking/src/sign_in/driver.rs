@@ -133,8 +133,9 @@ impl Driver {
                     log::warn!("cannot remove the stored tokens: {error}");
                 }
             }
-            Action::Listen { port } => {
-                self.listener = Listener::open(port).inspect_err(|error| log::debug!("cannot listen: {error}")).ok();
+            Action::Listen { host, port } => {
+                self.listener =
+                    Listener::open(host, port).inspect_err(|error| log::debug!("cannot listen: {error}")).ok();
                 let port = self.listener.as_ref().and_then(|listener| listener.port().ok());
                 self.authorizer.handle_listening(port, now());
             }

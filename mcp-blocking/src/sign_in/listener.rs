@@ -1,11 +1,12 @@
-//! The port of 127.0.0.1 to which the browser returns: one short HTTP request per connection (OA-B-01).
+//! The port of this machine to which the browser returns: one short HTTP request per connection (OA-B-01).
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Response, request};
+use mcp_proto::auth::CallbackHost;
 
 use crate::server::http1::{Head, parse_head};
 
@@ -21,10 +22,14 @@ const MAX_CONNECTIONS: usize = 16;
 /// Connections that are accepted at once, before the sign-in goes on.
 const MAX_ACCEPTED: usize = 256;
 
+/// Attempts to find a port that is free at all addresses.
+const ATTEMPTS: usize = 16;
+
 /// An open port.
 #[derive(Debug)]
 pub(super) struct Listener {
-    socket: TcpListener,
+    /// One for each address of the host, at least one.
+    sockets: Vec<TcpListener>,
     /// In the order in which they were accepted.
     connections: Vec<Connection>,
 }
@@ -38,26 +43,35 @@ struct Connection {
 }
 
 impl Listener {
-    /// Opens this port, or any that is free.
-    pub(super) fn open(port: Option<u16>) -> io::Result<Self> {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0)))?;
-        socket.set_nonblocking(true)?;
-        Ok(Self { socket, connections: Vec::new() })
+    /// Opens this port, or any that is free, at all addresses of a host that this machine has.
+    pub(super) fn open(host: CallbackHost, port: Option<u16>) -> io::Result<Self> {
+        let attempts = if port.is_some() { 1 } else { ATTEMPTS };
+        let mut failed = None;
+        for _ in 0..attempts {
+            match bind(host, port.unwrap_or(0)) {
+                Ok(sockets) => return Ok(Self { sockets, connections: Vec::new() }),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| ErrorKind::AddrInUse.into()))
     }
 
     pub(super) fn port(&self) -> io::Result<u16> {
-        Ok(self.socket.local_addr()?.port())
+        let socket = self.sockets.first().ok_or(ErrorKind::NotConnected)?;
+        Ok(socket.local_addr()?.port())
     }
 
     /// Answers the requests that have arrived, and waits for none.
     pub(super) fn serve(&mut self, mut answer: impl FnMut(&request::Parts) -> Response<Bytes>) {
-        for _ in 0..MAX_ACCEPTED {
-            let Ok((stream, _)) = self.socket.accept() else { break };
-            if self.connections.len() == MAX_CONNECTIONS {
-                self.answer_arrived(&mut answer);
-                self.make_room();
+        for socket in 0..self.sockets.len() {
+            for _ in 0..MAX_ACCEPTED {
+                let Some(Ok((stream, _))) = self.sockets.get(socket).map(TcpListener::accept) else { break };
+                if self.connections.len() == MAX_CONNECTIONS {
+                    self.answer_arrived(&mut answer);
+                    self.make_room();
+                }
+                self.connections.extend(Connection::new(stream));
             }
-            self.connections.extend(Connection::new(stream));
         }
         self.answer_arrived(&mut answer);
     }
@@ -81,6 +95,24 @@ impl Listener {
             Err(_) => false,
         });
     }
+}
+
+/// Opens a port at the addresses of a host. Of those after the first, it leaves out what this machine does not have, but
+/// not one whose port another program has.
+fn bind(host: CallbackHost, port: u16) -> io::Result<Vec<TcpListener>> {
+    let (mut sockets, mut port) = (Vec::new(), port);
+    for address in host.addresses() {
+        match TcpListener::bind((*address, port)) {
+            Ok(socket) => {
+                socket.set_nonblocking(true)?;
+                port = socket.local_addr()?.port();
+                sockets.push(socket);
+            }
+            Err(error) if sockets.is_empty() || error.kind() == ErrorKind::AddrInUse => return Err(error),
+            Err(error) => log::debug!("cannot listen at {address}: {error}"),
+        }
+    }
+    Ok(sockets)
 }
 
 impl Connection {
@@ -130,6 +162,8 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
     use super::*;
 
     const REQUEST: &str = "GET /callback?code=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
@@ -155,9 +189,42 @@ mod tests {
     }
 
     #[test]
+    fn oa_q_09_localhost_is_both_loopback_addresses_with_one_port() {
+        let has_ipv6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
+        for host in CallbackHost::ALL {
+            if host == CallbackHost::Ipv6 && !has_ipv6 {
+                continue;
+            }
+            let mut listener = Listener::open(host, None).unwrap();
+            let port = listener.port().unwrap();
+            for address in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+                let is_open = host.addresses().contains(&address) && (address.is_ipv4() || has_ipv6);
+                let browser = TcpStream::connect((address, port));
+                assert_eq!(browser.is_ok(), is_open, "{host} {address}");
+                let Ok(mut browser) = browser else { continue };
+                browser.write_all(REQUEST.as_bytes()).unwrap();
+                assert_eq!(served(&mut listener), "/callback?code=1", "{host} {address}");
+            }
+            assert!(Listener::open(host, Some(port)).is_err(), "{host}: the port is taken");
+        }
+    }
+
+    #[test]
+    fn oa_q_09_localhost_is_not_opened_in_part() {
+        let Ok(taken) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)) else { return };
+        let port = taken.local_addr().unwrap().port();
+        // Another program may have it at the other address by chance.
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            let opened = Listener::open(CallbackHost::Localhost, Some(port));
+            assert_eq!(opened.unwrap_err().kind(), ErrorKind::AddrInUse, "the browser would return to another program");
+        }
+        assert!(Listener::open(CallbackHost::Localhost, None).is_ok());
+    }
+
+    #[test]
     fn silent_connections_delay_no_request() {
         for count in [0, 1, 20, 100] {
-            let mut listener = Listener::open(None).unwrap();
+            let mut listener = Listener::open(CallbackHost::Ipv4, None).unwrap();
             let silent: Vec<_> = (0..count).map(|_| connect(&listener)).collect();
             let mut browser = connect(&listener);
             browser.write_all(REQUEST.as_bytes()).unwrap();
@@ -172,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_request_that_arrives_in_pieces_is_not_given_up_for_silent_connections() {
-        let mut listener = Listener::open(None).unwrap();
+        let mut listener = Listener::open(CallbackHost::Ipv4, None).unwrap();
         let mut browser = connect(&listener);
         browser.set_nodelay(true).unwrap();
         browser.write_all(&REQUEST.as_bytes()[..20]).unwrap();
@@ -188,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_connection_without_a_request_is_closed() {
-        let mut listener = Listener::open(None).unwrap();
+        let mut listener = Listener::open(CallbackHost::Ipv4, None).unwrap();
         let large = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(2 * MAX_HEAD));
         for sent in ["", "GET", "nonsense\r\n\r\n", &large] {
             let mut browser = connect(&listener);

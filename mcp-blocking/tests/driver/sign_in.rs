@@ -1,14 +1,17 @@
 //! Clients that sign in, with a server on loopback that demands tokens, and its authorization server.
 
+use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
 use mcp_blocking::sign_in::{Authorization, MemoryStore, Store};
 use mcp_blocking::{Client, Error, HttpOptions};
 use mcp_proto::Failed;
+use mcp_proto::auth::{Config, Event};
 use mcp_testkit::authorization::{ProtectedServer, browse};
 use mcp_testkit::http_client::legacy_versions;
-use tests::given_up_locks::a_lock_that_is_no_longer_wanted_is_not_taken;
+use tests::given_up_locks::{SignIn, a_lock_that_is_no_longer_wanted_is_not_taken};
+use tests::provider_quirks::{self, OpenUrl};
 
 fn connect(server: &ProtectedServer, authorization: Authorization) -> Result<Client, Error> {
     let builder = Client::builder().versions(legacy_versions()).http(&server.url()).unwrap();
@@ -61,4 +64,33 @@ fn a_lock_that_is_no_longer_wanted_is_neither_kept_nor_released_for_another_proc
         let sign_in = authorization.configure(change).start(HttpOptions::new(), report).unwrap();
         Box::new(move |cause| sign_in.begin(cause))
     });
+}
+
+fn start(
+    url: &str,
+    store: MemoryStore,
+    change: &dyn Fn(&mut Config),
+    mut open: OpenUrl,
+    events: Sender<Event>,
+) -> SignIn {
+    tests::deadline::set();
+    let authorization = Authorization::new(url, "my-app").unwrap().store(store).open_url(move |url| open(url));
+    let report = move |event| drop(events.send(event));
+    let sign_in = authorization.configure(change).start(HttpOptions::new(), report).unwrap();
+    Box::new(move |cause| sign_in.begin(cause))
+}
+
+#[test]
+fn each_quirk_of_a_provider_is_accepted_or_named() {
+    provider_quirks::play(&start);
+}
+
+#[test]
+fn oa_r_06_a_client_that_the_authorization_server_has_forgotten_is_registered_again() {
+    provider_quirks::a_forgotten_client_is_registered_again(&start);
+}
+
+#[test]
+fn oa_s_03_a_token_that_is_refused_for_a_scope_that_it_has_is_refreshed_once() {
+    provider_quirks::a_token_that_is_refused_for_a_scope_that_it_has_is_refreshed_once(&start);
 }

@@ -7,8 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Request;
 
+use super::authorization::RedirectError;
+use super::callback_host::CallbackHost;
 use super::error::SignInError;
 use super::key::{ProofKey, SigningAlgorithm};
+use super::quirk::ProviderQuirk;
 use super::reach::Reach;
 use super::secret::Secret;
 use super::token::TokenScheme;
@@ -42,8 +45,11 @@ pub enum Action {
     Load,
     /// Replace the stored record, durably, before any later action or event is carried out (OA-F-03).
     Store(Secret),
-    /// Listen for the redirect on this port of 127.0.0.1, or on any free one, then call `handle_listening`.
+    /// Listen for the redirect at the addresses of this host, on this port or on any free one, then call
+    /// `handle_listening`.
     Listen {
+        /// The host of the redirect URI.
+        host: CallbackHost,
         /// The port; `None` for any.
         port: Option<u16>,
     },
@@ -193,6 +199,23 @@ pub enum Step {
         /// The scopes that are requested, separated by spaces.
         scope: Option<String>,
     },
+    /// The authorization server, or the server that names it, differs from the rules, which is accepted.
+    #[error("accepted of {from}: {quirk}")]
+    Quirk {
+        /// What differs.
+        quirk: ProviderQuirk,
+        /// The issuer, or the URL of the server.
+        from: String,
+    },
+    /// The browser has returned with an error that names no sign-in, so that another program may have sent it there. The
+    /// sign-in goes on.
+    #[error(
+        "the browser returned with an error that names no sign-in (it lacks `state`); the sign-in waits for another return: {error}"
+    )]
+    ErrorWithoutState {
+        /// What the authorization server reports, if it was that.
+        error: RedirectError,
+    },
     /// The client was registered.
     #[error("registered at {issuer}")]
     Registered {
@@ -215,7 +238,7 @@ impl fmt::Debug for Action {
             Self::Unlock(lock) => f.debug_tuple("Unlock").field(lock).finish(),
             Self::Load => f.write_str("Load"),
             Self::Store(_) => f.write_str("Store"),
-            Self::Listen { port } => f.debug_struct("Listen").field("port", port).finish(),
+            Self::Listen { host, port } => f.debug_struct("Listen").field("host", host).field("port", port).finish(),
             Self::Unlisten => f.write_str("Unlisten"),
             Self::OpenBrowser { .. } => f.write_str("OpenBrowser"),
             Self::ObtainToken => f.write_str("ObtainToken"),

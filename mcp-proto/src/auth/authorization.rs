@@ -20,6 +20,9 @@ const OWN_PARAMETERS: [&str; 8] = [
     "state",
 ];
 
+/// The characters of an error that are shown.
+const SHOWN: usize = 300;
+
 /// One authorization request, as it was made: what the redirect is compared with (OA-Q-08).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Attempt {
@@ -96,8 +99,7 @@ impl Attempt {
     ///
     /// The redirect comes from another issuer, is malformed, or reports an error.
     pub(super) fn code(&self, redirect: &str) -> Result<Option<Secret>, RedirectError> {
-        let query = redirect.split_once('#').map_or(redirect, |(before, _)| before);
-        let query = query.split_once('?').map_or(query, |(_, query)| query);
+        let query = query_of(redirect);
         let get = |name| parameter(query, name);
         if get("state") != Ok(Some(self.state.reveal().to_owned())) {
             return Ok(None);
@@ -109,19 +111,44 @@ impl Attempt {
             None if self.names_issuer => return Err(RedirectError::NoIssuer),
             Some(_) | None => {}
         }
-        if let Some(error) = get("error").map_err(repeated)? {
-            if error == "access_denied" {
-                return Err(RedirectError::Denied);
-            }
-            let description = get("error_description").map_err(repeated)?.unwrap_or_default();
-            let is_scope = error == "invalid_scope";
-            let text = if description.is_empty() { error } else { format!("{error}: {description}") };
-            let text = Excerpt::new(&text, 300);
-            return Err(if is_scope { RedirectError::Scope(text) } else { RedirectError::Failed(text) });
+        if let Some(error) = reported_error(query).map_err(repeated)? {
+            return Err(error);
         }
         let code = get("code").map_err(repeated)?.filter(|code| !code.is_empty());
         code.map(|code| Some(Secret::new(code))).ok_or(RedirectError::Malformed)
     }
+}
+
+impl Attempt {
+    /// The error of a return that names no sign-in, as some authorization servers send it when they fail before they have
+    /// read the request. Another program may have sent it, so that it must not end the sign-in (OA-Q-03).
+    pub(super) fn error_without_state(&self, redirect: &str) -> Option<RedirectError> {
+        let query = query_of(redirect);
+        let issuer = parameter(query, "iss").ok()?;
+        let is_of_issuer = issuer.as_ref().map_or(!self.names_issuer, |issuer| *issuer == self.issuer);
+        if !is_of_issuer || parameter(query, "state") != Ok(None) {
+            return None;
+        }
+        reported_error(query).ok()?
+    }
+}
+
+/// The query of a redirect: a URL, its path with the query, or the query alone.
+fn query_of(redirect: &str) -> &str {
+    let query = redirect.split_once('#').map_or(redirect, |(before, _)| before);
+    query.split_once('?').map_or(query, |(_, query)| query)
+}
+
+/// The error that a redirect reports (RFC 6749, section 4.1.2.1).
+fn reported_error(query: &str) -> Result<Option<RedirectError>, Repeated> {
+    let Some(error) = parameter(query, "error")? else { return Ok(None) };
+    let description = parameter(query, "error_description")?.filter(|text| !text.trim().is_empty());
+    if error == "access_denied" {
+        return Ok(Some(RedirectError::Denied(description.map(|text| Excerpt::new(&text, SHOWN)))));
+    }
+    let text = description.map_or_else(|| error.clone(), |description| format!("{error}: {description}"));
+    let text = Excerpt::new(&text, SHOWN);
+    Ok(Some(if error == "invalid_scope" { RedirectError::Scope(text) } else { RedirectError::Failed(text) }))
 }
 
 /// Whether a parameter may be added to authorization requests by the configuration (OA-Q-06).
@@ -146,8 +173,8 @@ pub enum InvalidAuthorization {
 #[non_exhaustive]
 pub enum RedirectError {
     /// The person refused.
-    #[error("access was denied in the browser")]
-    Denied,
+    #[error("access was denied in the browser{}", .0.as_ref().map(|text| format!(": {text}")).unwrap_or_default())]
+    Denied(Option<Excerpt>),
     /// The authorization server refuses the requested scopes.
     #[error("the authorization server refuses the requested scopes: {0}")]
     Scope(Excerpt),
@@ -229,7 +256,12 @@ mod tests {
             (false, "code=c&code=d".to_owned(), Err(Malformed)),
             (false, "code=".to_owned(), Err(Malformed)),
             (false, String::new(), Err(Malformed)),
-            (true, format!("{own}&error=access_denied"), Err(Denied)),
+            (true, format!("{own}&error=access_denied"), Err(Denied(None))),
+            (
+                true,
+                format!("{own}&error=access_denied&error_description=not+you"),
+                Err(Denied(Some(Excerpt::new("not you", 300)))),
+            ),
             (
                 false,
                 "error=server_error&error_description=a%07b&code=c".to_owned(),
@@ -246,6 +278,27 @@ mod tests {
                 let found = attempt.code(&redirect).map(|code| assert_eq!(code, Some("c".into())));
                 assert_eq!(found, expected, "{redirect}");
             }
+        }
+    }
+
+    #[test]
+    fn an_error_without_state_is_read_unless_another_issuer_sent_it() {
+        let own = "iss=https%3A%2F%2Fas.example";
+        for (names_issuer, query, expected) in [
+            (false, "error=server_error&error_description=down", Some("server_error: down")),
+            (false, "error=access_denied", Some("denied")),
+            (true, &format!("error=x&{own}"), Some("x")),
+            (true, "error=x", None),
+            (false, "error=x&iss=https%3A%2F%2Fevil.example", None),
+            (false, "error=x&state=", None),
+            (false, "error=x&state=other", None),
+            (false, "error=x&error=y", None),
+            (false, "code=c", None),
+            (false, "", None),
+        ] {
+            let error = attempt(names_issuer).error_without_state(&format!("/callback?{query}"));
+            assert_eq!(error.is_some(), expected.is_some(), "{query}");
+            assert!(error.is_none_or(|error| error.to_string().contains(expected.unwrap_or_default())), "{query}");
         }
     }
 

@@ -38,10 +38,11 @@ use http::{Request, response};
 use self::flow::{Flow, Need, Step, Then};
 use self::history::History;
 use self::signing::Nonce;
-use super::action::{Action, Event, FetchKey, Lock, SignKey, Waiting};
+use super::action::{self, Action, Event, FetchKey, Lock, SignKey, Waiting};
 use super::config::Config;
 use super::error::FetchFailure;
 use super::key::ProofKey;
+use super::quirk::ProviderQuirk;
 use super::reach::Reach;
 use super::record::Record;
 use super::secret::Secret;
@@ -193,6 +194,12 @@ impl Authorizer {
                 self.store();
                 self.fail(flow, error, now);
             }
+            Then::Keep { client, error } => {
+                if self.record.set_in_use(&client, false) {
+                    self.store();
+                }
+                self.fail(flow, error, now);
+            }
         }
     }
 
@@ -267,7 +274,7 @@ impl Authorizer {
         self.flow = Some(flow);
     }
 
-    /// The driver listens on this port of 127.0.0.1; `None` if that is not possible.
+    /// The driver listens on this port; `None` if that is not possible.
     pub fn handle_listening(&mut self, port: Option<u16>, now: Instant) {
         let Some(flow) = self.flow.take() else { return };
         if matches!(flow.step, Step::Listening) && !flow.is_listening {
@@ -282,7 +289,7 @@ impl Authorizer {
     pub fn handle_redirect(&mut self, url: &str, now: Instant) -> bool {
         let Some(flow) = self.flow.take() else { return false };
         if matches!(flow.step, Step::AwaitingRedirect(_)) {
-            self.on_redirect(flow, url, now)
+            self.on_redirect(flow, url, true, now).belongs()
         } else {
             self.flow = Some(flow);
             false
@@ -345,6 +352,10 @@ impl Authorizer {
         // The driver ends the request first; this is for one that does not.
         self.timers.set(Timer::Step, now + timeout * 2);
         fetch
+    }
+
+    pub(super) fn report_quirk(&mut self, quirk: ProviderQuirk, from: &str) {
+        self.outbox.report(Event::Step(action::Step::Quirk { quirk, from: from.to_owned() }));
     }
 
     /// Where a request to a host may go: the server itself is reached anyway, and what it names on a private network may

@@ -7,7 +7,9 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::authorization::may_be_added;
+use super::callback_host::{CallbackHost, is_callback_path};
 use super::client::{ClientIdentity, is_client_id_metadata_url};
+use super::quirk::ProviderQuirk;
 use super::url::{Origin, SecureUrl};
 use crate::client::http::endpoint::Endpoint;
 use crate::error::UsageError;
@@ -118,16 +120,52 @@ pub enum ResourceParameter {
 }
 
 /// What a sign-in accepts although the rules forbid it, because some authorization servers demand it. All are `false` by
-/// default.
+/// default. [`ProviderQuirk`] has what each of them costs.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is tolerated for a reason of its own")]
 pub struct Exceptions {
     /// A metadata document may have another issuer than the resource names (OA-A-03).
     pub other_issuer: bool,
+    /// The metadata of an authorization server may name no issuer: the issuer is the one for which it was found.
+    pub missing_issuer: bool,
     /// An authorization server need not list its methods of PKCE (OA-A-04).
     pub unlisted_pkce: bool,
     /// A server may name authorization servers with private addresses, although its own URL is not private (OA-N-02).
     pub private_addresses: bool,
+}
+
+impl Exceptions {
+    /// Tolerates a quirk. One that needs no exception changes nothing.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::auth::{Exceptions, ProviderQuirk};
+    ///
+    /// let mut exceptions = Exceptions::default();
+    /// exceptions.tolerate(ProviderQuirk::UnlistedPkce);
+    /// assert!(exceptions.unlisted_pkce && !exceptions.other_issuer);
+    /// ```
+    pub const fn tolerate(&mut self, quirk: ProviderQuirk) {
+        match quirk {
+            ProviderQuirk::OtherIssuer => self.other_issuer = true,
+            ProviderQuirk::MissingIssuer => self.missing_issuer = true,
+            ProviderQuirk::UnlistedPkce => self.unlisted_pkce = true,
+            ProviderQuirk::PrivateAddresses => self.private_addresses = true,
+            ProviderQuirk::LocalhostRedirect
+            | ProviderQuirk::OtherTokenType
+            | ProviderQuirk::NoTokenType
+            | ProviderQuirk::TokenOfUser
+            | ProviderQuirk::FormResponse
+            | ProviderQuirk::ErrorWithoutState
+            | ProviderQuirk::NoResourceDocument
+            | ProviderQuirk::RelativeMetadataUrl
+            | ProviderQuirk::NoMetadataAtUrl
+            | ProviderQuirk::GrantedScopeRefused
+            | ProviderQuirk::OtherResource => {}
+        }
+    }
 }
 
 /// What a sign-in needs to know.
@@ -166,6 +204,9 @@ pub struct Config {
     pub(super) authorization_parameters: Vec<(String, String)>,
     /// The port of the redirect URI; `None` takes the registered one, or any that is free (OA-G-06).
     pub callback_port: Option<u16>,
+    /// The host of the redirect URI; `None` takes 127.0.0.1, and `localhost` where a registration refuses that.
+    pub callback_host: Option<CallbackHost>,
+    pub(super) callback_path: String,
     /// Separates the tokens of several accounts at one server (OA-M-03).
     pub profile: String,
     /// When tokens are bound to a key. Default [`Proofs::Demanded`].
@@ -203,6 +244,8 @@ impl Config {
             resource: ResourceParameter::default(),
             authorization_parameters: Vec::new(),
             callback_port: None,
+            callback_host: None,
+            callback_path: "/callback".to_owned(),
             profile: String::new(),
             proofs: Proofs::default(),
             uses_id_token: false,
@@ -224,6 +267,20 @@ impl Config {
             return Err(UsageError::ClientMetadataUrl);
         }
         self.client_metadata_url = Some(url.to_owned());
+        Ok(())
+    }
+
+    /// Sets the path of the redirect URI, for clients that were registered with another one than `/callback` (OA-Q-09).
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::CallbackPath`]: it does not begin with one slash, or has other characters than ASCII letters and
+    /// digits, `-`, `.`, `_`, `~` and slashes.
+    pub fn callback_path(&mut self, path: &str) -> Result<(), UsageError> {
+        if !is_callback_path(path) {
+            return Err(UsageError::CallbackPath);
+        }
+        path.clone_into(&mut self.callback_path);
         Ok(())
     }
 

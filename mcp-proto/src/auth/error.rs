@@ -8,6 +8,7 @@ use super::metadata::InvalidMetadata;
 use super::token::TokenError;
 use super::url::UrlRefused;
 use crate::codec::text::Excerpt;
+use crate::error::explanation;
 
 /// Why a request to an authorization server has no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -25,10 +26,13 @@ pub enum FetchFailure {
     /// The host resolves to an address that the request must not reach (OA-N-02).
     #[error(
         "its address is private or reserved, and the server that names it is not on a private network; \
-         allow private addresses if this is intended"
+         tolerate that if it is intended (`--tolerate private-addresses`)"
     )]
     AddressRefused,
 }
+
+/// The characters of what a server says that are shown.
+const SHOWN: usize = 200;
 
 /// Why a sign-in gave no token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -65,12 +69,14 @@ pub enum SignInError {
         reason: FetchFailure,
     },
     /// A server is overloaded or defective; the request may succeed later (OA-P-03).
-    #[error("{url} answered with status {status}; try again later")]
+    #[error("{url} answered with status {status}{}; try again later", said(text.as_ref()))]
     Temporary {
         /// The URL, without its query.
         url: String,
         /// The status.
         status: http::StatusCode,
+        /// What the server says about it.
+        text: Option<Excerpt>,
     },
     /// The authorization server publishes no metadata.
     #[error("the authorization server {issuer}, which the server names, publishes no metadata")]
@@ -103,14 +109,14 @@ pub enum SignInError {
     Registration(InvalidRegistration),
     /// The port of the redirect URI is taken (OA-G-06).
     #[error(
-        "port {port} on 127.0.0.1, to which the browser returns, is in use; end the program that uses it, or choose another port"
+        "port {port} of this machine, to which the browser returns, is in use; end the program that uses it, or choose another port"
     )]
     PortTaken {
         /// The port.
         port: u16,
     },
     /// No port can be opened.
-    #[error("no port on 127.0.0.1 can be opened, to which the browser could return")]
+    #[error("no port of this machine can be opened, to which the browser could return")]
     NotListening,
     /// No authorization request can be made.
     #[error("{0}")]
@@ -160,10 +166,12 @@ pub enum SignInError {
         issuer: String,
     },
     /// No person has signed in in time.
-    #[error("no sign-in was completed within {} s; it was given up", after.as_secs())]
+    #[error("no sign-in was completed within {} s; it was given up{}", after.as_secs(), before(reported.as_ref()))]
     UserTimedOut {
         /// The time that was given.
         after: Duration,
+        /// With what the browser had returned, although nothing shows that it belongs to this sign-in.
+        reported: Option<RedirectError>,
     },
     /// The stored record could not be locked or read in time.
     #[error("the stored tokens could not be read in time: another process holds their lock")]
@@ -174,6 +182,26 @@ pub enum SignInError {
     /// The server refuses the tokens that its authorization server issues (OA-T-04).
     #[error("the server refused {0} tokens in a row that its authorization server had just issued")]
     TokensRefused(u32),
+}
+
+impl SignInError {
+    /// The response of a server that is overloaded or defective.
+    pub(super) fn temporary(url: String, status: http::StatusCode, body: &[u8]) -> Self {
+        let text = explanation(body).map(|text| Excerpt::new(&text, SHOWN));
+        Self::Temporary { url, status, text }
+    }
+}
+
+/// The end of a sentence that states with what the browser had returned.
+fn before(reported: Option<&RedirectError>) -> String {
+    reported
+        .map(|error| format!("; before that, the browser had returned with an error that names no sign-in: {error}"))
+        .unwrap_or_default()
+}
+
+/// What a server says about a status.
+fn said(text: Option<&Excerpt>) -> String {
+    text.map(|text| format!(" ({text})")).unwrap_or_default()
 }
 
 /// The end of a sentence that names a command to run.

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::client::ClientIdentity;
 use super::metadata::IssuerMetadata;
+use super::quirk::is_bearer_by_another_name;
 use super::record::Tokens;
 use super::secret::Secret;
 use super::token::TokenScheme;
@@ -45,7 +46,9 @@ impl Imported {
     #[must_use]
     pub fn from_mcp_remote(tokens: &[u8], client: &[u8]) -> Option<Self> {
         let tokens: StoredTokens = serde_json::from_slice(tokens).ok()?;
-        let is_usable = !tokens.access_token.reveal().is_empty() && tokens.token_type.eq_ignore_ascii_case("bearer");
+        let is_bearer =
+            tokens.token_type.eq_ignore_ascii_case("bearer") || is_bearer_by_another_name(&tokens.token_type);
+        let is_usable = !tokens.access_token.reveal().is_empty() && is_bearer;
         let client = ClientIdentity::parse_registered(client).ok()?;
         is_usable.then_some(Self { tokens, client })
     }

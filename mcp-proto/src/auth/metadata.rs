@@ -5,8 +5,17 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::config::{Exceptions, ResourceParameter};
+use super::quirk::ProviderQuirk;
 use super::url::{Origin, SecureUrl, UrlRefused};
 use crate::client::http::endpoint::Endpoint;
+use crate::codec::text::Excerpt;
+
+/// The characters of a text of a document that are shown.
+const SHOWN: usize = 200;
+
+const MISSING_ISSUER: &str = "; if the server is known to publish none, tolerate it (`--tolerate missing-issuer`)";
+const UNLISTED_PKCE: &str = "; if the server is known to support it, tolerate it (`--tolerate unlisted-pkce`)";
 
 /// Why a metadata document must not be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -16,16 +25,26 @@ pub enum InvalidMetadata {
     #[error("is not a JSON object with the members that the standard demands")]
     NotMetadata,
     /// It is the metadata of another resource (RFC 9728, section 3.3; OA-P-04).
-    #[error("describes another resource: its `resource` must be {expected}, or a path above it")]
+    #[error(
+        "describes another resource: its `resource` is '{found}', and must be {expected} or a path above it; \
+         if tokens for '{found}' are right for this server, configure the resource (`--resource`)"
+    )]
     OtherResource {
         /// The URL of the server.
         expected: String,
+        /// What the document names.
+        found: Excerpt,
     },
     /// It is the metadata of another issuer (RFC 8414, section 3.3; OA-A-03).
-    #[error("describes another issuer: its `issuer` must be exactly {expected}")]
+    #[error(
+        "describes another issuer: its `issuer` is '{found}', and must be exactly {expected}; \
+         if both are the same server, tolerate it (`--tolerate other-issuer`)"
+    )]
     OtherIssuer {
         /// The issuer, as the resource names it.
         expected: String,
+        /// What the document names.
+        found: Excerpt,
     },
     /// A URL in it is refused.
     #[error("contains an unusable URL: `{member}` {reason}")]
@@ -36,14 +55,20 @@ pub enum InvalidMetadata {
         reason: UrlRefused,
     },
     /// A member that the flow needs is missing.
-    #[error("lacks `{member}`")]
+    #[error("lacks `{member}`{}", if *.member == "issuer" { MISSING_ISSUER } else { "" })]
     Lacks {
         /// The member.
         member: &'static str,
     },
     /// The server does not support S256 for PKCE (OA-A-04).
-    #[error("does not list S256 in `code_challenge_methods_supported`, without which a sign-in is not protected")]
-    NoPkce,
+    #[error(
+        "does not list S256 in `code_challenge_methods_supported`, without which a sign-in is not protected{}",
+        if *.is_listed { "" } else { UNLISTED_PKCE }
+    )]
+    NoPkce {
+        /// The document lists other methods.
+        is_listed: bool,
+    },
 }
 
 /// The metadata of a protected resource (RFC 9728, section 2).
@@ -69,32 +94,36 @@ pub struct ResourceMetadata {
 }
 
 impl ResourceMetadata {
-    /// The URLs at which the metadata of a server is looked for, in order: the one that a challenge named, or else the
-    /// well-known ones (OA-P-01, OA-P-02).
+    /// The URLs at which the metadata of a server is looked for, in order: the one that a challenge named, relative to the
+    /// server if it is not absolute, and the well-known ones (OA-P-01, OA-P-02).
     ///
     /// # Errors
     ///
     /// The server's URL, or the one that the challenge named, is refused.
     pub fn candidates(server: &str, named: Option<&str>) -> Result<Vec<String>, UrlRefused> {
+        let server = Endpoint::check(server).map_err(UrlRefused::Invalid)?;
+        let mut candidates = Vec::new();
         if let Some(named) = named {
-            let url = Endpoint::check(named).map_err(UrlRefused::Invalid)?;
-            let server = Endpoint::check(server).map_err(UrlRefused::Invalid)?;
+            let (named, url) = match (Endpoint::check(named), server.same_origin(named)) {
+                (Ok(url), _) => (named.to_owned(), url),
+                (Err(_), Some(url)) => (url.to_uri().to_string(), url),
+                (Err(reason), None) => return Err(UrlRefused::Invalid(reason)),
+            };
             // A server that is used over plain HTTP may publish its metadata in the same place.
             if !url.is_https() && !url.is_loopback() && Origin::of(&url) != Origin::of(&server) {
                 return Err(UrlRefused::Insecure);
             }
-            return Ok(vec![named.to_owned()]);
+            candidates.push(named);
         }
-        let server = Endpoint::check(server).map_err(UrlRefused::Invalid)?;
         let origin = Origin::of(&server);
         let root = format!("{origin}/.well-known/oauth-protected-resource");
         let query = server.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let mut candidates = Vec::new();
-        if server.path() != "/" || !query.is_empty() {
-            let path = if server.path() == "/" { "" } else { server.path() };
-            candidates.push(format!("{root}{path}{query}"));
+        let path = if server.path() == "/" { "" } else { server.path() };
+        for url in [format!("{root}{path}{query}"), root] {
+            if !candidates.contains(&url) {
+                candidates.push(url);
+            }
         }
-        candidates.push(root);
         Ok(candidates)
     }
 
@@ -105,18 +134,34 @@ impl ResourceMetadata {
     /// It is not such a document ([`InvalidMetadata::NotMetadata`]), names no authorization server, or is that of
     /// another resource (OA-P-03, OA-P-04).
     pub fn parse(document: &[u8], server: &str) -> Result<Self, InvalidMetadata> {
+        Self::accept(document, server, &ResourceParameter::Published).map(|(metadata, _)| metadata)
+    }
+
+    /// Like [`ResourceMetadata::parse`], but that the document is that of another resource is a quirk if the resource is
+    /// configured: tokens are requested for the configured one then, whatever the document names.
+    pub(super) fn accept(
+        document: &[u8],
+        server: &str,
+        resource: &ResourceParameter,
+    ) -> Result<(Self, Option<ProviderQuirk>), InvalidMetadata> {
         let metadata: Self = parse(document)?;
         if metadata.authorization_servers.is_empty() {
             return Err(InvalidMetadata::NotMetadata);
         }
-        let other = || InvalidMetadata::OtherResource { expected: canonical_resource(server).unwrap_or_default() };
-        let (Ok(own), Ok(server)) = (Endpoint::check(&metadata.resource), Endpoint::check(server)) else {
-            return Err(other());
+        let is_for_server = match (Endpoint::check(&metadata.resource), Endpoint::check(server)) {
+            (Ok(own), Ok(server)) => {
+                Origin::of(&own) == Origin::of(&server) && is_path_above(own.path(), server.path())
+            }
+            (Err(_), _) | (_, Err(_)) => false,
         };
-        if Origin::of(&own) != Origin::of(&server) || !is_path_above(own.path(), server.path()) {
-            return Err(other());
+        match resource {
+            _ if is_for_server => Ok((metadata, None)),
+            ResourceParameter::Fixed(_) => Ok((metadata, Some(ProviderQuirk::OtherResource))),
+            ResourceParameter::Published | ResourceParameter::Omitted => Err(InvalidMetadata::OtherResource {
+                expected: canonical_resource(server).unwrap_or_default(),
+                found: Excerpt::new(&metadata.resource, SHOWN),
+            }),
         }
-        Ok(metadata)
     }
 
     /// The resource, byte for byte as it was published: the value of the parameter `resource` (OA-P-06, OA-Q-05).
@@ -162,9 +207,13 @@ impl ResourceMetadata {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IssuerMetadata {
+    /// Empty only while it is read.
+    #[serde(default)]
     issuer: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     authorization_endpoint: Option<String>,
+    /// Empty only while it is read.
+    #[serde(default)]
     token_endpoint: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     registration_endpoint: Option<String>,
@@ -215,15 +264,41 @@ impl IssuerMetadata {
     ///
     /// # Errors
     ///
-    /// It is not such a document ([`InvalidMetadata::NotMetadata`]), its issuer is another one, compared as texts
-    /// (OA-A-03), or one of its URLs is refused (OA-A-06).
+    /// It is not such a document ([`InvalidMetadata::NotMetadata`]), it lacks its issuer or its token endpoint, its issuer
+    /// is another one, compared as texts (OA-A-03), or one of its URLs is refused (OA-A-06).
     pub fn parse(document: &[u8], issuer: Option<&str>) -> Result<Self, InvalidMetadata> {
-        let metadata: Self = parse(document)?;
+        Self::accept(document, issuer, "", &Exceptions::default()).map(|(metadata, _)| metadata)
+    }
+
+    /// Like [`IssuerMetadata::parse`], with what is tolerated. A document without an issuer is taken as that of
+    /// `found_for`.
+    pub(super) fn accept(
+        document: &[u8],
+        issuer: Option<&str>,
+        found_for: &str,
+        exceptions: &Exceptions,
+    ) -> Result<(Self, Option<ProviderQuirk>), InvalidMetadata> {
+        let mut metadata: Self = parse(document)?;
+        let mut quirk = None;
+        match (metadata.issuer.is_empty(), metadata.token_endpoint.is_empty()) {
+            (true, true) => return Err(InvalidMetadata::NotMetadata),
+            (false, true) => return Err(InvalidMetadata::Lacks { member: "token_endpoint" }),
+            (true, false) if !exceptions.missing_issuer => return Err(InvalidMetadata::Lacks { member: "issuer" }),
+            (true, false) => {
+                found_for.clone_into(&mut metadata.issuer);
+                quirk = Some(ProviderQuirk::MissingIssuer);
+            }
+            (false, false) => {}
+        }
         if let Some(expected) = issuer.filter(|expected| *expected != metadata.issuer) {
-            return Err(InvalidMetadata::OtherIssuer { expected: expected.to_owned() });
+            if !exceptions.other_issuer {
+                let found = Excerpt::new(&metadata.issuer, SHOWN);
+                return Err(InvalidMetadata::OtherIssuer { expected: expected.to_owned(), found });
+            }
+            quirk = Some(ProviderQuirk::OtherIssuer);
         }
         metadata.check_urls()?;
-        Ok(metadata)
+        Ok((metadata, quirk))
     }
 
     /// The endpoints of a server without any metadata (2025-03-26; OA-L-02). `origin` is that of the server.
@@ -344,7 +419,8 @@ impl IssuerMetadata {
             Some(methods) => methods.iter().any(|method| method == "S256"),
             None => absent_is_fine,
         };
-        if supported { Ok(()) } else { Err(InvalidMetadata::NoPkce) }
+        let is_listed = self.code_challenge_methods_supported.is_some();
+        if supported { Ok(()) } else { Err(InvalidMetadata::NoPkce { is_listed }) }
     }
 }
 
@@ -391,8 +467,30 @@ mod tests {
                     "https://a.example/.well-known/oauth-protected-resource",
                 ],
             ),
-            ("https://a.example/mcp", Some("https://a.example/x.json"), vec!["https://a.example/x.json"]),
-            ("http://10.0.0.1/mcp", Some("http://10.0.0.1:80/x.json"), vec!["http://10.0.0.1:80/x.json"]),
+            (
+                "https://a.example/mcp",
+                Some("https://b.example/x.json"),
+                vec![
+                    "https://b.example/x.json",
+                    "https://a.example/.well-known/oauth-protected-resource/mcp",
+                    "https://a.example/.well-known/oauth-protected-resource",
+                ],
+            ),
+            (
+                "http://10.0.0.1/",
+                Some("http://10.0.0.1:80/x.json"),
+                vec!["http://10.0.0.1:80/x.json", "http://10.0.0.1/.well-known/oauth-protected-resource"],
+            ),
+            (
+                "https://a.example/",
+                Some("/.well-known/oauth-protected-resource"),
+                vec!["https://a.example/.well-known/oauth-protected-resource"],
+            ),
+            (
+                "https://a.example",
+                Some("/x?y=1"),
+                vec!["https://a.example/x?y=1", "https://a.example/.well-known/oauth-protected-resource"],
+            ),
         ] {
             assert_eq!(ResourceMetadata::candidates(server, named).unwrap(), expected, "{server}");
         }
@@ -424,8 +522,14 @@ mod tests {
             let parsed = ResourceMetadata::parse(document.as_bytes(), server);
             assert_eq!(parsed.is_ok(), is_accepted, "{resource}");
             if let Err(error) = parsed {
-                let expected = InvalidMetadata::OtherResource { expected: "https://a.example/v1/mcp".into() };
+                let found = Excerpt::new(resource, SHOWN);
+                let expected = InvalidMetadata::OtherResource { expected: "https://a.example/v1/mcp".into(), found };
                 assert_eq!(error, expected, "{resource}");
+                let fixed = ResourceParameter::Fixed("api://x".to_owned());
+                let accepted = ResourceMetadata::accept(document.as_bytes(), server, &fixed);
+                assert!(accepted.is_ok_and(|(_, quirk)| quirk == Some(ProviderQuirk::OtherResource)), "{resource}");
+                let omitted = ResourceMetadata::accept(document.as_bytes(), server, &ResourceParameter::Omitted);
+                assert_eq!(omitted, Err(expected), "{resource}");
             }
         }
     }
@@ -488,6 +592,34 @@ mod tests {
             (Some("https://as.example:443"), false),
         ] {
             assert_eq!(IssuerMetadata::parse(document, expected).is_ok(), is_accepted, "{expected:?}");
+        }
+    }
+
+    #[test]
+    fn a_document_that_lacks_its_issuer_or_its_token_endpoint_is_told_from_one_that_is_no_metadata() {
+        use InvalidMetadata::{Lacks, NotMetadata};
+        let url = r#""token_endpoint":"https://as.example/token""#;
+        for (members, expected) in [
+            (url, Err(Lacks { member: "issuer" })),
+            (&format!(r#"{url},"issuer":"""#), Err(Lacks { member: "issuer" })),
+            (r#""issuer":"https://as.example""#, Err(Lacks { member: "token_endpoint" })),
+            (r#""error":"not_found""#, Err(NotMetadata)),
+            ("", Err(NotMetadata)),
+        ] {
+            let document = format!("{{{members}}}");
+            let parsed = IssuerMetadata::parse(document.as_bytes(), Some("https://as.example"));
+            assert_eq!(parsed.map(|_| ()), expected, "{members}");
+            let exceptions = Exceptions { missing_issuer: true, ..Exceptions::default() };
+            let accepted = IssuerMetadata::accept(
+                document.as_bytes(),
+                Some("https://as.example"),
+                "https://as.example",
+                &exceptions,
+            );
+            let accepted = accepted.map(|(metadata, quirk)| (metadata.issuer, quirk));
+            let named = ("https://as.example".to_owned(), Some(ProviderQuirk::MissingIssuer));
+            let is_missing = expected == Err(Lacks { member: "issuer" });
+            assert_eq!(accepted, if is_missing { Ok(named) } else { expected.map(|()| unreachable!()) }, "{members}");
         }
     }
 

@@ -40,6 +40,10 @@ struct RegisteredClient {
     issuer: String,
     redirect_uri: String,
     client: ClientIdentity,
+    /// A person was sent to the issuer with it again, and has not come back so far. If the process has ended, the issuer
+    /// may have shown an error, because it has forgotten the client.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_in_use: bool,
 }
 
 /// Tokens, and what is needed to refresh them.
@@ -107,11 +111,23 @@ impl Record {
             issuer: issuer.to_owned(),
             redirect_uri: redirect_uri.to_owned(),
             client,
+            is_in_use: false,
         });
     }
 
     pub(super) fn forget_client(&mut self, id: &str) {
         self.clients.retain(|own| own.client.id() != id);
+    }
+
+    /// Whether no person has come back from the last sign-in with the client of an issuer.
+    pub(super) fn is_in_use(&self, issuer: &str) -> bool {
+        self.clients.iter().any(|own| own.issuer == issuer && own.is_in_use)
+    }
+
+    /// Notes whether a person is at the issuer of a client. Returns whether that was another state before.
+    pub(super) fn set_in_use(&mut self, id: &str, is_in_use: bool) -> bool {
+        let client = self.clients.iter_mut().find(|own| own.client.id() == id && own.is_in_use != is_in_use);
+        client.map(|client| client.is_in_use = is_in_use).is_some()
     }
 
     pub(super) fn remove_client(&mut self, issuer: &str) {
@@ -121,6 +137,7 @@ impl Record {
     /// Replaces the tokens.
     pub(super) fn set_tokens(&mut self, tokens: Tokens) {
         self.serial += 1;
+        self.set_in_use(tokens.client.id(), false);
         self.tokens = Some(tokens);
     }
 }

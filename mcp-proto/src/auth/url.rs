@@ -30,7 +30,7 @@ pub enum UrlRefused {
     /// A person's browser would open it, and it leads to the person's own network (OA-N-02).
     #[error(
         "leads to an address that is private or reserved, and the server that names it is not on a private network; \
-         allow private addresses if this is intended"
+         tolerate that if it is intended (`--tolerate private-addresses`)"
     )]
     Private,
 }

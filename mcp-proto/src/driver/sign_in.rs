@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::Severity;
 use crate::Instant;
-use crate::auth::{Event, Waiting};
+use crate::auth::{Event, Step, Waiting};
 use crate::client::Credentials;
 use crate::machine::HandleAuthorization;
 
@@ -83,7 +83,15 @@ impl SignInReport {
                 Self { outcome: None, log: Some((Severity::Info, format!("signing in to {server}: {waiting}"))) }
             }
             Event::Step(step) => {
-                Self { outcome: None, log: Some((Severity::Debug, format!("signing in to {server}: {step}"))) }
+                let severity = match step {
+                    // A person reads it also if nothing else comes.
+                    Step::ErrorWithoutState { .. } => Severity::Warning,
+                    Step::Quirk { .. } => Severity::Info,
+                    Step::Document { .. } | Step::AuthorizationServer { .. } | Step::Registered { .. } => {
+                        Severity::Debug
+                    }
+                };
+                Self { outcome: None, log: Some((severity, format!("signing in to {server}: {step}"))) }
             }
             Event::SignedOut { .. } => Self { outcome: None, log: None },
         }

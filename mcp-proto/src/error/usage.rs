@@ -51,6 +51,11 @@ pub enum UsageError {
     /// The id of a client cannot be this URL (OA-R-02).
     #[error("the URL of the client's metadata must begin with https:// and have a path without '.' and '..'")]
     ClientMetadataUrl,
+    /// The path to which the browser returns cannot be this text (OA-Q-09).
+    #[error(
+        "the path of the redirect URI must begin with one slash, and have letters, digits, '-', '.', '_', '~' and slashes only"
+    )]
+    CallbackPath,
     /// The token endpoint of an identity provider cannot be used (OA-A-06).
     #[error("the token endpoint of the identity provider must begin with https://, or be on this machine")]
     IdentityProvider,

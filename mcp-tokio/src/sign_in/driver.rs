@@ -189,8 +189,8 @@ impl Driver {
                     tracing::warn!("cannot store the tokens, which are lost when this program ends: {error}");
                 }
             }
-            Action::Listen { port } => {
-                let opened = Listener::open(port).await;
+            Action::Listen { host, port } => {
+                let opened = Listener::open(host, port).await;
                 self.listener = opened.inspect_err(|error| tracing::debug!("cannot listen: {error}")).ok();
                 let port = self.listener.as_ref().and_then(|listener| listener.port().ok());
                 self.authorizer.handle_listening(port, now());

@@ -1,9 +1,10 @@
-//! The port of 127.0.0.1 to which the browser returns: one short HTTP request per connection (OA-B-01).
+//! The port of this machine to which the browser returns: one short HTTP request per connection (OA-B-01).
 
-use std::io;
-use std::net::Ipv4Addr;
+use std::future::poll_fn;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use http::{Request, Response, request};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use mcp_proto::auth::CallbackHost;
 use reqwest::Body;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
@@ -29,13 +31,17 @@ const MAX_CONNECTIONS: usize = 16;
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// Attempts to find a port that is free at all addresses.
+const ATTEMPTS: usize = 16;
+
 /// A request, and where its response is passed.
 pub(super) type Callback = (request::Parts, oneshot::Sender<Response<Bytes>>);
 
 /// An open port. Dropping it closes the port; responses that were passed are still sent.
 #[derive(Debug)]
 pub(super) struct Listener {
-    socket: TcpListener,
+    /// One for each address of the host, at least one.
+    sockets: Vec<TcpListener>,
     tasks: JoinSet<()>,
     /// In the order in which they were accepted.
     connections: Vec<Connection>,
@@ -51,15 +57,25 @@ struct Connection {
 }
 
 impl Listener {
-    /// Opens this port, or any that is free.
-    pub(super) async fn open(port: Option<u16>) -> io::Result<Self> {
-        let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, port.unwrap_or(0))).await?;
-        let (to_driver, callbacks) = mpsc::channel(MAX_CONNECTIONS);
-        Ok(Self { socket, tasks: JoinSet::new(), connections: Vec::new(), to_driver, callbacks })
+    /// Opens this port, or any that is free, at all addresses of a host that this machine has.
+    pub(super) async fn open(host: CallbackHost, port: Option<u16>) -> io::Result<Self> {
+        let attempts = if port.is_some() { 1 } else { ATTEMPTS };
+        let mut failed = None;
+        for _ in 0..attempts {
+            match bind(host, port.unwrap_or(0)).await {
+                Ok(sockets) => {
+                    let (to_driver, callbacks) = mpsc::channel(MAX_CONNECTIONS);
+                    return Ok(Self { sockets, tasks: JoinSet::new(), connections: Vec::new(), to_driver, callbacks });
+                }
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| ErrorKind::AddrInUse.into()))
     }
 
     pub(super) fn port(&self) -> io::Result<u16> {
-        Ok(self.socket.local_addr()?.port())
+        let socket = self.sockets.first().ok_or(ErrorKind::NotConnected)?;
+        Ok(socket.local_addr()?.port())
     }
 
     /// Waits for a request. Dropping the future while it waits loses nothing.
@@ -73,8 +89,8 @@ impl Listener {
             }
             let has_room = self.connections.len() < MAX_CONNECTIONS || self.silent().is_some();
             tokio::select! {
-                accepted = self.socket.accept(), if has_room => match accepted {
-                    Ok((stream, _)) => self.serve(stream),
+                accepted = accept(&self.sockets), if has_room => match accepted {
+                    Ok(stream) => self.serve(stream),
                     Err(_) => sleep(PAUSE).await,
                 },
                 Some(_) = self.tasks.join_next(), if !has_room => {}
@@ -111,6 +127,36 @@ impl Drop for Listener {
     }
 }
 
+/// Opens a port at the addresses of a host. Of those after the first, it leaves out what this machine does not have, but
+/// not one whose port another program has.
+async fn bind(host: CallbackHost, port: u16) -> io::Result<Vec<TcpListener>> {
+    let (mut sockets, mut port) = (Vec::new(), port);
+    for address in host.addresses() {
+        match TcpListener::bind((*address, port)).await {
+            Ok(socket) => {
+                port = socket.local_addr()?.port();
+                sockets.push(socket);
+            }
+            Err(error) if sockets.is_empty() || error.kind() == ErrorKind::AddrInUse => return Err(error),
+            Err(error) => tracing::debug!("cannot listen at {address}: {error}"),
+        }
+    }
+    Ok(sockets)
+}
+
+/// Waits for a connection at one of the addresses.
+async fn accept(sockets: &[TcpListener]) -> io::Result<TcpStream> {
+    poll_fn(|context| {
+        for socket in sockets {
+            if let Poll::Ready(accepted) = socket.poll_accept(context) {
+                return Poll::Ready(accepted.map(|(stream, _)| stream));
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
 /// Passes the request of a connection on, and sends its response. A connection that breaks concerns the browser only.
 async fn serve(stream: TcpStream, to_driver: mpsc::Sender<Callback>, has_request: Arc<AtomicBool>) {
     let service = service_fn(move |request: Request<hyper::body::Incoming>| {
@@ -136,6 +182,8 @@ struct Closed;
 
 #[cfg(test)]
 mod tests {
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
     use http::StatusCode;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -156,8 +204,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn oa_q_09_localhost_is_both_loopback_addresses_with_one_port() {
+        let has_ipv6 = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await.is_ok();
+        for host in CallbackHost::ALL {
+            if host == CallbackHost::Ipv6 && !has_ipv6 {
+                continue;
+            }
+            let mut listener = Listener::open(host, None).await.unwrap();
+            let port = listener.port().unwrap();
+            for address in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
+                let is_open = host.addresses().contains(&address) && (address.is_ipv4() || has_ipv6);
+                let browser = TcpStream::connect((address, port)).await;
+                assert_eq!(browser.is_ok(), is_open, "{host} {address}");
+                let Ok(mut browser) = browser else { continue };
+                browser.write_all(b"GET /callback?code=1 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+                let (head, _) = timeout(4 * CONNECTION_TIME, listener.callback()).await.unwrap();
+                assert_eq!(head.uri, "/callback?code=1", "{host} {address}");
+            }
+            assert!(Listener::open(host, Some(port)).await.is_err(), "{host}: the port is taken");
+        }
+    }
+
+    #[tokio::test]
+    async fn oa_q_09_localhost_is_not_opened_in_part() {
+        let Ok(taken) = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await else { return };
+        let port = taken.local_addr().unwrap().port();
+        // Another program may have it at the other address by chance.
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
+            let opened = Listener::open(CallbackHost::Localhost, Some(port)).await;
+            assert_eq!(opened.unwrap_err().kind(), ErrorKind::AddrInUse, "the browser would return to another program");
+        }
+        assert!(Listener::open(CallbackHost::Localhost, None).await.is_ok());
+    }
+
+    #[tokio::test]
     async fn a_request_is_answered_although_the_port_is_closed_at_once() {
-        let mut listener = Listener::open(None).await.unwrap();
+        let mut listener = Listener::open(CallbackHost::Ipv4, None).await.unwrap();
         let port = listener.port().unwrap();
         let asked = tokio::spawn(ask(port, "GET /callback?code=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
         let (head, answer) = listener.callback().await;
@@ -165,7 +247,7 @@ mod tests {
         assert_eq!(head.headers["host"], "127.0.0.1");
         answer.send(page()).unwrap();
         drop(listener);
-        Listener::open(Some(port)).await.expect("the port is free at once");
+        Listener::open(CallbackHost::Ipv4, Some(port)).await.expect("the port is free at once");
         let read = asked.await.unwrap();
         assert!(read.starts_with("HTTP/1.1 404 ") && read.ends_with("\r\n\r\npage"), "{read}");
     }
@@ -173,7 +255,7 @@ mod tests {
     #[tokio::test]
     async fn silent_connections_and_large_heads_delay_no_other_request() {
         for count in [0, 1, 20, 100] {
-            let mut listener = Listener::open(None).await.unwrap();
+            let mut listener = Listener::open(CallbackHost::Ipv4, None).await.unwrap();
             let port = listener.port().unwrap();
             let mut silent = Vec::new();
             for _ in 0..count {

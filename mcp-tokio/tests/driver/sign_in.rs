@@ -5,12 +5,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 use std::{fs, io};
 
-use mcp_proto::auth::{Cause, ClientIdentity, Event, Grant, Lock};
+use mcp_proto::auth::{Cause, ClientIdentity, Config as SignInConfig, Event, Grant, Lock};
 use mcp_proto::client::HttpConfig;
 use mcp_proto::relay::Config;
 use mcp_proto::{Failed, Json};
@@ -20,7 +21,8 @@ use mcp_testkit::http1::HttpMessage;
 use mcp_testkit::messages;
 use mcp_tokio::sign_in::{Authorization, FileStore, MemoryStore, Store};
 use mcp_tokio::{Builder, Client, Error, HttpOptions, HttpServer, Proxy};
-use tests::given_up_locks::a_lock_that_is_no_longer_wanted_is_not_taken;
+use tests::given_up_locks::{SignIn, a_lock_that_is_no_longer_wanted_is_not_taken};
+use tests::provider_quirks::{self, OpenUrl};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -422,6 +424,38 @@ async fn a_lock_that_is_no_longer_wanted_is_neither_kept_nor_released_for_anothe
         });
     });
     running.await.unwrap();
+}
+
+fn start(
+    url: &str,
+    store: MemoryStore,
+    change: &dyn Fn(&mut SignInConfig),
+    mut open: OpenUrl,
+    events: Sender<Event>,
+) -> SignIn {
+    tests::deadline::set();
+    let authorization = Authorization::new(url, "my-app").unwrap().store(store).open_url(move |url| open(url));
+    let report = move |event| drop(events.send(event));
+    let sign_in = authorization.configure(change).start(HttpOptions::new(), report).unwrap();
+    Box::new(move |cause| sign_in.begin(cause))
+}
+
+#[tokio::test]
+async fn each_quirk_of_a_provider_is_accepted_or_named() {
+    spawn_blocking(|| provider_quirks::play(&start)).await.unwrap();
+}
+
+#[tokio::test]
+async fn oa_r_06_a_client_that_the_authorization_server_has_forgotten_is_registered_again() {
+    spawn_blocking(|| provider_quirks::a_forgotten_client_is_registered_again(&start)).await.unwrap();
+}
+
+#[tokio::test]
+async fn oa_s_03_a_token_that_is_refused_for_a_scope_that_it_has_is_refreshed_once() {
+    let played = spawn_blocking(|| {
+        provider_quirks::a_token_that_is_refused_for_a_scope_that_it_has_is_refreshed_once(&start);
+    });
+    played.await.unwrap();
 }
 
 #[test]

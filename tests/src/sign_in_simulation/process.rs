@@ -354,7 +354,7 @@ impl Simulation<'_> {
                 assert!(self.holds(number, Lock::Record), "the record is written without its lock");
                 self.stored_before = self.stored.replace(record.reveal().as_bytes().to_vec());
             }
-            Action::Listen { port } => {
+            Action::Listen { port, .. } => {
                 let is_taken = |port: u16| self.processes.iter().any(|own| own.listening == Some(port));
                 let port = match port {
                     Some(port) => Some(port).filter(|port| !is_taken(*port)),

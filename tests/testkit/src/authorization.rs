@@ -20,15 +20,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
 use mcp_proto::auth::{
-    Action, Authorized, Authorizer, Cause, Challenge, Config, Event, FetchFailure, KeyUse, Lock, ProofKey, Seed,
-    SignInError, Step, Waiting,
+    Action, Authorized, Authorizer, CallbackHost, Cause, Challenge, Config, Event, FetchFailure, KeyUse, Lock,
+    ProofKey, ProviderQuirk, RedirectError, Seed, SignInError, Step, Waiting,
 };
 use mcp_proto::{Instant, Output};
 use serde_json::json;
 
 use self::issuer::{Answer, signature};
 
-pub use self::issuer::Issuer;
+pub use self::issuer::{Issuer, Return};
 pub use self::loopback::{ProtectedServer, browse, exchange};
 
 /// The URL of the server.
@@ -87,8 +87,16 @@ pub struct Process {
     pub has_none: bool,
     /// The port on which it listens.
     pub listening: Option<u16>,
+    /// The host at which it has listened last.
+    pub callback_host: Option<CallbackHost>,
     /// The URL that its browser shows.
     pub shown: Option<String>,
+    /// The pages that the browser has shown after the return.
+    pub pages: Vec<String>,
+    /// In which ways the authorization server differs from the rules.
+    pub quirks: Vec<ProviderQuirk>,
+    /// Errors with which the browser returned, and which name no sign-in.
+    pub without_state: Vec<RedirectError>,
     /// The token that the other program issues.
     pub obtained: Option<&'static str>,
     /// How often that program was asked.
@@ -113,7 +121,11 @@ impl Process {
             registered: Vec::new(),
             has_none: false,
             listening: None,
+            callback_host: None,
             shown: None,
+            pages: Vec::new(),
+            quirks: Vec::new(),
+            without_state: Vec::new(),
             obtained: None,
             times_obtained: 0,
             signed_out: Vec::new(),
@@ -304,6 +316,8 @@ impl World {
             Event::Waiting(waiting) => process.waiting.push(waiting),
             Event::NoToken => process.has_none = true,
             Event::Step(Step::Registered { issuer }) => process.registered.push(issuer),
+            Event::Step(Step::Quirk { quirk, .. }) => process.quirks.push(quirk),
+            Event::Step(Step::ErrorWithoutState { error }) => process.without_state.push(error),
             Event::SignedOut { is_revoked } => process.signed_out.push(is_revoked),
             _ => {}
         }
@@ -357,8 +371,9 @@ impl World {
                 self.require(number, Lock::Record, "stores");
                 self.stored = Some(record.reveal().as_bytes().to_vec());
             }
-            Action::Listen { port } => {
+            Action::Listen { host, port } => {
                 let process = &mut self.processes[number];
+                process.callback_host = Some(host);
                 let port = port.unwrap_or(40_000);
                 let is_free = !process.taken.contains(&port);
                 process.listening = is_free.then_some(port);
@@ -404,11 +419,25 @@ impl World {
         }
     }
 
-    /// The person signs in at the URL that the browser of a process shows.
+    /// The person signs in at the URL that the browser of a process shows, and opens it again if the browser returned with
+    /// an error that names no sign-in.
     pub fn sign_in(&mut self, process: usize) {
         let url = self.processes[process].shown.take().unwrap();
-        let redirect = self.visit(&url);
-        assert!(self.processes[process].authorizer.handle_redirect(&redirect, self.now));
+        loop {
+            let redirect = self.visit(&url);
+            if redirect.ends_with("/unknown-client") {
+                return;
+            }
+            let (origin, path) = split(&redirect);
+            let request = Request::get(path).header("Host", origin.trim_start_matches("http://")).body(()).unwrap();
+            let process = &mut self.processes[process];
+            let page = process.authorizer.handle_callback(&request.into_parts().0, self.now);
+            process.pages.push(String::from_utf8_lossy(page.body()).into_owned());
+            if page.status() == StatusCode::OK {
+                return;
+            }
+            assert!(redirect.contains("error=") && !redirect.contains("state="), "the return is not expected");
+        }
     }
 
     /// The person signs in at a URL: where the browser is sent.

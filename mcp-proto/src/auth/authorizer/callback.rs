@@ -8,8 +8,10 @@ use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue, Method, Response, StatusCode, request};
 
 use super::Authorizer;
-use super::sign_in::CALLBACK_PATH;
+use super::flow::Step;
+use super::sign_in::Returned;
 use crate::Instant;
+use crate::auth::authorization::RedirectError;
 
 impl Authorizer {
     /// A request has arrived at the port that the driver was asked to listen on. Returns the response, which the driver
@@ -31,18 +33,67 @@ impl Authorizer {
     /// ```
     pub fn handle_callback(&mut self, head: &request::Parts, now: Instant) -> Response<Bytes> {
         let is_local = head.headers.get(HOST).and_then(|host| host.to_str().ok()).is_some_and(is_loopback_host);
-        if head.method != Method::GET || head.uri.path() != CALLBACK_PATH || !is_local {
+        if head.method != Method::GET || head.uri.path() != self.config.callback_path || !is_local {
             return page(StatusCode::NOT_FOUND, "Not found", "There is nothing here.");
         }
         // With its path: a query alone may contain a question mark, too, behind which nothing else begins.
         let url = head.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
-        if self.handle_redirect(url, now) {
-            page(StatusCode::OK, "Signed in", "The response was received. You can close this window.")
-        } else {
-            let text = "This response belongs to no sign-in that is in progress. Begin again in your application.";
-            page(StatusCode::BAD_REQUEST, "Not expected", text)
+        // A page of another site may send requests in the background.
+        let is_page = head.headers.get("sec-fetch-dest").is_none_or(|destination| destination == "document");
+        let returned = match self.flow.take() {
+            Some(flow) if matches!(flow.step, Step::AwaitingRedirect(_)) => self.on_redirect(flow, url, is_page, now),
+            flow => {
+                self.flow = flow;
+                Returned::Unexpected
+            }
+        };
+        match returned {
+            Returned::WithCode => {
+                let text = "Your application completes the sign-in now, and shows whether it succeeds. You can close this \
+                            window.";
+                page(StatusCode::OK, "Response received", text)
+            }
+            Returned::Again => {
+                let text = "The authorization server refuses the requested scopes for this client. Your application \
+                            registers another one, and opens another window.";
+                page(StatusCode::OK, "Not signed in yet", text)
+            }
+            Returned::Refused(error) => page(StatusCode::OK, "Not signed in", &sentence(&error)),
+            Returned::WithoutState(error) => {
+                let text = "It names no sign-in, so that your application still waits for another response.";
+                page(StatusCode::BAD_REQUEST, "Not signed in", &format!("{} {text}", sentence(&error)))
+            }
+            Returned::Unexpected => {
+                let text = "This response belongs to no sign-in that is in progress. Begin again in your application.";
+                page(StatusCode::BAD_REQUEST, "Not expected", text)
+            }
         }
     }
+}
+
+/// An error as a sentence of its own.
+fn sentence(error: &RedirectError) -> String {
+    let text = error.to_string();
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    first.into_iter().chain(characters).chain(end.chars()).collect()
+}
+
+/// A text of another program inside of HTML.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            _ => escaped.push(c),
+        }
+    }
+    escaped
 }
 
 /// Whether the `Host` of a request is this machine: a name that another site had pointed here is not (DNS rebinding).
@@ -54,8 +105,9 @@ fn is_loopback_host(host: &str) -> bool {
     matches!(name, "127.0.0.1" | "localhost" | "[::1]")
 }
 
-/// A page for the person at the browser. It contains nothing of the request.
+/// A page for the person at the browser. Of the request, it contains at most the error, as text.
 fn page(status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
+    let text = escaped(text);
     let body = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>{title}</title>\
          <body><h1>{title}</h1><p>{text}</p></body></html>\n"

@@ -3,13 +3,15 @@
 use http::StatusCode;
 
 use super::flow::{Flow, Need, Then};
-use super::{Authorizer, Clock, Held, Timer};
+use super::history::History;
+use super::{Authorizer, Clock, Held, Timer, without_query};
 use crate::Instant;
 use crate::auth::action::Event;
 use crate::auth::challenge::Challenge;
 use crate::auth::config::Grant;
 use crate::auth::error::SignInError;
 use crate::auth::imported::Imported;
+use crate::auth::quirk::ProviderQuirk;
 use crate::auth::record::union;
 use crate::auth::seed::{Nonces, Seed};
 use crate::client::Challenged;
@@ -149,7 +151,9 @@ impl Authorizer {
         let challenge = Challenge::for_token(challenges);
         let scope = challenge.and_then(Challenge::scope).map(str::to_owned);
         let is_step_up = status == StatusCode::FORBIDDEN;
+        let may_be_expired = is_step_up && generation.is_some() && self.may_be_expired(scope.as_deref(), now);
         let checked = match self.held.as_ref().filter(|_| generation.is_some()) {
+            _ if may_be_expired => Ok(()),
             _ if is_step_up => self.check_scopes(scope.as_deref()),
             Some(held) => {
                 // Another one of the same kind would be refused too, until it is clear why (OA-P-07).
@@ -173,8 +177,23 @@ impl Authorizer {
             scope,
             sign_in_parameters: sign_in_parameters.collect(),
             is_step_up,
+            may_be_expired,
             refused: self.held.as_ref().filter(|_| generation.is_some()).and_then(Held::stored),
         })
+    }
+
+    /// Whether the token in use was granted these scopes, and is refused with them for the first time since it was
+    /// refreshed: some servers answer so to an expired one. A token that has just been issued lacks something else.
+    fn may_be_expired(&mut self, scope: Option<&str>, now: Instant) -> bool {
+        let wanted = union([scope]).unwrap_or_default();
+        let (Some(held), Some(tokens)) = (&self.held, &self.record.tokens) else { return false };
+        let has_all = !wanted.is_empty() && tokens.covers(&wanted) && tokens.refresh_token.is_some();
+        let is_old = held.serial.is_some() && !History::is_fresh(held, self.clock.unix(now));
+        let may_be_expired = has_all && is_old && !self.history.is_useless(&wanted);
+        if may_be_expired {
+            self.report_quirk(ProviderQuirk::GrantedScopeRefused, &without_query(&self.config.server));
+        }
+        may_be_expired
     }
 
     /// Whether tokens with these scopes may help (OA-S-03).

@@ -163,10 +163,11 @@ impl Authorizer {
             }
             self.wait_for_device(flow, request, now);
         } else if refusal.is("access_denied") {
-            self.fail(flow, SignInError::Redirect(RedirectError::Denied), now);
+            let description = if let TokenError::Refused { description, .. } = refusal { description } else { None };
+            self.fail(flow, SignInError::Redirect(RedirectError::Denied(description)), now);
         } else if let (true, Kind::Device(codes)) = (refusal.is("expired_token"), &request.kind) {
             let after = codes.lifetime;
-            self.fail(flow, SignInError::UserTimedOut { after }, now);
+            self.fail(flow, SignInError::UserTimedOut { after, reported: None }, now);
         } else if refusal.is("invalid_client") {
             self.on_code_refused(flow, issuer, refusal, now);
         } else {

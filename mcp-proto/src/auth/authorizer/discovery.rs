@@ -13,6 +13,7 @@ use crate::auth::action::{self, Event, FetchKey};
 use crate::auth::config::ResourceParameter;
 use crate::auth::error::SignInError;
 use crate::auth::metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata};
+use crate::auth::quirk::ProviderQuirk;
 use crate::auth::url::Origin;
 use crate::client::http::endpoint::Endpoint;
 use crate::spec::ProtocolVersion;
@@ -34,8 +35,12 @@ pub(super) struct Discovery {
     /// The places that are left.
     candidates: VecDeque<String>,
     redirects: u32,
+    /// The challenge has named the current place.
+    is_named: bool,
     /// All places so far have no document, and said so.
     is_absent: bool,
+    /// Why a place that comes before others could not be used, which is reported if none of the others can.
+    obstacle: Option<SignInError>,
     pub(super) fetch: FetchKey,
 }
 
@@ -85,8 +90,14 @@ impl Authorizer {
             Need::New { named, .. } => named.as_deref(),
             Need::Stored | Need::SignOut => None,
         };
+        let is_relative = named.is_some_and(|named| Endpoint::check(named).is_err());
         match ResourceMetadata::candidates(&self.config.server, named) {
-            Ok(candidates) => self.look_for(flow, Wanted::Resource, candidates.into(), now),
+            Ok(candidates) => {
+                if is_relative {
+                    self.report_server_quirk(ProviderQuirk::RelativeMetadataUrl);
+                }
+                self.look_for(flow, Wanted::Resource, candidates.into(), now);
+            }
             Err(reason) => {
                 let what = "the URL of the resource's metadata, which the server names,";
                 self.fail(flow, SignInError::Url { what, reason }, now);
@@ -97,7 +108,9 @@ impl Authorizer {
     fn look_for(&mut self, mut flow: Flow, wanted: Wanted, mut candidates: VecDeque<String>, now: Instant) {
         let url = candidates.pop_front().unwrap_or_default();
         let fetch = self.fetch_document(&url, &wanted, now);
-        let discovery = Discovery { wanted, url, candidates, redirects: 0, is_absent: true, fetch };
+        let is_named = matches!((&wanted, &flow.need), (Wanted::Resource, Need::New { named: Some(_), .. }));
+        let discovery =
+            Discovery { wanted, url, candidates, redirects: 0, is_named, is_absent: true, obstacle: None, fetch };
         flow.step = Step::Discovering(Box::new(discovery));
         self.flow = Some(flow);
     }
@@ -132,17 +145,22 @@ impl Authorizer {
         if is_temporary(head.status) {
             self.step(&discovery, format!("status {}", head.status.as_u16()));
             let url = without_query(&discovery.url);
-            return self.fail(flow, SignInError::Temporary { url, status: head.status }, now);
+            return self.fail(flow, SignInError::temporary(url, head.status, body), now);
         }
-        discovery.is_absent &= head.status.is_client_error();
         let invalid = if head.status == StatusCode::OK {
             match self.read(&discovery, body) {
-                Ok(Document::Resource(metadata)) => {
+                Ok(Document::Resource(metadata, quirk)) => {
                     self.step(&discovery, "found".to_owned());
+                    if let Some(quirk) = quirk {
+                        self.report_server_quirk(quirk);
+                    }
                     return self.on_resource(flow, &metadata, now);
                 }
-                Ok(Document::Issuer(issuer)) => {
+                Ok(Document::Issuer(issuer, quirk)) => {
                     self.step(&discovery, "found".to_owned());
+                    if let Some(quirk) = quirk {
+                        self.report_quirk(quirk, issuer.issuer());
+                    }
                     let resource = match discovery.wanted {
                         Wanted::Issuer { resource, .. } => resource,
                         Wanted::Resource | Wanted::Server => self.unpublished_resource(),
@@ -154,9 +172,23 @@ impl Authorizer {
         } else {
             None
         };
+        let is_resource = matches!(discovery.wanted, Wanted::Resource);
+        // Something else than the metadata of a resource is no sign of an outage: many servers answer every path.
+        discovery.is_absent &= head.status.is_client_error() || (is_resource && invalid.is_some());
         match invalid {
             None => self.step(&discovery, format!("status {}", head.status.as_u16())),
-            Some(InvalidMetadata::NotMetadata) => self.step(&discovery, InvalidMetadata::NotMetadata.to_string()),
+            Some(InvalidMetadata::NotMetadata) => {
+                self.step(&discovery, InvalidMetadata::NotMetadata.to_string());
+                if is_resource {
+                    self.report_server_quirk(ProviderQuirk::NoResourceDocument);
+                }
+            }
+            // Another place may have all members.
+            Some(reason @ InvalidMetadata::Lacks { .. }) => {
+                self.step(&discovery, reason.to_string());
+                let url = without_query(&discovery.url);
+                discovery.obstacle.get_or_insert(SignInError::Metadata { url, reason });
+            }
             // It is a document, and wrong: another place does not make it right.
             Some(reason) => {
                 self.step(&discovery, reason.to_string());
@@ -164,26 +196,53 @@ impl Authorizer {
                 return self.fail(flow, SignInError::Metadata { url, reason }, now);
             }
         }
-        match discovery.candidates.pop_front() {
-            Some(url) => {
-                discovery.fetch = self.fetch_document(&url, &discovery.wanted, now);
-                (discovery.url, discovery.redirects) = (url, 0);
-                flow.step = Step::Discovering(discovery);
-                self.flow = Some(flow);
-            }
-            None => self.on_no_document(flow, *discovery, now),
+        self.look_further(flow, discovery, now);
+    }
+
+    /// A place of a document cannot be reached. Another server than the own one may be named by mistake; for any other
+    /// place, an outage must not lead to a sign-in elsewhere (OA-P-03).
+    pub(super) fn on_unreached(&mut self, flow: Flow, mut discovery: Box<Discovery>, error: SignInError, now: Instant) {
+        let is_elsewhere =
+            Endpoint::check(&discovery.url).is_ok_and(|url| Origin::of(&url) != Origin::of(&self.config.endpoint));
+        if !discovery.is_named || !is_elsewhere {
+            return self.fail(flow, error, now);
         }
+        self.step(&discovery, error.to_string());
+        discovery.is_absent = false;
+        discovery.obstacle.get_or_insert(error);
+        self.look_further(flow, discovery, now);
+    }
+
+    /// Looks for a document in the next place.
+    fn look_further(&mut self, mut flow: Flow, mut discovery: Box<Discovery>, now: Instant) {
+        let Some(url) = discovery.candidates.pop_front() else { return self.on_no_document(flow, *discovery, now) };
+        if std::mem::take(&mut discovery.is_named) {
+            self.report_server_quirk(ProviderQuirk::NoMetadataAtUrl);
+        }
+        discovery.fetch = self.fetch_document(&url, &discovery.wanted, now);
+        (discovery.url, discovery.redirects) = (url, 0);
+        flow.step = Step::Discovering(discovery);
+        self.flow = Some(flow);
+    }
+
+    fn report_server_quirk(&mut self, quirk: ProviderQuirk) {
+        self.report_quirk(quirk, &without_query(&self.config.server));
     }
 
     fn read(&self, discovery: &Discovery, body: &[u8]) -> Result<Document, InvalidMetadata> {
         match &discovery.wanted {
-            Wanted::Resource => ResourceMetadata::parse(body, &self.config.server).map(Document::Resource),
-            Wanted::Issuer { issuer, .. } => {
-                let expected = (!self.config.exceptions.other_issuer).then_some(issuer.as_str());
-                IssuerMetadata::parse(body, expected).map(Box::new).map(Document::Issuer)
+            Wanted::Resource => {
+                let accepted = ResourceMetadata::accept(body, &self.config.server, &self.config.resource);
+                accepted.map(|(metadata, quirk)| Document::Resource(metadata, quirk))
             }
-            Wanted::Server => IssuerMetadata::parse(body, None).map(Box::new).map(Document::Issuer),
+            Wanted::Issuer { issuer, .. } => self.read_issuer(body, Some(issuer), issuer),
+            Wanted::Server => self.read_issuer(body, None, &Origin::of(&self.config.endpoint).to_string()),
         }
+    }
+
+    fn read_issuer(&self, body: &[u8], expected: Option<&str>, found_for: &str) -> Result<Document, InvalidMetadata> {
+        let accepted = IssuerMetadata::accept(body, expected, found_for, &self.config.exceptions);
+        accepted.map(|(metadata, quirk)| Document::Issuer(Box::new(metadata), quirk))
     }
 
     fn on_resource(&mut self, flow: Flow, metadata: &ResourceMetadata, now: Instant) {
@@ -241,6 +300,9 @@ impl Authorizer {
         let origin = Origin::of(&self.config.endpoint);
         let has_challenge = matches!(flow.need, Need::New { has_challenge: true, .. });
         let is_named = matches!(&flow.need, Need::New { named: Some(_), .. });
+        if let Some(error) = discovery.obstacle {
+            return self.fail(flow, error, now);
+        }
         match discovery.wanted {
             // Only if the server has said clearly that it has no such document (OA-L-03).
             Wanted::Resource if discovery.is_absent && !is_named => {
@@ -272,8 +334,8 @@ impl Authorizer {
 
 /// A document that was found.
 enum Document {
-    Resource(ResourceMetadata),
-    Issuer(Box<IssuerMetadata>),
+    Resource(ResourceMetadata, Option<ProviderQuirk>),
+    Issuer(Box<IssuerMetadata>, Option<ProviderQuirk>),
 }
 
 /// Where a document has moved to, if that is on the same origin (OA-N-01).

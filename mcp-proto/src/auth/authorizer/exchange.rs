@@ -219,7 +219,8 @@ impl ClientRequest {
             (Some(TokenScheme::Bearer), None) => TokenScheme::Bearer,
             (Some(TokenScheme::Dpop), Some(_)) => TokenScheme::Dpop,
             (Some(TokenScheme::Bearer), Some(_)) => return Err(TokenError::NotBound),
-            (Some(TokenScheme::Dpop) | None, _) => return Err(TokenError::Unusable),
+            (Some(TokenScheme::Dpop), None) => return Err(TokenError::unknown_type("DPoP")),
+            (None, _) => return Err(TokenError::unknown_type("N_A")),
         };
         let (refresh_token, granted) = match self.kind {
             // Without a new refresh token, the old one stays valid (OA-F-03).
@@ -273,10 +274,15 @@ impl Authorizer {
             | Kind::Device(_) => {}
         }
         match TokenResponse::parse(head.status, body) {
-            Ok(response) => self.on_issued(flow, *request, response, now),
+            Ok(response) => {
+                for quirk in &response.quirks {
+                    self.report_quirk(*quirk, request.issuer.issuer());
+                }
+                self.on_issued(flow, *request, response, now);
+            }
             Err(TokenError::Temporary(status)) => {
                 let url = without_query(request.endpoint());
-                self.on_unanswered(flow, *request, SignInError::Temporary { url, status }, now);
+                self.on_unanswered(flow, *request, SignInError::temporary(url, status, body), now);
             }
             // The same request again, with another proof; this is no refusal (OA-X-07).
             Err(refusal) if refusal.is("use_dpop_nonce") && self.may_repeat_for_nonce(&mut flow, &request) => {
@@ -369,10 +375,20 @@ impl Authorizer {
     pub(super) fn on_failed(&mut self, mut flow: Flow, reason: FetchFailure, now: Instant) {
         let url = without_query(flow.step.request().map_or("", |(_, url)| url));
         let error = SignInError::Fetch { url, reason };
-        if let Step::Requesting { request, .. } = std::mem::replace(&mut flow.step, Step::Ready) {
-            self.on_unanswered(flow, *request, error, now);
-        } else {
-            self.fail(flow, error, now);
+        match std::mem::replace(&mut flow.step, Step::Ready) {
+            Step::Requesting { request, .. } => self.on_unanswered(flow, *request, error, now),
+            Step::Discovering(discovery) => self.on_unreached(flow, discovery, error, now),
+            Step::Ready
+            | Step::Locking(_)
+            | Step::Loading(_)
+            | Step::LockingSignIn
+            | Step::Listening
+            | Step::Registering { .. }
+            | Step::AwaitingRedirect(_)
+            | Step::AwaitingDevice(_)
+            | Step::Obtaining
+            | Step::CreatingKey(_)
+            | Step::Signing(_) => self.fail(flow, error, now),
         }
     }
 }

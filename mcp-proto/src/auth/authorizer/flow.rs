@@ -8,6 +8,7 @@ use super::sign_in::Awaited;
 use super::signing::Signing;
 use super::without_query;
 use crate::auth::action::{FetchKey, Lock};
+use crate::auth::callback_host::CallbackHost;
 use crate::auth::config::Config;
 use crate::auth::error::{FetchFailure, SignInError};
 use crate::auth::imported::Imported;
@@ -26,7 +27,8 @@ pub(super) struct Flow {
     pub(super) locks: BTreeSet<Lock>,
     pub(super) found: Option<Found>,
     pub(super) is_listening: bool,
-    /// The port that the driver was asked to listen on.
+    /// The host and the port at which the driver was asked to listen.
+    pub(super) callback_host: CallbackHost,
     pub(super) asked_port: Option<u16>,
     /// The registered client is unknown at the issuer.
     pub(super) must_register: bool,
@@ -53,6 +55,8 @@ pub(super) enum Need {
         sign_in_parameters: Vec<(String, String)>,
         /// The token that was sent lacks scopes.
         is_step_up: bool,
+        /// These scopes were granted, so that a refresh may help: some servers refuse expired tokens so.
+        may_be_expired: bool,
         /// The stored tokens that were refused: their serial number, and the access token, because the numbers begin again
         /// after a sign-out.
         refused: Option<(u64, Secret)>,
@@ -71,6 +75,7 @@ impl Need {
             scope: None,
             sign_in_parameters: Vec::new(),
             is_step_up: false,
+            may_be_expired: false,
             refused: None,
         }
     }
@@ -85,9 +90,14 @@ pub(super) struct Found {
 
 /// What a flow has done to register the client.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each happens for a reason of its own")]
 pub(super) struct Registering {
     /// The client was registered by this flow, for the scopes that it requests.
     pub(super) is_done: bool,
+    /// A client that another flow had registered was used by this flow.
+    pub(super) is_earlier_used: bool,
+    /// The redirect URI was refused, and another host tried (OA-R-05).
+    pub(super) is_with_localhost: bool,
     /// The client was unknown, and registered again (OA-K-04).
     pub(super) is_repeated: bool,
     /// The scopes of the registration were refused, and left out (OA-R-05).
@@ -147,6 +157,8 @@ pub(super) enum Then {
     Store(Box<Tokens>),
     /// A client that may be unknown at its issuer is forgotten, and the flow ends.
     Forget { client: String, error: SignInError },
+    /// A client is known at its issuer, which has sent the person back, and the flow ends.
+    Keep { client: String, error: SignInError },
 }
 
 impl Step {
@@ -198,6 +210,7 @@ impl Flow {
             locks: BTreeSet::new(),
             found: None,
             is_listening: false,
+            callback_host: CallbackHost::default(),
             asked_port: None,
             must_register: false,
             registering: Registering::default(),
@@ -225,11 +238,11 @@ impl Flow {
         }
     }
 
-    /// Whether a refresh may help: it never adds scopes.
+    /// Whether a refresh may help: it never adds scopes to those that were granted.
     pub(super) const fn may_refresh(&self) -> bool {
         match self.need {
             Need::Stored => true,
-            Need::New { is_step_up, .. } => !is_step_up,
+            Need::New { is_step_up, may_be_expired, .. } => !is_step_up || may_be_expired,
             Need::SignOut => false,
         }
     }
@@ -237,12 +250,16 @@ impl Flow {
     /// Why the flow ends if what it waits for does not come in time.
     pub(super) fn timed_out(&self, config: &Config) -> SignInError {
         match &self.step {
-            Step::LockingSignIn | Step::AwaitingRedirect(_) => SignInError::UserTimedOut { after: config.user_timeout },
+            Step::LockingSignIn => SignInError::UserTimedOut { after: config.user_timeout, reported: None },
+            Step::AwaitingRedirect(awaited) => {
+                SignInError::UserTimedOut { after: config.user_timeout, reported: awaited.reported.clone() }
+            }
             Step::AwaitingDevice(request) => {
                 let after = if let Kind::Device(codes) = &request.kind { codes.lifetime } else { config.user_timeout };
-                SignInError::UserTimedOut { after }
+                SignInError::UserTimedOut { after, reported: None }
             }
-            Step::Locking(Then::Forget { error, .. }) | Step::Loading(Then::Forget { error, .. }) => error.clone(),
+            Step::Locking(Then::Forget { error, .. } | Then::Keep { error, .. })
+            | Step::Loading(Then::Forget { error, .. } | Then::Keep { error, .. }) => error.clone(),
             Step::Locking(_) | Step::Loading(_) => SignInError::StoreTimedOut,
             Step::Ready | Step::Listening => SignInError::NotListening,
             Step::Obtaining => SignInError::NotObtained,

@@ -41,6 +41,16 @@ struct LastRefused {
 }
 
 impl History {
+    /// Whether a token was issued so recently that one that is refused now was never accepted.
+    pub(super) const fn is_fresh(held: &Held, unix: u64) -> bool {
+        unix.saturating_sub(held.issued_at) < FRESH
+    }
+
+    /// Whether a request for these scopes was in vain before.
+    pub(super) fn is_useless(&self, scopes: &str) -> bool {
+        self.useless_scopes.contains(scopes)
+    }
+
     /// The server has refused a token with status 401.
     ///
     /// # Errors
@@ -48,7 +58,7 @@ impl History {
     /// It has refused too many new ones in a row.
     pub(super) fn count_refused(&mut self, held: &Held, unix: u64) -> Result<(), SignInError> {
         let is_expired = held.expires_at.is_some_and(|expiry| expiry <= unix);
-        let is_fresh = !is_expired && unix.saturating_sub(held.issued_at) < FRESH;
+        let is_fresh = !is_expired && Self::is_fresh(held, unix);
         let is_in_row = unix.saturating_sub(self.last_refused.at) < FRESH;
         let is_same = self.last_refused.generation == held.generation;
         self.refused_in_a_row = match (is_fresh, is_in_row) {
@@ -84,7 +94,7 @@ impl History {
     /// A flow has ended with this error.
     pub(super) fn ended(&mut self, error: &SignInError, now: Instant) {
         let is_without_person =
-            matches!(error, SignInError::UserTimedOut { .. } | SignInError::Redirect(RedirectError::Denied));
+            matches!(error, SignInError::UserTimedOut { .. } | SignInError::Redirect(RedirectError::Denied(_)));
         if is_without_person {
             self.without_person = Some((now, error.clone()));
         }

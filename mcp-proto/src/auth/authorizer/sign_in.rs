@@ -9,17 +9,17 @@ use super::flow::{Flow, Need, Step, Then};
 use crate::Instant;
 use crate::auth::action::{self, Action, Event, Lock, Waiting};
 use crate::auth::authorization::{Attempt, RedirectError};
+use crate::auth::callback_host::CallbackHost;
 use crate::auth::client::{ClientIdentity, Registration};
 use crate::auth::config::Grant;
 use crate::auth::error::SignInError;
 use crate::auth::metadata::{InvalidMetadata, IssuerMetadata};
+use crate::auth::quirk::ProviderQuirk;
 use crate::auth::record::union;
 use crate::auth::url::{SecureUrl, UrlRefused};
 use crate::codec::text::Excerpt;
+use crate::error::explanation;
 use crate::spec::status::is_temporary;
-
-/// The path of the redirect URI.
-pub(crate) const CALLBACK_PATH: &str = "/callback";
 
 /// The scope of refresh tokens (`OpenID` Connect).
 const OFFLINE: &str = "offline_access";
@@ -33,11 +33,38 @@ pub(super) struct Awaited {
     attempt: Attempt,
     issuer: IssuerMetadata,
     client: ClientIdentity,
+    /// With what the browser has returned, although nothing shows that it belongs to this request.
+    pub(super) reported: Option<RedirectError>,
+}
+
+/// What has become of a return of the browser.
+#[derive(Debug)]
+pub(super) enum Returned {
+    /// It belongs to no sign-in.
+    Unexpected,
+    /// It is an error that names no sign-in.
+    WithoutState(RedirectError),
+    /// It has a code, which is redeemed now.
+    WithCode,
+    /// The scopes are requested again for another client.
+    Again,
+    /// It ends the sign-in.
+    Refused(RedirectError),
+}
+
+impl Returned {
+    /// Whether it belongs to the sign-in.
+    pub(super) const fn belongs(&self) -> bool {
+        match self {
+            Self::Unexpected | Self::WithoutState(_) => false,
+            Self::WithCode | Self::Again | Self::Refused(_) => true,
+        }
+    }
 }
 
 impl Authorizer {
     /// Begins a sign-in. Both locks are held.
-    pub(super) fn sign_in(&mut self, flow: Flow, now: Instant) {
+    pub(super) fn sign_in(&mut self, mut flow: Flow, now: Instant) {
         let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata, now) };
         let issuer = found.issuer.clone();
         if matches!(self.config.grant, Grant::DeviceCode) {
@@ -47,15 +74,24 @@ impl Authorizer {
             let url = issuer.issuer().to_owned();
             return self.fail(flow, SignInError::Metadata { url, reason }, now);
         }
+        if issuer.check_pkce(false).is_err() {
+            self.report_quirk(ProviderQuirk::UnlistedPkce, issuer.issuer());
+        }
         match self.registered_client(&issuer) {
             Ok(_) => {}
             Err(error) => return self.fail(flow, error, now),
         }
-        // The port of the registered redirect URI, because many servers compare it exactly (OA-G-06).
+        // No person has come back from the last sign-in with this client, whose process has ended.
+        flow.must_register |= !flow.registering.is_earlier_used
+            && self.record.is_in_use(issuer.issuer())
+            && issuer.registration_endpoint().is_some();
+        // Host and port of the registered redirect URI, because many servers compare it exactly (OA-G-06).
         let unix = self.clock.unix(now);
-        let registered = self.record.client(issuer.issuer(), unix).and_then(|(_, uri)| port_of(uri));
-        let port = self.config.callback_port.or(registered);
-        self.listen(flow, port, now);
+        let registered = self.record.client(issuer.issuer(), unix);
+        let registered = registered.and_then(|(_, uri)| CallbackHost::read(uri, &self.config.callback_path));
+        let (host, port) = registered.unzip();
+        flow.callback_host = self.config.callback_host.or(host).unwrap_or_default();
+        self.listen(flow, self.config.callback_port.or(port), now);
     }
 
     /// The port is opened when a sign-in begins, and not before (OA-G-04).
@@ -65,7 +101,7 @@ impl Authorizer {
             flow.is_listening = false;
         }
         self.timers.set(super::Timer::Step, now + self.config.request_timeout);
-        self.outbox.act(Action::Listen { port });
+        self.outbox.act(Action::Listen { host: flow.callback_host, port });
         flow.asked_port = port;
         flow.step = Step::Listening;
         self.flow = Some(flow);
@@ -82,7 +118,7 @@ impl Authorizer {
             };
         };
         flow.is_listening = true;
-        let redirect_uri = format!("http://127.0.0.1:{port}{CALLBACK_PATH}");
+        let redirect_uri = flow.callback_host.redirect_uri(port, &self.config.callback_path);
         let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata, now) };
         let issuer = found.issuer.clone();
         self.with_client(flow, &issuer, redirect_uri, now);
@@ -179,10 +215,15 @@ impl Authorizer {
             return self.flow = Some(flow);
         };
         if is_temporary(status) {
-            return self.fail(flow, SignInError::Temporary { url, status }, now);
+            return self.fail(flow, SignInError::temporary(url, status, body), now);
         }
         let Some(found) = &flow.found else { return self.fail(flow, SignInError::NoMetadata, now) };
         if !matches!(status, StatusCode::OK | StatusCode::CREATED) {
+            if let Some(port) = self.port_for_localhost(&flow, status, body, &redirect_uri) {
+                flow.callback_host = CallbackHost::Localhost;
+                flow.registering.is_with_localhost = true;
+                return self.listen(flow, Some(port), now);
+            }
             let refusal = serde_json::from_slice::<Refusal>(body).ok();
             let is_refused = refusal.as_ref().is_some_and(|refusal| refusal.error == "invalid_client_metadata");
             let issuer = found.issuer.clone();
@@ -191,7 +232,7 @@ impl Authorizer {
             if is_refused && has_scope && !std::mem::replace(&mut flow.registering.is_without_scope, true) {
                 return self.register(flow, &issuer, redirect_uri, now);
             }
-            return self.fail(flow, SignInError::NotRegistered(refusal_text(status, refusal)), now);
+            return self.fail(flow, SignInError::NotRegistered(refusal_text(status, body)), now);
         }
         let issuer = found.issuer.issuer().to_owned();
         match ClientIdentity::parse_registered(body) {
@@ -199,6 +240,9 @@ impl Authorizer {
                 // Before it is used, so that the next sign-in needs no other registration (OA-R-06).
                 self.record.add_client(&issuer, &redirect_uri, client.clone());
                 self.store();
+                if flow.registering.is_with_localhost {
+                    self.report_quirk(ProviderQuirk::LocalhostRedirect, &issuer);
+                }
                 self.outbox.report(Event::Step(action::Step::Registered { issuer }));
                 flow.must_register = false;
                 flow.registering.is_done = true;
@@ -206,6 +250,16 @@ impl Authorizer {
             }
             Err(reason) => self.fail(flow, SignInError::Registration(reason), now),
         }
+    }
+
+    /// The port with which a registration is tried again for `localhost`, if this refusal is about the address of the
+    /// redirect URI, and the person has not chosen it (OA-Q-09).
+    fn port_for_localhost(&self, flow: &Flow, status: StatusCode, body: &[u8], redirect_uri: &str) -> Option<u16> {
+        let is_about_redirect = body.windows(8).any(|part| part.eq_ignore_ascii_case(b"redirect"));
+        let (host, port) = CallbackHost::read(redirect_uri, &self.config.callback_path)?;
+        let may_change = self.config.callback_host.is_none() && host == CallbackHost::Ipv4;
+        let is_repeated = flow.registering.is_with_localhost;
+        (status.is_client_error() && is_about_redirect && may_change && !is_repeated).then_some(port)
     }
 
     /// Sends the person to the authorization server. Other processes may use the record meanwhile.
@@ -247,11 +301,15 @@ impl Authorizer {
         }
         match attempt.url(endpoint, client.id(), &additional) {
             Ok(url) => {
+                if !flow.registering.is_done && self.record.set_in_use(client.id(), true) {
+                    flow.registering.is_earlier_used = true;
+                    self.store();
+                }
                 self.unlock(&mut flow, Lock::Record);
                 self.timers.set(super::Timer::Step, now + self.config.user_timeout);
                 self.outbox.report(Event::Waiting(Waiting::Browser { url: url.clone() }));
                 self.outbox.act(Action::OpenBrowser { url });
-                flow.step = Step::AwaitingRedirect(Box::new(Awaited { attempt, issuer, client }));
+                flow.step = Step::AwaitingRedirect(Box::new(Awaited { attempt, issuer, client, reported: None }));
                 self.flow = Some(flow);
             }
             Err(reason) => self.fail(flow, SignInError::Authorization(reason), now),
@@ -309,31 +367,47 @@ impl Authorizer {
         self.lock_record(flow, Then::Forget { client, error }, now);
     }
 
-    /// A redirect has come back.
-    pub(super) fn on_redirect(&mut self, mut flow: Flow, url: &str, now: Instant) -> bool {
-        let Step::AwaitingRedirect(awaited) = std::mem::replace(&mut flow.step, Step::Ready) else {
+    /// A redirect has come back: the browser shows it as a page (`is_page`), or a person has pasted it.
+    pub(super) fn on_redirect(&mut self, mut flow: Flow, url: &str, is_page: bool, now: Instant) -> Returned {
+        let Step::AwaitingRedirect(mut awaited) = std::mem::replace(&mut flow.step, Step::Ready) else {
             self.flow = Some(flow);
-            return false;
+            return Returned::Unexpected;
         };
         match awaited.attempt.code(url) {
             Ok(None) => {
+                let error = awaited.attempt.error_without_state(url).filter(|_| is_page);
+                // Once, because any program of this machine can send more.
+                if let (Some(error), None) = (&error, &awaited.reported) {
+                    awaited.reported = Some(error.clone());
+                    self.outbox.report(Event::Step(action::Step::ErrorWithoutState { error: error.clone() }));
+                }
                 flow.step = Step::AwaitingRedirect(awaited);
                 self.flow = Some(flow);
-                return false;
+                error.map_or(Returned::Unexpected, Returned::WithoutState)
             }
             Ok(Some(code)) => {
                 self.outbox.act(Action::Unlisten);
                 flow.is_listening = false;
-                let Awaited { attempt, issuer, client } = *awaited;
+                let Awaited { attempt, issuer, client, .. } = *awaited;
                 self.request(flow, ClientRequest::code(issuer, client, attempt, code), now);
+                Returned::WithCode
             }
             Err(RedirectError::Scope(_)) if self.may_register_scopes(&flow) => {
                 flow.must_register = true;
                 self.lock_record(flow, Then::Decide, now);
+                Returned::Again
             }
-            Err(reason) => self.fail(flow, SignInError::Redirect(reason), now),
+            Err(reason) => {
+                let error = SignInError::Redirect(reason.clone());
+                if flow.registering.is_earlier_used {
+                    let client = awaited.client.id().to_owned();
+                    self.lock_record(flow, Then::Keep { client, error }, now);
+                } else {
+                    self.fail(flow, error, now);
+                }
+                Returned::Refused(reason)
+            }
         }
-        true
     }
 
     /// Whether refused scopes may be granted to another client: some servers grant only those for which a client was
@@ -350,25 +424,14 @@ impl From<RedirectError> for SignInError {
     }
 }
 
-/// The port of a loopback redirect URI.
-fn port_of(redirect_uri: &str) -> Option<u16> {
-    let rest = redirect_uri.strip_prefix("http://127.0.0.1:")?;
-    rest.split('/').next()?.parse().ok()
-}
-
 /// The body of a refused registration (RFC 7591, section 3.2.2).
 #[derive(Deserialize)]
 struct Refusal {
     error: String,
-    error_description: Option<String>,
 }
 
 /// What a registration endpoint says about its refusal.
-fn refusal_text(status: StatusCode, refusal: Option<Refusal>) -> Excerpt {
-    let text = match refusal {
-        Some(Refusal { error, error_description: Some(description) }) => format!("{error}: {description}"),
-        Some(Refusal { error, error_description: None }) => error,
-        None => format!("status {}", status.as_u16()),
-    };
-    Excerpt::new(&text, 300)
+fn refusal_text(status: StatusCode, body: &[u8]) -> Excerpt {
+    let text = explanation(body).filter(|_| status.is_client_error());
+    Excerpt::new(&text.unwrap_or_else(|| format!("status {}", status.as_u16())), 300)
 }

@@ -57,7 +57,8 @@ impl Authorizer {
     pub(super) fn on_exchanged(&mut self, flow: Flow, request: &ClientRequest, response: TokenResponse, now: Instant) {
         if response.issued_token_type.as_deref() != Some(ID_JAG) {
             let issuer = request.audience().to_owned();
-            return self.fail(flow, SignInError::Token { issuer, reason: TokenError::Unusable }, now);
+            let reason = response.issued_token_type.as_deref().map_or(TokenError::Unusable, TokenError::unknown_type);
+            return self.fail(flow, SignInError::Token { issuer, reason }, now);
         }
         match self.configured_client(&flow) {
             Ok((issuer, client)) => {

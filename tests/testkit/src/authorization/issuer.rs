@@ -22,10 +22,18 @@ pub struct Issuer {
     pub registration: Value,
     /// The status of registrations.
     pub registration_status: u16,
+    /// The hosts that the redirect URI of a registration may have; `None` if it may have any.
+    pub redirect_hosts: Option<&'static [&'static str]>,
+    /// What a registration with another host is answered.
+    pub redirect_refusal: (u16, String),
     /// The scopes that a registration may contain; `None` if it may contain any.
     pub registered_scopes: Option<&'static [&'static str]>,
     /// Whether only scopes are granted that the client has registered.
     pub grants_registered_scopes: bool,
+    /// How the first authorization requests end; later ones end with a code.
+    pub returns: VecDeque<Return>,
+    /// Clients that it does not know any more.
+    pub forgotten: BTreeSet<String>,
     /// What the redirect contains besides code and state.
     pub redirect: Vec<(String, String)>,
     /// The lifetime of tokens in seconds.
@@ -64,6 +72,17 @@ pub struct Issuer {
     refresh_tokens: BTreeSet<String>,
     used_refresh_tokens: BTreeSet<String>,
     pub(super) issued: u64,
+}
+
+/// How an authorization request ends without a code.
+#[derive(Debug, Clone, Copy)]
+pub struct Return {
+    /// The error.
+    pub error: &'static str,
+    /// What the server says about it; empty if nothing.
+    pub description: &'static str,
+    /// Whether the redirect contains the `state` of the request.
+    pub has_state: bool,
 }
 
 /// What an authorization server answers.
@@ -116,6 +135,10 @@ impl Issuer {
             metadata_path: format!("{origin}/.well-known/oauth-authorization-server{}", path.trim_end_matches('/')),
             registration: json!({}),
             registration_status: 201,
+            redirect_hosts: None,
+            redirect_refusal: (400, json!({ "error": "invalid_redirect_uri" }).to_string()),
+            returns: VecDeque::new(),
+            forgotten: BTreeSet::new(),
             registered_scopes: None,
             grants_registered_scopes: false,
             redirect: vec![("iss".to_owned(), issuer.to_owned())],
@@ -153,9 +176,16 @@ impl Issuer {
         let is = |endpoint| self.metadata[endpoint] == url;
         if is("registration_endpoint") {
             let registration: Value = serde_json::from_slice(body).unwrap();
+            let has_host = |host: &&str| {
+                registration["redirect_uris"][0].as_str().is_some_and(|uri| uri.starts_with(&format!("http://{host}:")))
+            };
+            let is_refused = self.redirect_hosts.is_some_and(|hosts| !hosts.iter().any(has_host));
             let mut scopes = registration["scope"].as_str().unwrap_or_default().split_whitespace();
             let has_unknown = scopes.any(|scope| self.registered_scopes.is_some_and(|known| !known.contains(&scope)));
             self.registrations.push(registration);
+            if is_refused {
+                return Some(Answer::new(self.redirect_refusal.0, &self.redirect_refusal.1));
+            }
             if has_unknown {
                 return Some(Answer::refusal("invalid_client_metadata"));
             }
@@ -191,13 +221,34 @@ impl Issuer {
         self.codes.clear();
     }
 
-    /// The person signs in: the URL to which the browser is sent.
+    /// All clients that are registered so far are unknown from now on.
+    pub fn forget_clients(&mut self) {
+        self.forgotten = (1..=self.registrations.len()).map(|number| format!("client-{number}")).collect();
+    }
+
+    /// The person signs in: the URL to which the browser is sent. For an unknown client, it is a page of the server.
     pub(super) fn authorize(&mut self, query: &str) -> String {
         let parameters = form(query.as_bytes());
+        if self.forgotten.contains(&parameters["client_id"]) {
+            let (origin, _) = split(self.metadata["authorization_endpoint"].as_str().unwrap());
+            self.authorizations.push(parameters);
+            return format!("{origin}/unknown-client");
+        }
         let code = format!("code-{}", self.authorizations.len() + 1);
         let mut redirect = form_urlencoded::Serializer::new(String::new());
-        let result = if self.may_grant(&parameters) { ("code", &*code) } else { ("error", "invalid_scope") };
-        redirect.append_pair(result.0, result.1).append_pair("state", &parameters["state"]);
+        let prepared = self.returns.pop_front();
+        let result = match &prepared {
+            Some(prepared) => ("error", prepared.error),
+            None if self.may_grant(&parameters) => ("code", &*code),
+            None => ("error", "invalid_scope"),
+        };
+        redirect.append_pair(result.0, result.1);
+        if let Some(description) = prepared.map(|own| own.description).filter(|text| !text.is_empty()) {
+            redirect.append_pair("error_description", description);
+        }
+        if prepared.is_none_or(|own| own.has_state) {
+            redirect.append_pair("state", &parameters["state"]);
+        }
         redirect.extend_pairs(&self.redirect);
         let url = format!("{}?{}", parameters["redirect_uri"], redirect.finish());
         self.codes.insert(code, parameters.clone());

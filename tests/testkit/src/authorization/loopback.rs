@@ -1,5 +1,6 @@
 //! A server on loopback that demands tokens, with its authorization server at the same port, and a browser.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,6 +39,10 @@ struct Shared {
     refused: u64,
     /// How long requests for tokens wait for their answer; `None` if they have none.
     delay: Option<Duration>,
+    /// What the server answers to requests without a token: the header `WWW-Authenticate`.
+    challenge: String,
+    /// The metadata of the resource by URL; any other URL has none.
+    documents: BTreeMap<String, (u16, String)>,
     violations: Vec<String>,
 }
 
@@ -45,7 +50,15 @@ impl ProtectedServer {
     /// Starts a server.
     pub fn start() -> Self {
         let (origin, issuer) = (String::new(), Issuer::new("http://127.0.0.1"));
-        let shared = Shared { origin, issuer, refused: 0, delay: Some(Duration::ZERO), violations: Vec::new() };
+        let shared = Shared {
+            origin,
+            issuer,
+            refused: 0,
+            delay: Some(Duration::ZERO),
+            challenge: String::new(),
+            documents: BTreeMap::new(),
+            violations: Vec::new(),
+        };
         let shared = Arc::new(Mutex::new(shared));
         let of_server = Arc::clone(&shared);
         let echo = mcp_server(|asked, connection| connection.json(result(&asked.id, &asked.params)));
@@ -65,8 +78,15 @@ impl ProtectedServer {
             connection.reply(&status, &[(name, &value)], body)
         });
         let origin = format!("http://{}", server.authority);
-        lock(&shared).issuer = Issuer::new(&origin);
-        lock(&shared).origin = origin;
+        let document = format!("{origin}/.well-known/oauth-protected-resource/mcp");
+        let resource = json!({ "resource": format!("{origin}/mcp"), "authorization_servers": [origin] });
+        {
+            let mut shared = lock(&shared);
+            shared.issuer = Issuer::new(&origin);
+            shared.challenge = format!(r#"Bearer resource_metadata="{document}""#);
+            shared.documents.insert(document, (200, resource.to_string()));
+            shared.origin = origin;
+        }
         Self { server, shared }
     }
 
@@ -83,6 +103,13 @@ impl ProtectedServer {
     /// Changes or reads the authorization server.
     pub fn issuer<R>(&self, act: impl FnOnce(&mut Issuer) -> R) -> R {
         act(&mut lock(&self.shared).issuer)
+    }
+
+    /// Changes or reads how a client finds the authorization server: the challenge, and the metadata of the resource by
+    /// URL.
+    pub fn discovery<R>(&self, act: impl FnOnce(&mut String, &mut BTreeMap<String, (u16, String)>) -> R) -> R {
+        let shared = &mut *lock(&self.shared);
+        act(&mut shared.challenge, &mut shared.documents)
     }
 
     /// From now on, the access tokens that were issued so far are refused.
@@ -123,19 +150,16 @@ impl Shared {
     fn answer(&mut self, path: &str, request: &HttpMessage) -> Answer {
         let origin = &self.origin;
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let document = "/.well-known/oauth-protected-resource/mcp";
         let (status, body) = match path {
             "/mcp" => {
-                let challenge = format!(r#"Bearer resource_metadata="{origin}{document}""#);
-                return ("401 Unauthorized".to_owned(), "www-authenticate", challenge, String::new());
+                return ("401 Unauthorized".to_owned(), "www-authenticate", self.challenge.clone(), String::new());
             }
             "/authorize" => {
                 let location = self.issuer.authorize(query);
                 return ("302 Found".to_owned(), "location", location, String::new());
             }
-            path if path == document => {
-                let resource = json!({ "resource": format!("{origin}/mcp"), "authorization_servers": [origin] });
-                (200, resource.to_string())
+            path if self.documents.contains_key(&format!("{origin}{path}")) => {
+                self.documents[&format!("{origin}{path}")].clone()
             }
             path if path == split(&self.issuer.metadata_path).1 => (200, self.issuer.metadata.to_string()),
             _ => {
