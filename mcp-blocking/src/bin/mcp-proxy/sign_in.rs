@@ -25,7 +25,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use mcp_blocking::sign_in::{Authorization, Redirects, Store as _};
 use mcp_blocking::{Client, HttpOptions};
-use mcp_proto::auth::{Cause, Event, SignInError, StoredSignIn, Waiting};
+use mcp_proto::auth::{Cause, Event, SignInError, Step, StoredSignIn, Waiting};
 use mcp_proto::escape_text;
 
 use crate::args::{Account, AccountSettings};
@@ -204,6 +204,7 @@ fn obtain(
             Event::SignedOut { is_revoked } => return Ok(Ok(Outcome::SignedOut { is_revoked })),
             Event::Refused(error) => return Ok(Err(error)),
             Event::Waiting(waiting @ (Waiting::OtherProcess | Waiting::Device { .. })) => log::warn!("{waiting}"),
+            Event::Step(step @ Step::ErrorWithoutState { .. }) => log::warn!("{}", printable(&step.to_string())),
             Event::NoToken | Event::Waiting(_) | Event::Step(_) | _ => {}
         }
     }

@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use mcp_blocking::sign_in::{Authorization, PrivateKey, Store};
-use mcp_proto::auth::{ClientIdentity, ClientKey, Config, Grant, Proofs, ResourceParameter, Secret};
+use mcp_proto::auth::{
+    CallbackHost, ClientIdentity, ClientKey, Config, Grant, Proofs, ProviderQuirk, ResourceParameter, Secret,
+};
 
 use super::credential_helper::CredentialHelper;
 use super::token_source::TokenSource;
@@ -75,6 +77,14 @@ pub(crate) struct SignInOptions {
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = HEADING)]
     callback_port: Option<u16>,
 
+    /// The host of the URL to which the browser returns; by default 127.0.0.1, or localhost where a registration refuses that
+    #[arg(long, value_parser = callback_hosts(), value_name = "127.0.0.1|localhost|[::1]", help_heading = HEADING)]
+    callback_host: Option<CallbackHost>,
+
+    /// The path of the URL to which the browser returns, for clients that were registered with another one than /callback
+    #[arg(long, value_name = "PATH", help_heading = HEADING)]
+    callback_path: Option<String>,
+
     /// Keeps these tokens apart from those of other accounts at the same server
     #[arg(long, value_name = "NAME", help_heading = HEADING)]
     profile: Option<String>,
@@ -84,18 +94,25 @@ pub(crate) struct SignInOptions {
     credential_helper: Option<String>,
 
     /// Accepts what the rules of OAuth forbid, for authorization servers that need it (repeatable)
-    #[arg(long, value_enum, value_name = "WHAT", help_heading = HEADING)]
-    tolerate: Vec<Tolerated>,
+    #[arg(long, value_parser = tolerated_quirks(), value_name = "WHAT", help_heading = HEADING)]
+    tolerate: Vec<ProviderQuirk>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Tolerated {
-    /// Metadata that names another issuer than the server does
-    OtherIssuer,
-    /// An authorization server that does not list its methods of PKCE
-    UnlistedPkce,
-    /// Authorization servers at private addresses, although the server's own address is public
-    PrivateAddresses,
+/// Reads the host of a redirect URI.
+fn callback_hosts() -> impl TypedValueParser<Value = CallbackHost> {
+    let names = CallbackHost::ALL.map(CallbackHost::as_str);
+    PossibleValuesParser::new(names).map(|name| {
+        let host = CallbackHost::ALL.into_iter().find(|host| host.as_str() == name);
+        host.unwrap_or_default()
+    })
+}
+
+/// Reads the name of what is tolerated.
+fn tolerated_quirks() -> impl TypedValueParser<Value = ProviderQuirk> {
+    let quirks = ProviderQuirk::ALL.into_iter();
+    let values = quirks.filter_map(|quirk| Some(PossibleValue::new(quirk.tolerated_name()?).help(quirk.description())));
+    PossibleValuesParser::new(values)
+        .try_map(|name| ProviderQuirk::tolerated_as(&name).ok_or("there is nothing of this name to tolerate"))
 }
 
 impl SignInOptions {
@@ -204,12 +221,12 @@ impl SignInOptions {
         }
         config.callback_port = self.callback_port;
         config.profile = self.profile.clone().unwrap_or_default();
-        for tolerated in &self.tolerate {
-            match tolerated {
-                Tolerated::OtherIssuer => config.exceptions.other_issuer = true,
-                Tolerated::UnlistedPkce => config.exceptions.unlisted_pkce = true,
-                Tolerated::PrivateAddresses => config.exceptions.private_addresses = true,
-            }
+        config.callback_host = self.callback_host;
+        if let Some(path) = &self.callback_path {
+            config.callback_path(path).map_err(|error| format!("--callback-path: {error}"))?;
+        }
+        for quirk in &self.tolerate {
+            config.exceptions.tolerate(*quirk);
         }
         Ok(())
     }
@@ -263,11 +280,12 @@ impl SignInOptions {
             add("authorize-param", Some(parameter));
         }
         add("callback-port", self.callback_port.map(|port| port.to_string()).as_deref());
+        add("callback-host", self.callback_host.map(CallbackHost::as_str));
+        add("callback-path", self.callback_path.as_deref());
         add("profile", self.profile.as_deref());
         add("credential-helper", self.credential_helper.as_deref());
-        for tolerated in &self.tolerate {
-            let value = tolerated.to_possible_value();
-            add("tolerate", value.as_ref().map(clap::builder::PossibleValue::get_name));
+        for quirk in &self.tolerate {
+            add("tolerate", quirk.tolerated_name());
         }
         arguments
     }
@@ -308,7 +326,10 @@ mod tests {
     fn every_option_reaches_the_configuration() {
         let usual = config(&[]).unwrap();
         assert!(usual.registered.is_none() && usual.scope.is_none() && usual.callback_port.is_none());
-        assert_eq!((usual.grant, usual.resource.clone()), (Grant::AuthorizationCode, ResourceParameter::Published));
+        assert_eq!(
+            (usual.grant.clone(), usual.resource.clone()),
+            (Grant::AuthorizationCode, ResourceParameter::Published)
+        );
         let other = config(&[
             "--client-id",
             "id",
@@ -323,6 +344,10 @@ mod tests {
             "audience=a=b",
             "--callback-port",
             "4000",
+            "--callback-host",
+            "[::1]",
+            "--callback-path",
+            "/oauth/callback",
             "--profile",
             "work",
             "--tolerate",
@@ -331,6 +356,8 @@ mod tests {
             "unlisted-pkce",
             "--tolerate",
             "private-addresses",
+            "--tolerate",
+            "missing-issuer",
         ])
         .unwrap();
         let path = std::env::var("PATH").unwrap();
@@ -342,7 +369,10 @@ mod tests {
             (ResourceParameter::Fixed("api://x".to_owned()), "work")
         );
         let tolerated = &other.exceptions;
-        assert!(tolerated.other_issuer && tolerated.unlisted_pkce && tolerated.private_addresses);
+        assert!(tolerated.other_issuer && tolerated.missing_issuer);
+        assert!(tolerated.unlisted_pkce && tolerated.private_addresses);
+        assert_eq!((usual.callback_host, other.callback_host), (None, Some(CallbackHost::Ipv6)));
+        assert_eq!(usual.store_key(), config(&["--callback-host", "localhost"]).unwrap().store_key());
         assert_eq!(config(&["--device-code"]).unwrap().grant, Grant::DeviceCode);
         for (args, grant) in [
             (&["--client-id", "id", "--identity-token-env", "PATH"][..], Grant::WorkloadIdentity),
@@ -376,6 +406,10 @@ mod tests {
                 r"mcp-proxy login --client-id 'i'\''d' --scope 'a b' --tolerate unlisted-pkce https://mcp.example/mcp",
             ),
             (
+                &["--callback-host", "[::1]", "--callback-path", "/oauth/callback", "--tolerate", "missing-issuer"],
+                "mcp-proxy login --callback-host '[::1]' --callback-path /oauth/callback --tolerate missing-issuer https://mcp.example/mcp",
+            ),
+            (
                 &["--client-id", "i", "--client-secret-env", "PATH", "--client-credentials", "--callback-port", "1"],
                 "mcp-proxy login --client-id i --client-secret-env PATH --client-credentials --callback-port 1 https://mcp.example/mcp",
             ),
@@ -394,6 +428,10 @@ mod tests {
             (&["--client-id", "a", "--client-credentials"], "--client-credentials: this needs"),
             (&["--client-id", "a", "--private-key", "/no/such"], "--private-key /no/such: "),
             (&["--credential-helper", "../x"], "--credential-helper: "),
+            (
+                &["--callback-path", "callback"],
+                "--callback-path: the path of the redirect URI must begin with one slash",
+            ),
         ] {
             let error = config(args).unwrap_err();
             assert!(error.starts_with(text), "{error}");
