@@ -58,8 +58,8 @@ fn check(version: ProtocolVersion, mut request: impl FnMut(&ZooRequest) -> Resul
     check_lists(&lists[0], &lists[1]);
 }
 
-fn params(asked: &ZooRequest) -> Option<Json> {
-    Some(Json::from(asked.params.clone()))
+fn params(asked: &ZooRequest) -> Json {
+    Json::from(asked.params.clone())
 }
 
 const INFINITE: &str = "the result of the tool cannot be written as JSON: 'rows[0].mean' is infinite or not a number";
@@ -70,7 +70,9 @@ fn clients_of_mcp_blocking_read_every_shape_in_every_revision() {
         let server = interop_zoo::blocking();
         let builder = mcp_blocking::Client::builder().versions([version]).capabilities(capabilities());
         let client = builder.handler(User(version)).in_memory(&server).connect().unwrap();
-        check(version, |asked| client.request(asked.method.clone(), params(asked)).map_err(|error| error.to_string()));
+        check(version, |asked| {
+            client.request(asked.method.clone(), Some(params(asked))).map_err(|error| error.to_string())
+        });
         let infinite = client.call_tool("infinite", ()).unwrap_err();
         assert!(infinite.to_string().contains(INFINITE), "{infinite}");
     }
@@ -79,7 +81,7 @@ fn clients_of_mcp_blocking_read_every_shape_in_every_revision() {
 async fn asks(client: &mcp_tokio::Client, version: ProtocolVersion) {
     let mut results = Vec::new();
     for asked in requests(version) {
-        let result = client.request(asked.method.clone(), params(&asked)).await;
+        let result = client.request(asked.method.clone(), Some(params(&asked))).await;
         results.push(result.map_err(|error| error.to_string()));
     }
     let mut results = results.into_iter();
