@@ -354,11 +354,10 @@ impl Received {
                 self.requests.entry(id).or_default().push(request.method);
             }
             Ok(Message::Notification(notification)) => self.is_plain &= notification.method != Method::CANCELLED,
-            Ok(Message::Response(_)) => {}
+            Ok(Message::Response(_)) | Err(ParseError { subject: Subject::Notification, .. }) => {}
             Err(ParseError { subject: Subject::Request(id) | Subject::Either(id), .. }) => {
                 self.may_answer(Some(id.to_string()));
             }
-            Err(ParseError { subject: Subject::Notification, .. }) => {}
             Err(_) => self.may_answer(None),
         }
     }

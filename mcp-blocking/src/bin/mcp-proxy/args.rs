@@ -137,9 +137,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 
+    #[command(flatten)]
+    check: CheckOptions,
+}
+
+/// Whether the server is checked, and how.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+struct CheckOptions {
     /// Connects, prints what was found, and exits with 0 if the server can be used
     #[arg(long, conflicts_with = "record")]
-    pub(crate) check: bool,
+    check: bool,
 
     /// Checks the server, and calls this tool without arguments, which may have effects
     #[arg(long, value_name = "NAME", conflicts_with = "record", help_heading = CHECK)]
@@ -458,12 +466,13 @@ impl Args {
     pub(crate) fn asked(&self) -> Result<Asked, String> {
         let mut config = relay::Config::default();
         self.restrictions.filters().apply(&mut config)?;
-        Ok(Asked { tool: self.check_tool.clone(), names: self.verbose, json: self.json, filter: config.filter })
+        let CheckOptions { check_tool, verbose, json, .. } = &self.check;
+        Ok(Asked { tool: check_tool.clone(), names: *verbose, json: *json, filter: config.filter })
     }
 
     /// Whether the server is to be checked.
     pub(crate) const fn is_check(&self) -> bool {
-        self.check || self.check_tool.is_some()
+        self.check.check || self.check.check_tool.is_some()
     }
 
     /// How long answers may take to `--check`.

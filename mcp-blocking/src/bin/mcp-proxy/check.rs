@@ -430,7 +430,7 @@ mod tests {
         LoopbackServer::start(mcp_server(|asked, connection| {
             let text = match asked.method.as_str() {
                 "tools/list" if asked.params.contains("second") => page(&["c"], ""),
-                "tools/list" => page(&["a", "b\u{1b}"], r#","nextCursor":"second""#),
+                "tools/list" => page(&["a", "b\\u001b"], r#","nextCursor":"second""#),
                 "tools/call" if asked.params.contains("\"b") => r#"{"content":[],"isError":true}"#.to_owned(),
                 _ => r#"{"content":[]}"#.to_owned(),
             };

@@ -466,7 +466,7 @@ fn check_prints_its_findings_and_exits_with_the_result() {
         "tools/list" => connection.json(result(&asked.id, tools)),
         _ => connection.json(result(&asked.id, r#"{"text":"no content"}"#)),
     }));
-    let (code, text) = run(&[&server.url()]);
+    let (code, text) = run(&[&server.url(), "--check-tool", "look"]);
     assert_eq!(code, Some(0), "{text}");
     for part in [
         "transport:    Streamable HTTP",
@@ -485,7 +485,7 @@ fn check_prints_its_findings_and_exits_with_the_result() {
     assert!(text.ends_with("ok\n"));
     let calls =
         server.requests().into_iter().filter(|request| request.body.windows(10).any(|text| text == b"tools/call"));
-    assert_eq!(calls.count(), 1, "only a tool that is declared read-only is called");
+    assert_eq!(calls.count(), 1, "no tool but the named one is called");
     server.wait_for("DELETE /mcp");
 
     let (code, text) = run(&["http://127.0.0.1:1/mcp"]);
