@@ -408,7 +408,7 @@ mod tests {
         /// Runs one step. Returns whether it was the last.
         fn turn(&mut self) -> bool {
             self.driver.wait(&self.inputs, &self.handlers);
-            self.driver.drain(handlers)
+            self.driver.drain(&self.handlers)
         }
 
         fn receive(&mut self, line: String) {
