@@ -473,9 +473,9 @@ mod tests {
         }
         assert_eq!(options.identify(certificate, certificate), Err(OptionsError::NoKey));
         assert!(options.client_certificate.is_none());
-        let count = |options: &HttpOptions| match options.roots.certificates() {
-            RootCerts::Specific(trusted) => trusted.len(),
-            _ => panic!("certificates"),
+        let count = |options: &HttpOptions| {
+            let RootCerts::Specific(trusted) = options.roots.certificates() else { panic!("certificates") };
+            trusted.len()
         };
         let before = count(&options);
         assert!(before > 0, "those of the system, or of the list");
