@@ -225,6 +225,8 @@ impl Detection {
     /// server names, or the next older one.
     fn older_version(&mut self, reason: &Unavailable, offered: ProtocolVersion) -> Option<ProtocolVersion> {
         let (text, mut named) = match reason {
+            // It names the revisions of a modern server, which answers `server/discover` (ER-42).
+            Unavailable::Error(error) if error.code() == code::UNSUPPORTED_PROTOCOL_VERSION => return None,
             Unavailable::Error(error) => (error.message(), supported_versions(error).unwrap_or_default()),
             Unavailable::Failed(Failed::Refused(refusal)) => (refusal.explanation.as_ref()?.to_string(), Vec::new()),
             Unavailable::Failed(_) => return None,
