@@ -189,7 +189,7 @@ pub const BAD_ANSWERS: &[BadAnswer] = &[
     BadAnswer {
         name: "HT9: a session that is never there",
         answer: |_, connection| connection.reply("404 Not Found", &[], ""),
-        fails: Some("lost the session"),
+        fails: Some("answered 404 Not Found"),
     },
     BadAnswer {
         name: "HT10: gzip that was not requested",

@@ -120,7 +120,7 @@ pub const BAD_HANDSHAKES: &[BadHandshake] = &[
                 Some(older("event: endpoint\ndata: http://127.0.0.1:2/messages\n\n", request, connection))
             })
         },
-        fails: Some("names an endpoint for messages on another origin"),
+        fails: Some("as the endpoint for messages, which is on another origin"),
     },
     BadHandshake {
         name: "LE1: an endpoint on another host, without a scheme",
@@ -129,7 +129,7 @@ pub const BAD_HANDSHAKES: &[BadHandshake] = &[
                 Some(older("event: endpoint\ndata: //example.org/x\n\n", request, connection))
             })
         },
-        fails: Some("names an endpoint for messages on another origin"),
+        fails: Some("as the endpoint for messages, which is on another origin"),
     },
     BadHandshake {
         name: "LE2: a stream that ends before it names an endpoint",

@@ -206,7 +206,7 @@ pub const BAD_LINES: &[BadLine] = &[
     },
     BadLine {
         name: "JS13: parameters that are neither object nor array",
-        bytes: || [call("7"), call("null")].concat(),
+        bytes: || [call("7"), call("true")].concat(),
         answers: &[&[ID, INVALID_PARAMS], &[ID, INVALID_PARAMS]],
     },
     BadLine {

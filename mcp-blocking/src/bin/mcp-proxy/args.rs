@@ -112,8 +112,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     network: Network,
 
-    /// Accepted because mcp-remote needs it for `http` URLs, which are allowed here
-    #[arg(long, hide = true)]
+    /// Does nothing: mcp-remote needs it for `http` URLs, which are allowed here
+    #[arg(long)]
     allow_http: bool,
 
     /// Signs in to no server; one that demands it answers with an error

@@ -89,7 +89,7 @@ fn the_paths_of_servers_are_for_clients_that_may_use_them() {
         let serving = Serving::spawn(command);
         for method in ["GET", "POST", "PUT"] {
             for path in
-                ["/", "/other", "/one/mcp/", "//one/mcp", "/one//mcp", "/%6fne/mcp", "/two/../one/mcp", "/one", "/x?y"]
+                ["/", "/other", "/one/mcp//", "//one/mcp", "/one//mcp", "/%6fne/mcp", "/two/../one/mcp", "/one", "/x?y"]
             {
                 for (host, origin, token) in [
                     ("localhost", "", ""),
