@@ -192,7 +192,7 @@ mod tests {
     fn a_list_ends_at_a_cursor_that_does_not_change_and_a_page_that_is_sent_again_is_left_out() {
         let page = |names: &[&str], cursor: &str| {
             let mut page =
-                ListToolsResult::new(names.iter().map(|name| Tool::without_arguments(*name)).collect::<Vec<_>>());
+                ListToolsResult::new(names.iter().map(|name| Tool::without_arguments(name)).collect::<Vec<_>>());
             page.next_cursor = Some(cursor.to_owned());
             page
         };

@@ -106,7 +106,10 @@ mod tests {
     #[test]
     fn findings_are_printed_in_their_order_with_their_counts() {
         let (findings, _all) = Findings::new();
-        let printed = || findings.found().to_lines().iter().map(|line| format!("{line}\n")).collect::<String>();
+        let printed = || {
+            let lines = findings.found().to_lines();
+            lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect::<String>()
+        };
         assert_eq!(printed(), "");
         for finding in ["z", "a", "z", "z", "m"] {
             findings.add(finding);
