@@ -2,7 +2,7 @@
 //! is lost, and when it offers an older revision.
 
 use mcp_proto::client::{Client, Event, Http, HttpTransport, Outcome, Unavailable};
-use mcp_proto::{Failed, ProtocolVersion, Quirk};
+use mcp_proto::{Failed, Notification, ProtocolVersion, Quirk};
 use mcp_testkit::byte_stream::ClientStream;
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, initialize_result, result};
@@ -87,6 +87,7 @@ fn a_refusal_does_not_repeat_what_the_client_keeps_secret() {
         *http = mcp_proto::client::HttpConfig::new("http://server.example/mcp?key=querysecret&v=1").unwrap();
         http.header("Authorization", "Bearer headersecret").unwrap();
         http.header("X-Api-Key", "keysecret").unwrap();
+        http.header("X-Other-Key", "keysecret-longer").unwrap();
     });
     let opened = harness.opened();
     harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-secret")));
@@ -96,12 +97,31 @@ fn a_refusal_does_not_repeat_what_the_client_keeps_secret() {
     harness.reply(opened.key, &Reply::status(405));
     harness.events();
     let (_, opened) = harness.call("tools/call", "{}");
-    let body = "rejected headersecret, keysecret, querysecret of session-secret; v 1";
+    // Of a secret that contains another one, no part is shown.
+    let body = "rejected headersecret, keysecret, keysecret-longer, querysecret of session-secret; v 1";
     harness.reply(opened.key, &Reply::status(403).content_type("text/plain").body(body));
     let outcome = harness.outcome();
     let text = failed(&outcome).describe("the server");
-    assert!(text.ends_with("\"rejected […], […], […] of […]; v 1\""), "{text}");
+    assert!(text.ends_with("\"rejected […], […], […], […] of […]; v 1\""), "{text}");
     assert!(!format!("{outcome:?}").contains("rejected"), "{outcome:?}");
+}
+
+#[test]
+fn a_late_refusal_does_not_repeat_the_id_of_the_session_before() {
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, first) = harness.call("tools/call", "{}");
+    let notification = Notification::new("notifications/roots/list_changed");
+    harness.machine.notify(notification, harness.now).unwrap();
+    let late = harness.opened();
+    harness.reply(first.key, &Reply::status(404));
+    harness.events();
+    harness.reply(late.key, &Reply::status(418).content_type("text/plain").body("what is session-1?"));
+    let texts: Vec<_> = harness
+        .events()
+        .into_iter()
+        .filter_map(|event| if let Event::Faulted(fault) = event { Some(fault.to_string()) } else { None })
+        .collect();
+    assert!(texts.len() == 1 && texts[0].contains("what is […]?"), "{texts:?}");
 }
 
 #[test]
@@ -222,7 +242,9 @@ fn a16_a_call_that_may_have_been_executed_is_not_sent_again() {
 
 #[test]
 fn a16_a_refusal_that_is_about_the_message_does_not_cost_the_session() {
-    let forms: [fn(&Opened) -> Reply; 8] = [
+    let forms: [fn(&Opened) -> Reply; 9] = [
+        // Nothing states that the request was not executed.
+        |_| Reply::json(error("null", -32_603, "session not found")),
         |to| Reply::json(error(&to.id(), -32_602, "unknown session in arguments")).with_status(400),
         |to| Reply::json(error(&to.id(), -32_602, "session not found")),
         |to| Reply::json(error(&to.id(), -32_001, "Request timed out")),

@@ -36,6 +36,8 @@ pub(crate) struct Common<'c> {
     pub(crate) user: &'c HeaderMap,
     pub(crate) credentials: Option<&'c Credentials>,
     pub(crate) session: Option<&'c SessionId>,
+    /// The session before, whose id the server may still repeat.
+    pub(crate) former_session: Option<&'c SessionId>,
     pub(crate) cookies: Option<&'c Cookies>,
     pub(crate) version: Option<ProtocolVersion>,
 }
@@ -68,19 +70,22 @@ impl Common<'_> {
         self.request(Method::DELETE, at, Bytes::new())
     }
 
-    /// Replaces in a text of the server what the client keeps secret: the values of its headers and cookies, the id of the
-    /// session, and the values in the query of `endpoint`. A server may repeat what it has refused.
+    /// Replaces in a text of the server what the client keeps secret: the values of its headers and cookies, the ids of
+    /// this session and the one before, and the values in the query of `endpoint`. A server may repeat what it has refused.
     pub(crate) fn without_secrets(&self, text: String, endpoint: &Endpoint) -> String {
         let token = self.credentials.map(Credentials::header);
-        let session = self.session.map(|SessionId(id)| id);
-        let headers = self.user.values().chain(token).chain(session).filter_map(|value| value.to_str().ok());
+        let sessions = [self.session, self.former_session].into_iter().flatten().map(|SessionId(id)| id);
+        let headers = self.user.values().chain(token).chain(sessions).filter_map(|value| value.to_str().ok());
         // A scheme, as of `Bearer`, is no secret.
         let headers = headers.flat_map(|value| value.split(' '));
         let query = endpoint.query().unwrap_or_default().split('&');
         let query = query.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
         let cookies = self.cookies.into_iter().flat_map(Cookies::values);
         let secrets = headers.chain(query).chain(cookies).filter(|secret| secret.len() >= SHORTEST_SECRET);
-        secrets.fold(text, |text, secret| text.replace(secret, "[…]"))
+        // The longest first: of a secret that contains another one, no part stays.
+        let mut secrets: Vec<_> = secrets.collect();
+        secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+        secrets.into_iter().fold(text, |text, secret| text.replace(secret, "[…]"))
     }
 
     fn request(&self, method: Method, to: &Endpoint, body: Bytes) -> Request<Bytes> {

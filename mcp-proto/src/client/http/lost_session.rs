@@ -10,7 +10,7 @@
 //! | 400, 422 | `Server not initialized`, `expect initialize request` | TypeScript SDK and rmcp after a restart |
 //! | 401, 403 | `Session not found`, without a challenge | older rmcp |
 //! | 5xx | `Session not found` | servers without error handling for it |
-//! | 2xx | a JSON-RPC error with code -32001, or without an id, that says `Session not found` | servers that know no status |
+//! | 2xx | a JSON-RPC error with code -32001, or without an id and with code -32600 or -32000, that says `Session not found` | servers that set no status |
 
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, StatusCode};
@@ -22,6 +22,8 @@ use crate::spec::code;
 
 /// The code with which the TypeScript SDK, and servers written after it, report an unknown session.
 const SESSION_NOT_FOUND: i64 = -32_001;
+/// The code with which the same servers refuse requests for all other reasons.
+const OTHER_REFUSAL: i64 = -32_000;
 
 /// What a refused message shows about its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +67,11 @@ pub(super) fn states_loss(refusal: &Refusal) -> bool {
     of_refusal(refusal.status, None, explanation) == SessionState::Lost
 }
 
-/// Whether an error response says that the session of its request is unknown. Only an error without an id may have any
-/// code.
+/// Whether an error response says that the session of its request is unknown. An error without an id may also have a code
+/// with which servers refuse what they do not read; any other may be one of a request that was executed.
 pub(super) fn is_lost_by(error: &ErrorObject, has_id: bool) -> bool {
-    (error.code() == SESSION_NOT_FOUND || !has_id) && says_lost(&error.message().to_ascii_lowercase())
+    let is_unread = !has_id && matches!(error.code(), code::INVALID_REQUEST | OTHER_REFUSAL);
+    (error.code() == SESSION_NOT_FOUND || is_unread) && says_lost(&error.message().to_ascii_lowercase())
 }
 
 /// Whether a status alone states that the session, or a stream of it, does not exist.

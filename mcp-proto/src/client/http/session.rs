@@ -28,6 +28,8 @@ use crate::spec::ProtocolVersion;
 pub(super) struct HttpSession {
     phase: Phase,
     id: Option<SessionId>,
+    /// The id of the session before.
+    former_id: Option<SessionId>,
     /// The id in the response to `initialize`, until the result is accepted.
     offered: Option<SessionId>,
     version: Option<ProtocolVersion>,
@@ -50,7 +52,7 @@ enum Phase {
 
 impl HttpSession {
     pub(super) const fn new() -> Self {
-        Self { phase: Phase::Opening, id: None, offered: None, version: None, generation: 0 }
+        Self { phase: Phase::Opening, id: None, former_id: None, offered: None, version: None, generation: 0 }
     }
 
     /// Discards the session: the handshake of the next one begins.
@@ -101,7 +103,7 @@ impl HttpSession {
         let is_current = generation == self.generation && !self.is_closing();
         if is_current {
             self.phase = Phase::Opening;
-            self.id = None;
+            self.former_id = self.id.take();
         }
         is_current
     }
@@ -145,7 +147,8 @@ impl HttpSession {
 
     /// The headers of a request in this session.
     pub(super) fn common<'a>(&'a self, user: &'a HeaderMap, credentials: Option<&'a Credentials>) -> Common<'a> {
-        Common { user, credentials, session: self.id.as_ref(), cookies: None, version: self.version }
+        let (session, former_session) = (self.id.as_ref(), self.former_id.as_ref());
+        Common { user, credentials, session, former_session, cookies: None, version: self.version }
     }
 }
 
