@@ -5,6 +5,8 @@ use core::net::IpAddr;
 use http::Uri;
 use http::uri::Scheme;
 
+use crate::client::http::endpoint::is_in_domain;
+
 /// The hosts of a `NO_PROXY` variable, read as curl reads it.
 ///
 /// | entry | hosts |
@@ -132,10 +134,6 @@ const fn length(address: IpAddr) -> u8 {
         IpAddr::V4(_) => 32,
         IpAddr::V6(_) => 128,
     }
-}
-
-fn is_in_domain(host: &str, domain: &str) -> bool {
-    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
 fn is_in_network(address: IpAddr, network: IpAddr, bits: u8) -> bool {

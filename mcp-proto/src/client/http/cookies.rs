@@ -4,7 +4,7 @@
 use http::header::{DATE, SET_COOKIE};
 use http::{HeaderMap, HeaderValue};
 
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, is_in_domain};
 use super::headers::seconds_of_date;
 
 /// The most cookies that are kept.
@@ -41,7 +41,7 @@ impl Cookies {
     pub(super) fn learn(&mut self, headers: &HeaderMap, endpoint: &Endpoint) {
         for value in headers.get_all(SET_COOKIE) {
             let Some(set) = value.to_str().ok().and_then(|value| SetCookie::parse(value, headers)) else { continue };
-            let is_for_server = set.domain.is_none_or(|domain| is_in_domain(endpoint.host(), domain));
+            let is_for_server = set.domain.is_none_or(|domain| may_set(endpoint.host(), domain));
             // A cookie for TLS alone would be sent in the clear.
             let is_sendable = !set.is_secure || endpoint.is_https() || endpoint.is_loopback();
             let path = set.path.unwrap_or_else(|| default_path(endpoint.path()));
@@ -134,11 +134,10 @@ impl<'h> SetCookie<'h> {
     }
 }
 
-fn is_in_domain(host: &str, domain: &str) -> bool {
+/// Whether a cookie for `domain` may be set by the server at `host`. None may set one for a whole top-level domain.
+fn may_set(host: &str, domain: &str) -> bool {
     let (host, domain) = (host.to_ascii_lowercase(), domain.to_ascii_lowercase());
-    // A cookie for a whole top-level domain is one of nobody.
-    let is_below = || domain.contains('.') && host.strip_suffix(&*domain).is_some_and(|rest| rest.ends_with('.'));
-    host == domain || is_below()
+    host == domain || (domain.contains('.') && is_in_domain(&host, &domain))
 }
 
 /// The path of a cookie that states none: that of the request up to its last slash (RFC 6265, section 5.1.4).

@@ -292,6 +292,11 @@ fn encode(path: &str) -> String {
     encoded
 }
 
+/// Whether a host is a domain, or below it. Both are in lower case.
+pub(crate) fn is_in_domain(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
 /// Whether a host is this machine: `localhost`, a name below it (RFC 6761, section 6.3), or a loopback address.
 fn is_loopback(host: &str) -> bool {
     if let Some(address) = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
