@@ -148,19 +148,12 @@ impl<T: ClientTransport> Client<T> {
             }
             // `initialize` is the first interaction (LC-01, LC-02).
             Step::Initialize(version) => {
-                let params = match &self.connection.handshake.opening {
-                    Some(Opening::Initialize(params)) => params.clone(),
-                    Some(Opening::Discover(_)) | None => self.connection.identity.initialize_params(version),
-                };
+                let params = self.initialize_params(version);
                 self.send_initialize(params, awaited, now);
             }
             Step::InitializeAs(version) => {
-                let params = match &self.connection.handshake.opening {
-                    Some(Opening::Initialize(params)) => {
-                        params.with_member("protocolVersion", &Json::from(version.as_str()))
-                    }
-                    Some(Opening::Discover(_)) | None => self.connection.identity.initialize_params(version),
-                };
+                let params = self.initialize_params(version);
+                let params = params.with_member("protocolVersion", &Json::from(version.as_str()));
                 self.report_quirk(Quirk::VersionRefused);
                 self.send_initialize(params, awaited, now);
             }
@@ -173,6 +166,14 @@ impl<T: ClientTransport> Client<T> {
             }
             // `on_opening_outcome` handles this step, because it has the result.
             Step::Adopt(_) => {}
+        }
+    }
+
+    /// The parameters of `initialize`: those of the application, or for this revision.
+    fn initialize_params(&self, version: ProtocolVersion) -> Json {
+        match &self.connection.handshake.opening {
+            Some(Opening::Initialize(params)) => params.clone(),
+            Some(Opening::Discover(_)) | None => self.connection.identity.initialize_params(version),
         }
     }
 
