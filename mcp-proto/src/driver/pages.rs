@@ -5,7 +5,6 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::Error;
-use crate::codec::json::Json;
 use crate::model::{Page, PaginatedRequestParams, Payload, RequestMethod};
 
 /// The most pages that are read of one list: 1000.
@@ -101,21 +100,20 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Pages<R> {
     pub fn add(&mut self, page: Result<R::Result, Error>) -> Result<(), Error> {
         let requested = std::mem::replace(&mut self.next, Next::End);
         let page = page?;
-        let entries = page.to_json().without_members(&["nextCursor"]);
+        let digest = page.has_next().then(|| digest(&page));
         let (items, cursor) = page.into_parts();
         self.count += 1;
         let Some(cursor) = cursor else {
             self.items.extend(items);
             return Ok(());
         };
-        let digest = digest(&entries);
         if matches!(&requested, Next::At(requested) if *requested == cursor) {
-            if self.last != Some(digest) {
+            if self.last != digest {
                 self.items.extend(items);
             }
             return Ok(());
         }
-        self.last = Some(digest);
+        self.last = digest;
         self.continue_at(cursor)?;
         self.items.extend(items);
         Ok(())
@@ -136,9 +134,9 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Pages<R> {
     }
 }
 
-fn digest(entries: &Json) -> u64 {
+fn digest(page: &impl Payload) -> u64 {
     let mut hasher = DefaultHasher::new();
-    entries.as_bytes().hash(&mut hasher);
+    page.to_json().without_members(&["nextCursor"]).as_bytes().hash(&mut hasher);
     hasher.finish()
 }
 

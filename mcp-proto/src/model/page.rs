@@ -10,6 +10,9 @@ pub trait Page: Payload {
     /// An entry of the list.
     type Item;
 
+    /// Whether there is a cursor of a next page.
+    fn has_next(&self) -> bool;
+
     /// The entries of this page, and the cursor of the next one. An empty cursor is a cursor like any other; only an
     /// absent one ends the list (MD-K-06).
     fn into_parts(self) -> (Vec<Self::Item>, Option<String>);
@@ -19,6 +22,10 @@ macro_rules! pages {
     ($($result:ident: $items:ident($item:ident);)*) => {
         $(impl Page for $result {
             type Item = $item;
+
+            fn has_next(&self) -> bool {
+                self.next_cursor.is_some()
+            }
 
             fn into_parts(self) -> (Vec<$item>, Option<String>) {
                 (self.$items, self.next_cursor)
