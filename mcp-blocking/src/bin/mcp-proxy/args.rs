@@ -2,9 +2,11 @@
 //!
 //! | file | what it does |
 //! |---|---|
+//! | `check_options` | whether the server is checked, and how |
 //! | `others` | options of other programs, and what does the same |
 //! | `serve` | the command line of `mcp-proxy serve` |
 
+mod check_options;
 mod others;
 pub(crate) mod serve;
 
@@ -21,7 +23,6 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use mcp_blocking::HttpOptions;
 use mcp_blocking::sign_in::{Authorization, Store};
 use mcp_proto::client::{HttpConfig, HttpTransport};
-use mcp_proto::relay::{self, Filter};
 use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
 
 use crate::hub::{self, Hub, SharedOptions};
@@ -29,10 +30,11 @@ use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
 use crate::sign_in::{self, SignInOptions};
 
+use check_options::CheckOptions;
 use serve::ServeArgs;
 
-/// The heading in the help for options of `--check`.
-const CHECK: &str = "Options of --check";
+pub(crate) use check_options::Asked;
+
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";
 
@@ -139,27 +141,6 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     check: CheckOptions,
-}
-
-/// Whether the server is checked, and how.
-#[derive(Debug, clap::Args)]
-#[group(skip)]
-struct CheckOptions {
-    /// Connects, prints what was found, and exits with 0 if the server can be used
-    #[arg(long, conflicts_with = "record")]
-    check: bool,
-
-    /// Checks the server, and calls this tool without arguments, which may have effects
-    #[arg(long, value_name = "NAME", conflicts_with = "record", help_heading = CHECK)]
-    check_tool: Option<String>,
-
-    /// Prints the names of the tools, with `--check`
-    #[arg(long, help_heading = CHECK)]
-    verbose: bool,
-
-    /// Prints one JSON object, with `--check`
-    #[arg(long, help_heading = CHECK)]
-    json: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -307,19 +288,6 @@ fn versions(text: &str) -> Result<Versions, String> {
     }))
 }
 
-/// What is asked of a check.
-#[derive(Debug, Default)]
-pub(crate) struct Asked {
-    /// A tool that is called without arguments.
-    pub(crate) tool: Option<String>,
-    /// The names of the tools are printed, not only their number.
-    pub(crate) names: bool,
-    /// One JSON object is printed instead of lines.
-    pub(crate) json: bool,
-    /// What clients of the bridge may use.
-    pub(crate) filter: Filter,
-}
-
 /// The settings from the command line.
 #[derive(Debug)]
 pub(crate) struct Settings {
@@ -464,15 +432,12 @@ impl Args {
     ///
     /// A text for the user, to be shown with the usage.
     pub(crate) fn asked(&self) -> Result<Asked, String> {
-        let mut config = relay::Config::default();
-        self.restrictions.filters().apply(&mut config)?;
-        let CheckOptions { check_tool, verbose, json, .. } = &self.check;
-        Ok(Asked { tool: check_tool.clone(), names: *verbose, json: *json, filter: config.filter })
+        self.check.asked(&self.restrictions)
     }
 
     /// Whether the server is to be checked.
     pub(crate) const fn is_check(&self) -> bool {
-        self.check.check || self.check.check_tool.is_some()
+        self.check.is_check()
     }
 
     /// How long answers may take to `--check`.

@@ -9,12 +9,11 @@ const ANSWERS: &[(&str, &str)] = &[
     ("--debug", "the log has levels: --log-level debug --log-file FILE"),
     ("--silent", "the log can be turned off: --log-level off"),
     ("--host", "the address to which a browser returns after a sign-in is set with --callback-host"),
-    ("--resource-id", "the resource that tokens are for is set with --resource URL"),
     ("--static-oauth-client-info", "a registered client is named with --client-id and --client-secret-env"),
     ("--static-oauth-client-metadata", "scopes are asked for with --scope, and a registered client with --client-id"),
     ("--enable-proxy", "HTTP_PROXY, HTTPS_PROXY and NO_PROXY apply by themselves; --proxy URL sets another one"),
     ("--ignore-tool", "tools are hidden with --deny-tool PATTERN"),
-    ("--auth-timeout", "a sign-in may take 6 minutes; the client is answered earlier, after --answer-after SECONDS"),
+    ("--auth-timeout", "how long the client waits for a person to sign in is set with --answer-after SECONDS"),
     // supergateway
     ("--stdio", "a command is served over HTTP with: mcp-proxy serve -- COMMAND"),
     ("--sse", "the URL is an argument without an option: mcp-proxy URL"),
@@ -32,7 +31,6 @@ const ANSWERS: &[(&str, &str)] = &[
     ("--baseUrl", "`serve` learns the URL that clients use with --public-url URL"),
     // mcp-proxy of PyPI
     ("--headers", "a header is set with --header 'NAME: VALUE'"),
-    ("-H", "a header is set with --header 'NAME: VALUE'"),
     ("--named-server", "several servers are served with: mcp-proxy serve --name NAME=COMMAND"),
     ("--named-server-config", "a file with servers is served with: mcp-proxy serve --config FILE"),
     ("--pass-environment", "the environment is passed on by itself"),
