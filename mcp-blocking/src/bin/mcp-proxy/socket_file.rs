@@ -111,6 +111,8 @@ pub(crate) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
 
 #[cfg(test)]
 mod tests {
+    use ::mcp_testkit::waiting::wait_until;
+
     use super::*;
 
     /// A folder of this test alone.
@@ -169,6 +171,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("mcp-proxy-{}.sock", std::process::id()));
         // The file of a program that has ended.
         drop(UnixListener::bind(&path).unwrap());
+        // A process that another test starts has the socket until it executes its program.
+        wait_until(|| UnixStream::connect(&path).is_err());
         let (listener, file) = bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         let error = bind(&path).err().unwrap();
