@@ -174,7 +174,7 @@ fn the_outcome_of_a_sign_in_reaches_the_machine_that_waits_for_it() {
 
 #[test]
 fn a_relay_tells_its_client_where_a_person_must_sign_in_until_one_has() {
-    for (outcome, is_told) in [("waiting", true), ("none", false)] {
+    for (outcome, is_shown) in [("waiting", true), ("none", false)] {
         let mut harness = HttpClientHarness::connected_relay_with(|config, _| {
             (config.request_timeout, config.max_timeout) = (Duration::from_secs(30), Duration::from_secs(30));
         });
@@ -186,9 +186,9 @@ fn a_relay_tells_its_client_where_a_person_must_sign_in_until_one_has() {
         harness.call("1", "tools/call");
         harness.pass(Duration::from_secs(30));
         let lines = harness.lines();
-        let told = format!("; a person must sign in first: open {url}\"");
+        let text = format!("; a person must sign in first: open {url}\"");
         assert!(lines.len() == 1 && lines[0].contains("-32603"), "{lines:?}");
-        assert_eq!(lines[0].contains(&told), is_told, "{outcome}: {lines:?}");
+        assert_eq!(lines[0].contains(&text), is_shown, "{outcome}: {lines:?}");
     }
 }
 
@@ -209,9 +209,9 @@ fn arguments_without_a_json_form_are_an_error_of_each_call() {
 }
 
 #[test]
-fn each_kind_of_error_of_a_connection_is_told_in_words() {
+fn each_kind_of_error_of_a_connection_has_words() {
     use ErrorKind as E;
-    let told =
+    let words_of =
         |error: &io::Error| [Failure::connecting(error), Failure::exchanging(error)].map(|failure| detail(&failure));
     for (kind, words) in [
         (E::ConnectionRefused, "nothing listens there (connection refused)"),
@@ -225,11 +225,11 @@ fn each_kind_of_error_of_a_connection_is_told_in_words() {
         (E::TimedOut, "it was silent for too long"),
         (E::WouldBlock, "it was silent for too long"),
     ] {
-        assert_eq!(told(&io::Error::new(kind, "the words of the system")), [words; 2], "{kind:?}");
+        assert_eq!(words_of(&io::Error::new(kind, "the words of the system")), [words; 2], "{kind:?}");
     }
-    assert_eq!(told(&io::Error::other("something else")), ["something else"; 2]);
+    assert_eq!(words_of(&io::Error::other("something else")), ["something else"; 2]);
     let unknown = io::Error::other("failed to lookup address information: Name or service not known");
-    assert_eq!(told(&unknown), [detail(&Failure::unknown_host()), detail(&Failure::unknown_host())]);
+    assert_eq!(words_of(&unknown), [detail(&Failure::unknown_host()), detail(&Failure::unknown_host())]);
 }
 
 fn detail(failure: &Failure) -> String {

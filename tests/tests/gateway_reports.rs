@@ -1,4 +1,4 @@
-//! What a gateway reports of its processes: each thing once, whoever shares the process.
+//! What a gateway reports of its processes: each event once, however many clients share the process.
 
 use mcp_proto::client::CloseReason;
 use mcp_proto::gateway::{BackendKey, Event, Sharing};

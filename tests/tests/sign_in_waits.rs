@@ -141,7 +141,7 @@ fn a_lock_that_another_process_keeps_is_waited_for_and_then_given_up_once() {
         assert!(process.signed_out.is_empty() && process.token().is_none());
         if is_refused {
             assert!(matches!(process.refused[..], [SignInError::StoreTimedOut]), "{:?}", process.refused);
-            assert!(world.stored.is_some(), "it is erased by nobody who does not have the lock");
+            assert!(world.stored.is_some(), "it is erased only under the lock");
         }
         world.silent = None;
         world.pass(longest());

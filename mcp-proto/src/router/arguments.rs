@@ -38,7 +38,7 @@ pub(super) fn read_texts<A: DeserializeOwned>(texts: &Json) -> Result<A, String>
     })
 }
 
-/// The text of an error, with the name of the argument in place of the position in a text that nobody sees.
+/// The text of an error, with the name of the argument instead of a position in a text that the caller does not have.
 fn named(arguments: &Json, error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
     let text = error.to_string();
