@@ -70,6 +70,13 @@ pub fn rows(id: &str) -> Vec<Row> {
         ("OR4: no content type", post().without("content-type"), 415, -32600),
         ("OR4: a form", post().with("content-type", "application/x-www-form-urlencoded"), 415, -32600),
         ("OR4: text", post().with("content-type", "text/plain"), 415, -32600),
+        ("a compressed body", post().with("content-encoding", "gzip"), 415, -32600),
+        (
+            "a coding in two layers",
+            post().and("content-encoding", "identity").and("content-encoding", "br"),
+            415,
+            -32600,
+        ),
         ("OR5: JSON only", post().with("accept", "application/json"), 406, -32600),
         ("OR5: events only", post().with("accept", "text/event-stream"), 406, -32600),
         ("OR5: no events", post().with("accept", "*/*, text/event-stream;q=0"), 406, -32600),

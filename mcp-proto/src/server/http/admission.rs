@@ -1,6 +1,6 @@
 //! Checks the head of a request, in the order of RULES 5.2.
 
-use http::header::CONTENT_LENGTH;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
 
@@ -59,6 +59,7 @@ impl Plan {
 impl Http {
     pub(super) fn plan(&self, head: &Parts, info: &RequestInfo) -> Result<Plan, Refusal> {
         self.check_access(head)?;
+        check_transfer(&head.headers)?;
         let path = head.uri.path();
         if self.config.metadata_at(path).is_some() {
             return Self::plan_metadata(&head.method);
@@ -199,6 +200,9 @@ impl Http {
         if body_kind(&head.headers) != BodyKind::Json {
             return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"));
         }
+        if has_other_than(&head.headers, &CONTENT_ENCODING, "identity") {
+            return Err(Refusal::encoding());
+        }
         let length = single(&head.headers, &CONTENT_LENGTH).ok().flatten().and_then(|text| text.parse::<u64>().ok());
         if length.is_some_and(|length| length > self.limits.message as u64) {
             return Err(too_large());
@@ -235,6 +239,20 @@ impl Http {
         }
         Err(Refusal::new(StatusCode::BAD_REQUEST, "the revision that MCP-Protocol-Version names is not served"))
     }
+}
+
+/// Refuses a body with a transfer coding besides `chunked` (RFC 9112, section 6.1). An HTTP library may have removed the chunks
+/// and left the coding.
+fn check_transfer(headers: &HeaderMap) -> Result<(), Refusal> {
+    if has_other_than(headers, &TRANSFER_ENCODING, "chunked") {
+        return Err(Refusal::transfer());
+    }
+    Ok(())
+}
+
+/// Whether a header has a value besides this one.
+fn has_other_than(headers: &HeaderMap, name: &http::HeaderName, only: &str) -> bool {
+    headers.get_all(name).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(only.as_bytes()))
 }
 
 /// Whether the host of a request is allowed, and with `is_for_some_pages` also the web page that sends it.

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, Response, StatusCode};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::admission;
 use crate::auth::Challenge;
@@ -20,20 +20,32 @@ pub(super) struct Refusal {
     status: StatusCode,
     code: i64,
     text: Cow<'static, str>,
-    /// The allowed HTTP methods, for `Allow`.
-    allow: Option<&'static str>,
-    /// What the sender must present, for `WWW-Authenticate`.
-    challenge: Option<HeaderValue>,
+    /// What would be accepted, or that the connection ends.
+    header: Option<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     pub(super) const fn new(status: StatusCode, text: &'static str) -> Self {
-        Self { status, code: code::INVALID_REQUEST, text: Cow::Borrowed(text), allow: None, challenge: None }
+        Self { status, code: code::INVALID_REQUEST, text: Cow::Borrowed(text), header: None }
     }
 
     pub(super) fn method(allow: &'static str) -> Self {
         let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here");
-        Self { allow: Some(allow), ..refusal }
+        Self { header: Some((ALLOW, HeaderValue::from_static(allow))), ..refusal }
+    }
+
+    /// For a body with a content coding.
+    pub(super) fn encoding() -> Self {
+        let text = "the body must not be compressed: Content-Encoding is not supported";
+        let refusal = Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        Self { header: Some((ACCEPT_ENCODING, HeaderValue::from_static("identity"))), ..refusal }
+    }
+
+    /// For a body with a transfer coding besides `chunked`. Where such a body ends is not certain for all parsers, so that nothing
+    /// may follow it (OR7).
+    pub(super) fn transfer() -> Self {
+        let refusal = Self::new(StatusCode::NOT_IMPLEMENTED, "the only supported Transfer-Encoding is chunked");
+        Self { header: Some((CONNECTION, HeaderValue::from_static("close"))), ..refusal }
     }
 
     /// For a request that is refused with a challenge. The status follows from its error (RFC 6750, section 3.1).
@@ -48,7 +60,7 @@ impl Refusal {
                 (StatusCode::UNAUTHORIZED, "this server demands a token; WWW-Authenticate names its kind")
             }
         };
-        Self { challenge: Some(challenge.to_header_value()), ..Self::new(status, text) }
+        Self { header: Some((WWW_AUTHENTICATE, challenge.to_header_value())), ..Self::new(status, text) }
     }
 
     /// For a body that is not a valid message (RULES 5.2, rows 6 and 7).
@@ -69,11 +81,8 @@ impl Refusal {
         let error = ErrorObject::new(self.code, &self.text);
         let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(unreadable_id);
         let mut response = json(self.status, body);
-        if let Some(allow) = self.allow {
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-        }
-        if let Some(challenge) = self.challenge {
-            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        if let Some((name, value)) = self.header {
+            response.headers_mut().insert(name, value);
         }
         response
     }
@@ -151,6 +160,11 @@ mod tests {
         let response = Refusal::method("GET, POST").into_response(UnreadableId::Null);
         assert_eq!((response.status().as_u16(), response.headers()[ALLOW].as_bytes()), (405, &b"GET, POST"[..]));
         assert!(!response.headers().contains_key(RETRY_AFTER));
+        let response = Refusal::encoding().into_response(UnreadableId::Null);
+        assert_eq!(
+            (response.status().as_u16(), response.headers()[ACCEPT_ENCODING].as_bytes()),
+            (415, &b"identity"[..])
+        );
         for response in [too_many_connections(), server_stopped()] {
             assert_eq!((response.status().as_u16(), response.headers()[RETRY_AFTER].as_bytes()), (503, &b"5"[..]));
             assert_eq!(response.headers()[CONTENT_TYPE], "application/json");
