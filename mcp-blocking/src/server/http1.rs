@@ -74,6 +74,10 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, StatusCo
         let name = HeaderName::from_bytes(field.name.as_bytes()).map_err(|_| bad)?;
         headers.append(name, HeaderValue::from_bytes(field.value).map_err(|_| bad)?);
     }
+    // A sender that speaks HTTP/1.0 knows no chunks (RFC 9112, section 6.1).
+    if version == Version::HTTP_10 && headers.contains_key(TRANSFER_ENCODING) {
+        return Err(bad);
+    }
     let framing = framing(&headers)?;
     let keep_alive = version == Version::HTTP_11 && !has_token(&headers, &CONNECTION, "close");
     let mut parts = Request::new(()).into_parts().0;

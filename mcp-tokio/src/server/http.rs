@@ -11,6 +11,7 @@ mod inbox;
 mod listener;
 mod pieces;
 mod request_body;
+mod request_lines;
 
 use std::convert::Infallible;
 use std::io;

@@ -27,6 +27,7 @@ use super::driver::Urgent;
 use super::half_close::{Closed, Current};
 use super::inbox::Inbox;
 use super::pieces::Watched;
+use super::request_lines::RequestLines;
 use super::{HttpBody, Stage as ServiceStage};
 
 /// How long a client may take to read the bytes of one write.
@@ -157,7 +158,11 @@ pub(super) async fn serve(
         is_writing: AtomicBool::new(false),
         is_probed: AtomicBool::new(false),
     });
-    let mut socket = TimeoutStream::new(Socket { stream: Arc::clone(&stream), activity: Arc::clone(&activity) });
+    let mut socket = TimeoutStream::new(Socket {
+        stream: Arc::clone(&stream),
+        activity: Arc::clone(&activity),
+        lines: RequestLines::default(),
+    });
     socket.set_write_timeout(Some(WRITE_TIME));
     let service = Tracked { inbox, activity: Arc::clone(&activity), peer };
     // A service that is being stopped answers one request.
@@ -281,19 +286,22 @@ async fn linger(stream: &TcpStream) {
     let _ = timeout(LINGER, reading).await;
 }
 
-/// The socket of a connection, which reports when bytes are read.
+/// The socket of a connection, which reports when bytes are read and makes ambiguous requests invalid.
 #[derive(Debug)]
 struct Socket {
     stream: Arc<TcpStream>,
     activity: Arc<Activity>,
+    lines: RequestLines,
 }
 
 impl AsyncRead for Socket {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
             ready!(self.stream.poll_read_ready(cx))?;
-            match self.stream.try_read(buffer.initialize_unfilled()) {
+            let free = buffer.initialize_unfilled();
+            match self.stream.try_read(free) {
                 Ok(length) => {
+                    self.lines.examine(free.get_mut(..length).unwrap_or_default());
                     buffer.advance(length);
                     self.activity.on_read();
                     return Poll::Ready(Ok(()));
