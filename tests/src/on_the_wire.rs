@@ -74,6 +74,20 @@ macro_rules! wire_tests {
             defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read
         }
         #[test]
+        fn each_spelling_of_a_request_is_served_or_refused() {
+            let server = $start($crate::on_the_wire::configure);
+            let client = ::mcp_testkit::raw_client::RawClient::new(&server.address);
+            $crate::http1_requests::each_spelling_of_a_request_is_served_or_refused(&client);
+        }
+
+        #[test]
+        fn each_json_text_is_answered_with_the_right_code() {
+            let server = $start($crate::on_the_wire::configure);
+            let client = ::mcp_testkit::raw_client::RawClient::new(&server.address);
+            $crate::json_over_the_wire::each_body_is_answered_with_the_right_code(&client);
+        }
+
+        #[test]
         fn a_server_is_reached_through_nginx() {
             use $crate::behind_nginx;
             let server = $start(behind_nginx::configure);

@@ -26,3 +26,8 @@ fn the_client_of_tools_uses_everything_that_their_server_offers() {
 fn a_server_over_stdio_waits_for_streams_that_are_not_ready() {
     check_non_blocking_streams("blocking_tool_server");
 }
+
+#[test]
+fn each_line_of_json_texts_is_answered_and_the_next_one_is_served() {
+    tests::json_over_the_wire::each_line_is_answered_and_the_next_one_is_served(example("stdio_server"));
+}

@@ -1074,6 +1074,13 @@ fn a_process_on_stdio_answers_to_the_last_byte() {
     assert_eq!(String::from_utf8(read).unwrap().lines().count(), 3000);
 }
 
+#[test]
+fn each_line_of_json_texts_is_answered_and_the_next_one_is_served() {
+    tests::json_over_the_wire::each_line_is_answered_and_the_next_one_is_served(tests::examples::example(
+        "tokio_server",
+    ));
+}
+
 /// A directory can be opened, but not read.
 #[cfg(unix)]
 #[test]
