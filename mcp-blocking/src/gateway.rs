@@ -40,7 +40,7 @@ use crate::server::Listener;
 use crate::server::authenticate::Authenticate;
 use crate::server::connection::Destination;
 use crate::server::connections::HttpConnections;
-use crate::server::http_exchanges::Arrived;
+use crate::server::http_exchanges::{Arrived, log_refusal};
 use crate::server::listener::Accepting;
 use driver::{Driver, Input};
 use stopper::StopOnPanic;
@@ -276,7 +276,11 @@ impl Gateway {
                 }
                 let page = pages.as_ref().and_then(|pages| pages(head));
                 let servers = routes.iter().map(|(http, _)| http);
-                Destination::Response(page.unwrap_or_else(|| no_server(servers, head, &checking)))
+                Destination::Response(page.unwrap_or_else(|| {
+                    let response = no_server(servers, head, &checking);
+                    log_refusal(&response);
+                    response
+                }))
             };
             let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
             let connections =

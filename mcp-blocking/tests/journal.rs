@@ -144,3 +144,21 @@ fn faults_of_clients_and_panics_of_handlers_are_logged_without_payloads() {
     let lines = JOURNAL.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert!(lines.iter().all(|line| !line.contains("secret") && !line.contains(&id)), "{lines:#?}");
 }
+
+#[test]
+fn a_refused_request_is_logged_with_the_reason_and_without_its_words() {
+    let (remote, stopper, running) = server();
+    let ask = |request: TestRequest| remote.answer(&request.in_session("secret"));
+    for (request, status, reason) in [
+        (TestRequest::post("{}").with("host", "secret.example"), 403, "403 Forbidden: the Host of the request is not"),
+        (TestRequest::post("{}").with("origin", "https://secret"), 403, "403 Forbidden: the Origin of the request is"),
+        (TestRequest::post("{}"), 404, "404 Not Found: there is no such session"),
+    ] {
+        assert_eq!(ask(request).code(), status);
+        assert!(line(&format!("refused a request with {reason}")).starts_with("INFO mcp_blocking"));
+    }
+    stopper.stop();
+    running.join().unwrap().unwrap();
+    let lines = JOURNAL.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    assert!(lines.iter().all(|line| !line.contains("secret")), "{lines:#?}");
+}

@@ -113,7 +113,7 @@ pub use context::Context;
 pub use event::Event;
 pub use http::{
     Access, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, SealedSessions, SessionMode, Snapshot,
-    StoredSessions, TwoEndpoints, expects_continue, server_stopped, too_many_connections,
+    StoredSessions, TwoEndpoints, expects_continue, refusal_reason, server_stopped, too_many_connections,
 };
 pub use input::InputRequired;
 pub use logging::LoggingLevel;

@@ -211,3 +211,31 @@ async fn faults_of_clients_are_logged() {
     assert!(text.contains("a client caused a fault fault=not JSON at byte ") && !text.contains("secret"), "{text}");
     assert!(text.contains("a session was opened") && text.contains("a session has ended"), "{text}");
 }
+
+#[cfg(feature = "http-server")]
+#[tokio::test]
+async fn a_refused_request_is_logged_with_the_reason_and_without_its_words() {
+    use http::Request;
+    use mcp_proto::server::HttpConfig;
+    use tower_service::Service;
+
+    let (journal, _guard) = Journal::begin();
+    let serve = async |_: Incoming| Ok::<_, ErrorObject>(Json::from(""));
+    let mut service = Server::new(Config::new("s", "1"), serve).http(HttpConfig::new()).unwrap();
+    for (name, value, reason) in [
+        ("host", "secret.example", "403 Forbidden: the Host of the request is not"),
+        ("origin", "https://secret", "403 Forbidden: the Origin of the request is"),
+        ("mcp-session-id", "secret", "404 Not Found: there is no such session"),
+    ] {
+        let mut request = Request::post("/mcp").body(String::from("{}")).unwrap();
+        for (name, value) in
+            [("host", "localhost"), ("accept", "*/*"), ("content-type", "application/json"), (name, value)]
+        {
+            request.headers_mut().insert(name, value.parse().unwrap());
+        }
+        service.call(request).await.unwrap();
+        let expected = format!("INFO mcp_tokio::server::http::driver: refused a request with {reason}");
+        assert!(journal.text().contains(&expected), "{}", journal.text());
+    }
+    assert!(!journal.text().contains("secret"), "{}", journal.text());
+}

@@ -2,16 +2,25 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
+use http::Response;
 use http::request::Parts;
 use mcp_proto::Instant;
 use mcp_proto::auth::Challenge;
 use mcp_proto::machine::{HandleRequests, Machine};
-use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, Principal, RequestInfo};
+use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, Principal, RequestInfo, refusal_reason};
 
 use super::commands::ROOM;
 use super::driver::Io;
 use super::response_channel::{Replies, Reply, Unwritten};
 use crate::clock::unix_time;
+
+/// Logs why a request was refused.
+pub(crate) fn log_refusal(response: &Response<Bytes>) {
+    if let Some(reason) = refusal_reason(response) {
+        log::info!("refused a request with {reason}");
+    }
+}
 
 /// What arrives from the connections.
 #[derive(Debug)]
@@ -90,6 +99,7 @@ impl HttpExchanges {
         match action {
             HttpAction::Continue { exchange } => self.reply(machine, exchange, Reply::Continue, false, now),
             HttpAction::Respond { exchange, response } => {
+                log_refusal(&response);
                 self.reply(machine, exchange, Reply::Whole(response), true, now);
             }
             HttpAction::Stream { exchange, head } => self.reply(machine, exchange, Reply::Stream(head), false, now),

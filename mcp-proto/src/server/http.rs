@@ -114,7 +114,7 @@ use unwritten::Unwritten;
 pub use action::HttpAction;
 pub use config::{Access, HttpConfig, SessionMode, TwoEndpoints};
 pub use exchange::ExchangeKey;
-pub use refusal::{server_stopped, too_many_connections};
+pub use refusal::{refusal_reason, server_stopped, too_many_connections};
 pub use request_info::{RequestInfo, expects_continue};
 pub use sealed_session::SealedSessions;
 pub use snapshot::Snapshot;

@@ -258,10 +258,12 @@ fn has_other_than(headers: &HeaderMap, name: &http::HeaderName, only: &str) -> b
 /// Whether the host of a request is allowed, and with `is_for_some_pages` also the web page that sends it.
 pub(super) fn check_access(access: &Access, head: &Parts, is_for_some_pages: bool) -> Result<(), Refusal> {
     if !is_host_allowed(access, head) {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "this host is not served here"));
+        let text = "the Host of the request is not allowed here; HttpConfig::access lists those that are";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, text));
     }
     if is_for_some_pages && !is_origin_allowed(access, head) {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "this Origin is not allowed"));
+        let text = "the Origin of the request is not allowed here; HttpConfig::access lists those that are";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, text));
     }
     Ok(())
 }

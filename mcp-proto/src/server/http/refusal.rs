@@ -81,11 +81,42 @@ impl Refusal {
         let error = ErrorObject::new(self.code, &self.text);
         let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(unreadable_id);
         let mut response = json(self.status, body);
+        if let Cow::Borrowed(text) = self.text {
+            response.extensions_mut().insert(Reason(text));
+        }
         if let Some((name, value)) = self.header {
             response.headers_mut().insert(name, value);
         }
         response
     }
+}
+
+/// The reason for a refusal, in the extensions of its response.
+#[derive(Debug, Clone, Copy)]
+struct Reason(&'static str);
+
+/// Returns the status and the reason with which a server has refused a request, for the log of its driver. Returns `None` for
+/// other responses, and for refusals whose reason repeats something of the request.
+///
+/// # Example
+///
+/// ```
+/// use http::{Request, Response};
+/// use mcp_proto::server::{HttpConfig, refusal_reason};
+///
+/// let (head, ()) = Request::get("/").header("host", "evil.example").body(())?.into_parts();
+/// let refused = HttpConfig::new().refusal(&head, None).unwrap();
+/// assert_eq!(
+///     refusal_reason(&refused).unwrap(),
+///     "403 Forbidden: the Host of the request is not allowed here; HttpConfig::access lists those that are",
+/// );
+/// assert_eq!(refusal_reason(&Response::default()), None);
+/// # Ok::<(), http::Error>(())
+/// ```
+#[must_use]
+pub fn refusal_reason(response: &Response<Bytes>) -> Option<String> {
+    let Reason(text) = response.extensions().get()?;
+    Some(format!("{}: {text}", response.status()))
 }
 
 /// The response to any request on a connection for which a driver has no room: 503.

@@ -9,7 +9,7 @@ use http::request::Parts;
 use mcp_proto::Instant;
 use mcp_proto::auth::Challenge;
 use mcp_proto::machine::{HandleRequests, Machine};
-use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, Principal, RequestInfo};
+use mcp_proto::server::{ExchangeKey, HttpAction, PeerKey, Principal, RequestInfo, refusal_reason};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::application::Application;
@@ -265,6 +265,9 @@ impl<A: Application> Driver<A> {
         while let Some(action) = self.application.poll_action() {
             match action {
                 HttpAction::Respond { exchange, response } => {
+                    if let Some(reason) = refusal_reason(&response) {
+                        tracing::info!("refused a request with {reason}");
+                    }
                     if let Some(Response::Awaited(reply)) = self.take(exchange) {
                         self.respond(exchange, reply, response, now);
                     }
