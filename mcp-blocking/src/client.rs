@@ -35,7 +35,7 @@ use std::thread::JoinHandle;
 use mcp_proto::client::{Call, DetectedEra, HttpTransport};
 use mcp_proto::driver::{Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes, SharedConnected};
 use mcp_proto::model::{Implementation, Payload, RequestMethod, ServerCapabilities};
-use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{Fault, Json, Method, Notification, ProtocolVersion, UsageError};
 
 use crate::bounded::bounded;
 use crate::response_slot::ResponseSlot;
@@ -237,6 +237,11 @@ impl Client {
 
     fn send(&self, input: Input) -> Result<(), Error> {
         self.shared.commands.send(input)
+    }
+
+    /// Reports to the handler what could not be read of a result.
+    fn report(&self, fault: Fault) {
+        let _ = self.send(Input::Faulted(fault));
     }
 }
 

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mcp_proto::client::{Call, DetectedEra, HttpTransport};
 use mcp_proto::driver::{Error, ProgressBytes, SharedConnected};
 use mcp_proto::model::{Implementation, Payload, RequestMethod, ServerCapabilities};
-use mcp_proto::{Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{Fault, Json, Method, Notification, ProtocolVersion, UsageError};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -274,6 +274,11 @@ impl Client {
         self.send(Input::Request { call, caller, accept }).await?;
         let (server, remarks) = (Arc::clone(&self.server), self.remarks.clone());
         Ok(Waiting { number, server, outcome: Some(waiting), remarks })
+    }
+
+    /// Reports to the handler what could not be read of a result.
+    fn report(&self, fault: Fault) {
+        let _ = self.remarks.send(Remark::Faulted(fault));
     }
 
     async fn send(&self, input: Input) -> Result<(), Error> {

@@ -75,6 +75,7 @@ impl ToolTask {
                     let answer = self.client.shared.input.answer(method, params)?;
                     self.call.answer(answer);
                 }
+                TaskStep::Report(fault) => self.client.report(fault),
                 TaskStep::Done(outcome) => return outcome,
             }
         }

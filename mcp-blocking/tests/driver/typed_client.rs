@@ -184,6 +184,8 @@ fn a_result_that_is_partly_of_another_form_is_read_and_reported() {
         let call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("odd")).unwrap();
         assert_eq!(call.wait().unwrap(), called);
         assert!(matches!(observed.recv().unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
+        assert_eq!(client.call_tool_as_task("odd", ()).unwrap().wait().unwrap(), called);
+        assert!(matches!(observed.recv().unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::Instant;
 use crate::codec::json::Json;
 use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::call::Call;
-use crate::error::{Failed, NoInput};
+use crate::error::{Failed, Fault, NoInput};
 use crate::model::{
     CallToolRequestParams, CallToolResult, CancelTaskRequestParams, ExtensionTask, GetTaskRequestParams, InputRequest,
     InputResponses, ModelError, Number, Payload, TaskStatus, UpdateTaskRequestParams,
@@ -57,6 +57,7 @@ const MAX_INPUTS: usize = 100;
 ///             TaskStep::Wait(time) => std::thread::sleep(time),
 ///             TaskStep::Request(call) => task.handle(request(call)),
 ///             TaskStep::Ask { method, params } => task.answer(handler(method, params)),
+///             TaskStep::Report(fault) => eprintln!("{fault}"),
 ///             TaskStep::Done(outcome) => return outcome,
 ///         }
 ///     }
@@ -78,6 +79,8 @@ pub struct TaskCall {
     message: Option<String>,
     interval: Duration,
     state: State,
+    /// What could not be read of the result, until it is reported.
+    fault: Option<Fault>,
     /// The keys of given input that the server still shows.
     given: BTreeSet<String>,
     /// The number of requests for input that were answered.
@@ -125,6 +128,8 @@ pub enum TaskStep {
         /// The parameters.
         params: Option<Json>,
     },
+    /// Report that parts of the result could not be read.
+    Report(Fault),
     /// The outcome of the call. The next step would be to ask the server for it again.
     Done(Result<CallToolResult, Error>),
 }
@@ -152,6 +157,7 @@ impl TaskCall {
             message: None,
             interval: INTERVAL,
             state: State::Pausing(None),
+            fault: None,
             given: BTreeSet::new(),
             inputs: 0,
         };
@@ -161,13 +167,16 @@ impl TaskCall {
             call.note(&task);
             Answer::Task(id)
         } else {
-            Answer::Result(Box::new(read_result(result).map_err(Error::Result)?.0))
+            Answer::Result(Box::new(call.read(result)?))
         };
         Ok(call)
     }
 
     /// What to do next.
     pub fn next_step(&mut self, now: Instant) -> TaskStep {
+        if let Some(fault) = self.fault.take() {
+            return TaskStep::Report(fault);
+        }
         let id = match &self.answer {
             Answer::Result(result) => return TaskStep::Done(Ok(result.as_ref().clone())),
             Answer::Task(id) => id.as_str(),
@@ -289,6 +298,13 @@ impl TaskCall {
         }
     }
 
+    /// Reads the result of the tool.
+    fn read(&mut self, result: &Json) -> Result<CallToolResult, Error> {
+        let (result, fault) = read_result(result).map_err(Error::Result)?;
+        self.fault = fault;
+        Ok(result)
+    }
+
     fn on_polled(&mut self, result: &Json) -> Result<State, Error> {
         let task = ExtensionTask::from_json(result).map_err(Error::Result)?;
         self.note(&task);
@@ -297,8 +313,7 @@ impl TaskCall {
             TaskStatus::InputRequired => Ok(self.on_input_required(task.input_requests.unwrap_or_default())),
             TaskStatus::Completed => {
                 let result = task.result.ok_or(Error::Result(ModelError::expected("a task with its result")))?;
-                let (result, _) = read_result::<CallToolResult>(result.as_json()).map_err(Error::Result)?;
-                Ok(State::Ended(Ok(Box::new(result))))
+                Ok(State::Ended(Ok(Box::new(self.read(result.as_json())?))))
             }
             status @ (TaskStatus::Failed | TaskStatus::Cancelled | TaskStatus::Other(_)) => {
                 let error = task.error.and_then(ErrorObject::from_json);
@@ -445,6 +460,7 @@ mod tests {
                     steps.push(method.as_str().to_owned());
                     call.answer(Ok(json(r#"{"roots":[]}"#)));
                 }
+                TaskStep::Report(fault) => panic!("{fault}"),
                 TaskStep::Done(outcome) => break outcome.unwrap(),
             }
         };
@@ -463,6 +479,16 @@ mod tests {
         }
         let call = TaskCall::new(&json(r#"{"resultType":"task"}"#), "the server".into(), Json::empty_object());
         assert!(matches!(call, Err(Error::Result(_))));
+    }
+
+    #[test]
+    fn what_cannot_be_read_of_a_result_is_reported_once_before_the_outcome() {
+        let result = r#"{"content":[{"type":"text","text":1}]}"#;
+        for mut call in [call_with(result), polled(&format!(r#""completed","result":{result}"#))] {
+            let TaskStep::Report(fault) = call.next_step(Instant::START) else { panic!("no report") };
+            assert!(matches!(fault, Fault::UnreadableParts { entries: 1, members: 1, .. }), "{fault:?}");
+            assert!(outcome(&mut call).unwrap().content.is_empty());
+        }
     }
 
     #[test]

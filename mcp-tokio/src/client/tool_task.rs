@@ -78,6 +78,7 @@ impl ToolTask {
                     let answer = self.client.input.answer(method, params).await?;
                     self.call.answer(answer);
                 }
+                TaskStep::Report(fault) => self.client.report(fault),
                 TaskStep::Done(outcome) => return outcome,
             }
         }

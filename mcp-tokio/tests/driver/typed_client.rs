@@ -159,6 +159,8 @@ async fn a_result_that_is_partly_of_another_form_is_read_and_reported() {
         let call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("odd")).await.unwrap();
         assert_eq!(call.wait().await.unwrap(), called);
         assert!(matches!(observed.recv().await.unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
+        assert_eq!(client.call_tool_as_task("odd", ()).await.unwrap().wait().await.unwrap(), called);
+        assert!(matches!(observed.recv().await.unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
     }
 }
 
