@@ -370,6 +370,42 @@ fn au19_oa_t_04_a_server_that_refuses_every_new_token_is_not_asked_forever() {
 }
 
 #[test]
+fn oa_t_04_a_person_signs_in_three_times_in_a_minute_at_most() {
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    world.issuer().lifetime = Some(10);
+    let mut pass_and_challenge = |seconds: u64, count: usize| {
+        world.pass(Duration::from_secs(seconds));
+        world.challenge(0, 401, r#"Bearer error="invalid_token""#);
+        assert_eq!(world.issuer().authorizations.len(), count, "after {seconds} s more");
+    };
+    // Whether the tokens were accepted before they expired is not known.
+    for count in 1..=3 {
+        pass_and_challenge(15, count);
+    }
+    pass_and_challenge(15, 3);
+    pass_and_challenge(10, 3);
+    // The first of the three was a minute ago.
+    pass_and_challenge(6, 4);
+    pass_and_challenge(1, 4);
+    assert!(world.processes[0].refused.iter().all(|error| matches!(error, SignInError::TokensRefused(3))));
+    // A person who asks for it signs in at any time.
+    world.pass(Duration::from_secs(15));
+    world.cause(0, Cause::Requested);
+    world.run();
+    assert_eq!(world.issuer().authorizations.len(), 5);
+    world.check();
+    // Tokens that lack scopes are accepted as such.
+    let mut world = World::new();
+    world.issuer().refreshes = false;
+    for (number, scope) in ["read", "write", "list", "admin", "audit"].into_iter().enumerate() {
+        let status = if number == 0 { 401 } else { 403 };
+        world.challenge(0, status, &format!(r#"Bearer error="insufficient_scope", scope="{scope}""#));
+        assert_eq!(world.issuer().authorizations.len(), number + 1);
+    }
+}
+
+#[test]
 fn oa_t_04_tokens_that_expire_after_they_were_refused_count_as_refused() {
     let mut world = World::new();
     world.issuer().refreshes = false;

@@ -312,6 +312,9 @@ impl Authorizer {
         if let Kind::Exchange { .. } = request.kind {
             return self.on_exchanged(flow, &request, response, now);
         }
+        if matches!(request.kind, Kind::Code { .. } | Kind::Device(_)) {
+            self.history.signed_in(now);
+        }
         match request.tokens(response, self.config.uses_id_token, self.clock.unix(now)) {
             Ok(tokens) => self.store_tokens(flow, tokens, now),
             Err(reason) => self.fail(flow, SignInError::Token { issuer, reason }, now),

@@ -1,6 +1,6 @@
 //! What limits the number of sign-ins: tokens and scopes that the server refused, and persons who did not sign in.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::Held;
@@ -20,6 +20,9 @@ const MAX_REMEMBERED: usize = 64;
 /// For how long no person is asked again after one has refused or did not sign in.
 const PAUSE: Duration = Duration::from_secs(60);
 
+/// The number of times that a person may sign in within [`PAUSE`] for a server that accepts nothing (OA-T-04).
+const MAX_SIGN_INS: u32 = 3;
+
 /// What was in vain.
 #[derive(Debug, Default)]
 pub(super) struct History {
@@ -28,6 +31,8 @@ pub(super) struct History {
     last_refused: LastRefused,
     /// Sets of scopes with which the server still refused.
     useless_scopes: BTreeSet<String>,
+    /// When persons have last signed in, at most [`MAX_SIGN_INS`] times. Whether their tokens were accepted is not known.
+    signed_in: VecDeque<Instant>,
     /// When a person last did not sign in, and why.
     without_person: Option<(Instant, SignInError)>,
 }
@@ -78,12 +83,22 @@ impl History {
         }
     }
 
+    /// A person has signed in.
+    pub(super) fn signed_in(&mut self, now: Instant) {
+        self.signed_in.push_back(now);
+        if self.signed_in.len() > MAX_SIGN_INS as usize {
+            self.signed_in.pop_front();
+        }
+    }
+
     /// The server refuses a token because it lacks these scopes; `was_requested` if it was requested with all of them.
     ///
     /// # Errors
     ///
     /// A request for these scopes was in vain, now or before (OA-S-03).
     pub(super) fn check_scopes(&mut self, scopes: String, was_requested: bool) -> Result<(), SignInError> {
+        // It accepts the token as such.
+        self.signed_in.clear();
         let is_useless = was_requested || self.useless_scopes.contains(&scopes);
         if was_requested && self.useless_scopes.len() < MAX_REMEMBERED {
             self.useless_scopes.insert(scopes);
@@ -103,11 +118,17 @@ impl History {
     /// A person has asked for a sign-in.
     pub(super) fn ask_again(&mut self) {
         self.without_person = None;
+        self.signed_in.clear();
     }
 
-    /// Why no person is asked now: every message would ask the one again who has just refused.
+    /// Why no person is asked now: every message would ask the one again who has just refused, or has just signed in.
     pub(super) fn pause(&self, now: Instant) -> Option<SignInError> {
-        let (at, error) = self.without_person.as_ref()?;
-        (now.saturating_duration_since(*at) < PAUSE).then(|| error.clone())
+        let is_recent = |at: Instant| now.saturating_duration_since(at) < PAUSE;
+        match &self.without_person {
+            Some((at, error)) if is_recent(*at) => return Some(error.clone()),
+            Some(_) | None => {}
+        }
+        let recent = self.signed_in.iter().filter(|at| is_recent(**at)).count();
+        (recent == MAX_SIGN_INS as usize).then_some(SignInError::TokensRefused(MAX_SIGN_INS))
     }
 }
