@@ -21,13 +21,13 @@
 //! - Without faults, every call succeeds for which the server has a scope, and no expired token is sent that can be refreshed ahead
 //!   of time.
 //! - A refresh token is the stored one when it is sent, under the lock of the record, and by one process at a time; the
-//!   authorization server never sees one again whose successor was stored.
+//!   authorization server never sees one again whose successor was stored, unless its sender has ended without notice.
 //! - A code is sent to the authorization server that issued it, and a forged one to none. A token is sent to the server
 //!   alone, a refresh token and a secret to their issuer alone, and nothing of them is in a URL.
 //! - A browser is opened once for each authorization, and not for a client that its authorization server has refused as unknown, or
 //!   whose secret has expired. A request for more scopes includes those that were granted.
 //! - A token is stored before it is used. Records are written under their lock, and a browser is opened under
-//!   that of sign-ins, at most three times in a row for a server that accepts nothing.
+//!   that of sign-ins, but not if a person has signed in three times within a minute for a server that accepts nothing.
 //! - No person is asked within a minute after a person has refused or did not sign in.
 //! - In the end, no lock is held, no port is open, and no flow runs.
 //!
@@ -494,7 +494,10 @@ impl<'w> Simulation<'w> {
             return self.soon(Happening::FromHost(from, fetch, Err(FetchFailure::Unreachable)));
         }
         let mut answer = match issuer {
-            Some(issuer) => self.issuers[issuer].answer(request, self.now),
+            Some(issuer) => {
+                let is_live = self.is_live(from);
+                self.issuers[issuer].answer(request, is_live, self.now)
+            }
             None => self.resource.metadata(request.uri().path()),
         };
         match fault {
@@ -525,16 +528,18 @@ impl<'w> Simulation<'w> {
             return;
         }
         let now = self.now;
-        let authorizer = &mut self.processes[to.0].authorizer;
         let mut replaced = None;
         match answer.map(|answer| Self::answered_instead(&self.run, answer)) {
-            Ok(Answer { status, body, replaces, unknown_client }) => {
+            Ok(Answer { status, body, replaces, unknown_client, is_sign_in }) => {
                 self.unknown_clients.extend(unknown_client);
+                if is_sign_in {
+                    self.processes[to.0].signed_in_at.push(now);
+                }
                 let (head, ()) = Response::builder().status(status).body(()).expect("a status").into_parts();
-                authorizer.handle_response(fetch, &head, body.as_bytes(), now);
+                self.processes[to.0].authorizer.handle_response(fetch, &head, body.as_bytes(), now);
                 replaced = replaces;
             }
-            Err(failure) => authorizer.handle_failure(fetch, failure, now),
+            Err(failure) => self.processes[to.0].authorizer.handle_failure(fetch, failure, now),
         }
         self.drain(to.0);
         for issuer in &mut self.issuers {

@@ -20,7 +20,7 @@ use mcp_testkit::http_client::{Reply, legacy_client};
 /// The moment at which a run begins, in seconds since 1970.
 const BEGIN: u64 = 1_800_000_000;
 
-/// How often a browser may be opened in [`ROW`] for a server that accepts nothing (OA-T-04).
+/// How often a person may sign in within [`ROW`] for a server that accepts nothing (OA-T-04).
 const MOST_IN_A_ROW: usize = 3;
 
 const ROW: Duration = Duration::from_secs(60);
@@ -43,8 +43,8 @@ pub(super) struct Process {
     calls: BTreeMap<RequestKey, Called>,
     has_begun: bool,
     generation: u64,
-    /// When a person was asked since the server has last accepted a token.
-    asked_at: Vec<Instant>,
+    /// When a person has signed in since the server has last accepted a token.
+    pub(super) signed_in_at: Vec<Instant>,
     /// When a person has refused, or did not sign in.
     without_person: Option<Instant>,
     /// The state and the issuer of the authorization for which a browser was opened last, unless it has ended.
@@ -85,7 +85,7 @@ impl Process {
             calls: BTreeMap::new(),
             has_begun: false,
             generation: 0,
-            asked_at: Vec::new(),
+            signed_in_at: Vec::new(),
             without_person: None,
             asked: None,
             is_step_up: None,
@@ -142,7 +142,7 @@ impl Process {
             return;
         }
         if is_accepted {
-            self.asked_at.clear();
+            self.signed_in_at.clear();
         }
         match reply {
             Ok(reply) => {
@@ -177,11 +177,10 @@ impl Process {
 
     /// A browser is opened, or a code shown.
     fn ask_person(&mut self, now: Instant) {
-        self.asked_at.retain(|at| now.saturating_duration_since(*at) < ROW);
-        self.asked_at.push(now);
+        self.signed_in_at.retain(|at| now.saturating_duration_since(*at) < ROW);
         let is_in_pause = self.without_person.is_some_and(|at| now.saturating_duration_since(at) < PAUSE);
         assert!(!is_in_pause, "a person is asked again who has just refused");
-        assert!(self.asked_at.len() <= MOST_IN_A_ROW, "a person is asked again and again");
+        assert!(self.signed_in_at.len() < MOST_IN_A_ROW, "a person is asked again and again");
     }
 
     /// Checks what must be so after everything has ended.
@@ -293,7 +292,6 @@ impl Simulation<'_> {
             }
             Event::Refused(error) => {
                 let process = &mut self.processes[number];
-                process.asked_at.clear();
                 process.asked = None;
                 if matches!(error, SignInError::UserTimedOut { .. }) {
                     process.without_person = Some(now);
