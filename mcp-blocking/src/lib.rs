@@ -103,27 +103,27 @@
 //! `schema`: JSON schemas of the types of a [`Router`]'s functions, by the crate `schemars`.
 //!
 //! `skills`: skills of a [`Router`], and a client that compares their files with their digests.
-//!
-//! # How the source is laid out
-//!
-//! | file | what it does |
-//! |---|---|
-//! | `client`, `response_slot` | the client: commands to the driver, outcomes to the callers |
-//! | `proxy` | the proxy: connects its two sides |
-//! | `gateway` | the gateway: clients over HTTP, served by processes or by remote servers |
-//! | `aggregate` | several servers as one: its loop, and how the servers are started |
-//! | `link` | the interface to a server that clients and proxies share |
-//! | `http_client` | servers over HTTP: exchanges on worker threads |
-//! | `child` | servers in child processes: starting them, writing to them and ending them |
-//! | `stdio` | a reader and a writer of byte streams |
-//! | `pipe` | pipes in memory |
-//! | `server` | the server: connections, its driver, the threads that handle requests |
-//! | `router`, `router/shared`, `router/tasks` | a service that consists of functions, which may change, and may run as tasks |
-//! | `sign_in` | signing in: its configuration, its thread, signatures, and the port to which the browser returns |
-//! | `log_level` | the levels of the log |
-//! | `inbox` | the queue to which readers and workers send their input |
-//! | `backpressure` | stops the readers while the machine accepts no input |
-//! | `bounded` | a queue with a bound in bytes |
+
+// How the source is laid out:
+//
+// | file | what it does |
+// |---|---|
+// | `client`, `response_slot` | the client: commands to the driver, outcomes to the callers |
+// | `proxy` | the proxy: connects its two sides |
+// | `gateway` | the gateway: clients over HTTP, served by processes or by remote servers |
+// | `aggregate` | several servers as one: its loop, and how the servers are started |
+// | `link` | the interface to a server that clients and proxies share |
+// | `http_client` | servers over HTTP: exchanges on worker threads |
+// | `child` | servers in child processes: starting them, writing to them and ending them |
+// | `stdio` | a reader and a writer of byte streams |
+// | `pipe` | pipes in memory |
+// | `server` | the server: connections, its driver, the threads that handle requests |
+// | `router`, `router/shared`, `router/tasks` | a service that consists of functions, which may change, and may run as tasks |
+// | `sign_in` | signing in: its configuration, its thread, signatures, and the port to which the browser returns |
+// | `log_level` | the levels of the log |
+// | `inbox` | the queue to which readers and workers send their input |
+// | `backpressure` | stops the readers while the machine accepts no input |
+// | `bounded` | a queue with a bound in bytes |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

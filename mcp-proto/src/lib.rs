@@ -130,26 +130,27 @@
 //! begins with `initialize`. The relay connects any client to any server; its documentation describes how it converts
 //! messages between the two eras.
 //!
-//! # How the source is laid out
+//! # Ids
 //!
-//! Input is processed in the order of the rows, output in the reverse order:
-//!
-//! | layer | files | input becomes |
-//! |---|---|---|
-//! | frames | `codec` | a line, an event |
-//! | messages | `codec/json`, `codec/jsonrpc` | a request, a notification, a response |
-//! | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
-//! | conversation | `conversation` | the request that a response, progress or a cancellation belongs to |
-//! | roles | `client`, `server` | an event for the application |
-//! | composition | `relay`, `gateway`, `aggregate` | a message to the other side |
-//! | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
-//! | payloads | `model` | a typed value; optional |
-//! | handlers | `router` | a call of the function that is registered for it |
-//! | skills | `skills` | files that were compared with the digests of their skill |
-//!
-//! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark the code that
-//! implements them and occur in the names of the tests; `docs/rules.md` of the repository explains them. `RULES 8.2`
-//! means section 8.2 of that file.
+//! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark what implements them, and
+//! occur in the names of the tests; `docs/rules.md` of the repository explains them. `RULES 8.2` means section 8.2 of that file.
+
+// How the source is laid out:
+//
+// Input is processed in the order of the rows, output in the reverse order:
+//
+// | layer | files | input becomes |
+// |---|---|---|
+// | frames | `codec` | a line, an event |
+// | messages | `codec/json`, `codec/jsonrpc` | a request, a notification, a response |
+// | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
+// | conversation | `conversation` | the request that a response, progress or a cancellation belongs to |
+// | roles | `client`, `server` | an event for the application |
+// | composition | `relay`, `gateway`, `aggregate` | a message to the other side |
+// | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
+// | payloads | `model` | a typed value; optional |
+// | handlers | `router` | a call of the function that is registered for it |
+// | skills | `skills` | files that were compared with the digests of their skill |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::indexing_slicing)]

@@ -156,39 +156,39 @@
 //! `schema`: JSON schemas of the types of a [`Router`]'s functions, by the crate `schemars`.
 //!
 //! `skills`: skills of a [`Router`], and a client that compares their files with their digests.
-//!
-//! # How the source is laid out
-//!
-//! | file | what it does |
-//! |---|---|
-//! | `client` | the client: commands to its task, outcomes to its callers |
-//! | `client/builder` | the configuration of a client |
-//! | `client/driver` | the task that owns the machine |
-//! | `client/builder/in_memory` | a server in this process |
-//! | `client/in_flight`, `client/progress` | a request that has no outcome yet, and its progress |
-//! | `client/subscription` | changes that the application has subscribed to |
-//! | `client/handler` | the application's handler for the server's notifications and requests |
-//! | `sign_in` | signing in: its configuration, its task, signatures, and the port to which the browser returns |
-//! | `authorize` | the interface of a sign-in to the task that owns a machine |
-//! | `link` | the interface of a connection to the task that owns a machine |
-//! | `byte_stream` | a connection over a pair of byte streams |
-//! | `http_client` | HTTP exchanges as a transport, each in a task of its own |
-//! | `child` | servers that run as child processes |
-//! | `server` | a service, and its connections to clients |
-//! | `router`, `router/shared`, `router/tasks` | a service that consists of functions, which may change, and may run as tasks |
-//! | `server/service`, `server/incoming` | the application's service, and a request as its handler receives it |
-//! | `server/publisher`, `server/running` | publishes changes to clients, and what a server and its clones share |
-//! | `server/requests` | requests in progress: connects the machine and the handlers |
-//! | `server/notices` | notifications and other events for a service |
-//! | `server/stream` | the task of a server on a byte stream |
-//! | `server/replay` | a server whose input is known in full |
-//! | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
-//! | `store` | stores of sessions: in memory, in Redis, and the task between a server and its store |
-//! | `gateway` | the gateway: the kinds of backends, the task of each, and the machine between them and the clients |
-//! | `proxy` | the proxy: connects a client on a byte stream to a server over HTTP or in a child process |
-//! | `stdio` | stdin and stdout of this process |
-//! | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts the entries that were dropped |
-//! | `clock`, `panics`, `spans` | the clock, panics of handlers, and how the spans of requests end |
+
+// How the source is laid out:
+//
+// | file | what it does |
+// |---|---|
+// | `client` | the client: commands to its task, outcomes to its callers |
+// | `client/builder` | the configuration of a client |
+// | `client/driver` | the task that owns the machine |
+// | `client/builder/in_memory` | a server in this process |
+// | `client/in_flight`, `client/progress` | a request that has no outcome yet, and its progress |
+// | `client/subscription` | changes that the application has subscribed to |
+// | `client/handler` | the application's handler for the server's notifications and requests |
+// | `sign_in` | signing in: its configuration, its task, signatures, and the port to which the browser returns |
+// | `authorize` | the interface of a sign-in to the task that owns a machine |
+// | `link` | the interface of a connection to the task that owns a machine |
+// | `byte_stream` | a connection over a pair of byte streams |
+// | `http_client` | HTTP exchanges as a transport, each in a task of its own |
+// | `child` | servers that run as child processes |
+// | `server` | a service, and its connections to clients |
+// | `router`, `router/shared`, `router/tasks` | a service that consists of functions, which may change, and may run as tasks |
+// | `server/service`, `server/incoming` | the application's service, and a request as its handler receives it |
+// | `server/publisher`, `server/running` | publishes changes to clients, and what a server and its clones share |
+// | `server/requests` | requests in progress: connects the machine and the handlers |
+// | `server/notices` | notifications and other events for a service |
+// | `server/stream` | the task of a server on a byte stream |
+// | `server/replay` | a server whose input is known in full |
+// | `server/http` | the server as a service of HTTP requests, and the task that owns its machine |
+// | `store` | stores of sessions: in memory, in Redis, and the task between a server and its store |
+// | `gateway` | the gateway: the kinds of backends, the task of each, and the machine between them and the clients |
+// | `proxy` | the proxy: connects a client on a byte stream to a server over HTTP or in a child process |
+// | `stdio` | stdin and stdout of this process |
+// | `lines`, `bounded` | lines that are queued for a byte stream, and a queue that counts the entries that were dropped |
+// | `clock`, `panics`, `spans` | the clock, panics of handlers, and how the spans of requests end |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
