@@ -1,25 +1,98 @@
-//! A driver of [`mcp_proto`] on threads, without an async runtime: a client, a server, and a proxy to any kind of
-//! server.
+//! MCP clients and servers on threads, without an async runtime, in all five revisions: over HTTP, stdio, child processes and any
+//! byte stream; proxies, and a gateway to servers for stdio. The binary `mcp-proxy` is in this crate, too.
 //!
-//! `mcp_proto` implements the Model Context Protocol and does no I/O. This crate does the I/O, with threads, channels
-//! and `ureq`, and makes no protocol decisions: the machine determines what is answered, retried, resumed or refused.
+//! The crate [`mcp_proto`] has the protocol and does no I/O. This crate does the I/O, with threads, channels and `ureq`.
 //!
-//! # A client
+//! # A server and a client
 //!
-//! [`Client`] connects to a server over HTTP, over any pair of byte streams, or to one that it starts as a child
-//! process. It may be cloned and used from any number of threads. Each call waits for its own response, and a slow call
-//! delays no other. A [`Handler`] handles the server's notifications and requests.
+//! In an empty project, for both programs:
+//!
+//! ```sh
+//! cargo add mcp-proto schemars serde_json
+//! cargo add mcp-blocking --no-default-features --features schema
+//! cargo add serde --features derive
+//! ```
+//!
+//! A server with one tool:
+//!
+//! ```no_run
+//! use std::net::TcpListener;
+//!
+//! use mcp_blocking::{Incoming, Router, Server};
+//! use mcp_proto::server::{Config, HttpConfig};
+//! use schemars::JsonSchema;
+//! use serde::Deserialize;
+//!
+//! #[derive(Deserialize, JsonSchema)]
+//! struct Divide {
+//!     dividend: i64,
+//!     /// Not 0
+//!     divisor: i64,
+//! }
+//!
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let router = Router::new().tool("divide", "Divides two numbers.", |numbers: Divide, _: &Incoming| {
+//!         let quotient = numbers.dividend.checked_div(numbers.divisor).ok_or("division by zero")?;
+//!         Ok(quotient.to_string())
+//!     });
+//!     let server = Server::new(Config::new("my-tools", "1.0.0"), router);
+//!     server.http(HttpConfig::new())?.serve(TcpListener::bind("127.0.0.1:3000")?)?;
+//!     Ok(())
+//! }
+//! ```
+//!
+//! A client that lists its tools, and calls one:
 //!
 //! ```no_run
 //! use mcp_blocking::Client;
-//! use mcp_proto::model::{CallToolRequestParams, CallToolResult, JsonObject, Payload};
+//! use serde_json::json;
 //!
-//! let client = Client::builder().name("my-app", "1.0.0").http("https://example.com/mcp")?.connect()?;
-//! let params = CallToolRequestParams::new("search").arguments(JsonObject::new().with("query", "ureq"));
-//! let found = CallToolResult::from_json(&client.request("tools/call", Some(params.into()))?)?;
-//! println!("{:?}", found.content);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let client = Client::builder().name("my-app", "1.0.0").http("http://127.0.0.1:3000/mcp")?.connect()?;
+//!     for tool in client.list_all_tools() {
+//!         let tool = tool?;
+//!         println!("{}: {}", tool.name, tool.description.unwrap_or_default());
+//!     }
+//!     for divisor in [7, 0] {
+//!         let called = client.call_tool("divide", json!({ "dividend": 42, "divisor": divisor }))?;
+//!         println!("{}", called.content[0].as_text().unwrap_or_default());
+//!     }
+//!     client.close();
+//!     Ok(())
+//! }
 //! ```
+//!
+//! It prints:
+//!
+//! ```text
+//! divide: Divides two numbers.
+//! 6
+//! division by zero
+//! ```
+//!
+//! The schema of a tool comes from the type of its argument. Arguments that do not match it, and errors of the function, reach
+//! the language model, which can correct its call. [`Router`] also has prompts, resources and completions. A [`Service`] handles
+//! every method in one function.
+//!
+//! # Connections of a server
+//!
+//! | I want to serve | I call |
+//! |---|---|
+//! | the process that started this one | [`Server::serve_stdio`] |
+//! | one client on a pair of byte streams | [`Server::serve_stream`] |
+//! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
+//! | bytes that I have, for a test | [`Server::replay`] |
+//!
+//! A handler sends progress, log messages and requests to the client through its [`Incoming`], and waits while the client has
+//! much to read. [`Service::subscribed`] receives the resources whose changes clients have subscribed to. [`StreamService`] and
+//! [`HttpService`] have options, and handles that stop the server and publish changes; [`Server::shutdown`] and
+//! [`Server::publisher`] do that for all transports of a server. Requests from web pages of other origins and for other hosts
+//! are refused unless [`mcp_proto::server::Access`] allows them.
+//!
+//! When a server on stdin and stdout is stopped, or its client no longer reads, the thread that reads stdin stays blocked
+//! until stdin ends, because a blocking read cannot be interrupted. The process can exit nevertheless.
+//!
+//! # Connections of a client
 //!
 //! | I want to connect to | I call, after `Client::builder()` |
 //! |---|---|
@@ -28,12 +101,27 @@
 //! | a server on a byte stream, or on my own stdin and stdout | `.stream(read, write).connect()` ([`Builder::stream`]) |
 //! | a server in this process, for a test of its handler | `.in_memory(&server).connect()` ([`Builder::in_memory`]) |
 //!
-//! Over HTTP, a lost session is opened again automatically. Requests that the server refused because of the loss are
-//! sent again; all others in flight fail at once with [`mcp_proto::Failed::SessionLost`], because the server may have
-//! processed them.
+//! A [`Client`] may be cloned and used from any number of threads. Each call waits for its own response, and a slow call delays
+//! no other. A [`Handler`] handles the server's notifications and requests. [`Client::request`] sends any method with any
+//! parameters.
+//!
+//! A server over HTTP may demand a token: a person signs in with a browser, and the tokens are stored ([`sign_in`]). A lost
+//! session is opened again automatically. Requests that the server refused because of the loss are sent again; all others in
+//! flight fail at once with [`mcp_proto::Failed::SessionLost`], because the server may have processed them.
 //!
 //! A child process is ended in steps, together with all processes that it has started: its stdin is closed, then (on
 //! Unix) it receives SIGTERM, then it is killed.
+//!
+//! # Features
+//!
+//! | feature | what it adds | crates with this feature alone; 59 without any |
+//! |---|---|---|
+//! | `proxy` (on by default) | the binary `mcp-proxy` | 76 |
+//! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 67 |
+//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 61 |
+//!
+//! The crates are counted on Linux, in the repository: `cargo tree -p mcp-blocking -e normal --prefix none --no-dedupe
+//! --no-default-features --features FEATURES | sort -u | wc -l`.
 //!
 //! # A proxy
 //!
@@ -46,26 +134,6 @@
 //!
 //! [`Gateway`] serves clients over HTTP by processes of servers that speak on their stdin and stdout: one for each session,
 //! or a shared one. The binary `mcp-proxy serve` adds a command line to it.
-//!
-//! # A server
-//!
-//! A [`Service`] handles requests; a function is enough. [`Incoming`] is a request as its handler receives it; the
-//! handler also sends progress, log messages and requests to the client through it, and waits while the client has much
-//! to read. [`Service::subscribed`] receives the resources whose changes clients have subscribed to.
-//!
-//! | I want to serve | I call |
-//! |---|---|
-//! | the process that started this one | [`Server::serve_stdio`] |
-//! | one client on a pair of byte streams | [`Server::serve_stream`] |
-//! | clients over HTTP | [`Server::http`], then [`HttpService::serve`] |
-//! | bytes that I have, for a test | [`Server::replay`] |
-//!
-//! [`StreamService`] and [`HttpService`] have options, and handles that stop the server and publish changes;
-//! [`Server::shutdown`] and [`Server::publisher`] do that for all transports of a server. Requests from web pages of other
-//! origins and for other hosts are refused unless [`mcp_proto::server::Access`] allows them.
-//!
-//! When a server on stdin and stdout is stopped, or its client no longer reads, the thread that reads stdin stays blocked
-//! until stdin ends, because a blocking read cannot be interrupted. The process can exit nevertheless.
 //!
 //! # Threads and memory
 //!
@@ -95,14 +163,6 @@
 //! line may show a short text of the peer, such as the challenge of a server. The crate `ureq`, which it uses for HTTP,
 //! logs everything that is sent and received at the level `trace`; a filter for the target `mcp_blocking` leaves that
 //! out.
-//!
-//! # Features
-//!
-//! `proxy` (on by default): the binary `mcp-proxy`.
-//!
-//! `schema`: JSON schemas of the types of a [`Router`]'s functions, by the crate `schemars`.
-//!
-//! `skills`: skills of a [`Router`], and a client that compares their files with their digests.
 
 // How the source is laid out:
 //
