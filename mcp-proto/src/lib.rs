@@ -37,44 +37,50 @@
 //!
 //! # Example: a client and a server, joined without any I/O
 //!
+//! ```sh
+//! cargo add mcp-proto
+//! ```
+//!
 //! ```
 //! use mcp_proto::client::{self, Call, Client, Outcome};
 //! use mcp_proto::server::{self, Server};
 //! use mcp_proto::{Instant, Json, Output, Stdio, StdioAction};
 //!
-//! let now = Instant::START;
-//! let mut client = Client::new(Stdio::new(), client::Config::new("my-app", "1.0.0"))?;
-//! let tools = Json::parse(r#"{"tools":{}}"#).unwrap();
-//! let mut server = Server::new(Stdio::new(), server::Config::new("my-tools", "1.0.0").with_capabilities(tools))?;
-//! client.connect(now)?;
-//! let request = client.request(Call::new("tools/list"), now)?; // Sent once the handshake is over.
+//! fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let now = Instant::START;
+//!     let mut client = Client::new(Stdio::new(), client::Config::new("my-app", "1.0.0"))?;
+//!     let tools = Json::parse(r#"{"tools":{}}"#)?;
+//!     let mut server = Server::new(Stdio::new(), server::Config::new("my-tools", "1.0.0").with_capabilities(tools))?;
+//!     client.connect(now)?;
+//!     let request = client.request(Call::new("tools/list"), now)?; // Sent once the handshake is over.
 //!
-//! let mut answer = None;
-//! while answer.is_none() {
-//!     while let Some(output) = client.poll_output() {
-//!         match output {
-//!             Output::Action(StdioAction::Write(bytes)) => server.handle_bytes(&bytes, now),
-//!             Output::Event(client::Event::Responded { request: answered, outcome }) => {
-//!                 assert_eq!(answered, request);
-//!                 answer = Some(outcome);
+//!     let mut answer = None;
+//!     while answer.is_none() {
+//!         while let Some(output) = client.poll_output() {
+//!             match output {
+//!                 Output::Action(StdioAction::Write(bytes)) => server.handle_bytes(&bytes, now),
+//!                 Output::Event(client::Event::Responded { request: answered, outcome }) => {
+//!                     assert_eq!(answered, request);
+//!                     answer = Some(outcome);
+//!                 }
+//!                 _ => {}
 //!             }
-//!             _ => {}
+//!         }
+//!         while let Some(output) = server.poll_output() {
+//!             match output {
+//!                 Output::Action(StdioAction::Write(bytes)) => client.handle_bytes(&bytes, now),
+//!                 Output::Event(server::Event::Requested { ticket, method, .. }) => {
+//!                     assert_eq!(method.as_str(), "tools/list");
+//!                     server.respond(ticket, Ok(Json::parse(r#"{"tools":[]}"#)?), now)?;
+//!                 }
+//!                 _ => {}
+//!             }
 //!         }
 //!     }
-//!     while let Some(output) = server.poll_output() {
-//!         match output {
-//!             Output::Action(StdioAction::Write(bytes)) => client.handle_bytes(&bytes, now),
-//!             Output::Event(server::Event::Requested { ticket, method, .. }) => {
-//!                 assert_eq!(method.as_str(), "tools/list");
-//!                 server.respond(ticket, Ok(Json::parse(r#"{"tools":[]}"#).unwrap()), now)?;
-//!             }
-//!             _ => {}
-//!         }
-//!     }
+//!     let Some(Outcome::Result(result)) = answer else { panic!() };
+//!     assert!(result.to_text().contains(r#""tools":[]"#));
+//!     Ok(())
 //! }
-//! let Some(Outcome::Result(result)) = answer else { panic!() };
-//! assert!(std::str::from_utf8(result.as_bytes()).unwrap().contains(r#""tools":[]"#));
-//! # Ok::<(), mcp_proto::UsageError>(())
 //! ```
 //!
 //! # Which type to use

@@ -17,19 +17,26 @@
 //!
 //! # Example: two sign-ins that share a store
 //!
+//! ```sh
+//! cargo add mcp-proto --features auth
+//! cargo add mcp-token-store
+//! ```
+//!
 //! ```
 //! use mcp_proto::auth::Lock;
 //! use mcp_token_store::{MemoryStore, Store};
 //!
-//! let (mut first, key) = (MemoryStore::new(), "5a");
-//! let mut second = first.clone();
-//! assert!(first.try_lock(key, Lock::Record)?);
-//! assert!(!second.try_lock(key, Lock::Record)?, "it waits until the first has stored its record");
-//! first.store(key, b"record")?;
-//! first.unlock(key, Lock::Record);
-//! assert!(second.try_lock(key, Lock::Record)?);
-//! assert_eq!(second.load(key)?, Some(b"record".to_vec()));
-//! # Ok::<(), std::io::Error>(())
+//! fn main() -> std::io::Result<()> {
+//!     let (mut first, key) = (MemoryStore::new(), "5a");
+//!     let mut second = first.clone();
+//!     assert!(first.try_lock(key, Lock::Record)?);
+//!     assert!(!second.try_lock(key, Lock::Record)?, "it waits until the first has stored its record");
+//!     first.store(key, b"record")?;
+//!     first.unlock(key, Lock::Record);
+//!     assert!(second.try_lock(key, Lock::Record)?);
+//!     assert_eq!(second.load(key)?, Some(b"record".to_vec()));
+//!     Ok(())
+//! }
 //! ```
 
 mod file_store;

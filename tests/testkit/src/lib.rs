@@ -36,6 +36,12 @@
 //!
 //! # A handler
 //!
+//! In a project of its own; a test of your crate adds the kit with `--dev`:
+//!
+//! ```sh
+//! cargo add mcp-proto mcp-testkit
+//! ```
+//!
 //! ```
 //! use mcp_proto::client::Outcome;
 //! use mcp_proto::driver::IncomingRequest;
@@ -50,19 +56,25 @@
 //!     }
 //! }
 //!
-//! // A test of its behaviour.
-//! let mut pair = Pair::new(full_config(), serve);
-//! let Outcome::Result(result) = pair.request("tools/call", Json::parse(r#"{"name":"hello"}"#)?) else { panic!() };
-//! assert!(result.to_text().contains("Hello!"));
+//! fn main() -> Result<(), mcp_proto::JsonError> {
+//!     // A test of its behaviour.
+//!     let mut pair = Pair::new(full_config(), serve);
+//!     let Outcome::Result(result) = pair.request("tools/call", Json::parse(r#"{"name":"hello"}"#)?) else { panic!() };
+//!     assert!(result.to_text().contains("Hello!"));
 //!
-//! // The body of a fuzz target.
-//! assert_one_answer(serve, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}\n\xff\n");
-//! # Ok::<(), mcp_proto::JsonError>(())
+//!     // The body of a fuzz target.
+//!     assert_one_answer(serve, b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\"}\n\xff\n");
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # A machine and its peer
 //!
 //! The test is the server here. It sees the HTTP request of the client, answers late, and advances the clock itself:
+//!
+//! ```sh
+//! cargo add mcp-proto mcp-testkit
+//! ```
 //!
 //! ```
 //! use std::time::Duration;
@@ -71,17 +83,21 @@
 //! use mcp_testkit::http_client::{HttpClientHarness, Reply};
 //! use mcp_testkit::messages;
 //!
-//! let mut harness = HttpClientHarness::connected_client();
-//! let (request, opened) = harness.request("tools/list");
-//! assert_eq!(opened.line(), "POST /mcp");
-//! assert_eq!(opened.header("mcp-session-id"), "session-1");
+//! fn main() -> Result<(), &'static str> {
+//!     let mut harness = HttpClientHarness::connected_client();
+//!     let (request, opened) = harness.request("tools/list");
+//!     assert_eq!(opened.line(), "POST /mcp");
+//!     assert_eq!(opened.header("mcp-session-id"), "session-1");
 //!
-//! // The virtual clock costs no time.
-//! harness.pass(Duration::from_secs(5));
-//! assert!(harness.outcomes().is_empty());
+//!     // The virtual clock costs no time.
+//!     harness.pass(Duration::from_secs(5));
+//!     assert!(harness.outcomes().is_empty());
 //!
-//! harness.reply(opened.key, &Reply::json(messages::result(&opened.id(), r#"{"tools":[]}"#)));
-//! assert!(matches!(harness.outcomes()[&request], Outcome::Result(_)));
+//!     harness.reply(opened.key, &Reply::json(messages::result(&opened.id(), r#"{"tools":[]}"#)));
+//!     let outcomes = harness.outcomes();
+//!     assert!(matches!(outcomes.get(&request).ok_or("no outcome")?, Outcome::Result(_)));
+//!     Ok(())
+//! }
 //! ```
 //!
 //! # Testing another implementation
