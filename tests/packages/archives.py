@@ -4,7 +4,7 @@
                                                   reads `cargo metadata`
     archives.py unpack REPOSITORY ARCHIVES FOLDER unpacks each archive into FOLDER/CRATE, and checks it; reads what `list`
                                                   prints
-    archives.py manifest CARGO_TOML CRATE...      prints the manifest of a workspace of the unpacked crates and of users/
+    archives.py manifest CARGO_TOML CRATE...      prints the manifest of a workspace of the unpacked crates and of pages/
 """
 
 import json
@@ -95,7 +95,7 @@ def unpack(repository: Path, archives: Path, folder: Path, sources: dict[str, Pa
 
 def manifest(original: Path, crates: list[str]) -> str:
     """A workspace in which the unpacked crates stand for those of crates.io, with the profile `dev` of the original."""
-    lines = ["[workspace]", 'resolver = "3"', 'members = ["crates/*", "users/*"]', "", "[patch.crates-io]"]
+    lines = ["[workspace]", 'resolver = "3"', 'members = ["crates/*", "pages/*"]', "", "[patch.crates-io]"]
     lines += [f'{crate} = {{ path = "crates/{crate}" }}' for crate in crates]
     profile = tomllib.loads(original.read_text())["profile"]["dev"]
     tables = {"dev": profile} | {f"dev.package.{json.dumps(name)}": table for name, table in profile["package"].items()}

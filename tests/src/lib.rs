@@ -40,6 +40,7 @@
 //! | [`uri_readers`] | what servers read as a URI, with parsers of both standards |
 //! | [`urls`] | URLs of servers in the spellings that users write |
 //! | [`examples`] | runs the examples of the drivers |
+//! | [`pages`] | the programs on the first pages, and what they need |
 //! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
 
 pub mod aggregate;
@@ -67,6 +68,7 @@ pub mod keys;
 pub mod model_types;
 pub mod nginx;
 pub mod on_the_wire;
+pub mod pages;
 pub mod parallel;
 pub mod plays;
 pub mod protected;
