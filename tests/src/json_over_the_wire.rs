@@ -1,4 +1,4 @@
-//! The files of JSONTestSuite as bodies of requests, as parameters, and as lines, for servers of both drivers.
+//! The files of `JSONTestSuite` as bodies of requests, as parameters, and as lines, for servers of both drivers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
