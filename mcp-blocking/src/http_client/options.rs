@@ -8,6 +8,7 @@ use std::time::Duration;
 use mcp_proto::UsageError;
 use mcp_proto::client::{HttpConfig, InvalidUrl};
 use mcp_proto::driver::{CONNECT_TIMEOUT, LONGEST_TIMEOUT, ProxyExceptions};
+use rustls::crypto::ring::default_provider;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, TlsConfig, parse_pem};
 use ureq::unversioned::resolver::Resolver;
 use ureq::{Agent, Proxy};
@@ -221,6 +222,7 @@ impl HttpOptions {
 
     pub(super) fn agent_with(&self, resolver: impl Resolver, unix_socket: Option<UnixSocket>) -> Agent {
         let tls = TlsConfig::builder()
+            .unversioned_rustls_crypto_provider(Arc::new(default_provider()))
             .root_certs(self.roots.certificates())
             .client_cert(self.client_certificate.clone())
             .build();
