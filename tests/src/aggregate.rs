@@ -686,6 +686,11 @@ impl TestServer {
         !self.held.is_empty() || !self.unanswered.is_empty() || !self.unread.is_empty()
     }
 
+    /// Whether it may have received requests besides calls that it has not answered. What it says of no call is about them.
+    pub fn may_have_other_requests(&self) -> bool {
+        !self.unread.is_empty() || self.unanswered.iter().any(|(_, method, _)| *method != Method::TOOLS_CALL)
+    }
+
     /// Whether it has a call that contains this mark, and has not answered it.
     pub fn serves(&self, mark: &str) -> bool {
         let unanswered = |(_, _, params): &(Ticket, Method, Json)| params.to_text().contains(mark);

@@ -340,20 +340,20 @@ impl Run {
             .map(|sent| sent.mark)
             .collect();
         let mark = ended.last().map_or_else(|| POISON.to_owned(), |mark| format!("<{mark}>"));
+        let has_others = self.harness.servers[HOSTILE].may_have_other_requests();
+        let may_say = self.is_legacy && self.is_shared && !has_others && (!ended.is_empty() || !self.has_call(HOSTILE));
         let line = match self.random.below(7) {
             0 => {
                 let token = if self.random.one_in(2) { number.to_string() } else { format!("\"{number}\"") };
                 // A token of one of its own calls is its own progress.
-                if self.open.values().any(|sent| sent.server == HOSTILE) {
+                if self.has_call(HOSTILE) || has_others {
                     return;
                 }
                 let params = format!(r#"{{"progressToken":{token},"progress":0.5,"message":"{POISON}"}}"#);
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{params}}}"#)
             }
             1 => {
-                if self.harness.servers[HOSTILE].has_open_requests()
-                    || self.open.values().any(|sent| sent.server == HOSTILE)
-                {
+                if self.harness.servers[HOSTILE].has_open_requests() || self.has_call(HOSTILE) {
                     return;
                 }
                 let content = format!(r#"{{"content":[{{"type":"text","text":"{POISON}"}}]}}"#);
@@ -365,7 +365,7 @@ impl Run {
                 let Some(again) = answers.last() else { return };
                 (*again).to_owned()
             }
-            3 if self.is_legacy && self.is_shared && (!ended.is_empty() || !self.has_call(HOSTILE)) => {
+            3 if may_say => {
                 let schema = r#""requestedSchema":{"type":"object","properties":{}}"#;
                 let params = format!(r#"{{"message":"late {mark}",{schema}}}"#);
                 format!(
@@ -373,7 +373,7 @@ impl Run {
                     self.report.injected
                 )
             }
-            4 if self.is_legacy && self.is_shared && (!ended.is_empty() || !self.has_call(HOSTILE)) => {
+            4 if may_say => {
                 let params = format!(r#"{{"level":"error","data":"late {mark}"}}"#);
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#)
             }
