@@ -47,7 +47,7 @@ pub fn read_result<T: Payload>(result: &Json) -> Result<(T, Option<Fault>), Mode
     let mut reading = Reading { entries: 0, members: 0 };
     let mut changed = result.clone();
     let mut has_read_list = false;
-    for _ in 0..REPAIRS {
+    for _ in 0..=REPAIRS {
         let error = match T::from_json(&changed) {
             Ok(value) => {
                 let Reading { entries, members } = reading;
@@ -80,16 +80,13 @@ impl Reading {
     /// An element of the result's list as it can be read; `None` if it cannot.
     fn entry<T: Payload>(&mut self, list: &str, element: Json) -> Option<Json> {
         let mut entry = element;
-        for _ in 0..REPAIRS {
+        for _ in 0..=REPAIRS {
             // The list alone, so that reading all entries takes as long as reading the list.
             let alone = Json::empty_object().with_member(list, &Json::array([&entry]));
             let Err(error) = T::from_json(&alone) else { return Some(entry) };
             let steps = steps(error.path());
             // What is lacking outside of the entry is no matter here.
-            let [Step::Member(member), Step::Index(_), inside @ ..] = steps.as_slice() else { return Some(entry) };
-            if *member != list {
-                return Some(entry);
-            }
+            let [Step::Member(_), Step::Index(_), inside @ ..] = steps.as_slice() else { return Some(entry) };
             let Some(repaired) = self.repaired(&entry, inside, 0, error.problem()) else { break };
             entry = repaired;
         }
@@ -183,8 +180,8 @@ fn steps(path: &str) -> Vec<Step<'_>> {
 mod tests {
     use super::*;
     use crate::model::{
-        CallToolResult, ContentBlock, GetPromptResult, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, ReadResourceResult,
+        CallToolResult, ContentBlock, CreateMessageResult, GetPromptResult, InitializeResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, ReadResourceResult,
     };
 
     fn json(text: &str) -> Json {
@@ -222,7 +219,18 @@ mod tests {
                 r#"{"name":"a","inputSchema":{}}"#,
                 (0, 4),
             ),
+            (
+                r#"{"name":"a","inputSchema":{},"icons":[{"src":"s"},{"src":"t","sizes":7},{"src":"u"}]}"#,
+                r#"{"name":"a","inputSchema":{},"icons":[{"src":"s"},{"src":"t"},{"src":"u"}]}"#,
+                (0, 1),
+            ),
+            (
+                r#"{"name":"a","inputSchema":{},"icons":[{"src":"s"},{"sizes":["any"]},{"src":"u"}]}"#,
+                r#"{"name":"a","inputSchema":{},"icons":[{"src":"s"},{"src":"u"}]}"#,
+                (0, 1),
+            ),
             (r#"{"inputSchema":{}}"#, "", (1, 0)),
+            (r#"{"inputSchema":{},"uri":7}"#, "", (1, 0)),
             (r#"{"name":7,"inputSchema":{}}"#, "", (1, 1)),
             (r#""a""#, "", (1, 0)),
             (r#"{"name":"a","name":"b","inputSchema":{}}"#, "", (1, 0)),
@@ -308,12 +316,42 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_with_too_many_odd_members_is_left_out() {
+    fn what_is_reported_is_the_first_part_that_could_not_be_read() {
+        let list = json(r#"{"tools":[{"name":"a","inputSchema":{}},{"name":"b"},7]}"#);
+        let (_, fault) = read_result::<ListToolsResult>(&list).unwrap();
+        assert!(fault.unwrap().to_string().ends_with("; the first: tools[1].inputSchema: missing"));
+        let greeting = json(r#"{"protocolVersion":7,"capabilities":{},"serverInfo":{"name":"a","version":"1"}}"#);
+        let error = read_result::<InitializeResult>(&greeting).unwrap_err();
+        assert!(error.path() == "protocolVersion" && error.problem() != Problem::Missing, "{error}");
+    }
+
+    #[test]
+    fn an_entry_or_a_result_with_too_many_odd_members_is_not_read() {
         let icons = |count: usize| vec![r#"{"src":7}"#; count].join(",");
-        let list = |count| format!(r#"{{"tools":[{{"name":"a","inputSchema":{{}},"icons":[{}]}}]}}"#, icons(count));
-        // Each takes two: its member, and itself.
-        assert_eq!(read::<ListToolsResult>(&list(7)).1, Some((0, 14)));
-        assert_eq!(read::<ListToolsResult>(&list(9)).1.map(|(entries, _)| entries), Some(1));
+        for (title, count, is_read) in
+            [("", 7, true), (r#","title":7"#, 7, true), ("", 8, true), (r#","title":7"#, 8, false)]
+        {
+            // Each icon takes two: its member, and itself.
+            let repairs = 2 * count + usize::from(!title.is_empty());
+            let odd = format!(r#""name":"a"{title},"icons":[{}]"#, icons(count));
+            let list = format!(r#"{{"tools":[{{{odd},"inputSchema":{{}}}}]}}"#);
+            let found = read::<ListToolsResult>(&list).1;
+            assert!(
+                if is_read { found == Some((0, repairs)) } else { found.is_some_and(|(entries, _)| entries == 1) },
+                "{list}"
+            );
+            let greeting =
+                format!(r#"{{"protocolVersion":"x","capabilities":{{}},"serverInfo":{{{odd},"version":"1"}}}}"#);
+            let found = read_result::<InitializeResult>(&json(&greeting)).ok().map(|(_, fault)| fault);
+            assert_eq!(found.is_some(), is_read, "{greeting}");
+        }
+    }
+
+    #[test]
+    fn an_odd_entry_is_left_out_where_a_list_is_not_the_only_required_member() {
+        let result = r#"{"role":"assistant","content":[{"type":"text"},{"type":"text","text":"b"}],"model":"m"}"#;
+        let read = read::<CreateMessageResult>(result).0;
+        assert_eq!(read, r#"{"role":"assistant","content":[{"type":"text","text":"b"}],"model":"m"}"#);
     }
 
     #[test]
