@@ -57,7 +57,7 @@ pub struct Pages<R: RequestMethod<Result: Page>> {
     /// The cursor of an earlier page, with which later ones are compared. It is replaced after 1, 2, 4, … pages, so that
     /// any period is found without a list of all cursors (the algorithm of Brent).
     compared: Option<String>,
-    /// The digest of the entries of the latest page.
+    /// The digest of the latest page.
     last: Option<u64>,
 }
 
@@ -136,7 +136,7 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Pages<R> {
 
 fn digest(page: &impl Payload) -> u64 {
     let mut hasher = DefaultHasher::new();
-    page.to_json().without_members(&["nextCursor"]).as_bytes().hash(&mut hasher);
+    page.to_json().as_bytes().hash(&mut hasher);
     hasher.finish()
 }
 
@@ -219,6 +219,17 @@ mod tests {
         assert!(asked == MAX_PAGES && matches!(outcome, Err(Error::ListTooLong { pages: MAX_PAGES })));
         let (asked, outcome) = read(|page| (page + 1 < MAX_PAGES).then(|| page.to_string()));
         assert!(asked == MAX_PAGES && outcome.is_ok());
+    }
+
+    #[test]
+    fn a_list_ends_with_the_error_of_a_page() {
+        let mut pages = Pages::<ListToolsRequest>::new();
+        let first = ListToolsResult::new([Tool::without_arguments("a")]).next_cursor("1");
+        for (page, is_fine) in [(Ok(first), true), (Err(Error::ListTooLong { pages: 1 }), false)] {
+            assert!(pages.next_params().is_some());
+            assert_eq!(pages.add(page).is_ok(), is_fine);
+        }
+        assert!(pages.next_params().is_none());
     }
 
     #[test]
