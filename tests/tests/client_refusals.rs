@@ -90,7 +90,8 @@ fn a_refusal_does_not_repeat_what_the_client_keeps_secret() {
         http.header("X-Other-Key", "keysecret-longer").unwrap();
     });
     let opened = harness.opened();
-    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-secret")));
+    let reply = initialize_reply(&opened, "2025-11-25", Some("session-secret"));
+    harness.reply(opened.key, &reply.header("set-cookie", "lb=cookiesecret"));
     let opened = harness.opened();
     harness.reply(opened.key, &Reply::status(202));
     let opened = harness.opened();
@@ -98,11 +99,11 @@ fn a_refusal_does_not_repeat_what_the_client_keeps_secret() {
     harness.events();
     let (_, opened) = harness.call("tools/call", "{}");
     // Of a secret that contains another one, no part is shown.
-    let body = "rejected headersecret, keysecret, keysecret-longer, querysecret of session-secret; v 1";
+    let body = "rejected headersecret, keysecret, keysecret-longer, querysecret of session-secret, cookiesecret; v 1";
     harness.reply(opened.key, &Reply::status(403).content_type("text/plain").body(body));
     let outcome = harness.outcome();
     let text = failed(&outcome).describe("the server");
-    assert!(text.ends_with("\"rejected […], […], […], […] of […]; v 1\""), "{text}");
+    assert!(text.ends_with("\"rejected […], […], […], […] of […], […]; v 1\""), "{text}");
     assert!(!format!("{outcome:?}").contains("rejected"), "{outcome:?}");
 }
 
@@ -189,6 +190,7 @@ fn lost_forms() -> Vec<Form> {
         ("422", |_| text(422, "Unprocessable Entity: Unexpected message, expect initialize request")),
         ("200 with the id", |to| Reply::json(error(&to.id(), -32_001, "Session not found"))),
         ("200 without an id", |_| without_id(200, -32_600, "Invalid session")),
+        ("200 without an id, with another code", |_| without_id(200, -32_000, "Session not found")),
     ]
 }
 
@@ -289,6 +291,17 @@ fn credentials_that_are_demanded_after_all_are_asked_for() {
 }
 
 #[test]
+fn a_401_with_a_challenge_is_about_credentials_whatever_its_body_says() {
+    let mut harness = HttpClientHarness::connected_client_with(|_, http| http.managed_authorization = true);
+    let (_, opened) = harness.call("tools/call", "{}");
+    let reply = Reply::status(401).header("www-authenticate", "Bearer").content_type("text/plain");
+    harness.reply(opened.key, &reply.body("Unauthorized: Session not found"));
+    let events = harness.events();
+    assert!(events.iter().any(|event| matches!(event, Event::Challenged(_))), "{events:?}");
+    assert!(!events.contains(&Event::SessionLost), "{events:?}");
+}
+
+#[test]
 fn lc_05_an_older_revision_is_offered_to_a_server_that_refuses_a_newer_one() {
     fn refusals(opened: &Opened) -> Vec<(Reply, &'static str)> {
         let data = r#"{"supported":["2024-11-05","2025-03-26"],"requested":"2025-11-25"}"#;
@@ -301,6 +314,15 @@ fn lc_05_an_older_revision_is_offered_to_a_server_that_refuses_a_newer_one() {
             (Reply::json(r#"{"error":"Unsupported MCP version"}"#).with_status(400), "2025-06-18"),
             (Reply::status(400).content_type("text/plain").body("unknown protocolVersion"), "2025-06-18"),
             (Reply::json(error(&id, -32_602, "Unsupported protocol version")), "2025-06-18"),
+            // That it repeats the revision that it refuses does not mean that it supports it.
+            (Reply::json(error(&id, -32_602, "Unsupported protocol version: 2025-11-25")), "2025-06-18"),
+            (Reply::json(error(&id, -32_600, "Unsupported version")), "2025-06-18"),
+            (
+                Reply::status(400)
+                    .content_type("text/plain")
+                    .body("bad MCP-Protocol-Version: 2025-11-25, not 2025-03-26"),
+                "2025-03-26",
+            ),
             (
                 Reply::json(error(&id, -32_602, "Unsupported protocol version (supported: 2025-03-26, 2024-11-05)")),
                 "2025-03-26",
@@ -313,7 +335,7 @@ fn lc_05_an_older_revision_is_offered_to_a_server_that_refuses_a_newer_one() {
             ),
         ]
     }
-    for position in 0..6 {
+    for position in 0..9 {
         let mut harness = HttpClientHarness::<Client<Http>>::client();
         let opened = harness.opened();
         let (reply, expected) = refusals(&opened).swap_remove(position);

@@ -180,30 +180,32 @@ fn sh_c_08_requests_of_the_old_session_to_the_client_are_cancelled() {
 
 #[test]
 fn a_stream_of_the_server_that_ends_with_the_session_opens_a_new_one() {
-    let mut harness = HttpClientHarness::relay();
-    harness.initialize("2025-11-25", Some("session-1"));
-    harness.line(INITIALIZED);
-    let opened = harness.opened();
-    harness.reply(opened.key, &Reply::status(202));
-    let stream = take_stream(&mut harness);
-    harness.begin(stream.key, &Reply::events("id: 7\ndata:\n\n"));
-    harness.fail(stream.key, broken());
-    harness.pass(Duration::from_secs(2));
-    let stream = take_stream(&mut harness);
-    assert_eq!(stream.header("last-event-id"), "7");
-    // The server restarts and no longer has the session.
-    harness.refuse(stream.key);
-    harness.pass(Duration::from_secs(5));
-    let stream = take_stream(&mut harness);
-    harness.reply(stream.key, &Reply::status(404));
-    let opened = harness.opened();
-    assert_eq!(opened.method(), "initialize");
-    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
-    let opened = harness.opened();
-    harness.reply(opened.key, &Reply::status(202));
-    let stream = take_stream(&mut harness);
-    // The stream of the new session has no cursor of the old one.
-    assert_eq!(stream.header("last-event-id"), "");
+    for status in [404, 410] {
+        let mut harness = HttpClientHarness::relay();
+        harness.initialize("2025-11-25", Some("session-1"));
+        harness.line(INITIALIZED);
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(202));
+        let stream = take_stream(&mut harness);
+        harness.begin(stream.key, &Reply::events("id: 7\ndata:\n\n"));
+        harness.fail(stream.key, broken());
+        harness.pass(Duration::from_secs(2));
+        let stream = take_stream(&mut harness);
+        assert_eq!(stream.header("last-event-id"), "7");
+        // The server restarts and no longer has the session.
+        harness.refuse(stream.key);
+        harness.pass(Duration::from_secs(5));
+        let stream = take_stream(&mut harness);
+        harness.reply(stream.key, &Reply::status(status));
+        let opened = harness.opened();
+        assert_eq!(opened.method(), "initialize");
+        harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-2")));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(202));
+        let stream = take_stream(&mut harness);
+        // The stream of the new session has no cursor of the old one.
+        assert_eq!(stream.header("last-event-id"), "");
+    }
 }
 
 #[test]

@@ -338,3 +338,80 @@ fn named_versions(names: Option<Json>) -> Option<Vec<ProtocolVersion>> {
 fn shows_era(status: http::StatusCode) -> bool {
     status.is_client_error() && !is_inconclusive(status)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REFUSED: i64 = code::INVALID_PARAMS;
+    const NEWEST: ProtocolVersion = ProtocolVersion::V2025_11_25;
+
+    fn detection() -> Detection {
+        Detection::new(ProtocolVersion::ALL, None, false)
+    }
+
+    fn refusal(code: i64, message: &str) -> Unavailable {
+        Unavailable::Error(ErrorObject::new(code, message))
+    }
+
+    #[test]
+    fn lc_05_words_about_the_revision_are_known_however_they_are_written() {
+        for (message, is_known) in [
+            ("Unsupported protocol version", true),
+            ("unknown protocolVersion", true),
+            ("Bad MCP-Protocol-Version", true),
+            ("unsupported version 7", true),
+            ("No such MCP version", true),
+            ("the version of the plan has expired", false),
+        ] {
+            let step = detection().on_initialize_refused(refusal(REFUSED, message), Some(NEWEST));
+            let offers_older = step == Ok(Step::InitializeAs(ProtocolVersion::V2025_06_18));
+            assert_eq!(offers_older, is_known, "{message}: {step:?}");
+        }
+    }
+
+    #[test]
+    fn lc_05_a_server_that_names_each_revision_that_it_does_not_refuse_ends_the_detection() {
+        let mut detection = Detection::new(&[ProtocolVersion::V2025_06_18, NEWEST], None, false);
+        for (offered, named, next) in [
+            (NEWEST, "2025-06-18", Ok(Step::InitializeAs(ProtocolVersion::V2025_06_18))),
+            (ProtocolVersion::V2025_06_18, "2025-11-25", Err(refusal(REFUSED, "protocol version: use 2025-06-18"))),
+        ] {
+            let reason = refusal(REFUSED, &format!("protocol version: use {named}"));
+            assert_eq!(detection.on_initialize_refused(reason, Some(offered)), next);
+        }
+    }
+
+    #[test]
+    fn er_42_a_refusal_with_the_code_of_modern_servers_offers_no_older_revision() {
+        let supported = Json::parse(r#"{"supported":["2025-06-18","2026-07-28"]}"#).unwrap();
+        let message = "Unsupported protocol version; use 2025-06-18";
+        let error = ErrorObject::with_data(code::UNSUPPORTED_PROTOCOL_VERSION, message, &supported);
+        let step = detection().on_initialize_refused(Unavailable::Error(error), Some(NEWEST));
+        assert_eq!(step, Ok(Step::Discover(ProtocolVersion::V2026_07_28)));
+    }
+
+    #[test]
+    fn a_detection_that_begins_again_remembers_no_refusal() {
+        let mut detection = detection();
+        let first = refusal(REFUSED, "Unsupported protocol version");
+        let older = Ok(Step::InitializeAs(ProtocolVersion::V2025_06_18));
+        assert_eq!(detection.on_initialize_refused(first, Some(NEWEST)), older);
+        detection.begin();
+        let named = refusal(REFUSED, "Unsupported protocol version: use 2025-11-25");
+        let step = detection.on_initialize_refused(named, Some(ProtocolVersion::V2025_06_18));
+        assert_eq!(step, Ok(Step::InitializeAs(NEWEST)), "it was refused before");
+        detection.begin();
+        let other = refusal(code::INTERNAL_ERROR, "the database is away");
+        assert_eq!(detection.on_initialize_refused(other.clone(), Some(NEWEST)), Err(other));
+        let supported = Json::parse(r#"{"supported":["2026-07-28"]}"#).unwrap();
+        let corrects = ErrorObject::with_data(code::UNSUPPORTED_PROTOCOL_VERSION, "no", &supported);
+        for _ in 0..2 {
+            detection.begin();
+            let step = detection.on_discovered(&Outcome::Error(corrects.clone()));
+            assert_eq!(step, Step::Discover(ProtocolVersion::V2026_07_28));
+        }
+        let step = detection.on_discovered(&Outcome::Error(corrects.clone()));
+        assert_eq!(step, Step::Fail(Unavailable::Error(corrects)));
+    }
+}

@@ -197,8 +197,37 @@ mod tests {
             (".", "a.example", 443, false),
             ("**", "a.example", 443, false),
             ("a*.example", "ab.example", 443, false),
+            // What cannot be read matches no host at all, not even one of the same spelling.
+            ("a*.example", "a*.example", 443, false),
+            (".", "", 443, false),
+            ("*:8443", "a.example", 8443, true),
+            ("*:8443", "a.example", 443, false),
+            ("10.0.0.0/8", "[fd00::1]", 80, false),
+            ("[fd00::]/8", "fd12::1", 80, true),
+            ("fd00::1/128", "fd00::1", 80, true),
+            ("fd00::1/128", "fd00::2", 80, false),
+            ("fd00::/129", "fd00::1", 80, false),
+            ("[10.0.0.1]", "10.0.0.1", 80, false),
+            ("[corp.example]", "corp.example", 80, false),
+            ("10.0.0.0/33 corp.example:x a.example", "a.example", 443, true),
         ] {
             assert_eq!(ProxyExceptions::parse(listed).contain(host, port), expected, "{listed:?} {host} {port}");
+        }
+    }
+
+    #[test]
+    fn the_port_of_a_url_is_its_own_or_that_of_its_scheme() {
+        for (listed, url, expected) in [
+            ("corp.example:443", "https://corp.example/mcp", true),
+            ("corp.example:443", "http://corp.example/mcp", false),
+            ("corp.example:80", "http://corp.example/mcp", true),
+            ("corp.example:80", "https://corp.example/mcp", false),
+            ("corp.example:8443", "https://corp.example:8443/mcp", true),
+            ("corp.example:443", "https://corp.example:8443/mcp", false),
+            ("fd00::/8", "http://[fd00::1]:81/mcp", true),
+        ] {
+            let found = ProxyExceptions::parse(listed).contain_server_of(&url.parse().unwrap());
+            assert_eq!(found, expected, "{listed} {url}");
         }
     }
 }

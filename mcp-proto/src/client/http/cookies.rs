@@ -193,14 +193,45 @@ mod tests {
             (&["a=1; Domain=example"], "/mcp", None),
             (&["a=1; Domain=er.example"], "/mcp", None),
             (&["=1", "a", "", ";"], "/mcp", None),
+            (&["a=1; Expires=Sun, 06 Nov 1994 08:49:00 GMT"], "/mcp", None),
+            (&["a=1; Max-Age=0; Expires=Sun, 06 Nov 1994 08:50:00 GMT"], "/mcp", None),
+            (&["a=1; Path=/", "a=2; Path=/mcp"], "/mcp", Some("a=1; a=2")),
+            (&["a=1; Path=/", "a=2; Path=/mcp"], "/x", Some("a=1")),
+            (&["a=1", "b=2", "b=; Max-Age=0"], "/mcp", Some("a=1")),
+            (&["a=1", "b=2", "b=3"], "/mcp", Some("a=1; b=3")),
+            (&[" a = b=c= "], "/mcp", Some("a=b=c=")),
+            // One that is not kept costs no other.
+            (&["=1", "a=1"], "/mcp", Some("a=1")),
+            (&["b=1; Domain=evil.example", "a=1"], "/mcp", Some("a=1")),
         ] {
             let found = jar("http://server.example/mcp", fields).header(path);
             assert_eq!(found.as_ref().map(|value| value.to_str().unwrap()), expected, "{fields:?} {path}");
             assert!(found.is_none_or(|value| value.is_sensitive()));
         }
         assert!(jar("https://server.example/mcp", &["a=1; Secure"]).header("/mcp").is_some());
+        assert!(jar("http://127.0.0.1/mcp", &["a=1; Secure"]).header("/mcp").is_some());
+        // A host of one word is its own domain.
+        assert!(jar("http://server/mcp", &["a=1; Domain=server"]).header("/mcp").is_some());
         assert!(jar("https://a.server.example/x/mcp", &["a=1; Domain=server.example"]).header("/x/y").is_some());
         assert!(jar("https://server.example/x/mcp", &["a=1"]).header("/y").is_none());
+    }
+
+    /// Without the time of the server, only a date that has passed everywhere has passed.
+    #[test]
+    fn a_date_is_compared_with_the_time_of_the_server() {
+        for (date, expires, is_kept) in [
+            (Some("Sun, 06 Nov 1994 08:49:37 GMT"), "Sun, 06 Nov 1994 08:49:36 GMT", false),
+            (Some("Sun, 06 Nov 1994 08:49:37 GMT"), "Sun, 06 Nov 1994 08:49:38 GMT", true),
+            (None, "Sun, 06 Nov 1994 08:49:36 GMT", true),
+            (None, "Thu, 01 Jan 1970 00:00:00 GMT", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.extend(date.map(|date| (DATE, HeaderValue::from_static(date))));
+            let set = SetCookie::parse("a=1", &headers).unwrap();
+            assert!(!set.is_expired);
+            let field = format!("a=1; Expires={expires}");
+            assert_eq!(SetCookie::parse(&field, &headers).unwrap().is_expired, !is_kept, "{date:?} {expires}");
+        }
     }
 
     #[test]

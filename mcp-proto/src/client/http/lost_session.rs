@@ -130,6 +130,19 @@ mod tests {
             (401, "Unauthorized: Your session is not allowed to do that", Known),
             (401, "", Known),
             (403, "Session expired", Lost),
+            (403, "Session does not exist", Lost),
+            (403, "This session is invalid", Lost),
+            (403, "Unknown session", Lost),
+            (403, "Session was terminated", Lost),
+            (403, "The session is closed", Lost),
+            (403, "No valid session", Lost),
+            (403, "No such session", Lost),
+            (403, "Missing session ID", Lost),
+            (403, "Session not initialized", Lost),
+            (400, "Session required", Lost),
+            (400, "The server has not been initialized", Lost),
+            (422, "Server not initialized", Lost),
+            (422, "Expected initialize request", Lost),
             (403, "Forbidden", Known),
             (422, "Unexpected message, expect initialize request", Lost),
             (422, "Unprocessable Entity: unknown session", Lost),
@@ -157,6 +170,22 @@ mod tests {
         ] {
             let (status, error) = (StatusCode::from_u16(status).unwrap(), ErrorObject::new(code, message));
             assert_eq!(of_refusal(status, Some((&error, true)), Some(message)), expected, "{status} {code} {message}");
+        }
+    }
+
+    #[test]
+    fn a16_only_codes_of_what_was_not_read_state_a_loss() {
+        for (code, has_id, message, expected) in [
+            (-32_001, true, "Session not found", true),
+            (-32_001, false, "Session not found", true),
+            (-32_000, false, "Session not found", true),
+            (-32_600, false, "Session not found", true),
+            (-32_000, true, "Session not found", false),
+            (-32_600, true, "Session not found", false),
+            (-32_603, false, "Session not found", false),
+            (-32_000, false, "Session limit reached", false),
+        ] {
+            assert_eq!(is_lost_by(&ErrorObject::new(code, message), has_id), expected, "{code} {has_id} {message}");
         }
     }
 }
