@@ -664,6 +664,30 @@ fn rp6_a_response_that_repeats_the_method_of_its_request_is_its_response() {
 }
 
 #[test]
+fn null_in_place_of_parameters_is_reported_once_for_each_line() {
+    let with = r#"{"jsonrpc":"2.0","method":"notifications/x","params":{}}"#;
+    let null = r#"{"jsonrpc":"2.0","method":"notifications/x","params":null}"#;
+    let without = r#"{"jsonrpc":"2.0","method":"notifications/x"}"#;
+    let batch = |messages: [&str; 2]| format!("[{}]", messages.join(","));
+    for (line, expected) in [
+        (with.to_owned(), 0),
+        (without.to_owned(), 0),
+        (null.to_owned(), 1),
+        (batch([null, null]), 1),
+        (batch([null, with]), 1),
+        (batch([with, null]), 1),
+        (batch([with, without]), 0),
+    ] {
+        let mut stream = ClientStream::connected();
+        stream.line(&line);
+        stream.line(without);
+        let events = stream.events();
+        let found = events.iter().filter(|event| **event == ClientEvent::QuirkObserved(Quirk::NullParams)).count();
+        assert_eq!(found, expected, "{line}: {events:?}");
+    }
+}
+
+#[test]
 fn rp6_a_message_with_a_method_and_a_result_is_not_executed() {
     for (members, is_answered) in [
         (r#""result":{}"#, false),

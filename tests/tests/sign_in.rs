@@ -746,6 +746,26 @@ fn au13_oa_b_01_only_the_redirect_of_the_current_sign_in_has_an_effect_on_the_op
 }
 
 #[test]
+fn a_redirect_that_comes_twice_does_not_disturb_the_exchange_of_the_code() {
+    let mut world = World::new();
+    world.person = Person::IsAway;
+    world.challenge(0, 401, "Bearer");
+    let url = world.processes[0].shown.clone().unwrap();
+    let redirect = world.visit(&url);
+    let query = redirect.split_once('?').unwrap().1;
+    // The code is not redeemed in between.
+    for expected in [200, 400] {
+        let request =
+            http::Request::get(format!("/callback?{query}")).header("Host", "127.0.0.1:40000").body(()).unwrap();
+        let response = world.processes[0].authorizer.handle_callback(&request.into_parts().0, Instant::START);
+        assert_eq!(response.status(), expected);
+    }
+    assert!(!world.redirect(0, &redirect));
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    world.check();
+}
+
+#[test]
 fn oa_m_02_a_configured_client_belongs_to_the_first_issuer_that_the_server_names() {
     let mut world = World::new().with(|config| {
         config.registered = Some(ClientIdentity::new("mine").with_secret("s".into()));

@@ -215,6 +215,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_types_that_need_no_proof_are_bearer_by_another_name() {
+        for (token_type, expected) in [
+            ("user", true),
+            ("bot", true),
+            ("BearerToken", true),
+            ("USER", true),
+            ("DPoP", false),
+            ("mac", false),
+            ("user2", false),
+            ("", false),
+        ] {
+            assert_eq!(is_bearer_by_another_name(token_type), expected, "{token_type}");
+        }
+    }
+
+    #[test]
     fn each_quirk_is_listed_once_with_all_that_a_person_must_know() {
         let mut names: Vec<_> = ProviderQuirk::ALL.into_iter().filter_map(ProviderQuirk::tolerated_name).collect();
         for name in &names {

@@ -75,3 +75,23 @@ impl fmt::Debug for Refusal {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_how_to_get_credentials() {
+        let refusal = |challenges: &[&'static str]| Refusal {
+            status: StatusCode::UNAUTHORIZED,
+            body: BodyKind::Empty,
+            retry_after: Some(Duration::from_secs(2)),
+            challenges: challenges.iter().copied().map(HeaderValue::from_static).collect(),
+            explanation: None,
+        };
+        let text = "401 Unauthorized; it requires credentials, or other ones; it asks to wait 2s";
+        assert_eq!(refusal(&[]).to_string(), text);
+        let shown = format!("{text}; its challenge is Basic, Bearer a=\"b\", c, d");
+        assert_eq!(refusal(&["Basic", "Bearer a=\"b\"", "c", "d", "e"]).to_string(), shown);
+    }
+}

@@ -136,6 +136,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_text_of_another_program_has_no_meaning_in_a_page() {
+        let response = page(StatusCode::OK, "Title", r#"<b a="c" d='e'>&amp;"#);
+        let body = String::from_utf8_lossy(response.body());
+        assert!(body.contains("<p>&lt;b a=&quot;c&quot; d=&#39;e&#39;&gt;&amp;amp;</p>"), "{body}");
+    }
+
+    #[test]
     fn au13_oa_b_01_only_names_of_this_machine_are_its_host() {
         for (host, expected) in [
             ("127.0.0.1:4000", true),

@@ -187,6 +187,21 @@ mod tests {
     }
 
     #[test]
+    fn the_reason_of_a_refusal_is_for_the_log_unless_it_repeats_the_request() {
+        for (response, expected) in [
+            (too_many_connections(), Some("503 Service Unavailable: there are too many connections at this time")),
+            (
+                Refusal::new(StatusCode::NOT_FOUND, "not here").into_response(UnreadableId::Null),
+                Some("404 Not Found: not here"),
+            ),
+            (Refusal::error(&ErrorObject::new(-32020, "not the same")).into_response(UnreadableId::Null), None),
+            (empty(StatusCode::BAD_REQUEST), None),
+        ] {
+            assert_eq!(refusal_reason(&response).as_deref(), expected);
+        }
+    }
+
+    #[test]
     fn or_14_who_may_try_again_is_told_when_and_what_would_do() {
         let response = Refusal::method("GET, POST").into_response(UnreadableId::Null);
         assert_eq!((response.status().as_u16(), response.headers()[ALLOW].as_bytes()), (405, &b"GET, POST"[..]));
