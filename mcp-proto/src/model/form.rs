@@ -424,6 +424,12 @@ mod tests {
     }
 
     #[test]
+    fn unknown_members_of_a_choice_are_kept() {
+        let text = r#"{"type":"string","oneOf":[{"const":"a","title":"A","x":[1]},{"const":"b","title":"B"}]}"#;
+        assert_eq!(read(text).to_json().to_text(), text);
+    }
+
+    #[test]
     fn a_field_of_another_form_does_not_make_the_form_unreadable() {
         for text in [
             "{}",

@@ -114,3 +114,29 @@ fn first_values(mut values: Vec<String>) -> CompleteResult {
     values.truncate(COMPLETIONS);
     CompleteResult::new(Completion::new(values).total(total).has_more(total > COMPLETIONS))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::ProtocolVersion;
+
+    #[test]
+    fn contents_have_the_uri_that_was_asked_for_and_the_media_type_of_the_resource() {
+        for (mime_type, member) in [(Some("text/x"), r#","mimeType":"text/x""#), (None, "")] {
+            let call = RoutedCall::resource(
+                Json::empty_object(),
+                "x:a".to_owned(),
+                mime_type.map(Into::into),
+                ProtocolVersion::LATEST,
+            );
+            for (answer, expected) in [
+                (IntoAnswer::<ReadResourceRequest>::into_answer("a", &call), r#""text":"a""#),
+                (IntoAnswer::<ReadResourceRequest>::into_answer(vec![1_u8], &call), r#""blob":"AQ==""#),
+            ] {
+                let found = answer.unwrap().read::<serde_json::Value>().unwrap();
+                let expected = format!(r#"{{"contents":[{{"uri":"x:a",{expected}{member}}}]}}"#);
+                assert_eq!(found, serde_json::from_str::<serde_json::Value>(&expected).unwrap());
+            }
+        }
+    }
+}

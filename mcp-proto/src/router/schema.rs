@@ -204,6 +204,22 @@ mod tests {
     }
 
     #[test]
+    fn only_an_enum_whose_variants_are_all_objects_is_an_object() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        enum Mixed {
+            /// A text.
+            Nothing,
+            Named {
+                text: String,
+            },
+        }
+        for schema in [input_schema::<Mixed>(), input_schema::<Value>()] {
+            assert!(schema.get("type").is_none(), "{schema}");
+        }
+    }
+
+    #[test]
     fn a_type_is_named_by_its_own_name_where_a_schema_refers_to_it() {
         #[derive(JsonSchema)]
         #[expect(dead_code, reason = "only its schema is used")]

@@ -235,7 +235,11 @@ mod tests {
         #[derive(JsonSchema)]
         #[expect(dead_code, reason = "only its schema is used")]
         struct Order {
+            /// How large
+            #[schemars(title = "The size")]
             size: Size,
+            #[schemars(extend("enum" = ["s", "f"], "enumNames" = ["Slow", "Fast"], "default" = "s"))]
+            speed: Option<String>,
             #[schemars(extend("default" = "red"))]
             colour: Colour,
             #[schemars(extend("default" = 1))]
@@ -246,7 +250,9 @@ mod tests {
             note: Option<String>,
         }
         let expected = [
-            r#"{"size":{"type":"string","enum":["Small","Large"],"enumNames":["Up to 40","From 41 on"]},"#,
+            r#"{"size":{"type":"string","enum":["Small","Large"],"enumNames":["Up to 40","From 41 on"],"#,
+            r#""title":"The size","description":"How large"},"#,
+            r#""speed":{"type":"string","enum":["s","f"],"enumNames":["Slow","Fast"]},"#,
             r#""colour":{"type":"string","enum":["red","green"]},"#,
             r#""count":{"type":"integer","minimum":0,"maximum":255},"#,
             r#""gift":{"type":"boolean","default":true},"#,
@@ -255,6 +261,41 @@ mod tests {
         assert_eq!(fields::<Order>(ProtocolVersion::V2025_06_18), expected.concat());
         let newest = fields::<Order>(ProtocolVersion::V2025_11_25);
         assert!(newest.contains(r#""note":{"type":"string","default":"x"}"#), "{newest}");
+    }
+
+    #[test]
+    fn choices_are_found_below_each_word_for_alternatives_and_only_texts_are_choices() {
+        for (field, expected) in [
+            (r#"{"anyOf":[{"const":"a"},{"const":"b"}]}"#, r#"{"type":"string","enum":["a","b"]}"#),
+            (r#"{"oneOf":[{"const":"a"},{"enum":["b","c"]}]}"#, r#"{"type":"string","enum":["a","b","c"]}"#),
+            (
+                r#"{"anyOf":[{"const":"a","title":"A"}],"title":"T","description":"D"}"#,
+                r#"{"title":"T","description":"D","type":"string","oneOf":[{"const":"a","title":"A"}]}"#,
+            ),
+            (
+                r#"{"type":"array","items":{"anyOf":[{"const":"a"}]}}"#,
+                r#"{"type":"array","items":{"type":"string","enum":["a"]}}"#,
+            ),
+            (
+                r#"{"type":"array","items":{"oneOf":[{"const":"a","description":"A"}]}}"#,
+                r#"{"type":"array","items":{"anyOf":[{"const":"a","title":"A"}]}}"#,
+            ),
+            // What describes a choice describes the list, unless the list is described.
+            (
+                r#"{"type":"array","items":{"type":"string","enum":["a"],"title":"T","description":"D","x":1}}"#,
+                r#"{"type":"array","items":{"type":"string","enum":["a"]},"title":"T","description":"D"}"#,
+            ),
+            (
+                r#"{"type":"array","title":"own","items":{"type":"string","enum":["a"],"title":"T"}}"#,
+                r#"{"type":"array","title":"own","items":{"type":"string","enum":["a"]}}"#,
+            ),
+            (r#"{"oneOf":[{"const":"a"},{"const":1}]}"#, r#"{"oneOf":[{"const":"a"},{"const":1}]}"#),
+            (r#"{"oneOf":[{"const":"a"},{"enum":["b",1]}]}"#, r#"{"oneOf":[{"const":"a"},{"enum":["b",1]}]}"#),
+            (r#"{"oneOf":[{"const":"a"},{"type":"null"}]}"#, r#"{"oneOf":[{"const":"a"},{"type":"null"}]}"#),
+        ] {
+            let found = in_words_of_forms(&serde_json::from_str(field).unwrap());
+            assert_eq!(found.to_string(), expected, "{field}");
+        }
     }
 
     #[test]
@@ -270,6 +311,17 @@ mod tests {
             "Several cannot be shown as a form: the field 'sizes' is a list, which the forms of the client's revision \
              2025-06-18 have not"
         );
+    }
+
+    #[test]
+    fn a_form_whose_fields_can_all_be_left_out_requires_none() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        struct Note {
+            text: Option<String>,
+        }
+        let form = form_of::<Note>(ProtocolVersion::LATEST).unwrap().to_json();
+        assert_eq!(form.to_text(), r#"{"type":"object","properties":{"text":{"type":"string"}}}"#);
     }
 
     #[test]

@@ -175,12 +175,56 @@ mod tests {
             e: Option<f64>,
             #[schemars(extend("format" = "uri"))]
             f: String,
+            signed: (i8, i16, i32, i64, isize),
+            unsigned: (u16, u32, u64, u128),
         }
         for schema in [tool_schema::<Numbers>(), output_schema::<Numbers>()] {
             let text = properties(&schema);
             assert_eq!(text.matches("format").count(), 1, "{text}");
             assert!(text.contains(r#""f":{"type":"string","format":"uri"}"#), "{text}");
         }
+    }
+
+    #[test]
+    fn a_property_has_null_only_where_it_can_be_sent() {
+        let alternatives = |word: &str| json!({ word: [{ "type": "null" }, { "type": "string" }] });
+        for (property, expected) in [
+            (json!({ "type": ["string", "null"] }), json!({ "type": "string" })),
+            (json!({ "type": ["string", "integer", "null"] }), json!({ "type": ["string", "integer"] })),
+            (json!({ "type": ["string", "null"], "enum": ["a", null] }), json!({ "type": "string", "enum": ["a"] })),
+            (json!({ "type": ["string", "null"], "default": null }), json!({ "type": "string" })),
+            (json!({ "type": "string", "default": "x" }), json!({ "type": "string", "default": "x" })),
+            (json!({ "type": "null", "default": null }), json!({ "type": "null", "default": null })),
+            (alternatives("anyOf"), json!({ "type": "string" })),
+            (alternatives("oneOf"), json!({ "type": "string" })),
+            (
+                json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }, { "type": "null" }] }),
+                json!({ "anyOf": [{ "type": "string" }, { "type": "integer" }] }),
+            ),
+            (json!({ "anyOf": [{ "type": ["string", "null"] }, { "type": "null" }] }), json!({ "type": "string" })),
+            (
+                json!({ "description": "own", "oneOf": [{ "type": "string", "description": "x" }, { "type": "null" }] }),
+                json!({ "description": "own", "type": "string" }),
+            ),
+            (json!(7), json!(7)),
+        ] {
+            let next = json!({ "type": ["string", "null"] });
+            let properties = |a: &Value, b: &Value| json!({ "properties": { "a": a, "b": b }, "required": ["c"] });
+            let mut schema = properties(&property, &next);
+            make_portable(&mut schema, true);
+            assert_eq!(schema, properties(&expected, &json!({ "type": "string" })), "{property}");
+            // One that is required may be null, unless it is sent in a header.
+            let mut schema = properties(&property, &next);
+            schema["required"] = json!(["a", "b"]);
+            let same = schema.clone();
+            make_portable(&mut schema, true);
+            assert_eq!(schema, same);
+        }
+        let header =
+            |kind: Value| json!({ "properties": { "a": { "type": kind, "x-mcp-header": "A" } }, "required": ["a"] });
+        let mut schema = header(json!(["string", "null"]));
+        make_portable(&mut schema, true);
+        assert_eq!(schema, header(json!("string")));
     }
 
     #[derive(Serialize, Deserialize, JsonSchema)]
