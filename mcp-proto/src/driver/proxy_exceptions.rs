@@ -208,6 +208,7 @@ mod tests {
             ("fd00::1/128", "fd00::2", 80, false),
             ("fd00::/129", "fd00::1", 80, false),
             ("[10.0.0.1]", "10.0.0.1", 80, false),
+            ("[corp.example]", "[corp.example]", 80, false),
             ("[corp.example]", "corp.example", 80, false),
             ("10.0.0.0/33 corp.example:x a.example", "a.example", 443, true),
         ] {

@@ -330,18 +330,23 @@ mod tests {
             Some(asked) if asked.method == "ping" => connection.reply("500 Oops", &[], ""),
             _ => serve(request, connection),
         });
-        let (fine, found) = check_url(&[], &server.url());
-        assert!(!fine && found.contains("\nping:         the server at") && !found.contains("\nok\n"), "{found}");
+        for options in [&[][..], &["--check-tool", "a"]] {
+            let (fine, found) = check_url(options, &server.url());
+            assert!(!fine && found.contains("\nping:         the server at") && !found.contains("\nok\n"), "{found}");
+        }
     }
 
     #[test]
     fn a_modern_server_is_asked_for_no_ping_and_nothing_it_does_not_have() {
-        let server = LoopbackServer::start(mcp_server(|asked, connection| match asked.method.as_str() {
-            "server/discover" => connection.json(result(&asked.id, DISCOVERED)),
+        let meta = r#"{"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"server","version":"1"}},"#;
+        let discovered = DISCOVERED.replacen('{', meta, 1);
+        let server = LoopbackServer::start(mcp_server(move |asked, connection| match asked.method.as_str() {
+            "server/discover" => connection.json(result(&asked.id, &discovered)),
             _ => connection.json(result(&asked.id, r#"{"resultType":"complete","tools":[]}"#)),
         }));
         let (fine, found) = check_url(&[], &server.url());
         assert!(fine && found.contains("era:          modern") && !found.contains("ping"), "{found}");
+        assert!(found.contains("name:         server 1\n"), "{found}");
         assert!(!methods(&server).contains(&"ping".to_owned()));
     }
 
@@ -432,6 +437,10 @@ mod tests {
                 "tools/list" if asked.params.contains("second") => page(&["c"], ""),
                 "tools/list" => page(&["a", "b\\u001b"], r#","nextCursor":"second""#),
                 "tools/call" if asked.params.contains("\"b") => r#"{"content":[],"isError":true}"#.to_owned(),
+                "tools/call" if asked.params.contains("\"c") => {
+                    let error = r#""error":{"code":-32602,"message":"no such tool"}"#;
+                    return connection.json(format!(r#"{{"jsonrpc":"2.0","id":{},{error}}}"#, asked.id));
+                }
                 _ => r#"{"content":[]}"#.to_owned(),
             };
             connection.json(result(&asked.id, &text))
@@ -447,11 +456,13 @@ mod tests {
         let (fine, found) = check_url(&["--verbose", "--deny-tool", "c"], &server.url());
         assert!(fine && found.contains("tools:        3\nhidden:       1\n"), "{found}");
         assert!(found.contains("tool names:   a\n              b\\u{1b}\n"), "{found}");
+        let (fine, found) = check_url(&["--verbose", "--deny-tool", "a"], &server.url());
+        assert!(fine && found.contains("tool names:   b\\u{1b}\n              c\n"), "{found}");
     }
 
     #[test]
     fn the_tool_that_is_named_is_called_and_its_error_fails_the_check() {
-        for (tool, expected) in [("a", true), ("b", false)] {
+        for (tool, expected) in [("a", true), ("b", false), ("c", false)] {
             let server = paging_server();
             let (fine, found) = check_url(&["--check-tool", tool], &server.url());
             assert_eq!(fine, expected, "{found}");
