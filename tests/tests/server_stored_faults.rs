@@ -216,6 +216,24 @@ fn what_is_sent_is_not_sent_again_if_a_change_was_being_written_when_the_stream_
 }
 
 #[test]
+fn what_is_sent_is_not_sent_again_if_it_was_sent_at_another_instance_while_the_stream_was_being_opened() {
+    let mut instances = Instances::new(2);
+    let id = instances.session(0, 0, "2025-11-25");
+    let (again, claim) = instances.ask_and_hold(1, &get(&id));
+    let (stream, _) = opened_stream(&mut instances, &id);
+    instances.disconnect(0, stream);
+    publish(&mut instances, 0);
+    instances.servers[1].store_actions.insert(0, claim);
+    let again = instances.take(1, again);
+    assert_eq!((again.code(), again.data().len()), (200, 1), "only what was published since");
+    // The record, too, states what was sent.
+    let stream = instances.ask(0, &resume(&id, again.ids().last().unwrap()));
+    instances.disconnect(0, stream);
+    let stream = instances.ask(1, &get(&id));
+    assert_eq!(instances.take(1, stream).data().len(), 0);
+}
+
+#[test]
 fn what_is_sent_is_not_sent_again_while_it_is_written_again_that_the_stream_has_closed() {
     for (fails, steps) in [false, true].into_iter().flat_map(|fails| (0..8).map(move |steps| (fails, steps))) {
         let mut instances = Instances::new(2);

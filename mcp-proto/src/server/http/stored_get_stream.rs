@@ -175,6 +175,10 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         self.end_replaced(exchange, output);
+        let sent = self.stored_mut(session).and_then(|stored| stored.home()).map_or(0, |home| home.sent);
+        if let Some(reader) = self.store.readers.get_mut(&exchange) {
+            reader.skip_sent(sent);
+        }
         self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: None });
         self.open_stream(exchange, output);
         self.read(exchange, output);

@@ -79,6 +79,13 @@ impl Reader {
             After::Latest => None,
         }
     }
+
+    /// The events up to this one were sent, perhaps by another instance. A client that resumes states itself what it has received.
+    pub(super) fn skip_sent(&mut self, sent: u64) {
+        if let (After::Number(after), false) = (&mut self.after, self.takes_over == TakesOver::All) {
+            *after = sent.max(*after);
+        }
+    }
 }
 
 impl Http {

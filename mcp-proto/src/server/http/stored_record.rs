@@ -502,7 +502,9 @@ fn applied<'c>(state: &SessionState, changes: impl IntoIterator<Item = &'c Chang
                 // A stream that was closed here may be open at another instance by now.
                 let applies = |now: Home| home.is_open || now.instance == home.instance;
                 if let Some(kept) = state.kept.as_mut().filter(|kept| kept.home.is_none_or(applies)) {
-                    kept.home = Some(*home);
+                    // Another instance may have sent more since this one has read the record.
+                    let sent = kept.home.map_or(home.sent, |now| now.sent.max(home.sent));
+                    kept.home = Some(Home { sent, ..*home });
                 }
             }
         }
