@@ -489,8 +489,16 @@ impl Model {
                 assert!(is_full, "{text}: nothing waited to be written");
             }
             failure => {
-                let may_lose_session = self.clients[client].may_lose_session && failure == "session_lost";
-                let is_allowed = call.allowed.contains(failure) || may_lose_session;
+                // A message that meets the loss of a session for the second time ends with the refusal.
+                let is_refused_again = match outcome {
+                    Outcome::Failed(Failed::Refused(refusal)) => refusal.status.as_u16() == 404,
+                    // A relay passes the reason on in words.
+                    Outcome::Error(error) => failure == "refused" && error.message().contains(" 404 "),
+                    _ => false,
+                };
+                let may_lose_session = self.clients[client].may_lose_session || call.allowed.contains("session_lost");
+                let is_loss = failure == "session_lost" || is_refused_again;
+                let is_allowed = call.allowed.contains(failure) || is_loss && may_lose_session;
                 assert!(
                     is_allowed || !strict,
                     "{text} ended with {failure}, and met only {:?}, which allow {:?}",
