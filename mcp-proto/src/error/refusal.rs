@@ -24,6 +24,15 @@ pub struct Refusal {
     pub explanation: Option<Excerpt>,
 }
 
+impl Refusal {
+    /// Whether the body speaks of a session, which only the right path has.
+    fn is_about_a_session(&self) -> bool {
+        self.explanation
+            .as_ref()
+            .is_some_and(|explanation| explanation.as_str().to_ascii_lowercase().contains("session"))
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.status)?;
@@ -31,7 +40,7 @@ impl fmt::Display for Refusal {
             401 => f.write_str("; it requires credentials, or other ones")?,
             403 => f.write_str("; these credentials are not allowed to do that")?,
             407 => f.write_str("; an HTTP proxy on the way requires a user name and a password")?,
-            404 | 405 => write!(f, " with {}; is the path right?", self.body)?,
+            404 | 405 if !self.is_about_a_session() => write!(f, " with {}; is the path right?", self.body)?,
             _ if self.explanation.is_some() => {}
             _ => write!(f, " with {}", self.body)?,
         }
@@ -93,5 +102,23 @@ mod tests {
         assert_eq!(refusal(&[]).to_string(), text);
         let shown = format!("{text}; its challenge is Basic, Bearer a=\"b\", c, d");
         assert_eq!(refusal(&["Basic", "Bearer a=\"b\"", "c", "d", "e"]).to_string(), shown);
+    }
+
+    #[test]
+    fn the_path_is_doubted_unless_the_explanation_is_about_a_session() {
+        for (explanation, expected) in [
+            (None, "404 Not Found with JSON; is the path right?"),
+            (Some("Not Found"), "404 Not Found with JSON; is the path right?; its explanation is \"Not Found\""),
+            (Some("Unknown Session"), "404 Not Found; its explanation is \"Unknown Session\""),
+        ] {
+            let refusal = Refusal {
+                status: StatusCode::NOT_FOUND,
+                body: BodyKind::Json,
+                retry_after: None,
+                challenges: Vec::new(),
+                explanation: explanation.map(|text| Excerpt::new(text, 300)),
+            };
+            assert_eq!(refusal.to_string(), expected);
+        }
     }
 }
