@@ -72,13 +72,14 @@ fn end(how: End, client: Client, bytes: usize, end_server: impl FnOnce()) {
         End::ServerEnds => end_server(),
     }
     let reasons = outcomes(calls);
-    for reason in &reasons {
+    for (number, reason) in reasons.iter().enumerate() {
         let is_timeout = matches!(reason, Failed::TimedOut { .. }) && how == End::Timeout;
         let is_cancelled = *reason == Failed::Cancelled && how == End::Cancel;
         // A connection that was closed or cut off, and a call for which there was no room in the queue.
         let is_broken = matches!(reason, Failed::Broken { .. } | Failed::Unreachable { .. });
         let is_refused = matches!(reason, Failed::QueueFull { .. });
-        let is_full = if bytes == MORE_THAN_A_SOCKET { is_broken } else { is_refused };
+        // On a busy machine, the calls before are still queued that a connection takes at once.
+        let is_full = if bytes == MORE_THAN_A_SOCKET { is_broken || is_refused && number > 0 } else { is_refused };
         let is_expected = is_timeout || is_cancelled || is_full || reason.is_end_of_connection();
         assert!(is_expected, "{reasons:?}");
     }
