@@ -1,6 +1,6 @@
 //! The editor that uses the proxy.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -62,12 +62,14 @@ impl Proxy {
 
     /// Starts a proxy whose stdout is not read yet.
     pub(crate) fn spawn_unread(command: &mut Command) -> (Self, ChildStdout) {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the proxy starts");
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A process that another test is starting may still have the file open to which the program was copied.
+        let mut child = loop {
+            match command.spawn() {
+                Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => thread::sleep(Duration::from_millis(10)),
+                started => break started.expect("the proxy starts"),
+            }
+        };
         let stdout = child.stdout.take().expect("a pipe");
         let stderr = lines(child.stderr.take().expect("a pipe"));
         let stdin = child.stdin.take();

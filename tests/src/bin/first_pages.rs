@@ -1,7 +1,7 @@
 //! Builds and runs the programs of the first pages, each in a project of its own, and compares what they print with what the
 //! page states. `tests/packages/run` calls it.
 //!
-//! Usage: `pages README FOLDER`. The folder is a workspace whose member `crates/CRATE` is the unpacked archive of each
+//! Usage: `first_pages README FOLDER`. The folder is a workspace whose member `crates/CRATE` is the unpacked archive of each
 //! published crate, and to which the projects are added as `pages/PROJECT`. Each is built alone, because Cargo would
 //! otherwise enable the features that one project states for all others.
 
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
 
 fn check_all() -> Result<(), String> {
     let [readme, folder] = &*std::env::args().skip(1).map(PathBuf::from).collect::<Vec<_>>() else {
-        return Err("usage: pages README FOLDER".to_owned());
+        return Err("usage: first_pages README FOLDER".to_owned());
     };
     // What is wrong with a page is known before anything is built.
     let mut all = vec![("readme".to_owned(), read(readme, "README.md", str::to_owned)?)];
