@@ -66,6 +66,31 @@ fn admission_answers_each_wrong_request_as_its_table_states() {
     }
 }
 
+/// An HTTP library may pass requests on that it has read itself, such as one with the coding `chunked` twice.
+#[test]
+fn or7_codings_of_a_body_are_refused_by_the_machine_too() {
+    let mut harness = HttpServerHarness::new();
+    let id = harness.session("2025-11-25");
+    let post = || TestRequest::post(PING).in_session(&id);
+    for (name, codings, status) in [
+        ("transfer-encoding", &["chunked"][..], 200),
+        ("transfer-encoding", &["Chunked"], 200),
+        ("transfer-encoding", &["deflate, chunked"], 501),
+        ("transfer-encoding", &["chunked", "chunked"], 501),
+        ("transfer-encoding", &["identity"], 501),
+        ("content-encoding", &["identity"], 200),
+        ("content-encoding", &["gzip"], 415),
+        ("content-encoding", &["identity", "br"], 415),
+        ("content-encoding", &["\u{e9}"], 415),
+    ] {
+        let request = codings.iter().fold(post(), |request, coding| request.and(name, coding));
+        let sent = harness.answer(&request);
+        assert_eq!(sent.code(), status, "{name} {codings:?}");
+        assert_eq!(sent.headers.contains_key("connection"), status == 501, "{name} {codings:?}");
+        assert_eq!(sent.headers.contains_key("accept-encoding"), status == 415, "{name} {codings:?}");
+    }
+}
+
 #[test]
 fn or6_a_message_may_be_as_long_as_the_limit() {
     let mut harness = HttpServerHarness::with(bad_requests::configure);

@@ -200,7 +200,7 @@ impl Http {
         if body_kind(&head.headers) != BodyKind::Json {
             return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be application/json"));
         }
-        if has_other_than(&head.headers, &CONTENT_ENCODING, "identity") {
+        if has_coding_besides(&head.headers, &CONTENT_ENCODING, "identity") {
             return Err(Refusal::encoding());
         }
         let length = single(&head.headers, &CONTENT_LENGTH).ok().flatten().and_then(|text| text.parse::<u64>().ok());
@@ -244,15 +244,15 @@ impl Http {
 /// Refuses a body with a transfer coding besides `chunked` (RFC 9112, section 6.1). An HTTP library may have removed the chunks
 /// and left the coding.
 fn check_transfer(headers: &HeaderMap) -> Result<(), Refusal> {
-    if has_other_than(headers, &TRANSFER_ENCODING, "chunked") {
+    if has_coding_besides(headers, &TRANSFER_ENCODING, "chunked") {
         return Err(Refusal::transfer());
     }
     Ok(())
 }
 
-/// Whether a header has a value besides this one.
-fn has_other_than(headers: &HeaderMap, name: &http::HeaderName, only: &str) -> bool {
-    headers.get_all(name).iter().any(|value| !value.as_bytes().eq_ignore_ascii_case(only.as_bytes()))
+/// Whether a header names a coding besides this one, or names it twice.
+fn has_coding_besides(headers: &HeaderMap, name: &http::HeaderName, only: &str) -> bool {
+    single(headers, name).map_or(true, |coding| coding.is_some_and(|coding| !coding.eq_ignore_ascii_case(only)))
 }
 
 /// Whether the host of a request is allowed, and with `is_for_some_pages` also the web page that sends it.

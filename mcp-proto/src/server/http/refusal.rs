@@ -81,6 +81,7 @@ impl Refusal {
         let error = ErrorObject::new(self.code, &self.text);
         let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(unreadable_id);
         let mut response = json(self.status, body);
+        // A text that is composed may repeat something of the request.
         if let Cow::Borrowed(text) = self.text {
             response.extensions_mut().insert(Reason(text));
         }
@@ -206,6 +207,8 @@ mod tests {
         let response = Refusal::method("GET, POST").into_response(UnreadableId::Null);
         assert_eq!((response.status().as_u16(), response.headers()[ALLOW].as_bytes()), (405, &b"GET, POST"[..]));
         assert!(!response.headers().contains_key(RETRY_AFTER));
+        let response = Refusal::transfer().into_response(UnreadableId::Null);
+        assert_eq!((response.status().as_u16(), response.headers()[CONNECTION].as_bytes()), (501, &b"close"[..]));
         let response = Refusal::encoding().into_response(UnreadableId::Null);
         assert_eq!(
             (response.status().as_u16(), response.headers()[ACCEPT_ENCODING].as_bytes()),
