@@ -279,8 +279,29 @@ fn a_release_publishes_every_published_crate() {
     assert!(expected.iter().all(|name| reserved.contains(&format!("`{name}`"))), "{reserved}");
 }
 
+/// Programs of one name are written to one file, so that a test would start the other one.
+#[test]
+fn each_program_of_the_workspace_has_a_name_of_its_own() {
+    for kind in ["bin", "example"] {
+        let mut names = BTreeSet::new();
+        for package in packages() {
+            let targets = package["targets"].as_array().unwrap();
+            for target in targets.iter().filter(|target| target["kind"][0] == kind) {
+                let name = target["name"].as_str().unwrap();
+                assert!(names.insert(name.to_owned()), "{kind} {name} of {}", package["name"]);
+            }
+        }
+        assert!(names.len() > 10, "{names:?}");
+    }
+}
+
 /// What Cargo states of each crate of the workspace that is published.
 fn published() -> Vec<serde_json::Value> {
+    packages().into_iter().filter(|package| package["publish"].is_null()).collect()
+}
+
+/// What Cargo states of each crate of the workspace.
+fn packages() -> Vec<serde_json::Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"])
         .current_dir(root())
@@ -288,8 +309,7 @@ fn published() -> Vec<serde_json::Value> {
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let packages = metadata["packages"].as_array().unwrap();
-    packages.iter().filter(|package| package["publish"].is_null()).cloned().collect()
+    metadata["packages"].as_array().unwrap().clone()
 }
 
 /// Every id of a rule that the source of the crates refers to has a row in `docs/rules.md`.
