@@ -14,6 +14,16 @@ const RESOURCE_DOCUMENT: &str = "https://mcp.example/.well-known/oauth-protected
 const ROOT_DOCUMENT: &str = "https://mcp.example/.well-known/oauth-protected-resource";
 const ISSUER: &str = "https://as.example/t";
 
+/// A sign-in whose browser is about to request this redirect.
+fn redirected() -> (World, String) {
+    let mut world = World::new();
+    world.person = Person::IsAway;
+    world.challenge(0, 401, "Bearer");
+    let url = world.processes[0].shown.clone().unwrap();
+    let redirect = world.visit(&url);
+    (world, redirect)
+}
+
 #[test]
 fn a_challenge_leads_to_discovery_registration_sign_in_and_a_token() {
     let mut world = World::new();
@@ -388,7 +398,7 @@ fn oa_t_04_a_person_signs_in_three_times_in_a_minute_at_most() {
     // The first of the three was a minute ago.
     pass_and_challenge(6, 4);
     pass_and_challenge(1, 4);
-    assert!(world.processes[0].refused.iter().all(|error| matches!(error, SignInError::TokensRefused(3))));
+    assert!(world.processes[0].refused.iter().all(|error| matches!(error, SignInError::SignedInTooOften(3))));
     // A person who asks for it signs in at any time.
     world.pass(Duration::from_secs(15));
     world.cause(0, Cause::Requested);
@@ -545,11 +555,7 @@ fn au11_oa_b_02_a_redirect_of_another_issuer_gives_no_token_request() {
 
 #[test]
 fn au9_oa_q_03_a_redirect_of_another_sign_in_is_ignored_and_a_pasted_one_is_not() {
-    let mut world = World::new();
-    world.person = Person::IsAway;
-    world.challenge(0, 401, "Bearer");
-    let url = world.processes[0].shown.clone().unwrap();
-    let redirect = world.visit(&url);
+    let (mut world, redirect) = redirected();
     assert!(!world.redirect(0, "http://127.0.0.1:40000/callback?code=evil&state=guess"));
     assert!(!world.redirect(0, "http://127.0.0.1:40000/callback?code=evil"));
     assert!(world.issuer().token_requests.is_empty());
@@ -708,11 +714,7 @@ fn oa_t_02_a_start_uses_stored_tokens_and_asks_no_person() {
 
 #[test]
 fn au13_oa_b_01_only_the_redirect_of_the_current_sign_in_has_an_effect_on_the_open_port() {
-    let mut world = World::new();
-    world.person = Person::IsAway;
-    world.challenge(0, 401, "Bearer");
-    let url = world.processes[0].shown.clone().unwrap();
-    let redirect = world.visit(&url);
+    let (mut world, redirect) = redirected();
     let query = redirect.split_once('?').unwrap().1;
     let right = format!("/callback?{query}");
     for (method, path, host, expected) in [
@@ -747,11 +749,7 @@ fn au13_oa_b_01_only_the_redirect_of_the_current_sign_in_has_an_effect_on_the_op
 
 #[test]
 fn a_redirect_that_comes_twice_does_not_disturb_the_exchange_of_the_code() {
-    let mut world = World::new();
-    world.person = Person::IsAway;
-    world.challenge(0, 401, "Bearer");
-    let url = world.processes[0].shown.clone().unwrap();
-    let redirect = world.visit(&url);
+    let (mut world, redirect) = redirected();
     let query = redirect.split_once('?').unwrap().1;
     // The code is not redeemed in between.
     for expected in [200, 400] {

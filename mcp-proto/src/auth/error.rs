@@ -182,6 +182,10 @@ pub enum SignInError {
     /// The server refuses the tokens that its authorization server issues (OA-T-04).
     #[error("the server refused {0} tokens in a row that its authorization server had just issued")]
     TokensRefused(u32),
+    /// The server demands another sign-in, although a person has just signed in this often (OA-T-04). Whether it has accepted the
+    /// tokens is not known.
+    #[error("the server demands a sign-in again after {0} within a minute; no person is asked for the rest of it")]
+    SignedInTooOften(u32),
 }
 
 impl SignInError {

@@ -129,6 +129,6 @@ impl History {
             Some(_) | None => {}
         }
         let recent = self.signed_in.iter().filter(|at| is_recent(**at)).count();
-        (recent == MAX_SIGN_INS as usize).then_some(SignInError::TokensRefused(MAX_SIGN_INS))
+        (recent == MAX_SIGN_INS as usize).then_some(SignInError::SignedInTooOften(MAX_SIGN_INS))
     }
 }
