@@ -80,7 +80,7 @@ const REQUEST_LINES: &[Row] = &[
 
 /// Lines of a head.
 const FIELDS: &[Row] = &[
-    ("$GET\u{78}:y\r\n\r\n", GET),
+    ("$GETx:y\r\n\r\n", GET),
     ("$GETx:\r\n\r\n", GET),
     ("$GETx: \t y \t \r\n\r\n", GET),
     ("$GETx: y, z; \"q\"\r\n\r\n", GET),
@@ -110,9 +110,9 @@ const FIELDS: &[Row] = &[
     ("$GETconnection: keep-alive\r\n\r\n", GET),
     ("$GETconnection: upgrade\r\nupgrade: websocket\r\n\r\n", GET),
     ("$GETconnection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n\r\n", GET),
-    ("$GETconnection: close\r\n\r\n", Refused(&[400])),
-    ("$GETconnection: x, Close\r\n\r\n", Refused(&[400])),
-    ("GET /mcp HTTP/1.0\r\n$HEAD\r\n", Refused(&[400])),
+    ("$GETconnection: close\r\n\r\n", BAD),
+    ("$GETconnection: x, Close\r\n\r\n", BAD),
+    ("GET /mcp HTTP/1.0\r\n$HEAD\r\n", BAD),
     ("GET /mcp HTTP/1.0\r\n\r\n", Refused(&[403])),
 ];
 

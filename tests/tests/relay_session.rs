@@ -23,6 +23,17 @@ fn reopen(harness: &mut Relay, session: &str) {
     harness.reply(stream.key, &Reply::status(405));
 }
 
+/// A relay that has opened a session, and has asked for the stream of the server.
+fn asked_for_stream() -> (Relay, Opened) {
+    let mut harness = HttpClientHarness::relay();
+    harness.initialize("2025-11-25", Some("session-1"));
+    harness.line(INITIALIZED);
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(202));
+    let stream = take_stream(&mut harness);
+    (harness, stream)
+}
+
 fn take_stream(harness: &mut Relay) -> Opened {
     let opened = harness.opened();
     assert_eq!(opened.line(), "GET /mcp");
@@ -181,12 +192,7 @@ fn sh_c_08_requests_of_the_old_session_to_the_client_are_cancelled() {
 #[test]
 fn a_stream_of_the_server_that_ends_with_the_session_opens_a_new_one() {
     for status in [404, 410] {
-        let mut harness = HttpClientHarness::relay();
-        harness.initialize("2025-11-25", Some("session-1"));
-        harness.line(INITIALIZED);
-        let opened = harness.opened();
-        harness.reply(opened.key, &Reply::status(202));
-        let stream = take_stream(&mut harness);
+        let (mut harness, stream) = asked_for_stream();
         harness.begin(stream.key, &Reply::events("id: 7\ndata:\n\n"));
         harness.fail(stream.key, broken());
         harness.pass(Duration::from_secs(2));
@@ -210,12 +216,7 @@ fn a_stream_of_the_server_that_ends_with_the_session_opens_a_new_one() {
 
 #[test]
 fn a_404_to_the_stream_of_the_server_alone_is_no_lost_session() {
-    let mut harness = HttpClientHarness::relay();
-    harness.initialize("2025-11-25", Some("session-1"));
-    harness.line(INITIALIZED);
-    let opened = harness.opened();
-    harness.reply(opened.key, &Reply::status(202));
-    let stream = take_stream(&mut harness);
+    let (mut harness, stream) = asked_for_stream();
     harness.reply(stream.key, &Reply::html(404));
     assert!(!harness.has_opened());
     assert!(harness.events().contains(&Event::QuirkObserved(Quirk::GetNotFound)));

@@ -120,8 +120,8 @@ impl PrimitiveSchemaDefinition {
     }
 }
 
-/// The same field with its `type`, if that follows from its other members, and without null among its types: a field that is not required
-/// is left out of an answer instead.
+/// The same field with its `type`, if that follows from its other members, and without null among its types: a field that
+/// is not required is left out of an answer instead.
 fn without_null(json: &Json) -> Json {
     let is_null = |json: &Json| json.first_member("type").is_some_and(|kind| kind.as_bytes() == b"\"null\"");
     let mut json = json.clone();
