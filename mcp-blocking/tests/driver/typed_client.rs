@@ -178,14 +178,14 @@ fn a_result_that_is_partly_of_another_form_is_read_and_reported() {
         let called = client.call_tool("odd", ()).unwrap();
         let [ContentBlock::ResourceLink(link)] = &called.content[..] else { panic!("{called:?}") };
         assert_eq!((link.name.as_str(), called.is_error), ("file:///a", None));
-        let Observation::Faulted(fault) = observed.recv().unwrap() else { panic!("no fault") };
+        let Observation::Faulted(fault) = observed.recv_timeout(LONG).unwrap() else { panic!("no fault") };
         let first = "content[0].name: missing".into();
         assert_eq!(fault, Fault::UnreadableParts { entries: 1, members: 2, first });
         let call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("odd")).unwrap();
         assert_eq!(call.wait().unwrap(), called);
-        assert!(matches!(observed.recv().unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
+        assert!(matches!(observed.recv_timeout(LONG).unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
         assert_eq!(client.call_tool_as_task("odd", ()).unwrap().wait().unwrap(), called);
-        assert!(matches!(observed.recv().unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
+        assert!(matches!(observed.recv_timeout(LONG).unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
     }
 }
 

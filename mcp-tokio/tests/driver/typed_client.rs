@@ -14,9 +14,11 @@ use mcp_proto::model::{
 };
 use mcp_proto::{ErrorObject, Fault, Json, Method, Notification, ProtocolVersion, client::Call};
 use mcp_testkit::http_client::legacy_versions;
+use mcp_testkit::waiting::LONG;
 use mcp_tokio::{Client, Error, Handler};
 use tests::typed_calls::{ANSWERS, TOOLS, VERSIONS, changing_server, server};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 fn text(result: &CallToolResult) -> &str {
     result.content[0].as_text().unwrap()
@@ -153,14 +155,22 @@ async fn a_result_that_is_partly_of_another_form_is_read_and_reported() {
         let called = client.call_tool("odd", ()).await.unwrap();
         let [ContentBlock::ResourceLink(link)] = &called.content[..] else { panic!("{called:?}") };
         assert_eq!((link.name.as_str(), called.is_error), ("file:///a", None));
-        let Observation::Faulted(fault) = observed.recv().await.unwrap() else { panic!("no fault") };
+        let Observation::Faulted(fault) = timeout(LONG, observed.recv()).await.unwrap().unwrap() else {
+            panic!("no fault")
+        };
         let first = "content[0].name: missing".into();
         assert_eq!(fault, Fault::UnreadableParts { entries: 1, members: 2, first });
         let call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("odd")).await.unwrap();
         assert_eq!(call.wait().await.unwrap(), called);
-        assert!(matches!(observed.recv().await.unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
+        assert!(matches!(
+            timeout(LONG, observed.recv()).await.unwrap().unwrap(),
+            Observation::Faulted(Fault::UnreadableParts { .. })
+        ));
         assert_eq!(client.call_tool_as_task("odd", ()).await.unwrap().wait().await.unwrap(), called);
-        assert!(matches!(observed.recv().await.unwrap(), Observation::Faulted(Fault::UnreadableParts { .. })));
+        assert!(matches!(
+            timeout(LONG, observed.recv()).await.unwrap().unwrap(),
+            Observation::Faulted(Fault::UnreadableParts { .. })
+        ));
     }
 }
 
