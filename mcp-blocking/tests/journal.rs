@@ -3,14 +3,17 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a panic fails the test")]
 
 use std::net::TcpListener;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use log::{LevelFilter, Log, Metadata, Record};
-use mcp_blocking::{Client, Handler, Incoming, Server, ServerStopper};
-use mcp_proto::server::{Config, HttpConfig};
+use mcp_blocking::{Backend, Client, Gateway, Handler, Incoming, Server, ServerStopper};
+use mcp_proto::auth::Challenge;
+use mcp_proto::gateway;
+use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_proto::{Json, Notification};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::TestRequest;
@@ -161,4 +164,21 @@ fn a_refused_request_is_logged_with_the_reason_and_without_its_words() {
     running.join().unwrap().unwrap();
     let lines = JOURNAL.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
     assert!(lines.iter().all(|line| !line.contains("secret")), "{lines:#?}");
+}
+
+#[test]
+fn a_request_that_a_gateway_refuses_for_all_its_servers_is_logged() {
+    begin();
+    let backend = Backend::command(|_| Command::new("/no/such/program"));
+    let gateway = Gateway::new().server(gateway::Config::default(), backend).unwrap();
+    let gateway = gateway.authenticate(|_| Err::<Principal, _>(Challenge::bearer()));
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let (remote, stopper) = (RawClient::new(&listener.local_addr().unwrap().to_string()), gateway.stopper());
+    let running = thread::spawn(move || gateway.serve(listener));
+    // No server has this path.
+    assert_eq!(remote.answer(&TestRequest::new("GET", "").at("/")).code(), 401);
+    let text = "refused a request with 401 Unauthorized: this server demands a token";
+    assert!(line(text).starts_with("INFO mcp_blocking"));
+    stopper.stop();
+    running.join().unwrap().unwrap();
 }
