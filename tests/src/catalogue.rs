@@ -285,7 +285,7 @@ pub(crate) fn names() -> Vec<(String, String)> {
 
 /// The sources that contain tests, with their paths in the workspace.
 fn texts() -> Vec<(String, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = crate::workspace::root();
     let mut files = Vec::new();
     for folder in [
         "tests/tests",

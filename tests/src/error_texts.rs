@@ -2,7 +2,6 @@
 
 use std::fmt::{Debug, Display, Write};
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
@@ -347,7 +346,7 @@ impl Texts {
     ///
     /// The source does not declare the enum.
     pub fn declared(&self) -> Vec<String> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let root = crate::workspace::root();
         let source = fs::read_to_string(root.join(self.source)).expect("a source");
         let begin = source.find(&format!("pub enum {} {{", self.name)).expect("the enum");
         let body = source.get(begin..).and_then(|rest| rest.split("\n}").next()).expect("its end");

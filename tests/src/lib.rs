@@ -9,7 +9,6 @@
 //! | [`seeded`] | what all simulations share: the seed and steps of a run, its trace, its shortening, machines that are broken on purpose |
 //! | [`simulation`] | clients, relays and a server with faults of every kind; a model predicts each outcome |
 //! | [`sign_in_simulation`] | processes that sign in, with authorization servers, a protected server and a person |
-//! | [`instances`] | instances of a server that share a store in memory |
 //! | [`random_clients`] | a server machine over HTTP, and arbitrary clients; the invariants are checked after each operation |
 //! | [`relay_pair`] | a relay between a client and a server of any two eras, over HTTP or on byte streams |
 //! | [`gateway`] | a gateway with clients over HTTP, and processes whose lines a test reads and writes |
@@ -20,7 +19,12 @@
 //! | [`ending_servers`] | servers in child processes that end in every way that a process can |
 //! | [`unread_pipes`] | servers that do not read their input |
 //! | [`dripping`] | servers that send a byte now and then while they are connected to |
+//! | [`closing_server`] | a server that closes connections when a request has arrived |
 //! | [`on_the_wire`] | scenarios for servers that listen on sockets |
+//! | [`http1_requests`] | requests of HTTP/1.1 as bytes, well-formed and broken |
+//! | [`json_over_the_wire`] | the files of `JSONTestSuite` as bodies, parameters and lines |
+//! | [`behind_nginx`], [`nginx`] | a server behind nginx, and nginx on loopback |
+//! | [`installed`] | programs that some tests need |
 //! | [`redis_server`] | a Redis server that a test starts and ends |
 //! | [`given_up_locks`] | sign-ins that no longer want the lock for which they wait |
 //! | [`provider_quirks`] | authorization servers that differ from the rules, one row each |
@@ -41,6 +45,7 @@
 //! | [`urls`] | URLs of servers in the spellings that users write |
 //! | [`examples`] | runs the examples of the drivers |
 //! | [`pages`] | the programs on the first pages, and what they need |
+//! | [`workspace`] | the crates of this workspace |
 //! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
 
 pub mod aggregate;
@@ -88,4 +93,5 @@ pub mod unread_pipes;
 pub mod uri_readers;
 pub mod urls;
 pub mod vectors;
+pub mod workspace;
 pub mod zoo;

@@ -3,30 +3,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use tests::pages::{self, Page};
+use tests::workspace::{self, root};
 
 /// Crates that need not be added.
 const OWN: &[&str] = &["std", "core", "alloc", "crate", "self", "super"];
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// The crates of this workspace that are published, with their folders and their features.
+/// The crates that are published, with their folders and their features.
 fn published() -> BTreeMap<String, (PathBuf, BTreeSet<String>)> {
-    let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline", "--locked"];
-    let output = Command::new(env!("CARGO")).args(arguments).current_dir(root()).output().expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let is_published = |package: &&serde_json::Value| package["publish"].is_null();
     let described = |package: &serde_json::Value| {
         let manifest = Path::new(package["manifest_path"].as_str().unwrap());
         let features = package["features"].as_object().unwrap().keys().cloned().collect();
         (package["name"].as_str().unwrap().to_owned(), (manifest.parent().unwrap().to_owned(), features))
     };
-    metadata["packages"].as_array().unwrap().iter().filter(is_published).map(described).collect()
+    workspace::published().iter().map(described).collect()
 }
 
 fn page(name: &str, file: &Path, convert: fn(&str) -> String) -> Page {

@@ -2,12 +2,10 @@
 //! their source contain one.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
+use tests::workspace::{packages, published, root};
 
 /// The crates on which a crate depends.
 fn dependencies(package: &str, features: &[&str]) -> BTreeSet<String> {
@@ -293,23 +291,6 @@ fn each_program_of_the_workspace_has_a_name_of_its_own() {
         }
         assert!(names.len() > 10, "{names:?}");
     }
-}
-
-/// What Cargo states of each crate of the workspace that is published.
-fn published() -> Vec<serde_json::Value> {
-    packages().into_iter().filter(|package| package["publish"].is_null()).collect()
-}
-
-/// What Cargo states of each crate of the workspace.
-fn packages() -> Vec<serde_json::Value> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"])
-        .current_dir(root())
-        .output()
-        .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    metadata["packages"].as_array().unwrap().clone()
 }
 
 /// Every id of a rule that the source of the crates refers to has a row in `docs/rules.md`.

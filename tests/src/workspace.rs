@@ -1,0 +1,36 @@
+//! The crates of this workspace, as Cargo describes them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The folder of the workspace.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// What `cargo metadata` states of each crate.
+///
+/// # Panics
+///
+/// If Cargo cannot be run.
+pub fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--offline", "--locked", "--no-deps", "--format-version", "1"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    metadata["packages"].as_array().expect("a list").clone()
+}
+
+/// What it states of each crate that is published.
+///
+/// # Panics
+///
+/// As [`packages`].
+pub fn published() -> Vec<Value> {
+    packages().into_iter().filter(|package| package["publish"].is_null()).collect()
+}
