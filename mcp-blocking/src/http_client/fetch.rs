@@ -36,7 +36,8 @@ pub(crate) fn fetch(
     // Each host may have another proxy.
     let server = HttpConfig::new(&request.uri().to_string()).map_err(|_| FetchFailure::Unreachable)?;
     options.read_env(&server).map_err(|_| FetchFailure::Unreachable)?;
-    let agent = options.agent_with(CheckedResolver { reach, system: DefaultResolver::default() }, None);
+    let resolver = CheckedResolver { reach, system: DefaultResolver::default() };
+    let agent = options.agent_with(resolver, None, options.needs_tls(request.uri()));
     let (parts, body) = request.into_parts();
     let response = if body.is_empty() {
         run(&agent, Request::from_parts(parts, ()), timeout)

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::Uri;
+use http::uri::Scheme;
 use mcp_proto::UsageError;
 use mcp_proto::client::{HttpConfig, InvalidUrl};
 use mcp_proto::driver::{CONNECT_TIMEOUT, LONGEST_TIMEOUT, ProxyExceptions};
 use rustls::crypto::ring::default_provider;
-use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, TlsConfig, parse_pem};
+use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 use ureq::unversioned::resolver::Resolver;
-use ureq::{Agent, Proxy};
+use ureq::{Agent, Proxy, ProxyProtocol};
 
 use super::address_cache::{AddressCache, NoLookup};
 use super::connection::{UnixSocket, connector};
@@ -213,17 +215,26 @@ impl HttpOptions {
         }
     }
 
-    pub(super) fn agent(&self, cache: &AddressCache) -> Agent {
+    /// Whether a request to this URI is sent over TLS, to the server or to the HTTP proxy. The certificates of the operating
+    /// system are some hundred files, which are not read for anything else.
+    pub(super) fn needs_tls(&self, uri: &Uri) -> bool {
+        let has_tls_proxy = || self.fixed_proxy().is_some_and(|proxy| proxy.protocol() == ProxyProtocol::Https);
+        uri.scheme() == Some(&Scheme::HTTPS) || has_tls_proxy()
+    }
+
+    /// An agent whose connections go to the server. Only with `has_tls`, they may use TLS.
+    pub(super) fn agent(&self, cache: &AddressCache, has_tls: bool) -> Agent {
         match &self.route {
-            Route::UnixSocket(socket) => self.agent_with(NoLookup, Some(socket.clone())),
-            Route::FromEnv | Route::Direct | Route::Proxy(_) => self.agent_with(cache.clone(), None),
+            Route::UnixSocket(socket) => self.agent_with(NoLookup, Some(socket.clone()), has_tls),
+            Route::FromEnv | Route::Direct | Route::Proxy(_) => self.agent_with(cache.clone(), None, has_tls),
         }
     }
 
-    pub(super) fn agent_with(&self, resolver: impl Resolver, unix_socket: Option<UnixSocket>) -> Agent {
+    pub(super) fn agent_with(&self, resolver: impl Resolver, unix_socket: Option<UnixSocket>, has_tls: bool) -> Agent {
+        let roots = if has_tls { self.roots.certificates() } else { RootCerts::Specific(Arc::default()) };
         let tls = TlsConfig::builder()
             .unversioned_rustls_crypto_provider(Arc::new(default_provider()))
-            .root_certs(self.roots.certificates())
+            .root_certs(roots)
             .client_cert(self.client_certificate.clone())
             .build();
         // `ureq` adds these to the time, and panics if the sum is too large.
@@ -434,7 +445,7 @@ mod tests {
         options.connect_timeout = Duration::from_secs(3);
         options.send_timeout = Duration::from_secs(4);
         options.proxy("http://user:secret@127.0.0.1:3128").unwrap();
-        let agent = options.agent(&AddressCache::default());
+        let agent = options.agent(&AddressCache::default(), false);
         let config = agent.config();
         let (connect, send) = (Some(options.connect_timeout), Some(options.send_timeout));
         let timeouts = config.timeouts();
@@ -459,10 +470,30 @@ mod tests {
         options.read_env(&server).unwrap();
         assert!(options.fixed_proxy().is_none() && format!("{options:?}").contains("route: direct"));
         (options.connect_timeout, options.send_timeout) = (Duration::MAX, Duration::MAX);
-        let timeouts = options.agent(&AddressCache::default()).config().timeouts();
+        let timeouts = options.agent(&AddressCache::default(), false).config().timeouts();
         let longest = Some(LONGEST_TIMEOUT);
         assert_eq!((timeouts.resolve, timeouts.connect), (longest, longest));
         assert_eq!((timeouts.send_request, timeouts.send_body), (longest, longest));
+    }
+
+    #[test]
+    fn certificates_are_read_for_connections_with_tls_only() {
+        for (proxy, url, expected) in [
+            (None, "http://server.invalid/mcp", false),
+            (None, "https://server.invalid/mcp", true),
+            (Some("http://proxy.invalid:3128"), "http://server.invalid/mcp", false),
+            (Some("http://proxy.invalid:3128"), "https://server.invalid/mcp", true),
+            (Some("https://proxy.invalid:3128"), "http://server.invalid/mcp", true),
+        ] {
+            let mut options = HttpOptions::new();
+            if let Some(proxy) = proxy {
+                options.proxy(proxy).unwrap();
+            }
+            let needs_tls = options.needs_tls(&url.parse().unwrap());
+            assert_eq!(needs_tls, expected, "{proxy:?} {url}");
+            options.agent(&AddressCache::default(), needs_tls);
+            assert_eq!(options.roots.are_read(), expected, "{proxy:?} {url}");
+        }
     }
 
     #[test]

@@ -28,6 +28,12 @@ impl Roots {
         self.all = Arc::default();
     }
 
+    /// Whether the certificates have been needed.
+    #[cfg(test)]
+    pub(super) fn are_read(&self) -> bool {
+        self.all.get().is_some()
+    }
+
     pub(super) fn certificates(&self) -> RootCerts {
         let all = self.all.get_or_init(|| {
             let others = if self.is_only { &[] } else { of_system() };

@@ -37,7 +37,20 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) struct Worker {
     jobs: SyncSender<Job>,
-    agent: Arc<Mutex<Agent>>,
+    current: Arc<Mutex<Current>>,
+}
+
+/// The agent of a worker.
+#[derive(Debug)]
+struct Current {
+    agent: Agent,
+    has_tls: bool,
+}
+
+impl Current {
+    fn new(options: &HttpOptions, cache: &AddressCache, has_tls: bool) -> Self {
+        Self { agent: options.agent(cache, has_tls), has_tls }
+    }
 }
 
 impl Worker {
@@ -48,13 +61,13 @@ impl Worker {
         backpressure: Arc<Backpressure>,
     ) -> io::Result<Self> {
         let (jobs, queue) = sync_channel(1);
-        let agent = Arc::new(Mutex::new(options.agent(cache)));
-        let (thread_agent, thread_options, thread_cache) = (Arc::clone(&agent), Arc::clone(options), cache.clone());
+        let current = Arc::new(Mutex::new(Current::new(options, cache, false)));
+        let (thread_current, thread_options, thread_cache) = (Arc::clone(&current), Arc::clone(options), cache.clone());
         thread::Builder::new()
             .name("mcp-http".to_owned())
             .stack_size(STACK)
-            .spawn(move || run(&queue, &thread_agent, &thread_options, &thread_cache, &*inbox, &backpressure))?;
-        Ok(Self { jobs, agent })
+            .spawn(move || run(&queue, &thread_current, &thread_options, &thread_cache, &*inbox, &backpressure))?;
+        Ok(Self { jobs, current })
     }
 
     pub(super) fn start(&self, job: Job) {
@@ -64,21 +77,31 @@ impl Worker {
 
     /// Closes the connection that the worker is using, and gives the worker a new agent for its next job.
     pub(super) fn abort(&self, options: &HttpOptions, cache: &AddressCache) {
-        replace(&self.agent, options, cache);
+        replace(&self.current, options, cache);
     }
 }
 
 /// Gives a worker a new agent, and closes the connection of the old one.
-fn replace(agent: &Mutex<Agent>, options: &HttpOptions, cache: &AddressCache) {
-    let mut agent = agent.lock().unwrap_or_else(PoisonError::into_inner);
-    let replaced = std::mem::replace(&mut *agent, options.agent(cache));
-    drop(agent);
-    replaced.shutdown();
+fn replace(current: &Mutex<Current>, options: &HttpOptions, cache: &AddressCache) {
+    let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+    let next = Current::new(options, cache, current.has_tls);
+    let replaced = std::mem::replace(&mut *current, next);
+    drop(current);
+    replaced.agent.shutdown();
+}
+
+/// The agent of a worker for a request. It is replaced if it has none for TLS, as after a redirect.
+fn agent_for(request: &Request<Bytes>, current: &Mutex<Current>, options: &HttpOptions, cache: &AddressCache) -> Agent {
+    let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
+    if !current.has_tls && options.needs_tls(request.uri()) {
+        *current = Current::new(options, cache, true);
+    }
+    current.agent.clone()
 }
 
 fn run<I: From<(ExchangeKey, FromWorker)>>(
     queue: &Receiver<Job>,
-    agents: &Mutex<Agent>,
+    current: &Mutex<Current>,
     options: &HttpOptions,
     cache: &AddressCache,
     inbox: &dyn Inbox<I>,
@@ -86,7 +109,7 @@ fn run<I: From<(ExchangeKey, FromWorker)>>(
 ) {
     let mut buffers = Buffers::new();
     while let Ok(Job { exchange, request, sent, aborted }) = queue.recv() {
-        let agent = agents.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let agent = agent_for(&request, current, options, cache);
         let hand_in = |received| inbox.send(I::from((exchange, received)));
         let wait = || backpressure.wait_unless(&aborted);
         let last = if aborted.load(Ordering::Acquire) {
@@ -97,7 +120,7 @@ fn run<I: From<(ExchangeKey, FromWorker)>>(
             catch_unwind(AssertUnwindSafe(|| carry(&agent, request, &sent, &mut buffers, &wait, &hand_in)))
                 .unwrap_or_else(|_| {
                     log::error!("an exchange panicked");
-                    replace(agents, options, cache);
+                    replace(current, options, cache);
                     Some(FromWorker::Failed(Failure::Broken { detail: "the HTTP client panicked".into() }))
                 })
         };
@@ -278,7 +301,26 @@ fn refused_by_proxy(proxy: Option<&Proxy>, reason: &str) -> Failure {
 mod tests {
     use std::io::ErrorKind;
 
+    use ureq::tls::RootCerts;
+
     use super::*;
+
+    #[test]
+    fn a_worker_gets_an_agent_for_tls_with_the_first_request_that_needs_it_and_keeps_it() {
+        let (options, cache) = (HttpOptions::new(), AddressCache::default());
+        let current = Mutex::new(Current::new(&options, &cache, false));
+        let authorities = |url: &str| {
+            let request = Request::get(url).body(Bytes::new()).unwrap();
+            let agent = agent_for(&request, &current, &options, &cache);
+            let RootCerts::Specific(trusted) = agent.config().tls_config().root_certs() else { panic!("certificates") };
+            trusted.len()
+        };
+        assert_eq!(authorities("http://server.invalid/"), 0);
+        assert!(authorities("https://server.invalid/") > 0);
+        assert!(authorities("http://server.invalid/") > 0);
+        replace(&current, &options, &cache);
+        assert!(authorities("http://server.invalid/") > 0, "after an exchange was aborted, too");
+    }
 
     #[test]
     fn what_a_failed_request_means_depends_on_what_was_sent_and_where_it_broke() {
