@@ -15,7 +15,7 @@ use proxy::socket_file;
 use proxy::{args, hub, pin_file, private_file, restrictions, secrets, sign_in};
 
 /// The command line of the binary, from its own source.
-#[path = "../../mcp-blocking/src/bin/mcp-proxy"]
+#[path = "../../mcp-proxy/src"]
 #[expect(dead_code, reason = "only the description of the command line is used")]
 mod proxy {
     pub(crate) mod args;

@@ -40,7 +40,7 @@ impl Drop for Pages {
 
 /// The source of a part of the command line, without its tests.
 fn source(file: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-blocking/src/bin/mcp-proxy");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-proxy/src");
     let text = fs::read_to_string(folder.join(file)).unwrap();
     text.split("#[cfg(test)]").next().unwrap().to_owned()
 }

@@ -24,9 +24,14 @@ CONSTANTS = TARGET / "constants.txt"
 
 ROOTS = [
     "mcp-proto/src/lib.rs", "mcp-token-store/src/lib.rs", "mcp-tokio/src/lib.rs", "mcp-blocking/src/lib.rs",
-    "mcp-blocking/src/bin/mcp-proxy/main.rs",
+    "mcp-proxy/src/main.rs",
 ]
-PACKAGES = ["mcp-proto", "mcp-token-store", "mcp-tokio", "mcp-blocking"]
+# The folders with mutants, and the package of each.
+CRATES = {
+    "mcp-proto": "mcp-proto", "mcp-token-store": "mcp-token-store", "mcp-tokio": "mcp-tokio", "mcp-blocking": "mcp-blocking",
+    "mcp-proxy": "mcp-blocking",
+}
+PACKAGES = [*dict.fromkeys(CRATES.values())]
 # The packages whose tests are run.
 TESTED = [*PACKAGES, "fuzz", "tests"]
 # Errors about a value that was moved or borrowed before: what was inserted there is the cause, not the later use.
@@ -93,7 +98,7 @@ def described_now() -> dict:
     """The description of the sources as they are, without a build."""
     scratch = TARGET / "scratch"
     for name in sources():
-        if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)):
+        if name.startswith(tuple(f"{folder}/src/" for folder in CRATES)):
             (scratch / name).parent.mkdir(parents=True, exist_ok=True)
     return generate(scratch)
 
@@ -115,9 +120,9 @@ def copy_tree(tree: Path = TREE) -> str:
     digest = hashlib.sha256()
     for name in names:
         content = (REPOSITORY / name).read_bytes()
-        if name.startswith((*PACKAGES, "fuzz/", "tests/src", "tests/testkit", "tests/tests", "tests/vectors", "tests/Cargo", "Cargo")):
+        if name.startswith((*CRATES, "fuzz/", "tests/src", "tests/testkit", "tests/tests", "tests/vectors", "tests/Cargo", "Cargo")):
             digest.update(f"{name} {len(content)}\n".encode() + content)
-        if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)):
+        if name.startswith(tuple(f"{folder}/src/" for folder in CRATES)):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)
             continue
         if name.endswith(".rs"):
@@ -231,14 +236,14 @@ class Blame:
 
 
 def built_for(tested: list[str]) -> list[str]:
-    """The packages with mutants that are built with the tests of these packages."""
-    return ["mcp-proto"] if set(tested) <= {"mcp-proto", "fuzz", "tests"} else PACKAGES
+    """The folders with mutants that are built with the tests of these packages."""
+    return ["mcp-proto"] if set(tested) <= {"mcp-proto", "fuzz", "tests"} else [*CRATES]
 
 
 def write_other_modules(tree: Path, description: dict) -> None:
     """Copies the modules of the crates that only the tests have."""
     for name in sources():
-        if name.startswith(tuple(f"{package}/src/" for package in PACKAGES)) and name not in description["files"]:
+        if name.startswith(tuple(f"{folder}/src/" for folder in CRATES)) and name not in description["files"]:
             write_if_changed(tree / name, (REPOSITORY / name).read_bytes())
 
 
@@ -252,7 +257,7 @@ def instrument_and_build(wanted: set[str], tested: list[str], programs: list[str
     hashes = function_hashes(mutants_now())
     left_out = {key for key, text in known.items() if hashes.get(key) == text}
     # Mutants that do not build are found by a check, which is quick and has all errors of a crate at once.
-    check = ["check", "--lib", "--bins", "--all-features", *(f"--package={package}" for package in built_for(tested))]
+    check = ["check", "--lib", "--bins", "--all-features", *(f"--package={CRATES[folder]}" for folder in built_for(tested))]
     # The build includes the examples, which some tests start.
     build = ["test", "--no-run", *(f"--package={package}" for package in tested),
              *(argument for program in programs for argument in (["--lib"] if program == "lib" else ["--test", program]))]

@@ -31,7 +31,7 @@ LONGEST = 45.0
 PORTION = 10.0
 # A test that only computes may take at most this many times as long as its processor time.
 STANDSTILL = 6.0
-DRIVERS = ("mcp-tokio", "mcp-blocking")
+DRIVERS = ("mcp-tokio", "mcp-blocking", "mcp-proxy")
 # Programs whose tests compare whole transcripts of machines. They catch the most mutants and therefore run first.
 ATTENTIVE = ("fuzz/test/corpora", "tests/test/plays")
 

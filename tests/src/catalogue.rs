@@ -295,6 +295,7 @@ fn texts() -> Vec<(String, String)> {
         "mcp-token-store/src",
         "mcp-tokio",
         "mcp-blocking",
+        "mcp-proxy",
         "fuzz/src",
         "fuzz/tests",
     ] {
@@ -374,6 +375,7 @@ fn places(path: &str) -> &'static [Place] {
     match path {
         "tests/src/on_the_wire.rs" => &[Place::Tokio, Place::Blocking],
         path if path.starts_with("mcp-tokio/") => &[Place::Tokio],
+        path if path.starts_with("mcp-proxy/") => &[Place::Proxy],
         path if path.starts_with("mcp-blocking/") && path.contains("proxy") => &[Place::Proxy],
         path if path.starts_with("mcp-blocking/") => &[Place::Blocking],
         _ => &[Place::Core],
