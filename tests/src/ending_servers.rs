@@ -4,8 +4,14 @@
 //! Both drivers run the table: each [`Ending`] while a call is in flight, and while none is.
 
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use mcp_proto::Json;
+use mcp_testkit::waiting::wait_until;
+
+use crate::parallel::{case, run_all};
 
 /// A way in which the process of a server ends.
 #[derive(Debug, Clone, Copy)]
@@ -171,10 +177,75 @@ impl Ending {
         pids.trim_matches(['[', ']']).split(',').map(|pid| pid.parse().expect("a number")).collect()
     }
 
+    /// The numbers of processes in the body of an HTTP response, which may be a stream.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such answer in it.
+    #[must_use]
+    pub fn pids_in(body: &str) -> Vec<u32> {
+        let answer = body.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(body);
+        let answer = Json::parse(answer.to_owned()).expect("a message");
+        Self::pids(&answer.first_member("result").unwrap_or_else(|| panic!("{}", answer.to_text())))
+    }
+
+    /// Waits until all of these processes have ended that must, and kills the one that need not.
+    ///
+    /// # Panics
+    ///
+    /// If one does not end, or if the one that is left has ended.
+    pub fn leaves_nothing(&self, pids: Vec<u32>) {
+        let (own, stranger) = self.split(pids);
+        wait_until(|| !own.iter().copied().any(runs));
+        if let Some(stranger) = stranger {
+            assert!(runs(stranger), "{}", self.name);
+            assert!(signal(stranger, "-9"));
+        }
+    }
+
     /// The processes among these that must not be left, and the one that is left, and must be killed.
     #[must_use]
     pub fn split(&self, mut pids: Vec<u32>) -> (Vec<u32>, Option<u32>) {
         let stranger = if self.leaves_stranger { pids.pop() } else { None };
         (pids, stranger)
     }
+}
+
+/// Far below the timeout of requests, and many times what is needed: at most the three waits of a few seconds each.
+const BOUND: Duration = Duration::from_secs(80);
+
+/// One table runs at a time: each starts many processes.
+static TABLE: Mutex<()> = Mutex::new(());
+
+/// Runs one case for each ending, with a call in flight and without.
+///
+/// # Panics
+///
+/// If a case does, or takes too long.
+pub fn run_each(what: &'static str, run: fn(Ending, bool)) {
+    let _one_at_a_time = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let all = ENDINGS.into_iter().flat_map(|ending| [(ending, true), (ending, false)]);
+    let cases = all.map(|(ending, in_flight)| {
+        case(format!("{what}: {}, a call in flight: {in_flight}", ending.name), move || {
+            let began = Instant::now();
+            run(ending, in_flight);
+            assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
+        })
+    });
+    run_all(cases.collect());
+}
+
+/// Whether a process runs.
+///
+/// # Panics
+///
+/// If `kill` cannot be started.
+#[must_use]
+pub fn runs(pid: u32) -> bool {
+    signal(pid, "-0")
+}
+
+fn signal(pid: u32, signal: &str) -> bool {
+    let mut kill = Command::new("kill");
+    kill.args([signal, &pid.to_string()]).stderr(Stdio::null()).status().expect("kill runs").success()
 }

@@ -2,70 +2,17 @@
 //! has ended, nothing of its group is left, and the next client is served by another process.
 
 use std::collections::BTreeMap;
-use std::process::Command;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use mcp_blocking::{Backend, Client, Error};
-use mcp_proto::client::Call;
-use mcp_proto::gateway::{Config, Sharing};
-use mcp_proto::{Failed, Json};
-use mcp_testkit::http_client::legacy_versions;
+use mcp_proto::Json;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{INITIALIZED, request};
 use mcp_testkit::waiting::wait_until;
-use tests::ending_servers::{ENDINGS, Ending, QUEUE, UNREAD};
-use tests::parallel::{Case, case, run_all};
+use tests::ending_servers::{ENDINGS, Ending, run_each};
 
-use super::library::InProcess;
-use super::serving::{Asks, Serving, folder, gateway, runs, script};
+use super::serving::{Asks, Serving, folder, gateway, script};
 use super::shared::{Place, opened};
 use crate::editor::{Proxy, command};
-
-/// Far below the timeout of requests, and many times what is needed: at most the three waits of a few seconds each.
-const BOUND: Duration = Duration::from_secs(80);
-
-/// One table runs at a time: each starts many processes.
-static TABLE: Mutex<()> = Mutex::new(());
-
-/// Runs one case for each ending, with a call in flight and without.
-fn run_each(what: &'static str, run: fn(Ending, bool)) {
-    let _one_at_a_time = TABLE.lock().unwrap_or_else(PoisonError::into_inner);
-    run_all(each(what, run));
-}
-
-fn each(what: &'static str, run: fn(Ending, bool)) -> Vec<Case> {
-    let all = ENDINGS.into_iter().flat_map(|ending| [(ending, true), (ending, false)]);
-    all.map(|(ending, in_flight)| {
-        case(format!("{what}: {}, a call in flight: {in_flight}", ending.name), move || {
-            let began = Instant::now();
-            run(ending, in_flight);
-            assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
-        })
-    })
-    .collect()
-}
-
-/// Waits until all processes have ended that must, and kills the one that need not.
-fn leaves_nothing(ending: Ending, pids: Vec<u32>) {
-    let (own, stranger) = ending.split(pids);
-    wait_until(|| !own.iter().copied().any(runs));
-    if let Some(stranger) = stranger {
-        assert!(runs(stranger), "{}", ending.name);
-        kill(stranger);
-    }
-}
-
-fn kill(pid: u32) {
-    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
-}
-
-/// The result of a call in the body of its answer, which may be a stream.
-fn result(answer: &str) -> Json {
-    let answer = answer.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap_or(answer);
-    let answer = Json::parse(answer.to_owned()).unwrap();
-    answer.first_member("result").unwrap_or_else(|| panic!("{}", answer.to_text()))
-}
 
 #[test]
 fn a_proxy_notices_the_end_of_its_server() {
@@ -95,7 +42,7 @@ fn a_proxy_notices_the_end_of_its_server() {
         let rest: Vec<_> = proxy.lines.iter().collect();
         let failed = |id: &str| rest.iter().any(|line| line.contains(id) && line.contains(ending.text));
         assert!(!in_flight || failed("\"waiting\""), "{rest:?}");
-        leaves_nothing(ending, Ending::pids(&result(&last)));
+        ending.leaves_nothing(Ending::pids_in(&last));
         // Each process that is left would hold this stderr open.
         let errors = proxy.errors().join("\n");
         assert!(errors.contains(&format!("the server `sh` {}", ending.text)), "{errors}");
@@ -115,7 +62,7 @@ fn serves_on(share: &str, ending: Ending, in_flight: bool) {
         serving.wait_for_error("waits");
         waiting
     });
-    let pids = Ending::pids(&result(&session.call("end")));
+    let pids = Ending::pids_in(&session.call("end"));
     // It has an outcome: the process may have ended, or may be about to.
     let next = other.as_ref().unwrap_or(&session).send(&request("8", "pid", "{}"));
     let is_answered = ending.is_wrapped() && next.text().contains("\"result\"");
@@ -129,9 +76,9 @@ fn serves_on(share: &str, ending: Ending, in_flight: bool) {
     for lost in [Some(&session), other.as_ref()].into_iter().flatten() {
         assert_eq!(lost.send(&request("9", "pid", "{}")).code(), 404, "the client opens another session");
     }
-    let again = Ending::pids(&result(&open().call("pid")));
+    let again = Ending::pids_in(&open().call("pid"));
     assert!(!pids.contains(&again[0]), "{pids:?}, {again:?}");
-    leaves_nothing(ending, pids);
+    ending.leaves_nothing(pids);
     assert_eq!(serving.end("TERM").0, Some(0));
 }
 
@@ -183,7 +130,7 @@ fn editors_that_share_a_server_have_another_one_after_its_end() {
             servers.push(answered);
         }
         assert_eq!(servers[0], servers[1], "they share the new one");
-        leaves_nothing(ending, pids);
+        ending.leaves_nothing(pids);
     });
 }
 
@@ -215,7 +162,7 @@ fn one_of_several_servers_that_ends_is_noticed_and_started_again() {
             serving.wait_for_error("waits");
             waiting
         });
-        let pids = Ending::pids(&result(&session.send(&tool("ending__end")).text()));
+        let pids = Ending::pids_in(&session.send(&tool("ending__end")).text());
         let next = session.send(&tool("ending__pid")).text();
         assert!(next.contains(ending.text) || ending.is_wrapped(), "{next}");
         if let Some(mut waiting) = waiting {
@@ -225,70 +172,12 @@ fn one_of_several_servers_that_ends_is_noticed_and_started_again() {
         // It is started again after a pause.
         wait_until(|| {
             let answer = session.send(&tool("ending__pid")).text();
-            answer.contains("\"result\"") && !pids.contains(&Ending::pids(&result(&answer))[0])
+            answer.contains("\"result\"") && !pids.contains(&Ending::pids_in(&answer)[0])
         });
         assert_eq!(session.send(&tool("other__pid")).text(), other, "the other server goes on");
-        leaves_nothing(ending, pids);
+        ending.leaves_nothing(pids);
         assert_eq!(serving.end("TERM").0, Some(0));
     });
-}
-
-#[test]
-fn a_client_notices_the_end_of_its_server() {
-    run_each("client", |ending, in_flight| {
-        let mut command = Command::new("sh");
-        command.args(ending.arguments()).stderr(std::process::Stdio::null());
-        let client = Client::builder().versions(legacy_versions()).child(command).connect().unwrap();
-        let waiting = in_flight.then(|| client.call(Call::new("wait")).unwrap());
-        let pids = Ending::pids(&client.request("end", None).unwrap());
-        // It has an outcome. A server that has closed its stdin is noticed when it is written to.
-        let next = client.request("pid", None);
-        assert!(next.is_err() || ending.is_wrapped());
-        let next = std::iter::from_fn(|| Some(client.request("pid", None))).find_map(Result::err).unwrap();
-        // It may be made when the client has just ended.
-        let is_late = matches!(next, Error::Usage(_) | Error::Failed { reason: Failed::Closed, .. });
-        assert!(is_late || next.to_string().contains(ending.text), "{next}");
-        if let Some(waiting) = waiting {
-            let failed = waiting.wait().unwrap_err();
-            assert!(matches!(failed, Error::Failed { reason: Failed::ProcessEnded { opening: None, .. }, .. }));
-            assert!(failed.to_string().contains(&format!("the server {}", ending.text)), "{failed}");
-        }
-        client.close();
-        leaves_nothing(ending, pids);
-    });
-}
-
-/// The arguments of `sh` for [`UNREAD`].
-fn unread() -> Command {
-    let mut command = Command::new("sh");
-    command.args(UNREAD.arguments()).stderr(std::process::Stdio::null());
-    command
-}
-
-#[test]
-fn what_a_server_has_written_last_reaches_a_client_that_had_stopped_reading() {
-    let builder = Client::builder().versions(legacy_versions()).configure(|config| config.limits.queue_bytes = QUEUE);
-    let client = builder.child(unread()).connect().unwrap();
-    leaves_nothing(UNREAD, Ending::pids(&client.request("end", None).unwrap()));
-    let next = client.request("pid", None).unwrap_err();
-    assert!(matches!(next, Error::Usage(_)) || next.to_string().contains(UNREAD.text), "{next}");
-}
-
-#[test]
-fn what_a_server_has_written_last_reaches_the_client_of_a_gateway_that_had_stopped_reading() {
-    for sharing in [Sharing::PerSession, Sharing::Shared] {
-        let mut config = Config::default();
-        config.sharing = sharing;
-        config.relay.limits.queue_bytes = QUEUE;
-        // The clients do not answer, and the errors for the others are not read either.
-        config.relay.limits.requests_in = 1;
-        let gateway = InProcess::start(config, Backend::command(|_| unread()));
-        let session = gateway.raw.session("2025-11-25");
-        let answer = gateway.raw.answer(&TestRequest::post(request("5", "end", "{}")).in_session(&session)).text();
-        leaves_nothing(UNREAD, Ending::pids(&result(&answer)));
-        wait_until(|| gateway.counts().backends == 0);
-        gateway.end();
-    }
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::waiting::wait_until;
+use tests::ending_servers::runs;
 
-use super::serving::{SERVER, Serving, before, member, runs};
+use super::serving::{SERVER, Serving, before, member};
 
 #[test]
 fn a_server_that_ends_before_it_is_usable_is_an_error_for_its_client_and_is_not_started_again_at_once() {

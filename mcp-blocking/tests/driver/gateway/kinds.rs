@@ -17,9 +17,10 @@ use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::{RawClient, text};
 use mcp_testkit::waiting::LONG;
 use mcp_testkit::waiting::wait_until;
+use tests::ending_servers::runs;
 use tests::nginx::Nginx;
 
-use super::serving::{Asks, SERVER, Serving, before, folder, gateway, member, runs, script};
+use super::serving::{Asks, SERVER, Serving, before, folder, gateway, member, script};
 use crate::editor::{Proxy, command};
 use crate::running::Running;
 

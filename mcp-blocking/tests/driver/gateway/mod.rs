@@ -4,6 +4,7 @@
 
 mod access;
 mod command_line;
+mod ended_servers;
 mod ends;
 mod failures;
 mod kinds;

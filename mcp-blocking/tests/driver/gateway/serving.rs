@@ -227,8 +227,3 @@ pub(crate) fn member(answer: &str, name: &str) -> String {
     let member = answer.first_member("result").and_then(|result| result.first_member(name));
     member.unwrap_or_else(|| panic!("{}", answer.to_text())).to_text().trim_matches('"').to_owned()
 }
-
-/// Whether a process runs.
-pub(crate) fn runs(pid: u32) -> bool {
-    Command::new("kill").args(["-0", &pid.to_string()]).stderr(std::process::Stdio::null()).status().unwrap().success()
-}

@@ -5,8 +5,9 @@ use std::thread;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::waiting::wait_until;
+use tests::ending_servers::runs;
 
-use super::serving::{Asks, Serving, before, member, runs};
+use super::serving::{Asks, Serving, before, member};
 
 #[test]
 fn br_t_06_each_session_has_a_process_or_all_share_one() {

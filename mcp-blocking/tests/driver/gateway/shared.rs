@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use mcp_proto::Json;
 use mcp_testkit::messages::{INITIALIZED, initialize, request};
 use mcp_testkit::waiting::{LONG, wait_until};
+use tests::ending_servers::runs;
 
 use nix::fcntl::{Flock, FlockArg};
 
-use super::serving::{folder, runs, script};
+use super::serving::{folder, script};
 use crate::editor::{Proxy, command};
 
 /// Where the editors of a test run.

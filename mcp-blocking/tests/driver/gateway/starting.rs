@@ -16,7 +16,9 @@ use tests::parallel::{case, run_all};
 use tests::unread_pipes::Life;
 
 use super::library::InProcess;
-use super::serving::SERVER;
+
+/// A server that is ended before it has to answer.
+const SERVER: &str = "while read -r line; do :; done";
 
 /// What is started for a client.
 #[derive(Debug, Clone, Copy)]
