@@ -8,5 +8,6 @@ mod http;
 #[cfg(unix)]
 mod restrictions;
 mod sign_in;
+mod tls;
 #[cfg(unix)]
 mod unread;
