@@ -376,7 +376,6 @@ fn places(path: &str) -> &'static [Place] {
         "tests/src/on_the_wire.rs" => &[Place::Tokio, Place::Blocking],
         path if path.starts_with("mcp-tokio/") => &[Place::Tokio],
         path if path.starts_with("mcp-proxy/") => &[Place::Proxy],
-        path if path.starts_with("mcp-blocking/") && path.contains("proxy") => &[Place::Proxy],
         path if path.starts_with("mcp-blocking/") => &[Place::Blocking],
         _ => &[Place::Core],
     }

@@ -1,16 +1,7 @@
-//! Tests of `mcp-proxy serve`: the test plays the clients, and shell scripts the servers behind it.
+//! Tests of gateways in the process of the test; shell scripts are the servers behind them.
 
 #![cfg(unix)]
 
-mod access;
-mod command_line;
 mod ended_servers;
-mod ends;
-mod failures;
-mod kinds;
 mod library;
-mod serving;
-mod sessions;
-mod shared;
 mod starting;
-mod users;
