@@ -47,7 +47,7 @@ def debian(folder: Path, target: Platform, binary: Path) -> None:
         place = Path(build) / target.triple / "small"
         place.mkdir(parents=True)
         shutil.copy(binary, place / NAME)
-        command = ["cargo", "deb", "--quiet", "--no-build", "--no-strip", "--package", "mcp-blocking"]
+        command = ["cargo", "deb", "--quiet", "--no-build", "--no-strip", "--package", "mcp-proto-proxy"]
         command += ["--profile", "small", "--target", target.triple, "--output", f"{folder.resolve()}/"]
         subprocess.run(command, cwd=REPOSITORY, check=True, env=os.environ | {"CARGO_TARGET_DIR": build})
 

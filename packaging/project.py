@@ -7,7 +7,7 @@ from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 NAME = "mcp-proxy"
-# At npm and at PyPI, `mcp-proxy` is the name of other programs.
+# At crates.io, npm and PyPI, `mcp-proxy` is the name of other programs.
 NPM_NAME = "@mcp-proto/mcp-proxy"
 PYPI_NAME = "mcp-proto-proxy"
 SUMMARY = "Connects an MCP client over stdio to an MCP server over HTTP or stdio, whichever protocol revision each of them uses"
@@ -53,7 +53,7 @@ def manifest() -> dict:
     """The manifest of the crate that contains the binary, as `cargo metadata` prints it."""
     command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
     metadata = json.loads(subprocess.run(command, cwd=REPOSITORY, check=True, stdout=subprocess.PIPE).stdout)
-    return next(package for package in metadata["packages"] if package["name"] == "mcp-blocking")
+    return next(package for package in metadata["packages"] if package["name"] == "mcp-proto-proxy")
 
 
 def readme(install: str) -> str:

@@ -29,9 +29,9 @@ ROOTS = [
 # The folders with mutants, and the package of each.
 CRATES = {
     "mcp-proto": "mcp-proto", "mcp-token-store": "mcp-token-store", "mcp-tokio": "mcp-tokio", "mcp-blocking": "mcp-blocking",
-    "mcp-proxy": "mcp-blocking",
+    "mcp-proxy": "mcp-proto-proxy",
 }
-PACKAGES = [*dict.fromkeys(CRATES.values())]
+PACKAGES = [*CRATES.values()]
 # The packages whose tests are run.
 TESTED = [*PACKAGES, "fuzz", "tests"]
 # Errors about a value that was moved or borrowed before: what was inserted there is the cause, not the later use.

@@ -2,6 +2,7 @@
 
     archives.py list                              prints the crates that are published, each with its folder after a tab;
                                                   reads `cargo metadata`
+    archives.py libraries                         prints those of them that are libraries
     archives.py unpack REPOSITORY ARCHIVES FOLDER unpacks each archive into FOLDER/CRATE, and checks it; reads what `list`
                                                   prints
     archives.py manifest CARGO_TOML CRATE...      prints the manifest of a workspace of the unpacked crates and of pages/
@@ -14,7 +15,7 @@ import tomllib
 from pathlib import Path
 
 LICENCES = ["LICENSE-APACHE", "LICENSE-MIT"]
-NEEDED = ["description", "repository", "homepage", "documentation", "readme", "license", "rust-version"]
+NEEDED = ["description", "repository", "homepage", "readme", "license", "rust-version"]
 # Limits of crates.io.
 MAX_BYTES = 10 << 20
 MAX_KEYWORDS, MAX_KEYWORD = 5, 20
@@ -39,14 +40,22 @@ def published() -> dict[str, Path]:
     return {name: Path(packages[name]["manifest_path"]).parent for name in ordered}
 
 
+def is_library(source: Path) -> bool:
+    """Whether the crate in this folder is a library, which docs.rs shows; others are programs."""
+    return (source / "src/lib.rs").is_file()
+
+
 def problems(folder: Path, source: Path, repository: Path) -> list[str]:
     """What is wrong with an unpacked crate, whose source is in the other folder."""
     found = []
     package = tomllib.loads((folder / "Cargo.toml").read_text())
     about = package["package"]
     found += [f"Cargo.toml has no {key}" for key in NEEDED if not about.get(key)]
-    if "all-features" not in about.get("metadata", {}).get("docs", {}).get("rs", {}):
-        found.append("Cargo.toml does not set the features for docs.rs")
+    if is_library(source):
+        if not about.get("documentation"):
+            found.append("Cargo.toml has no documentation")
+        if "all-features" not in about.get("metadata", {}).get("docs", {}).get("rs", {}):
+            found.append("Cargo.toml does not set the features for docs.rs")
     keywords = about.get("keywords", [])
     if not 0 < len(keywords) <= MAX_KEYWORDS or any(len(word) > MAX_KEYWORD for word in keywords):
         found.append(f"crates.io does not accept the keywords {keywords}")
@@ -109,6 +118,8 @@ def main() -> int:
     match sys.argv[1:]:
         case ["list"]:
             print(*(f"{name}\t{folder}" for name, folder in published().items()), sep="\n")
+        case ["libraries"]:
+            print(*(name for name, folder in published().items() if is_library(folder)), sep="\n")
         case ["unpack", repository, archives, folder]:
             sources = dict(line.rstrip("\n").split("\t") for line in sys.stdin)
             return unpack(

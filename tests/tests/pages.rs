@@ -37,7 +37,10 @@ fn all_pages() -> Vec<Page> {
     let mut all = vec![readme()];
     for (name, (folder, _)) in published() {
         all.push(page(&format!("README.md of {name}"), &folder.join("README.md"), str::to_owned));
-        all.push(documentation(&name, &folder));
+        // Programs have none.
+        if folder.join("src/lib.rs").exists() {
+            all.push(documentation(&name, &folder));
+        }
     }
     all
 }

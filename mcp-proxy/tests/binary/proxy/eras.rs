@@ -35,7 +35,7 @@ fn versions(eras: &[Era]) -> Vec<ProtocolVersion> {
 /// The server of `tests/programs` over stdio, behind the proxy.
 pub(crate) fn over_stdio(options: &[&str], arguments: &[&str], versions: &[ProtocolVersion]) -> Command {
     let mut proxy = command(options);
-    proxy.arg("--").arg(tests::examples::example("tools_over_stdio").get_program()).args(arguments);
+    proxy.arg("--").arg(tests::examples::example("tools_behind_proxy").get_program()).args(arguments);
     proxy.args(versions.iter().map(|version| version.as_str()));
     proxy
 }
