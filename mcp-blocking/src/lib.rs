@@ -1,5 +1,5 @@
 //! MCP clients and servers on threads, without an async runtime, in all five revisions: over HTTP, stdio, child processes and any
-//! byte stream; proxies, and a gateway to servers for stdio. The binary `mcp-proxy` is in this crate, too.
+//! byte stream; proxies, and a gateway to servers for stdio.
 //!
 //! The crate [`mcp_proto`] has the protocol and does no I/O. This crate does the I/O, with threads, channels and `ureq`.
 //!
@@ -9,7 +9,7 @@
 //!
 //! ```sh
 //! cargo add mcp-proto schemars serde_json
-//! cargo add mcp-blocking --no-default-features --features schema
+//! cargo add mcp-blocking --features schema
 //! cargo add serde --features derive
 //! ```
 //!
@@ -116,24 +116,23 @@
 //!
 //! | feature | what it adds | crates with this feature alone; 58 without any |
 //! |---|---|---|
-//! | `proxy` (on by default) | the binary `mcp-proxy` | 75 |
 //! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 66 |
 //! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 60 |
 //!
 //! The crates are counted on Linux, in the repository: `cargo tree -p mcp-blocking -e normal --prefix none --no-dedupe
-//! --no-default-features --features FEATURES | sort -u | wc -l`.
+//! --features FEATURES | sort -u | wc -l`.
 //!
 //! # A proxy
 //!
 //! [`Proxy`] connects a client on a pair of byte streams to a server over HTTP or in a child process. The two sides may
-//! use different protocol revisions. The binary `mcp-proxy` adds a command line to it.
+//! use different protocol revisions. The program `mcp-proxy` of the crate `mcp-proto-proxy` adds a command line to it.
 //!
 //! [`AggregateProxy`] connects such a client to several servers, as one server with the tools, prompts and resources of all.
 //!
 //! # A gateway
 //!
 //! [`Gateway`] serves clients over HTTP by processes of servers that speak on their stdin and stdout: one for each session,
-//! or a shared one. The binary `mcp-proxy serve` adds a command line to it.
+//! or a shared one. `mcp-proxy serve` adds a command line to it.
 //!
 //! # Threads and memory
 //!
