@@ -70,12 +70,14 @@ fn the_core_depends_on_nothing_that_does_io() {
 }
 
 #[test]
-fn the_blocking_crate_has_no_async_runtime() {
-    let found = dependencies("mcp-blocking", &["--all-features"]);
-    for runtime in
-        ["tokio", "async-std", "smol", "async-io", "futures-executor", "futures-util", "mio", "hyper", "reqwest"]
-    {
-        assert!(!found.contains(runtime), "{runtime} came into mcp-blocking");
+fn the_blocking_crate_and_the_program_have_no_async_runtime() {
+    for package in ["mcp-blocking", "mcp-proto-proxy"] {
+        let found = dependencies(package, &["--all-features"]);
+        for runtime in
+            ["tokio", "async-std", "smol", "async-io", "futures-executor", "futures-util", "mio", "hyper", "reqwest"]
+        {
+            assert!(!found.contains(runtime), "{runtime} came into {package}");
+        }
     }
 }
 
