@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_proto::client::{
     Call, Client, CloseReason, DetectedBy, DetectedEra, Event, Http, HttpTransport, Outcome, Unavailable,
 };
-use mcp_proto::{Era, Failed, ProtocolVersion};
+use mcp_proto::{Era, Failed, Fault, ProtocolVersion};
 use mcp_testkit::byte_stream::ClientStream;
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, broken, initialize_reply};
 use mcp_testkit::messages::{DISCOVERED, error, initialize_result, result};
@@ -270,6 +270,63 @@ fn er_04_and_07_on_a_byte_stream_a_timeout_means_legacy_and_the_probe_is_not_can
     stream.pass(Duration::from_secs(31));
     assert_eq!(only_method(&mut stream), "server/discover");
     assert!(matches!(&stream.events()[..], [Event::Unavailable { .. }]));
+}
+
+/// A client that has sent `server/discover` and `initialize` as the requests 1 and 2, without an answer in time.
+fn unanswered() -> ClientStream {
+    let mut stream = ClientStream::detecting_with(|config| config.reconnect = false);
+    stream.pass(Duration::from_secs(10 + 30));
+    assert_eq!(stream.lines().len(), 2);
+    let timed_out = |event: &Event| {
+        matches!(event, Event::Unavailable { reason: Unavailable::Failed(Failed::TimedOut { .. }), .. })
+    };
+    assert!(matches!(&stream.events()[..], [event] if timed_out(event)));
+    stream
+}
+
+#[test]
+fn er_09_and_11_a_process_that_was_sent_initialize_is_not_asked_for_its_era_again() {
+    let mut stream = unanswered();
+    stream.machine.request(Call::new("tools/list"), stream.now).unwrap();
+    assert_eq!(only_method(&mut stream), "initialize");
+    // Unless it refuses as only a modern server does (ER-08).
+    stream.line(error("4", -32022, "no"));
+    assert_eq!(only_method(&mut stream), "server/discover");
+    stream.line(result("5", DISCOVERED));
+    assert!(stream.machine.is_connected());
+}
+
+#[test]
+fn lc_14_an_initialize_that_is_answered_after_its_timeout_opens_the_session() {
+    for is_opening in [false, true] {
+        let mut stream = unanswered();
+        if is_opening {
+            stream.machine.request(Call::new("tools/list"), stream.now).unwrap();
+            assert_eq!(only_method(&mut stream), "initialize");
+        }
+        stream.line(error("1", -32601, "no"));
+        assert!(!stream.machine.is_connected());
+        stream.line(result("2", &initialize_result("2025-11-25")));
+        assert!(stream.machine.is_connected(), "opening: {is_opening}");
+        let sent = stream.lines();
+        assert!(sent[0].contains("notifications/initialized"), "{sent:?}");
+        assert_eq!(sent.len(), 1 + usize::from(is_opening), "the call follows: {sent:?}");
+        // The server refuses the `initialize` that it received while it had a session (LC-21).
+        stream.line(error("4", -32600, "the session has begun"));
+        assert!(stream.machine.is_connected());
+        let detected_era = DetectedEra { era: Era::Legacy, by: DetectedBy::Silence };
+        assert_eq!(stream.machine.detected_era(), Some(detected_era));
+        let connected = |event: &&Event| matches!(event, Event::Connected { is_reconnect: false, .. });
+        assert_eq!(stream.events().iter().filter(connected).count(), 1);
+    }
+}
+
+#[test]
+fn an_initialize_that_is_refused_after_its_timeout_changes_nothing() {
+    let mut stream = unanswered();
+    stream.line(error("2", -32022, "no"));
+    assert_eq!(stream.lines(), [] as [String; 0]);
+    assert!(matches!(&stream.events()[..], [Event::Faulted(Fault::LateResponse { .. })]));
 }
 
 #[test]

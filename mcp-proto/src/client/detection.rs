@@ -54,6 +54,9 @@ pub(super) struct Detection {
     has_asked_again: bool,
     /// `server/discover` was sent to the server's process, which was not restarted since.
     has_asked_process: bool,
+    /// The era of the server's process, which was sent `initialize` on a byte stream and was not restarted since. It stays
+    /// (ER-09), because the two eras must not be mixed (ER-11).
+    of_process: Option<DetectedEra>,
     /// A missing answer means a legacy server, because nothing else can be the reason (ER-04, ER-26).
     silence_means_legacy: bool,
 }
@@ -73,6 +76,7 @@ impl Detection {
             refused_versions: BTreeSet::new(),
             has_asked_again: false,
             has_asked_process: false,
+            of_process: None,
             silence_means_legacy,
         }
     }
@@ -84,7 +88,7 @@ impl Detection {
         self.version_refused = None;
         self.refused_versions.clear();
         self.has_asked_again = false;
-        self.detected_era = self.settled;
+        self.detected_era = self.settled.or(self.of_process);
         let is_known_legacy = self.detected_era.is_some_and(|detected_era| detected_era.era == Era::Legacy);
         match self.versions.newest_modern().filter(|_| !is_known_legacy) {
             // `server/discover` is sent even if only a modern server is possible, to detect one that is not (ER-10).
@@ -217,6 +221,7 @@ impl Detection {
         };
         self.has_asked_again = true;
         self.detected_era = None;
+        self.of_process = None;
         self.refused = Some(reason);
         Ok(self.discover(newest))
     }
@@ -259,7 +264,7 @@ impl Detection {
     pub(super) fn on_exit(&mut self) -> Option<Step> {
         let newest = self.versions.newest_legacy().filter(|_| self.has_asked_process)?;
         self.has_asked_process = false;
-        self.detected_era = Some(DetectedEra::legacy(DetectedBy::Exited));
+        self.set_legacy(DetectedBy::Exited);
         Some(Step::Initialize(newest))
     }
 
@@ -272,7 +277,7 @@ impl Detection {
         }
         match common.newest_legacy() {
             Some(version) => {
-                self.detected_era = Some(DetectedEra::legacy(by));
+                self.set_legacy(by);
                 self.initialize(Some(version))
             }
             None => Step::Fail(self.no_common_version()),
@@ -289,8 +294,13 @@ impl Detection {
         if let Some(refused) = self.refused.take() {
             return Step::Fail(refused);
         }
-        self.detected_era = Some(DetectedEra::legacy(by));
+        self.set_legacy(by);
         self.initialize(None)
+    }
+
+    fn set_legacy(&mut self, by: DetectedBy) {
+        self.detected_era = Some(DetectedEra::legacy(by));
+        self.of_process = self.detected_era.filter(|_| self.silence_means_legacy);
     }
 
     fn initialize(&self, version: Option<ProtocolVersion>) -> Step {

@@ -9,7 +9,7 @@ use super::transport::{ClientTransport, Role};
 use super::{Client, Purpose, Timer};
 use crate::Instant;
 use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Notification};
+use crate::codec::jsonrpc::{Message, Notification, RequestId};
 use crate::conversation::call::AddedMeta;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::{CloseReason, Outcome};
@@ -96,6 +96,8 @@ pub(super) struct Handshake {
     offered: Option<ProtocolVersion>,
     /// The revision of its sessions, which must not change (BR-T-07).
     version: Option<ProtocolVersion>,
+    /// The `initialize` that the server's process did not answer in time.
+    unanswered: Option<RequestKey>,
 }
 
 impl Handshake {
@@ -107,6 +109,7 @@ impl Handshake {
             confirmed: None,
             offered: None,
             version: None,
+            unanswered: None,
         }
     }
 
@@ -228,6 +231,10 @@ impl<T: ClientTransport> Client<T> {
             Outcome::Result(_) | Outcome::Error(_) => self.outgoing.remove(request, &mut self.timers),
         };
         if opening.is_none_or(|opening| opening.method != Method::SERVER_DISCOVER) {
+            if T::SILENCE_MEANS_LEGACY && matches!(outcome, Outcome::Failed(Failed::TimedOut { .. })) {
+                // The first one: the server refuses those that it receives later.
+                self.connection.handshake.unanswered.get_or_insert(request);
+            }
             return self.on_initialize_outcome(outcome, awaited, now);
         }
         match (self.connection.detection.on_discovered(&outcome), outcome) {
@@ -276,12 +283,36 @@ impl<T: ClientTransport> Client<T> {
         self.out.report(Event::Connected { version, result, is_reconnect, detected_era, is_downgrade });
     }
 
+    /// A response to a request that was given up has arrived. Opens the session if it is the result of `initialize` on a byte
+    /// stream: the server has begun the session (LC-14), and would refuse another `initialize` (LC-21).
+    pub(super) fn on_late_result(&mut self, id: &RequestId, result: Json, now: Instant) {
+        let is_session =
+            self.connection.handshake.unanswered.is_some_and(|request| self.outgoing.is_named(request, id));
+        match self.connection.phase {
+            Phase::Opening { request, .. } if is_session => {
+                self.outgoing.give_up(request, &mut self.timers);
+                self.with_transport(now, |transport, output| transport.abandon(request, now, output));
+            }
+            Phase::Down if is_session => self.timers.clear(Timer::Reconnect),
+            Phase::Opening { .. }
+            | Phase::Down
+            | Phase::Idle
+            | Phase::Unconfirmed
+            | Phase::Confirming
+            | Phase::Ready
+            | Phase::Closing(_)
+            | Phase::Closed => return,
+        }
+        self.on_initialize_outcome(Outcome::Result(result), false, now);
+    }
+
     fn on_initialize_outcome(&mut self, outcome: Outcome, awaited: bool, now: Instant) {
         let result = match outcome {
             Outcome::Result(result) => result,
             Outcome::Error(error) => return self.on_initialize_refused(Unavailable::Error(error), awaited, now),
             Outcome::Failed(reason) => return self.on_initialize_refused(Unavailable::Failed(reason), awaited, now),
         };
+        self.connection.handshake.unanswered = None;
         let Some(version) = result.first_member("protocolVersion").filter(|_| result.is_object()) else {
             let reason = InvalidResponse::Incomplete { method: "initialize" };
             return self.opening_failed(Unavailable::Failed(Failed::InvalidResponse { reason }), now);
@@ -372,6 +403,7 @@ impl<T: ClientTransport> Client<T> {
     pub(super) fn on_ended(&mut self, reason: CloseReason, now: Instant) {
         if let Phase::Opening { awaited, .. } = self.connection.phase {
             if let Some(step) = self.connection.detection.on_exit().filter(|_| self.config.respawn) {
+                self.connection.handshake.unanswered = None;
                 self.with_transport(now, ClientTransport::respawn);
                 return self.follow(step, awaited, now);
             }

@@ -237,6 +237,9 @@ impl<T: ClientTransport> Client<T> {
         };
         let Match::Open(request) = self.outgoing.find(id) else {
             self.on_stray_response(id.clone());
+            if let Response::Result { id, result } = response {
+                self.on_late_result(&id, result, now);
+            }
             return;
         };
         if self.outgoing.attempts(request).is_some() {

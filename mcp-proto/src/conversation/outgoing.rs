@@ -471,6 +471,11 @@ impl<P> Outgoing<P> {
         }
     }
 
+    /// Whether a response with this id answers this request.
+    pub(crate) fn is_named(&self, request: RequestKey, id: &RequestId) -> bool {
+        RequestKey::from_wire(id, self.session) == Some(request)
+    }
+
     /// A response to a request that was given up has arrived.
     pub(crate) fn on_late_answer(&mut self, id: &RequestId) {
         if let Some(wire) = RequestKey::from_wire(id, self.session) {
