@@ -474,6 +474,11 @@ impl<'p> Simulation<'p> {
             self.busy += at - self.now;
         }
         self.now = at;
+        for (number, end) in self.ends.iter().enumerate() {
+            if let Some(since) = end.pipes[UP].unread_since() {
+                self.model.unread(number, since, at);
+            }
+        }
     }
 
     fn next_moment(&self) -> Option<Instant> {
@@ -656,7 +661,7 @@ impl<'p> Simulation<'p> {
             (Some(Era::Legacy), true) => None,
             (Some(Era::Legacy), false) | (None, _) => return,
         };
-        self.model.changes.broke(client, by, self.now);
+        self.model.changes.broke(client, by, self.ends[client].pipes[UP].unread_since());
     }
 
     /// Takes the output of all machines until there is none.
@@ -702,6 +707,9 @@ impl<'p> Simulation<'p> {
                 None => return false,
                 Some(Output::Action(StdioAction::Write(bytes))) => {
                     self.lines += 1;
+                    for text in returning(&bytes) {
+                        self.model.sent_again(&text, now);
+                    }
                     if !self.broken.loses(&bytes) {
                         pipes[UP].send(bytes, now, &mut self.random);
                     }
@@ -1008,6 +1016,16 @@ impl End {
         let pipes = std::array::from_fn(|_| Pipe::new(plan.capacity));
         Self { near, middle, pipes, application: Application::new(number) }
     }
+}
+
+/// The texts of the calls that a client sends again with these lines, because they required input.
+fn returning(lines: &[u8]) -> Vec<String> {
+    let text = |line: &[u8]| {
+        let params = member_of(&Json::parse(line.to_vec()).expect("a message"), "params")?;
+        member_of(&params, "requestState")?;
+        member_of(&params, "text")?.as_string().map(String::from)
+    };
+    lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).filter_map(text).collect()
 }
 
 /// A member of an object.

@@ -243,7 +243,7 @@ impl Service {
                     let call = Call::new("elicitation/create").params(question);
                     // This fails, and sends nothing, if the client does not support the request.
                     if server.request(Scope::from(&job.ticket), call, now).is_ok() {
-                        model.asks(&job.text);
+                        model.asks(&job.text, now);
                     }
                 }
                 4 => {
@@ -256,9 +256,13 @@ impl Service {
         }
         if !job.has_input && random.one_in(5) {
             let required = InputRequired::new().state("state \"1\"");
-            let required =
-                if random.one_in(5) { required } else { required.ask("form", "elicitation/create", question) };
             model.needs_input(&job.text);
+            let required = if random.one_in(5) {
+                required
+            } else {
+                model.questioned(&job.text, now);
+                required.ask("form", "elicitation/create", question)
+            };
             server.require_input(job.ticket, required, now).expect("a tool may ask");
             return;
         }

@@ -7,8 +7,6 @@ use std::time::Duration;
 use mcp_proto::Instant;
 use mcp_proto::client::SubscriptionKey;
 
-use super::pipe;
-
 /// The time without a fault after which the listeners of a connection are expected to receive every change.
 const SETTLING: Duration = Duration::from_secs(10);
 
@@ -37,7 +35,7 @@ struct Listener {
     /// The gap after a broken stream, and the time until which it must be reported.
     #[expect(clippy::option_option, reason = "no gap, one without a bound, and one with it")]
     gap: Option<Option<Instant>>,
-    /// The time when a subscription last ended. Its relay may receive that only after the stream has broken.
+    /// The time when a subscription last ended.
     given_up: Option<Instant>,
     /// Whether a fault affected the stream of a subscription or a session, which was not opened since.
     is_deaf: bool,
@@ -143,11 +141,11 @@ impl Changes {
     }
 
     /// The stream of a subscription has ended. The gap must be reported by the time `by`; with `None`, after another
-    /// stream is open.
-    pub fn broke(&mut self, client: usize, by: Option<Instant>, now: Instant) {
+    /// stream is open. `unread_since`: the client's relay has read what the client wrote before that time only.
+    pub fn broke(&mut self, client: usize, by: Option<Instant>, unread_since: Option<Instant>) {
         let listener = &self.clients[client];
-        // A subscription that has ended misses nothing.
-        let is_given_up = listener.given_up.is_some_and(|at| now <= at + pipe::LATENCY);
+        // A subscription that has ended misses nothing, and its relay may not know yet that it has ended.
+        let is_given_up = listener.given_up.is_some_and(|at| unread_since.is_some_and(|since| since <= at));
         if !listener.since.is_empty() && !is_given_up {
             self.clients[client].gap = Some(by.map(|by| self.not_before(client, by)));
         }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mcp_proto::client::Outcome;
+use mcp_proto::client::{self, Outcome};
 use mcp_proto::server::{ExchangeKey, HttpAction};
 use mcp_proto::{Era, ErrorObject, Failed, Instant, Json, ProtocolVersion, RequestKey, SessionKey, TicketKey};
 
@@ -87,6 +87,10 @@ struct Client {
     is_touched: bool,
     /// When it last had more calls than have an exchange at one time.
     busy_at: Option<Instant>,
+    /// When calls last ended, and how many of them at that moment.
+    ended: Option<(Instant, usize)>,
+    /// When the server's application last asked because of a call that has ended, before or since.
+    asked_late: Option<Instant>,
     sessions_lost: u64,
     /// Nothing arrives before this time.
     delayed_until: Option<Instant>,
@@ -106,6 +110,8 @@ struct Call {
     moved: Instant,
     /// The time when its request was last sent, which may be later than `made`.
     resent: Instant,
+    /// Until this time, its relay has not read the request that was last sent.
+    unread_until: Option<Instant>,
     /// Whether the deadline is suspended, because the client's application is answering a request.
     is_paused: bool,
     cancelled: bool,
@@ -122,6 +128,8 @@ struct Call {
     rounds: u32,
     /// How often the server sent a request to the client because of it.
     questions: u32,
+    /// When the server's application last asked the client because of it.
+    asked: Option<Instant>,
     /// Whether the client's application refused to answer such a request.
     is_refused: bool,
     /// How often its stream was released.
@@ -142,6 +150,8 @@ struct Call {
     reaches: Option<Instant>,
     /// After its exchange ended without an answer: the time until which it must end or have another exchange.
     adrift: Option<Instant>,
+    /// The latest exchange that carries it.
+    exchange: Option<client::ExchangeKey>,
     /// The number of the session in which it was sent.
     session: Option<u64>,
     has_cursor: bool,
@@ -205,6 +215,7 @@ impl Model {
             timeout,
             moved: now,
             resent: now,
+            unread_until: None,
             is_paused: state.asked.values().any(Option::is_none),
             cancelled: false,
             begun: 0,
@@ -214,6 +225,7 @@ impl Model {
             is_between: false,
             rounds: 0,
             questions: 0,
+            asked: None,
             is_refused: false,
             releases: 0,
             met: Vec::new(),
@@ -225,6 +237,7 @@ impl Model {
             // The confirmation of the session may have to be accepted first.
             reaches: is_sent_at_once.then(|| from + self.pipes() + self.http() * 3),
             adrift: None,
+            exchange: None,
             session: None,
             has_cursor: false,
             progress: f64::NEG_INFINITY,
@@ -435,6 +448,10 @@ impl Model {
         self.note_busy(client, now);
         let text = self.waiting.remove(&(client, request));
         let text = text.unwrap_or_else(|| panic!("{request:?} ended twice: {outcome:?}"));
+        let state = &mut self.clients[client];
+        let ended_before = state.ended.filter(|(at, _)| *at == now).map_or(0, |(_, count)| count);
+        state.ended = Some((now, ended_before + 1));
+        state.asked_late = state.asked_late.max(self.calls[&text].asked);
         let due = self.answer_due(&text);
         let strict = self.strict;
         let call = &self.calls[&text];
@@ -483,9 +500,10 @@ impl Model {
             }
             "no_input" => assert!(call.is_refused || call.rounds + call.questions > 0, "{text}: no input was needed"),
             "queue_full" => {
-                // Calls that wait for a connection or an exchange count, too.
+                // Calls that wait for a connection or an exchange count, too, and the cancellations of those that have
+                // ended at the same moment.
                 let waiting = self.waiting.keys().filter(|(of, _)| *of == client).count();
-                let is_full = self.clients[client].is_full || waiting * 400 >= self.unwritten;
+                let is_full = self.clients[client].is_full || (waiting + ended_before) * 400 >= self.unwritten;
                 assert!(is_full, "{text}: nothing waited to be written");
             }
             failure => {
@@ -567,13 +585,24 @@ impl Model {
     }
 
     /// The application sends a request to the client while it handles a call.
-    pub fn asks(&mut self, text: &str) {
+    pub fn asks(&mut self, text: &str, now: Instant) {
+        self.questioned(text, now);
         let call = self.calls.get_mut(text).expect("a call that was begun");
         call.questions += 1;
         // A relay answers its modern client with the input request, and a call that was answered cannot be cancelled.
         let is_modern = self.clients[call.client].own_version.is_some_and(|own| own.rules().era == Era::Modern);
         if self.topology.has_relay() && is_modern {
             self.stopping.remove(text);
+        }
+    }
+
+    /// A question about a call is on its way to the client.
+    pub fn questioned(&mut self, text: &str, now: Instant) {
+        let is_awaited = self.waiting.values().any(|waiting| waiting == text);
+        let call = self.calls.get_mut(text).expect("a call that was begun");
+        call.asked = Some(now);
+        if !is_awaited {
+            self.clients[call.client].asked_late = Some(now);
         }
     }
 
@@ -627,8 +656,16 @@ impl Model {
     }
 
     /// An exchange was opened for a call: for its request, or to resume its stream.
-    pub fn opened(&mut self, text: &str, is_request: bool, latency: Duration, now: Instant) {
+    pub fn opened(
+        &mut self,
+        text: &str,
+        exchange: client::ExchangeKey,
+        is_request: bool,
+        latency: Duration,
+        now: Instant,
+    ) {
         let Some(call) = self.calls.get_mut(text) else { return };
+        call.exchange = Some(exchange);
         call.latency = call.latency.max(latency);
         call.adrift = None;
         call.session = Some(self.clients[call.client].sessions_lost);
@@ -637,6 +674,21 @@ impl Model {
         let is_modern = version.is_some_and(|version| version.rules().era == Era::Modern);
         if is_request && is_modern && call.rounds > 0 && !self.topology.has_relay() {
             call.resent = now;
+        }
+    }
+
+    /// A client on a byte stream sends a call again, because it required input. Its timeout starts again.
+    pub fn sent_again(&mut self, text: &str, now: Instant) {
+        if let Some(call) = self.calls.get_mut(text).filter(|call| call.rounds + call.questions > 0) {
+            call.resent = now;
+            call.unread_until = Some(now);
+        }
+    }
+
+    /// Until now, what a client wrote since a time was not read.
+    pub fn unread(&mut self, client: usize, since: Instant, now: Instant) {
+        for call in self.calls.values_mut().filter(|call| call.client == client) {
+            call.unread_until = call.unread_until.map(|until| if call.resent >= since { now } else { until });
         }
     }
 
@@ -739,12 +791,21 @@ impl Model {
 
     /// The exchange of a call has ended for its client, and the network saw no answer on it. `is_cut` if a fault is the
     /// reason.
-    pub fn over(&mut self, text: &str, is_cut: bool, is_undelivered: bool, now: Instant) {
+    pub fn over(
+        &mut self,
+        text: &str,
+        exchange: client::ExchangeKey,
+        is_cut: bool,
+        is_undelivered: bool,
+        now: Instant,
+    ) {
         let slack = self.to_client();
         let (http, pipes) = (self.http(), self.pipes());
         let waiting = self.waiting.len();
         let Some(call) = self.calls.get_mut(text) else { return };
-        if (call.is_between && !is_cut) || self.topology == super::Topology::TwoEndpoints {
+        // The call may have been sent again, with the input that it required.
+        let is_replaced = call.exchange != Some(exchange);
+        if is_replaced || (call.is_between && !is_cut) || self.topology == super::Topology::TwoEndpoints {
             return;
         }
         let rules = self.clients[call.client].version.map(ProtocolVersion::rules);
@@ -872,14 +933,15 @@ impl Model {
         let asked = call.parked(self.http(), self.pipes());
         let released = if call.releases > 0 { RESUMING + LONGEST * 2 } else { Duration::ZERO };
         let latency = if self.topology == super::Topology::TwoEndpoints { LONGEST } else { call.latency };
-        Some(at.max(call.not_before) + latency + self.to_client() + asked + released)
+        let from = at.max(call.not_before).max(call.unread_until.unwrap_or(at));
+        Some(from + latency + self.to_client() + asked + released)
     }
 
     /// The client of a call no longer wants the answer: the server must be notified.
     fn must_stop(&mut self, text: &str, now: Instant) {
         let call = &self.calls[text];
         // A modern client has nothing to cancel while it collects input, and its relay keeps the server's request open.
-        let is_parked = call.questions + call.rounds > 0;
+        let is_parked = call.questions + call.rounds > 0 || self.may_be_asked_for_another(call, now);
         let is_safe = self.strict && call.met.is_empty() && self.clients[call.client].is_linked;
         if call.is_served && is_safe && !is_parked {
             // Cancellations share the exchanges that are reserved for them.
@@ -907,6 +969,17 @@ impl Model {
         call.questions += 1;
         // The relay may have received the answer of this call, and keeps it until the client sends the call again.
         call.adrift = call.adrift.map(|until| until.max(by(now, call.parked(http, pipes))));
+    }
+
+    /// Whether the question of another call may be on its way to this one, as in `asked_for_another`. The relay of a modern
+    /// client answers a call with such a question.
+    fn may_be_asked_for_another(&self, call: &Call, now: Instant) -> bool {
+        let client = &self.clients[call.client];
+        let is = |version: Option<ProtocolVersion>, era| version.is_some_and(|version| version.rules().era == era);
+        let is_guessed =
+            self.topology.has_relay() && is(client.own_version, Era::Modern) && is(client.version, Era::Legacy);
+        let arrives = |at: Instant| client.delayed_until.map_or(at, |until| until.max(at)) + self.http() + self.pipes();
+        is_guessed && client.asked_late.is_some_and(|at| call.made <= at + self.http() && now <= arrives(at))
     }
 
     fn texts_of(&self, client: usize) -> Vec<String> {

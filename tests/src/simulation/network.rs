@@ -228,7 +228,7 @@ impl Network {
         let latency = Duration::from_millis(*self.random.pick(&[1, 5, 5, 20, 20, 100, 1500]));
         self.notes.push(format!("{client} {kind:?} {fate:?}"));
         if let Some(text) = kind.carries() {
-            model.opened(text, matches!(kind, Kind::Call(_)), latency, now);
+            model.opened(text, key.1, matches!(kind, Kind::Call(_)), latency, now);
         }
         let left = match fate {
             Fate::Breaks(left) | Fate::EndsEarly(left) => left,
@@ -580,7 +580,7 @@ impl Network {
             ToClient::End | ToClient::Failed(_) => {
                 let is_undelivered = matches!(piece, ToClient::Failed(Failure::Unreachable { .. }));
                 if let Some(text) = text {
-                    model.over(text, flight.is_cut, is_undelivered, now);
+                    model.over(text, key.1, flight.is_cut, is_undelivered, now);
                     if flight.status == Some(404) && flight.in_session {
                         model.may_be_sent_again(text);
                     }

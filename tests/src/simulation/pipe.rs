@@ -16,15 +16,22 @@ pub const LATENCY: Duration = Duration::from_millis(4);
 #[derive(Debug)]
 pub struct Pipe {
     capacity: usize,
-    /// Bytes that the buffer has no room for.
-    unwritten: VecDeque<Bytes>,
-    /// Bytes in the buffer, with their arrival times.
-    pieces: VecDeque<(Instant, Bytes)>,
+    /// Bytes that the buffer has no room for, with the times when they were sent.
+    unwritten: VecDeque<(Instant, Bytes)>,
+    /// Bytes in the buffer.
+    pieces: VecDeque<Piece>,
     inside: usize,
     /// Bytes that entered the buffer and were not yet reported.
     taken: usize,
     /// The reader reads nothing before this time.
     stalled_until: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Piece {
+    sent: Instant,
+    arrives: Instant,
+    bytes: Bytes,
 }
 
 impl Pipe {
@@ -35,15 +42,15 @@ impl Pipe {
 
     /// Writes bytes.
     pub fn send(&mut self, bytes: Bytes, now: Instant, random: &mut Random) {
-        self.unwritten.push_back(bytes);
+        self.unwritten.push_back((now, bytes));
         self.fill(now, random);
     }
 
     fn fill(&mut self, now: Instant, random: &mut Random) {
-        while let Some(bytes) = self.unwritten.front_mut() {
+        while let Some((sent, bytes)) = self.unwritten.front_mut() {
             let room = self.capacity - self.inside;
             let length = usize::try_from(random.below(80)).expect("small") + 1;
-            let piece = bytes.split_to(length.min(bytes.len()).min(room));
+            let (sent, piece) = (*sent, bytes.split_to(length.min(bytes.len()).min(room)));
             if bytes.is_empty() {
                 self.unwritten.pop_front();
             }
@@ -52,8 +59,9 @@ impl Pipe {
             }
             self.inside += piece.len();
             self.taken += piece.len();
-            let earliest = self.pieces.back().map_or(now, |(at, _)| *at);
-            self.pieces.push_back((earliest.max(now + random.time(LATENCY)), piece));
+            let earliest = self.pieces.back().map_or(now, |piece| piece.arrives);
+            let arrives = earliest.max(now + random.time(LATENCY));
+            self.pieces.push_back(Piece { sent, arrives, bytes: piece });
         }
     }
 
@@ -67,7 +75,7 @@ impl Pipe {
         if self.next().is_none_or(|at| at > now) {
             return None;
         }
-        let (_, bytes) = self.pieces.pop_front()?;
+        let Piece { bytes, .. } = self.pieces.pop_front()?;
         self.inside -= bytes.len();
         self.fill(now, random);
         Some(bytes)
@@ -75,7 +83,12 @@ impl Pipe {
 
     /// The time of the next arrival.
     pub fn next(&self) -> Option<Instant> {
-        self.pieces.front().map(|(at, _)| self.stalled_until.map_or(*at, |until| until.max(*at)))
+        self.pieces.front().map(|piece| self.stalled_until.map_or(piece.arrives, |until| until.max(piece.arrives)))
+    }
+
+    /// The time when the oldest bytes were sent that the reader has not read.
+    pub fn unread_since(&self) -> Option<Instant> {
+        self.pieces.front().map(|piece| piece.sent)
     }
 
     /// The number of bytes that entered the buffer since the last call.
@@ -91,7 +104,8 @@ impl Pipe {
     /// Takes all bytes, including those that have not arrived.
     pub fn take_all(&mut self) -> Vec<Bytes> {
         self.inside = 0;
-        self.pieces.drain(..).map(|(_, bytes)| bytes).chain(self.unwritten.drain(..)).collect()
+        let written = self.pieces.drain(..).map(|piece| piece.bytes);
+        written.chain(self.unwritten.drain(..).map(|(_, bytes)| bytes)).collect()
     }
 
     /// Discards all bytes.
