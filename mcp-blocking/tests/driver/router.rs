@@ -2,20 +2,22 @@
 #![cfg(feature = "schema")]
 
 use std::net::TcpListener;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_blocking::{
     Change, Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter, TaskContext,
 };
+use mcp_proto::client::CloseReason;
 use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::{Config, HttpConfig, TaskLimits};
 use mcp_proto::skills::SkillMismatch;
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, UsageError};
 use mcp_testkit::raw_client::RawClient;
+use mcp_testkit::waiting::LONG;
 use tests::routed;
 use tests::routed_tasks::{self, CAPABILITIES as TASKS};
 
@@ -159,6 +161,50 @@ fn a_fallback_that_is_set_later_receives_the_publishers_of_all_servers_once() {
     assert_eq!(publishers.try_iter().count(), 0);
     let _later = server();
     assert_eq!(publishers.try_iter().count(), 1);
+}
+
+/// Passes on what it is told, in words.
+struct Told(Sender<String>);
+
+impl Service for Told {
+    fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
+        Err(ErrorObject::method_not_found(incoming.method()))
+    }
+
+    fn notified(&self, _: SessionKey, notification: Notification) {
+        let _ = self.0.send(format!("notified {}", notification.method));
+    }
+
+    fn subscribed(&self, uri: Arc<str>, _: ServerPublisher) {
+        let _ = self.0.send(format!("subscribed {uri}"));
+    }
+
+    fn unsubscribed(&self, uri: Arc<str>) {
+        let _ = self.0.send(format!("unsubscribed {uri}"));
+    }
+
+    fn ended(&self, _: SessionKey, _: CloseReason) {
+        let _ = self.0.send("ended".into());
+    }
+}
+
+#[test]
+fn the_fallback_of_a_router_that_may_change_is_told_of_notifications_subscriptions_and_ends() {
+    let (told, words) = channel();
+    let capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
+    let config = Config::new("tests", "1").with_capabilities(capabilities);
+    let server = Server::new(config, SharedRouter::new(router().fallback(Told(told))));
+    let (client, _notifications) = connect(&server, ProtocolVersion::LATEST_LEGACY);
+    let uri = Json::empty_object().with_member("uri", &"a:b".into());
+    let expect = |expected: &str| assert_eq!(words.recv_timeout(LONG).as_deref(), Ok(expected));
+    client.request("resources/subscribe", Some(uri.clone())).unwrap();
+    expect("subscribed a:b");
+    client.notify(Notification::new("notifications/own")).unwrap();
+    expect("notified notifications/own");
+    client.request("resources/unsubscribe", Some(uri)).unwrap();
+    expect("unsubscribed a:b");
+    client.close();
+    expect("ended");
 }
 
 #[test]

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mcp_proto::client::CloseReason;
 use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
 #[cfg(feature = "http-server")]
 use mcp_proto::server::HttpConfig;
 use mcp_proto::skills::SkillMismatch;
-use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, UsageError};
+use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, UsageError};
 #[cfg(feature = "http-server")]
 use mcp_testkit::raw_client::RawClient;
 use mcp_testkit::waiting::LONG;
@@ -178,6 +179,53 @@ async fn a_fallback_that_is_set_later_receives_the_publishers_of_all_servers_onc
     assert_eq!(publishers.len(), 2);
     let _later = server();
     assert_eq!(publishers.len(), 3);
+}
+
+/// Passes on what it is told, in words.
+struct Told(mpsc::UnboundedSender<String>);
+
+impl Service for Told {
+    async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
+        Err(ErrorObject::method_not_found(incoming.method()))
+    }
+
+    async fn notified(&self, _: SessionKey, notification: Notification) {
+        let _ = self.0.send(format!("notified {}", notification.method));
+    }
+
+    async fn subscribed(&self, uri: Arc<str>, _: ServerPublisher) {
+        let _ = self.0.send(format!("subscribed {uri}"));
+    }
+
+    async fn unsubscribed(&self, uri: Arc<str>) {
+        let _ = self.0.send(format!("unsubscribed {uri}"));
+    }
+
+    async fn ended(&self, _: SessionKey, _: CloseReason) {
+        let _ = self.0.send("ended".into());
+    }
+}
+
+#[tokio::test]
+async fn the_fallback_of_a_router_that_may_change_is_told_of_notifications_subscriptions_and_ends() {
+    let (told, mut words) = mpsc::unbounded_channel();
+    let capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
+    let config = Config::new("tests", "1").with_capabilities(capabilities);
+    let server = Server::new(config, SharedRouter::new(router().fallback(Told(told))));
+    let (client, _notifications) = connect(server, ProtocolVersion::LATEST_LEGACY).await;
+    let uri = Json::empty_object().with_member("uri", &"a:b".into());
+    let mut expect = async |expected: &str| {
+        let word = tokio::time::timeout(LONG, words.recv()).await.expect(expected);
+        assert_eq!(word.as_deref(), Some(expected));
+    };
+    client.request("resources/subscribe", Some(uri.clone())).await.unwrap();
+    expect("subscribed a:b").await;
+    client.notify(Notification::new("notifications/own")).await.unwrap();
+    expect("notified notifications/own").await;
+    client.request("resources/unsubscribe", Some(uri)).await.unwrap();
+    expect("unsubscribed a:b").await;
+    client.close().await;
+    expect("ended").await;
 }
 
 #[tokio::test]
