@@ -239,3 +239,46 @@ async fn a_refused_request_is_logged_with_the_reason_and_without_its_words() {
     }
     assert!(!journal.text().contains("secret"), "{}", journal.text());
 }
+
+#[cfg(feature = "http-server")]
+#[tokio::test]
+async fn a_store_that_fails_is_logged_once_and_so_is_that_it_works_again() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use http::Request;
+    use mcp_proto::server::{HttpConfig, SessionMode, StoredSessions};
+    use mcp_proto::store::{InstanceId, StoreAction, StoreResult};
+    use mcp_tokio::store::{InMemory, Messages, Store};
+    use tower_service::Service;
+
+    struct Failing(Arc<AtomicBool>, InMemory);
+
+    impl Store for Failing {
+        async fn carry_out(&self, from: InstanceId, action: StoreAction) -> StoreResult {
+            if self.0.load(Ordering::Relaxed) { StoreResult::Failed } else { self.1.carry_out(from, action).await }
+        }
+
+        async fn attend(&self, instance: InstanceId, messages: Messages) {
+            self.1.attend(instance, messages).await;
+        }
+    }
+
+    let (journal, _guard) = Journal::begin();
+    let fails = Arc::new(AtomicBool::new(false));
+    let serve = async |_: Incoming| Ok::<_, ErrorObject>(Json::from(""));
+    let server = Server::new(Config::new("s", "1"), serve).store(Failing(Arc::clone(&fails), InMemory::new()));
+    let mut config = HttpConfig::new();
+    config.sessions = SessionMode::Stored(StoredSessions::new(InstanceId::new(1)));
+    let mut service = server.http(config).unwrap();
+    for (is_failing, code) in [(false, 200), (true, 503), (true, 503), (false, 200), (false, 200)] {
+        fails.store(is_failing, Ordering::Relaxed);
+        let request = Request::post("/mcp").header("host", "localhost").header("accept", "*/*");
+        let request = request.header("content-type", "application/json");
+        let request = request.body(mcp_testkit::messages::initialize("1", "2025-11-25")).unwrap();
+        assert_eq!(service.call(request).await.unwrap().status(), code);
+    }
+    let text = journal.text();
+    for once in ["the store does not carry out actions", "the store carries out actions again"] {
+        assert_eq!(text.matches(once).count(), 1, "{text}");
+    }
+}

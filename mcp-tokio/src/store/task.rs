@@ -596,4 +596,41 @@ mod tests {
         settle().await;
         assert_eq!(store.left.load(Ordering::Relaxed), 1);
     }
+
+    /// A store that waits for messages without an end, and notes what happens.
+    #[derive(Default)]
+    struct Noting(Arc<Mutex<Vec<&'static str>>>);
+
+    struct Attends(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Drop for Attends {
+        fn drop(&mut self) {
+            self.0.lock().unwrap().push("attends no more");
+        }
+    }
+
+    impl Store for Noting {
+        async fn carry_out(&self, _: InstanceId, _: StoreAction) -> StoreResult {
+            StoreResult::Done
+        }
+
+        async fn attend(&self, _: InstanceId, _: Messages) {
+            let _attends = Attends(Arc::clone(&self.0));
+            std::future::pending::<()>().await;
+        }
+
+        async fn leave(&self, _: InstanceId) {
+            self.0.lock().unwrap().push("leaves");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instance_waits_for_no_message_when_it_leaves() {
+        let noted = Arc::default();
+        let mut link = StoreLink::start(Arc::new(Noting(Arc::clone(&noted))), &StoredSessions::new(InstanceId::new(1)));
+        settle().await;
+        link.flush();
+        assert!(matches!(link.next().await, FromStore::Flushed));
+        assert_eq!(*noted.lock().unwrap(), ["attends no more", "leaves"]);
+    }
 }

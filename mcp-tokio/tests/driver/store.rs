@@ -301,6 +301,37 @@ async fn a_server_that_does_not_answer_is_a_failure_in_bounded_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_action_is_repeated_over_another_connection_if_the_first_falls_silent() {
+    let Some(server) = RedisServer::start_if_installed() else { return };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let store = Redis::open(&format!("redis://{}/", listener.local_addr().unwrap())).unwrap();
+    let address = server.url().trim_start_matches("redis://").trim_end_matches('/').to_owned();
+    let (falls_silent, silent) = tokio::sync::oneshot::channel::<()>();
+    let between = tokio::spawn(async move {
+        let mut silent = Some(silent);
+        loop {
+            let (mut ours, _) = listener.accept().await.unwrap();
+            let (address, silent) = (address.clone(), silent.take());
+            tokio::spawn(async move {
+                let mut theirs = tokio::net::TcpStream::connect(address).await.unwrap();
+                let passing = tokio::io::copy_bidirectional(&mut ours, &mut theirs);
+                match silent {
+                    Some(silent) => {
+                        tokio::select! { _ = passing => return, _ = silent => {} }
+                        std::future::pending::<()>().await;
+                    }
+                    None => drop(passing.await),
+                }
+            });
+        }
+    });
+    assert_eq!(store.carry_out(INSTANCE, save("kept", 0, "a")).await, StoreResult::Done);
+    falls_silent.send(()).unwrap();
+    assert_eq!(store.carry_out(INSTANCE, save("kept", 1, "b")).await, StoreResult::Done);
+    between.abort();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_instance_is_found_and_receives_messages_after_the_server_has_lost_its_data() {
     let Some(server) = RedisServer::start_if_installed() else { return };
     let (store, receiver) = (Redis::open(&server.url()).unwrap(), InstanceId::new(8));

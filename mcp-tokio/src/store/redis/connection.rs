@@ -80,3 +80,27 @@ pub(super) fn is_usable(error: &RedisError) -> bool {
     let kind = error.kind();
     kind == ErrorKind::Extension || matches!(kind, ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_kept_after_an_answer_that_is_an_error_and_not_after_one_that_did_not_arrive() {
+        use ServerErrorKind as Kind;
+        for (kind, usable, passing) in [
+            (ErrorKind::Server(Kind::ResponseError), true, false),
+            (ErrorKind::Server(Kind::NoScript), true, false),
+            (ErrorKind::Server(Kind::BusyLoading), true, true),
+            (ErrorKind::Extension, true, false),
+            // Another server has taken the place of this one.
+            (ErrorKind::Server(Kind::ReadOnly), false, true),
+            (ErrorKind::Io, false, true),
+            (ErrorKind::Parse, false, true),
+            (ErrorKind::AuthenticationFailed, false, false),
+        ] {
+            let error = RedisError::from((kind, "no"));
+            assert_eq!((is_usable(&error), may_pass(&error)), (usable, passing), "{kind:?}");
+        }
+    }
+}
