@@ -115,3 +115,43 @@ fn is_passing(error: &io::Error) -> bool {
     }
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An output that takes one byte at a time, is not ready before each, and fails after some.
+    struct Slow {
+        taken: Vec<u8>,
+        room: usize,
+        is_ready: bool,
+    }
+
+    impl Write for Slow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.is_ready = !self.is_ready;
+            match bytes {
+                _ if !self.is_ready => Err(io::ErrorKind::WouldBlock.into()),
+                [first, ..] if self.taken.len() < self.room => {
+                    self.taken.push(*first);
+                    Ok(1)
+                }
+                _ => Err(io::ErrorKind::BrokenPipe.into()),
+            }
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.is_ready = !self.is_ready;
+            if self.is_ready { Ok(()) } else { Err(io::ErrorKind::Interrupted.into()) }
+        }
+    }
+
+    #[test]
+    fn everything_is_written_to_an_output_that_is_not_ready_at_times_and_a_failure_is_reported() {
+        for (room, outcome) in [(4, Ok(())), (2, Err(io::ErrorKind::BrokenPipe))] {
+            let mut out = Slow { taken: Vec::new(), room, is_ready: false };
+            assert_eq!(write_all(&mut out, b"line").map_err(|error| error.kind()), outcome);
+            assert_eq!(out.taken, b"line"[..room]);
+        }
+    }
+}

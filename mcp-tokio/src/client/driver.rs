@@ -549,4 +549,21 @@ mod tests {
         drop(Subscription { key, changes, unlisten });
         assert_eq!(driver.unlistened.try_recv(), Ok(key), "dropping a subscription ends it");
     }
+
+    #[tokio::test]
+    async fn notifications_wait_for_a_slow_handler_up_to_a_limit_of_bytes() {
+        let (mut driver, notices, mut received) = connected();
+        let text = "x".repeat(NOTICE_BYTES / 2);
+        for _ in 0..4 {
+            let notification =
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/own","params":{{"text":"{text}"}}}}"#);
+            feed(&mut driver, &notices, &notification);
+        }
+        drop((driver, notices));
+        let mut taken = 0;
+        while received.recv().await.is_some() {
+            taken += 1;
+        }
+        assert_eq!(taken, 2, "one, and the number of those that were dropped");
+    }
 }

@@ -186,6 +186,7 @@ mod tests {
 
     use http::StatusCode;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -276,5 +277,20 @@ mod tests {
             assert!(asked.await.unwrap().starts_with("HTTP/1.1 404 "), "{count}");
             drop(large);
         }
+    }
+
+    #[tokio::test]
+    async fn a_connection_counts_until_it_ends() {
+        let mut listener = Listener::open(CallbackHost::Ipv4, None).await.unwrap();
+        let until = Instant::now() + 20 * CONNECTION_TIME;
+        let mut browser = Some(TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port().unwrap())).await.unwrap());
+        for count in [1, 0] {
+            while listener.connections.len() != count {
+                assert!(Instant::now() < until, "{count}");
+                let _ = timeout(Duration::from_millis(1), listener.callback()).await;
+            }
+            browser = None;
+        }
+        assert!(browser.is_none());
     }
 }

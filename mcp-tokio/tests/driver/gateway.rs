@@ -4,6 +4,7 @@
 
 use std::future::{Future, pending, poll_fn};
 use std::io;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -820,6 +821,38 @@ async fn the_start_of_a_backend_is_given_up_with_its_client_and_with_the_gateway
         serving.shut_down(Duration::ZERO).await;
         in_time("the end of the start", is_dropped.recv()).await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_gateway_that_is_shut_down_closes_idle_connections_while_calls_go_on() {
+    let may_answer = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("may-answer-{}", std::process::id()));
+    let script = format!(
+        "case \"$line\" in *tools/call*) until [ -e '{}' ]; do sleep 0.02; done;; esac; ",
+        may_answer.display()
+    );
+    let gateway = Gateway::new(Config::default(), move |_| {
+        let server = server_after(&script);
+        async { Ok(Backend::child(server)) }
+    });
+    let serving = Serving::start(gateway).await;
+    let client = serving.connect(ProtocolVersion::LATEST_LEGACY, None).await.unwrap();
+    let calling = tokio::spawn(async move { called(&client).await });
+    serving.until(|status| status.load.requests_in == 1).await;
+    let raw = serving.raw();
+    let idle = spawn_blocking(move || {
+        let mut idle = raw.connect();
+        idle.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        assert_eq!(idle.until(|sent| sent.is_over).code(), 404);
+        idle
+    });
+    let mut idle = in_time("a request", idle).await.unwrap();
+    let shutting_down = tokio::spawn(serving.shut_down(BOUND * 2));
+    in_time("the idle connection", spawn_blocking(move || idle.rest())).await.unwrap();
+    assert!(!calling.is_finished() && !shutting_down.is_finished(), "the call goes on");
+    std::fs::write(&may_answer, "").unwrap();
+    assert!(!in_time("the call", calling).await.unwrap().is_empty());
+    assert_eq!(in_time("the shutdown", shutting_down).await.unwrap(), 0);
+    std::fs::remove_file(may_answer).unwrap();
 }
 
 #[tokio::test]
