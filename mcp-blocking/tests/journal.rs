@@ -182,3 +182,16 @@ fn a_request_that_a_gateway_refuses_for_all_its_servers_is_logged() {
     stopper.stop();
     running.join().unwrap().unwrap();
 }
+
+#[test]
+fn a_server_that_is_stopped_warns_of_cancelled_requests_if_there_are_any() {
+    let warnings = || {
+        let lines = JOURNAL.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        lines.iter().filter(|line| line.contains("requests were cancelled, because")).count()
+    };
+    let (remote, stopper, running) = server();
+    remote.session("2025-06-18");
+    stopper.shutdown(Duration::from_secs(10));
+    running.join().unwrap().unwrap();
+    assert_eq!(warnings(), 0);
+}

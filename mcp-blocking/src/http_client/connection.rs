@@ -568,4 +568,33 @@ mod tests {
             "{outcome:?}"
         );
     }
+
+    #[test]
+    fn waiting_for_an_answer_fails_at_once_if_the_request_cannot_be_written() {
+        let (mut connection, _server) = pair(8);
+        transmit(&mut connection, b"first").unwrap();
+        connection.socket.0.shutdown(Shutdown::Write).unwrap();
+        assert!(Unsent::is_reason(&connection.await_input(within(Duration::from_secs(60))).unwrap_err()));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn connecting_to_a_host_that_does_not_accept_ends_at_the_timeout() {
+        use socket2::{Domain, Socket as AnySocket, Type};
+
+        let listener = AnySocket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        listener.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap().as_socket().unwrap();
+        // Linux answers no more when the queue of the listener is full.
+        let mut queued = Vec::new();
+        let error = loop {
+            match connect(&[address], within(Duration::from_millis(200))) {
+                Ok(stream) => queued.push(stream),
+                Err(error) => break error,
+            }
+            assert!(queued.len() < 100, "the queue is never full");
+        };
+        assert!(matches!(error, Error::Timeout(Timeout::Connect)), "{error}");
+    }
 }

@@ -275,4 +275,18 @@ mod tests {
             assert!(listener.connections.is_empty());
         }
     }
+
+    #[test]
+    fn a_page_that_is_larger_than_the_buffer_of_the_socket_arrives_in_full() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut browser = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut connection = Connection::new(listener.accept().unwrap().0).unwrap();
+        let page = Bytes::from(vec![b'x'; 16 << 20]);
+        let response = Response::new(page.clone());
+        let responding = std::thread::spawn(move || connection.respond(&response));
+        let mut read = Vec::new();
+        browser.read_to_end(&mut read).unwrap();
+        responding.join().unwrap().unwrap();
+        assert!(read.ends_with(&page), "{} bytes", read.len());
+    }
 }

@@ -128,6 +128,19 @@ fn a_process_that_exits_is_started_again() {
 }
 
 #[test]
+fn an_aggregate_ends_when_its_client_does_not_read_any_more() {
+    let mut client = Client::of(vec![("a", AggregateServer::command(|| shell("a", 9)))]);
+    client.open();
+    let Client { to_proxy, from_proxy, thread, .. } = client;
+    drop(from_proxy);
+    let mut to_proxy = to_proxy.expect("it is open");
+    // The end is noticed at a write.
+    let _ = to_proxy.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n");
+    assert_eq!(thread.join().expect("no panic").expect("it has ended"), CloseReason::Local);
+    drop(to_proxy);
+}
+
+#[test]
 fn a_program_that_cannot_be_started_delays_nothing() {
     let mut client = Client::of(vec![
         ("a", AggregateServer::command(|| Command::new("/no/such/server"))),

@@ -115,10 +115,8 @@ fn an_error_names_the_socket_and_what_is_wrong_with_it() {
     assert!(long.contains("is the server running?"), "{long}");
 }
 
-/// The server neither accepts nor reads: the queue of its socket is full.
-#[test]
-fn connecting_to_a_server_that_does_not_accept_ends_at_the_timeout() {
-    let place = Place::new("full");
+/// A server whose queue is full, with the connections in it.
+fn full(place: &Place) -> (socket2::Socket, Vec<socket2::Socket>) {
     let listener = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
     listener.bind(&socket2::SockAddr::unix(place.path()).unwrap()).unwrap();
     listener.listen(0).unwrap();
@@ -128,9 +126,16 @@ fn connecting_to_a_server_that_does_not_accept_ends_at_the_timeout() {
         socket.set_nonblocking(true).unwrap();
         match socket.connect(&socket2::SockAddr::unix(place.path()).unwrap()) {
             Ok(()) => queued.push(socket),
-            Err(_) => break,
+            Err(_) => return (listener, queued),
         }
     }
+}
+
+/// The server neither accepts nor reads.
+#[test]
+fn connecting_to_a_server_that_does_not_accept_ends_at_the_timeout() {
+    let place = Place::new("full");
+    let (listener, queued) = full(&place);
     let mut options = HttpOptions::new();
     options.connect_timeout = Duration::from_millis(200);
     options.unix_socket(place.path());
@@ -138,4 +143,20 @@ fn connecting_to_a_server_that_does_not_accept_ends_at_the_timeout() {
     let error = waiting.join().unwrap();
     assert!(error.contains("did not accept the connection in time"), "{error}");
     drop((queued, listener));
+}
+
+#[test]
+fn a_server_whose_queue_is_full_for_a_while_is_connected_to_when_it_has_room() {
+    let place = Place::new("busy");
+    let (listener, queued) = full(&place);
+    let mut options = HttpOptions::new();
+    options.unix_socket(place.path());
+    let connecting = thread::spawn(move || connect(options, ProtocolVersion::LATEST).map(|client| client.close()));
+    thread::sleep(Duration::from_millis(100));
+    assert!(!connecting.is_finished(), "it waits for room");
+    drop(queued);
+    let (stop, running) = serve(UnixListener::from(listener));
+    connecting.join().unwrap().unwrap();
+    stop();
+    running.join().unwrap();
 }

@@ -1,10 +1,14 @@
 //! A gateway in the process of the test, for what no option of the command line sets.
 
 use std::net::TcpListener;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-use mcp_blocking::{Backend, Gateway, GatewayStatus, GatewayStopper, ServerStatus};
-use mcp_proto::gateway::Config;
+use mcp_blocking::{Backend, Gateway, GatewayObserver, GatewayStatus, GatewayStopper, ServerStatus};
+use mcp_proto::gateway::{BackendKey, Config};
+use mcp_testkit::http_exchange::TestRequest;
+use mcp_testkit::messages::{initialize_result, result};
 use mcp_testkit::raw_client::RawClient;
 use mcp_testkit::waiting::wait_until;
 
@@ -34,7 +38,60 @@ impl InProcess {
     /// Stops the gateway, and waits for its end.
     pub(crate) fn end(self) {
         self.stopper.stop();
-        wait_until(|| self.thread.is_finished());
-        self.thread.join().unwrap().unwrap();
+        self.ended().unwrap();
     }
+
+    /// Waits for the end of the gateway.
+    fn ended(self) -> std::io::Result<()> {
+        wait_until(|| self.thread.is_finished());
+        self.thread.join().unwrap()
+    }
+}
+
+/// Keeps what goes to processes and what comes from them, and panics at the name of a method.
+#[derive(Clone, Default)]
+struct Observer(Arc<Mutex<[Vec<u8>; 2]>>);
+
+impl GatewayObserver for Observer {
+    fn received(&mut self, _: BackendKey, bytes: &[u8]) {
+        self.0.lock().unwrap()[0].extend_from_slice(bytes);
+    }
+
+    fn written(&mut self, _: BackendKey, bytes: &[u8]) {
+        assert!(!String::from_utf8_lossy(bytes).contains("own/fatal"), "an observer may fail");
+        self.0.lock().unwrap()[1].extend_from_slice(bytes);
+    }
+}
+
+/// A gateway whose process answers each request with an empty result, after `initialize`.
+fn observed() -> (InProcess, Observer) {
+    let observer = Observer::default();
+    let answer = result("1", &initialize_result("2025-11-25"));
+    let backend = Backend::command(move |_| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read -r first; echo \"$0\"; while read -r line; do :; done", &answer]);
+        command
+    });
+    (InProcess::start(Config::default(), backend.observer(observer.clone())), observer)
+}
+
+#[test]
+fn an_observer_of_a_gateway_sees_what_its_processes_are_sent_and_what_they_send() {
+    let (gateway, observer) = observed();
+    gateway.raw.session("2025-11-25");
+    gateway.end();
+    let [received, written] = std::mem::take(&mut *observer.0.lock().unwrap());
+    let (received, written) = (String::from_utf8(received).unwrap(), String::from_utf8(written).unwrap());
+    assert_eq!(received, format!("{}\n", result("1", &initialize_result("2025-11-25"))));
+    assert!(written.starts_with('{') && written.contains(r#""method":"initialize""#), "{written}");
+}
+
+#[test]
+fn a_gateway_whose_driver_panics_ends_with_an_error() {
+    let (gateway, _) = observed();
+    let id = gateway.raw.session("2025-11-25");
+    let request = TestRequest::post(r#"{"jsonrpc":"2.0","id":1,"method":"own/fatal"}"#).in_session(&id);
+    assert_eq!(gateway.raw.answer(&request).code(), 503);
+    let error = gateway.ended().unwrap_err();
+    assert!(error.to_string().contains("has panicked"), "{error}");
 }
