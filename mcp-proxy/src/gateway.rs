@@ -264,3 +264,44 @@ impl GatewayObserver for Observer {
         self.record(backend, |recorder| recorder.client_sent(bytes));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+    use mcp_proto::Failed;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    fn configured(options: &[&str]) -> gateway::Config {
+        let words = [&["x", "--listen", "127.0.0.1:0"], options, &["--", "sh"]].concat();
+        let args = Arc::new(Line::try_parse_from(words).unwrap().args);
+        let servers = servers::all(&args, &mut Secrets::default()).unwrap();
+        config(&args, &servers[0], &Listening::open(&args, false).unwrap())
+    }
+
+    #[test]
+    fn limits_and_times_follow_the_options_and_are_never_less_than_usual() {
+        let usual = gateway::Config::default().relay;
+        let few = configured(&["--max-connections", "64", "--request-timeout", "7"]).relay;
+        assert_eq!((few.limits.subscriptions, few.max_timeout), (usual.limits.subscriptions, usual.max_timeout));
+        assert_eq!(few.request_timeout, Duration::from_secs(7));
+        let many = configured(&["--max-connections", "4097", "--request-timeout", "7200"]).relay;
+        assert_eq!((many.limits.subscriptions, many.max_timeout), (1024, Duration::from_secs(7200)));
+    }
+
+    #[test]
+    fn a_process_that_is_not_started_yet_is_logged_with_the_time_until_the_next_attempt() {
+        let event = Event::NotStarted { reason: Failed::Closed, retry_in: Duration::from_secs(3) };
+        let (level, text) = log_line(&event, "the server").unwrap();
+        assert_eq!(level, Level::Warn);
+        assert!(text.ends_with("; the next attempt may be made in 3 s"), "{text}");
+    }
+}

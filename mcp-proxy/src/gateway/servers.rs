@@ -378,3 +378,29 @@ fn http(url: &str, headers: &[(String, String)]) -> Result<HttpConfig, String> {
 fn has_credentials(headers: &[(String, String)]) -> bool {
     headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: ServeArgs,
+    }
+
+    #[test]
+    fn a_proxy_waits_as_long_as_the_options_say_and_never_gives_up_earlier_than_usual() {
+        let usual = relay::Config::default();
+        for (seconds, longest) in [("7", usual.max_timeout), ("7200", Duration::from_secs(7200))] {
+            let words = ["x", "--request-timeout", seconds, "--start-timeout", "3", "--", "sh"];
+            let config = relay_config(&Line::try_parse_from(words).unwrap().args);
+            assert_eq!(config.request_timeout.as_secs().to_string(), seconds);
+            assert_eq!((config.max_timeout, config.initialize_timeout), (longest, Duration::from_secs(3)));
+        }
+    }
+}
