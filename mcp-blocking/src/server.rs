@@ -41,20 +41,12 @@ mod service;
 mod stream;
 mod subscriptions;
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
 use std::time::Duration;
-
-use http::request::Parts;
-use mcp_proto::UsageError;
-use mcp_proto::auth::Challenge;
-use mcp_proto::client::CloseReason;
-use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
-use mcp_proto::server::{Config, Http, HttpConfig, SessionMode};
+use std::{fmt, thread};
 
 use authenticate::Authenticate;
 use commands::{Command, Commands, Input};
@@ -62,11 +54,15 @@ use connection::Destination;
 use connections::HttpConnections;
 use driver::Driver;
 use handlers::Handlers;
+use http::request::Parts;
 use http_exchanges::{Arrived, HttpExchanges};
 use listener::Accepting;
+use mcp_proto::UsageError;
+use mcp_proto::auth::Challenge;
+use mcp_proto::client::CloseReason;
+use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
+use mcp_proto::server::{Config, Http, HttpConfig, SessionMode};
 use running::{Registration, Running};
-
-use crate::inbox::Inbox;
 
 pub use incoming::Incoming;
 pub use listener::Listener;
@@ -74,6 +70,8 @@ pub(crate) use publisher::Publishers;
 pub use publisher::ServerPublisher;
 pub use service::Service;
 pub use stream::StreamService;
+
+use crate::inbox::Inbox;
 
 /// The capacity of the channel to the driver. A thread that finds it full waits.
 const INPUTS: usize = 256;
@@ -471,7 +469,7 @@ mod tests {
     #[test]
     fn a_server_with_stored_sessions_is_refused_because_it_has_no_store() {
         let mut http = HttpConfig::new();
-        let instance = mcp_proto::store::InstanceId::new(1);
+        let instance = mcp_proto::InstanceId::new(1);
         http.sessions = SessionMode::Stored(mcp_proto::server::StoredSessions::new(instance));
         let refused = Server::new(Config::new("s", "1"), |_: &Incoming| Ok(Json::empty_object())).http(http);
         assert_eq!(refused.err(), Some(UsageError::NoStore));

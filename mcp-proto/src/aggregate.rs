@@ -66,21 +66,14 @@ mod subscriptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use mcp_proto::Instant;
-use mcp_proto::Limits;
-use mcp_proto::Load;
-use mcp_proto::Output;
-use mcp_proto::ProcessEnd;
-use mcp_proto::StartFailure;
-use mcp_proto::Stdio;
-use mcp_proto::UsageError;
-use mcp_proto::client::CloseReason;
-use mcp_proto::machine::{Deadlines, Outbox};
-use mcp_proto::server::{self, LoggingLevel, Server};
-
 use changes::Changes;
 use connection::Connection;
 use lists::{Listing, Lists};
+use mcp_proto::client::CloseReason;
+use mcp_proto::machine::{Deadlines, Outbox};
+use mcp_proto::server::Server;
+use mcp_proto::spec::LoggingLevel;
+use mcp_proto::{Instant, Limits, Load, Output, ProcessEnd, StartFailure, Stdio, UsageError, server};
 use member::{Member, State};
 use names::{Names, Prefixes};
 use opening::Stage;

@@ -10,7 +10,7 @@
 //! | you write | take |
 //! |---|---|
 //! | a client that signs in | [`Authorizer`]: the whole flow as a machine, which a driver carries out; or a driver of this project, which has one |
-//! | a client with a token of its own | nothing here: [`Credentials`](crate::client::Credentials), or a header |
+//! | a client with a token of its own | nothing here: [`Credentials`](crate::auth::Credentials), or a header |
 //! | a flow of your own | the parts: [`Challenge`], [`ResourceMetadata`], [`IssuerMetadata`], [`TokenResponse`] |
 //! | a server that demands tokens | [`ProtectedResource`] and [`Challenge`]; the tokens are validated by your own code |
 //!
@@ -83,10 +83,12 @@ mod authorizer;
 #[cfg(feature = "auth")]
 mod callback_host;
 mod challenge;
+mod challenged;
 #[cfg(feature = "auth")]
 mod client;
 #[cfg(feature = "auth")]
 mod config;
+mod credentials;
 #[cfg(feature = "auth")]
 mod error;
 #[cfg(feature = "auth")]
@@ -114,6 +116,8 @@ mod token;
 mod url;
 
 pub use challenge::Challenge;
+pub use challenged::Challenged;
+pub use credentials::Credentials;
 pub use jwt::UnsignedJwt;
 pub use key::{ClientKey, ProofKey, SigningAlgorithm};
 pub use proof::ProofClaims;

@@ -52,19 +52,6 @@ mod transport;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
-use crate::conversation::cancellation;
-use crate::conversation::deadlines::Deadlines;
-use crate::conversation::incoming::Incoming;
-use crate::conversation::keys::{RequestKey, Ticket};
-use crate::conversation::outbox::{Outbox, Output};
-use crate::conversation::outgoing::{self, Outgoing};
-use crate::error::{Failed, Fault, Quirk, UsageError};
-use crate::limits::Load;
-use crate::spec::{Method, ProtocolVersion};
-use crate::transport::Transport;
 use cache::Cache;
 use connection::Connection;
 use detection::Detection;
@@ -76,10 +63,24 @@ use transport::{InboundQueue, Role, TransportOutput};
 
 pub use config::Config;
 pub use detected_era::{DetectedBy, DetectedEra};
-pub use event::{Challenged, Event, NotRestored, Scope, SubscriptionKey, Unavailable};
+pub use event::{Event, NotRestored, Scope, SubscriptionKey, Unavailable};
 pub use handshake::Opening;
-pub use http::{Credentials, ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport, InvalidUrl};
+pub use http::{ExchangeKey, Failure, Http, HttpAction, HttpConfig, HttpTransport};
 pub use transport::{Backlog, ClientTransport};
+
+use crate::Instant;
+use crate::collections::deadlines::Deadlines;
+use crate::collections::outbox::{Outbox, Output};
+use crate::conversation::cancellation;
+use crate::conversation::incoming::Incoming;
+use crate::conversation::keys::{RequestKey, Ticket};
+use crate::conversation::outgoing::{self, Outgoing};
+use crate::error::{Failed, Fault, Quirk, UsageError};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
+use crate::limits::Load;
+use crate::spec::{Method, ProtocolVersion};
+use crate::transport::Transport;
 
 pub use crate::conversation::call::Call;
 pub use crate::conversation::outcome::{CloseReason, Outcome};

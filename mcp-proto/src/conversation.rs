@@ -9,17 +9,13 @@
 //! | `incoming` | the peer's requests that are not answered |
 //! | `keys` | keys of sessions and requests, and the right to answer a request |
 //! | `cancellation` | `notifications/cancelled` |
-//! | `deadlines` | a set of timers |
 //! | `backoff` | pauses between attempts |
-//! | `outbox` | the one queue of outputs |
 
 pub(crate) mod backoff;
 pub(crate) mod call;
 pub(crate) mod cancellation;
-pub(crate) mod deadlines;
 mod given_up;
 pub(crate) mod incoming;
 pub(crate) mod keys;
-pub(crate) mod outbox;
 pub(crate) mod outcome;
 pub(crate) mod outgoing;

@@ -147,8 +147,8 @@
 //
 // | layer | files | input becomes |
 // |---|---|---|
-// | frames | `codec` | a line, an event |
-// | messages | `codec/json`, `codec/jsonrpc` | a request, a notification, a response |
+// | frames | `line`, `sse` | a line, an event |
+// | messages | `json`, `jsonrpc` | a request, a notification, a response |
 // | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 // | conversation | `conversation` | the request that a response, progress or a cancellation belongs to |
 // | roles | `client`, `server` | an event for the application |
@@ -167,12 +167,15 @@ extern crate self as mcp_proto;
 pub mod aggregate;
 pub mod auth;
 pub mod client;
-mod codec;
+mod collections;
 mod conversation;
 pub mod driver;
 mod error;
 pub mod gateway;
+mod json;
+mod jsonrpc;
 mod limits;
+pub mod line;
 pub mod machine;
 #[cfg(feature = "model")]
 pub mod model;
@@ -183,31 +186,35 @@ pub mod server;
 #[cfg(feature = "skills")]
 pub mod skills;
 pub mod spec;
+pub mod sse;
 pub mod store;
+mod swar;
+mod text;
 mod time;
 mod transport;
+pub mod url;
 
 pub use aggregate::Aggregate;
 pub use client::Client;
-pub use codec::buffer::CowBytes;
-pub use codec::json::{DuplicateKey, Json, JsonError};
-pub use codec::jsonrpc::{
-    ErrorObject, Frame, Message, Notification, ParseError, ParseErrorKind, Request, RequestId, Response, Subject,
-};
-pub use codec::text::{Excerpt, escape_text};
-pub use codec::{line, sse};
-pub use conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
-pub use conversation::outbox::Output;
+pub use collections::buffer::CowBytes;
+pub use collections::outbox::Output;
+pub use conversation::keys::{InstanceId, RequestKey, SessionKey, Ticket, TicketKey};
 pub use error::{
     BodyKind, Failed, Fault, InvalidResponse, NoInput, ProcessEnd, Quirk, RedirectRefused, Refusal, StartFailure,
     UsageError,
 };
 pub use gateway::Gateway;
-pub use limits::{Ceilings, Intake, Limits, Load};
+pub use json::{DuplicateKey, Json, JsonError};
+pub use jsonrpc::{
+    ErrorObject, Frame, Message, Notification, ParseError, ParseErrorKind, Request, RequestId, Response, Subject,
+};
+pub use limits::{InvalidLimit, Limits, Load};
+pub use machine::{Ceilings, Intake};
 pub use relay::Relay;
 pub use server::Server;
 pub use spec::param_headers::InvalidAnnotation;
-pub use spec::{Era, Method, ProtocolVersion, Rules, TraceContext, code};
+pub use spec::{CacheScope, Era, LoggingLevel, Method, ProtocolVersion, Rules, TraceContext, code};
+pub use text::{Excerpt, escape_text};
 pub use time::Instant;
 pub use transport::{Stdio, StdioAction, Transport};
 

@@ -1,15 +1,13 @@
 //! Limits on what a peer can make this crate hold, in bytes and counts.
 
-mod ceilings;
 mod load;
 
 use std::time::Duration;
 
-use crate::codec::json::scan::DEEPEST;
-use crate::error::UsageError;
-
-pub use ceilings::{Ceilings, Intake};
 pub use load::Load;
+
+use crate::json::DEFAULT_DEPTH;
+use crate::json::scan::DEEPEST;
 
 /// The most exchanges that are reserved for messages other than ordinary requests.
 const MOST_KEPT: usize = 16;
@@ -42,8 +40,8 @@ const MOST_KEPT: usize = 16;
 /// ```
 ///
 /// where `unwritten` and `held` are those limits and one message each, `body` is the larger of `message` and `event`,
-/// and `chunk`, `head` and `connections` are what the driver passes in at once ([`Intake`], whose `exchanges` are the
-/// `connections` here). [`Ceilings`] computes the formula, and tests check it with a counting allocator for every flood
+/// and `chunk`, `head` and `connections` are what the driver passes in at once ([`Intake`](crate::Intake), whose `exchanges` are the
+/// `connections` here). [`Ceilings`](crate::Ceilings) computes the formula, and tests check it with a counting allocator for every flood
 /// of the catalogue. A message counts several times because a growing buffer is moved and reserves more than its
 /// content, because keys are compared with each other, and because kept values share the frame that they arrived in. An
 /// idle session takes 2 KiB; the rest is what a hostile client can add to it.
@@ -61,7 +59,7 @@ const MOST_KEPT: usize = 16;
 /// limits.event = 256 * 1024;
 /// limits.exchanges = 8;
 /// limits.check()?;
-/// # Ok::<(), mcp_proto::UsageError>(())
+/// # Ok::<(), mcp_proto::InvalidLimit>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -151,8 +149,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    pub(crate) const DEFAULT_DEPTH: usize = 128;
-
     /// Requests that a client over HTTP can send at one time: the exchanges that are not reserved for `ping` and for
     /// messages other than requests.
     ///
@@ -207,9 +203,9 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// [`UsageError::Limit`] contains the first field that is zero or too large (CL5), or `max_retry` if that is
+    /// [`InvalidLimit`] has the first field that is zero or too large (CL5), or `max_retry` if that is
     /// shorter than `min_retry` or longer than a day.
-    pub fn check(&self) -> Result<(), UsageError> {
+    pub fn check(&self) -> Result<(), InvalidLimit> {
         // Where many positions in a frame are stored, each is stored in 32 bits.
         const LARGEST: usize = 1 << 30;
         const MANY: usize = 1 << 24;
@@ -240,11 +236,11 @@ impl Limits {
             ("tombstones", self.tombstones, MANY),
         ] {
             if value == 0 || value > largest {
-                return Err(UsageError::Limit { field, largest });
+                return Err(InvalidLimit { field, largest });
             }
         }
         if self.min_retry > self.max_retry || self.max_retry > Duration::from_secs(86_400) {
-            return Err(UsageError::Limit { field: "max_retry", largest: 86_400 });
+            return Err(InvalidLimit { field: "max_retry", largest: 86_400 });
         }
         Ok(())
     }
@@ -255,7 +251,7 @@ impl Default for Limits {
         Self {
             message: 16 * 1024 * 1024,
             event: 16 * 1024 * 1024,
-            depth: Self::DEFAULT_DEPTH,
+            depth: DEFAULT_DEPTH,
             id: 256,
             method: 256,
             batch: 100,
@@ -283,4 +279,14 @@ impl Default for Limits {
             tombstones: 1024,
         }
     }
+}
+
+/// A limit or a duration of a configuration is zero, or larger than this crate supports (CL5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the limit '{field}' must be at least 1 and at most {largest}")]
+pub struct InvalidLimit {
+    /// The field of [`Limits`] or of [`HttpConfig`](crate::server::HttpConfig).
+    pub field: &'static str,
+    /// The largest value that it may have; in seconds if it is a duration.
+    pub largest: usize,
 }

@@ -17,14 +17,19 @@
 //! queue of its output, in which [`Weight`] measures actions and events against the limits, and [`Deadlines`] are its
 //! timers.
 
+mod ceilings;
 mod received;
 
 use http::{request, response};
 
+pub use ceilings::{Ceilings, Intake};
+pub use received::Received;
+
 use crate::Instant;
 use crate::aggregate::{self, Aggregate, ServerKey};
+use crate::auth::{Challenged, Credentials};
 use crate::client::{self, Client, ClientTransport};
-use crate::conversation::outbox::Output;
+use crate::collections::outbox::Output;
 use crate::error::{ProcessEnd, StartFailure};
 use crate::gateway::{self, BackendKey, Gateway};
 use crate::relay::{self, Relay};
@@ -32,9 +37,8 @@ use crate::server::{self, Server};
 use crate::store::{StoreKey, StoreResult};
 use crate::transport::{Stdio, Transport};
 
-pub use crate::conversation::deadlines::Deadlines;
-pub use crate::conversation::outbox::{Outbox, Weight};
-pub use received::Received;
+pub use crate::collections::deadlines::Deadlines;
+pub use crate::collections::outbox::{Outbox, Weight};
 
 /// A machine: it has outputs for its driver, and a time at which it must be called next.
 ///
@@ -187,10 +191,10 @@ pub trait HandleResponses {
 pub trait HandleAuthorization: Machine {
     /// The demand of the server that an event reports; `None` if it is another event.
     #[must_use]
-    fn challenged(event: &Self::Event) -> Option<&client::Challenged>;
+    fn challenged(event: &Self::Event) -> Option<&Challenged>;
 
     /// Sends requests with these credentials from now on, and sends everything again that waits for authorization.
-    fn authorize(&mut self, credentials: client::Credentials, now: Instant);
+    fn authorize(&mut self, credentials: Credentials, now: Instant);
 
     /// There will be no authorization: everything that waits for it fails for this reason, which a person reads.
     fn refuse_authorization(&mut self, reason: &str, now: Instant);
@@ -352,11 +356,11 @@ impl_handle_responses!(Relay<client::Http>, wants_body);
 macro_rules! impl_handle_authorization {
     ($machine:ty, $challenged:path $(, $set_sign_in_url:ident)?) => {
         impl HandleAuthorization for $machine {
-            fn challenged(event: &Self::Event) -> Option<&client::Challenged> {
+            fn challenged(event: &Self::Event) -> Option<&Challenged> {
                 if let $challenged(challenged) = event { Some(challenged) } else { None }
             }
 
-            fn authorize(&mut self, credentials: client::Credentials, now: Instant) {
+            fn authorize(&mut self, credentials: Credentials, now: Instant) {
                 <$machine>::authorize(self, credentials, now);
             }
 

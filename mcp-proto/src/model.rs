@@ -88,8 +88,6 @@ mod tasks;
 mod tools;
 mod value;
 
-use crate::codec::json::Json;
-
 pub use common::{
     Annotations, CacheScope, CancelledNotificationParams, EmptyResult, Icon, IconTheme, NotificationParams,
     PaginatedRequestParams, ProgressNotificationParams, RequestParams, Role,
@@ -165,6 +163,8 @@ pub use tools::{
     CallToolRequestParams, CallToolResult, ListToolsResult, TaskSupport, Tool, ToolAnnotations, ToolExecution,
 };
 pub use value::{JsonObject, Meta, Number, ProgressToken};
+
+use crate::json::Json;
 
 /// A value that is read from JSON and written as JSON. All types of this module implement it; applications may add
 /// their own.

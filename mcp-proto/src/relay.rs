@@ -85,35 +85,29 @@ use std::fmt;
 
 use http::response::Parts;
 
-use mcp_proto::Instant;
-use mcp_proto::Load;
-use mcp_proto::Output;
-use mcp_proto::ProcessEnd;
-use mcp_proto::StartFailure;
-use mcp_proto::Stdio;
-use mcp_proto::UsageError;
-#[cfg(doc)]
-use mcp_proto::client::Client;
-use mcp_proto::client::{self, ClientTransport, Credentials, ExchangeKey, Failure, Http};
-use mcp_proto::machine::Outbox;
-use mcp_proto::server::Server;
-use pace::Pace;
-
 pub use cold_start::KnownServer;
 pub use config::Config;
 #[cfg(feature = "pins")]
 pub use definition::{FieldChange, ToolField};
 pub use event::{Action, Event, Side};
 pub use filter::{Filter, Rule};
+// For the gateway.
+use mcp_proto::auth::Credentials;
+#[cfg(doc)]
+use mcp_proto::client::Client;
+use mcp_proto::client::{ClientTransport, ExchangeKey, Failure, Http};
+use mcp_proto::machine::Outbox;
+use mcp_proto::server::Server;
+use mcp_proto::{Instant, Load, Output, ProcessEnd, StartFailure, Stdio, UsageError, client};
+use pace::Pace;
+
+pub(crate) use link::{Joined, Link};
+pub(crate) use owner::Owner;
+pub(crate) use parked_calls::derived_secret;
 #[cfg(feature = "pins")]
 pub use pinning::{DeviationKind, NewTools, PinMode, Pinning, ToolDeviation};
 #[cfg(feature = "pins")]
 pub use pins::{InvalidPins, Pins};
-
-// For the gateway.
-pub(crate) use link::{Joined, Link};
-pub(crate) use owner::Owner;
-pub(crate) use parked_calls::derived_secret;
 pub(crate) use policy::Policy;
 pub(crate) use upstream::{Origin, Upstream};
 pub(crate) use watched::Watched;

@@ -52,19 +52,6 @@ mod uri_template;
 
 use std::collections::BTreeMap;
 
-use crate::UsageError;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification};
-use crate::model::{
-    CallToolRequest, CompleteRequest, CompleteResult, Completion, CompletionReference, GetPromptRequest, JsonObject,
-    ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, Payload, Prompt,
-    PromptsCapability, ReadResourceRequest, RequestMethod, Resource, ResourceTemplate, ResourcesCapability,
-    ServerCapabilities, Tool, ToolsCapability,
-};
-#[cfg(feature = "skills")]
-use crate::skills::{InvalidSkill, SkillDirectory};
-use crate::spec::param_headers::Annotations;
-use crate::spec::{Method, ProtocolVersion, structured};
 use entries::Entries;
 #[cfg(feature = "skills")]
 use skills::Skills;
@@ -78,6 +65,20 @@ pub use routed::{CompletionInput, RoutedCall};
 #[cfg(feature = "schema")]
 pub use schema::{NoArguments, form_of, output_schema, prompt_arguments, tool_schema};
 pub use shared::{ChangeableRouter, Changed, SharedRoutes};
+
+use crate::UsageError;
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Notification};
+use crate::model::{
+    CallToolRequest, CompleteRequest, CompleteResult, Completion, CompletionReference, GetPromptRequest, JsonObject,
+    ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListToolsRequest, Payload, Prompt,
+    PromptsCapability, ReadResourceRequest, RequestMethod, Resource, ResourceTemplate, ResourcesCapability,
+    ServerCapabilities, Tool, ToolsCapability,
+};
+#[cfg(feature = "skills")]
+use crate::skills::{InvalidSkill, SkillDirectory};
+use crate::spec::param_headers::Annotations;
+use crate::spec::{Method, ProtocolVersion, structured};
 
 /// The tools, prompts, resources and completions of a server, each with a handler.
 ///

@@ -62,7 +62,6 @@ mod event;
 mod http;
 mod inbound;
 mod input;
-mod logging;
 mod pass_through;
 mod principal;
 mod progress;
@@ -85,18 +84,6 @@ mod transport;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 
-use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification, RequestId};
-use crate::conversation::cancellation;
-use crate::conversation::deadlines::Deadlines;
-use crate::conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
-use crate::conversation::outbox::{Outbox, Output};
-use crate::error::{Failed, Fault, UsageError};
-use crate::limits::Load;
-use crate::spec::Method;
-use crate::spec::ProtocolVersion;
-use crate::transport::Transport;
 use config::Handling;
 use served_requests::ServedRequests;
 use session::{Purpose, Session};
@@ -107,7 +94,7 @@ use subscriptions::Publication;
 use transport::{Inbound, ReplyTo, TransportOutput};
 
 pub use change_notification::ChangeNotification;
-pub use config::{CacheScope, Config};
+pub use config::Config;
 pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
 pub use event::Event;
@@ -116,7 +103,6 @@ pub use http::{
     StoredSessions, TwoEndpoints, expects_continue, refusal_reason, server_stopped, too_many_connections,
 };
 pub use input::InputRequired;
-pub use logging::LoggingLevel;
 pub use principal::Principal;
 pub use progress::Progress;
 pub use request_state::StateBinding;
@@ -129,6 +115,18 @@ pub use shares::{Holder, PeerKey, Shares};
 pub use subscribed::SubscriptionChange;
 pub use tasks::{TaskEvent, TaskId, TaskLimits, Tasks};
 pub use transport::ServerTransport;
+
+use crate::Instant;
+use crate::collections::deadlines::Deadlines;
+use crate::collections::outbox::{Outbox, Output};
+use crate::conversation::cancellation;
+use crate::conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
+use crate::error::{Failed, Fault, UsageError};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Notification, RequestId};
+use crate::limits::Load;
+use crate::spec::{LoggingLevel, Method, ProtocolVersion};
+use crate::transport::Transport;
 
 pub use crate::conversation::call::Call;
 pub use crate::conversation::outcome::{CloseReason, Outcome};
@@ -434,7 +432,8 @@ impl<T: ServerTransport> Server<T> {
     /// # Example
     ///
     /// ```
-    /// use mcp_proto::server::{Config, LoggingLevel, Server};
+    /// use mcp_proto::server::{Config, Server};
+    /// use mcp_proto::spec::LoggingLevel;
     /// use mcp_proto::{Instant, Json, Stdio, UsageError};
     ///
     /// let mut server = Server::new(Stdio::new(), Config::new("my-tools", "1.0.0"))?;

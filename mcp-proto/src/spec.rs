@@ -3,9 +3,11 @@
 //!
 //! All other modules use these tables; none of them compares revisions or lists methods itself.
 
+mod cache_scope;
 pub(crate) mod capability;
 pub mod code;
 pub(crate) mod header;
+mod logging_level;
 pub mod meta;
 mod method;
 pub(crate) mod param_headers;
@@ -16,7 +18,9 @@ pub mod structured;
 mod supported;
 pub(crate) mod trace_context;
 
+pub use cache_scope::CacheScope;
 pub use header::{HEADERS, PARAM_PREFIX};
+pub use logging_level::LoggingLevel;
 pub(crate) use method::tasks_capability;
 pub use method::{
     Change, List, Listing, Method, MethodFacts, Primitive, Reference, SKILLS_EXTENSION, SettingChange, TASKS_EXTENSION,

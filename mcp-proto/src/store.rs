@@ -44,5 +44,5 @@ mod action;
 mod memory;
 
 pub(crate) use action::LAST_NUMBER;
-pub use action::{After, InstanceId, Record, StoreAction, StoreKey, StoreResult, StoredEvents, StreamId};
+pub use action::{After, Record, StoreAction, StoreKey, StoreResult, StoredEvents, StreamId};
 pub use memory::MemoryStore;

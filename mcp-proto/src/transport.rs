@@ -6,18 +6,18 @@ use std::collections::VecDeque;
 use std::fmt;
 
 use bytes::Bytes;
+use not_messages::NotMessages;
 
 use crate::Instant;
-use crate::codec::jsonrpc::recover_id::recover_id;
-use crate::codec::jsonrpc::{ErrorObject, Frame, Message, Oddities, ParseError, Subject};
-use crate::codec::line::Decoder;
-use crate::codec::text::Excerpt;
-use crate::conversation::outbox::{Outbox, Weight};
+use crate::collections::outbox::{Outbox, Weight};
 use crate::conversation::outcome::CloseReason;
 use crate::error::Fault;
+use crate::jsonrpc::recover_id::recover_id;
+use crate::jsonrpc::{ErrorObject, Frame, Message, Oddities, ParseError, Subject};
 use crate::limits::{Limits, Load};
+use crate::line::Decoder;
 use crate::spec::{UnreadableId, code};
-use not_messages::NotMessages;
+use crate::text::Excerpt;
 
 pub(crate) mod sealed {
     /// Prevents implementations of `Transport` outside of this crate.

@@ -1,6 +1,6 @@
 //! The interface of a sign-in to the task that owns a machine.
 
-use mcp_proto::client::Challenged;
+use mcp_proto::auth::Challenged;
 
 /// What gets tokens for a machine. `()` is for a machine that sends none.
 pub(crate) trait Authorize<M>: Sized + Send + 'static {

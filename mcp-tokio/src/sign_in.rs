@@ -7,22 +7,20 @@ mod signing;
 use std::sync::Arc;
 use std::{fmt, io};
 
-use mcp_proto::auth::{Cause, Config, Event};
-use mcp_proto::client::Challenged;
+use driver::Report;
+use mcp_proto::auth::{Cause, Challenged, Config, Event};
 use mcp_proto::driver::SignInOutcome;
 use mcp_proto::machine::HandleAuthorization;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+pub use mcp_token_store::{FileStore, MemoryStore, Store};
+pub use signing::PrivateKey;
+pub(crate) use signing::proof_header;
+
 use crate::authorize::Authorize;
 use crate::clock::now;
 use crate::http_client::{HttpClientError, HttpOptions};
-use driver::Report;
-
-pub(crate) use signing::proof_header;
-
-pub use mcp_token_store::{FileStore, MemoryStore, Store};
-pub use signing::PrivateKey;
 
 /// The inputs that may wait for the task.
 const INBOX: usize = 64;

@@ -54,13 +54,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use mcp_proto::store::{InstanceId, StoreAction, StoreResult};
+use mcp_proto::InstanceId;
+use mcp_proto::store::{StoreAction, StoreResult};
 use tokio::sync::mpsc;
+
+pub use in_memory::InMemory;
+pub(crate) use task::{FromStore, StoreLink};
 
 #[cfg(feature = "redis")]
 pub use self::redis::Redis;
-pub use in_memory::InMemory;
-pub(crate) use task::{FromStore, StoreLink};
 
 /// A store that the instances of a server share.
 ///

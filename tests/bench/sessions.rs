@@ -5,10 +5,11 @@
 use std::time::Duration;
 
 use http::Request;
-use mcp_proto::server::Event;
-use mcp_proto::server::{Config, Http, HttpAction, HttpConfig, RequestInfo, Server, SessionMode, StoredSessions};
-use mcp_proto::store::{InstanceId, MemoryStore, StoreAction, StoreKey};
-use mcp_proto::{Instant, Output};
+use mcp_proto::server::{
+    Config, Event, Http, HttpAction, HttpConfig, RequestInfo, Server, SessionMode, StoredSessions,
+};
+use mcp_proto::store::{MemoryStore, StoreAction, StoreKey};
+use mcp_proto::{InstanceId, Instant, Output};
 use mcp_testkit::http_exchange::initialize;
 
 const SESSIONS: usize = 100_000;

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use mcp_proto::aggregate::{Action, Aggregate, Config, Event, ServerKey};
 use mcp_proto::client::{self, Call, Client, Outcome};
-use mcp_proto::server::{self, InputRequired, LoggingLevel, Progress, Server};
+use mcp_proto::server::{InputRequired, Progress, Server};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{
     ErrorObject, Fault, Instant, Json, Method, Notification, Output, ProcessEnd, ProtocolVersion, RequestKey,
-    StartFailure, Stdio, StdioAction, Ticket, relay,
+    StartFailure, Stdio, StdioAction, Ticket, relay, server,
 };
-
 use mcp_testkit::transcript;
 
 use crate::seeded::Instead;

@@ -5,13 +5,13 @@ use std::fs;
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
-use mcp_proto::client::InvalidUrl;
 use mcp_proto::relay::{InvalidPins, ToolField};
 use mcp_proto::skills::{InvalidFrontmatter, InvalidSkill, SkillMismatch};
+use mcp_proto::url::InvalidUrl;
 use mcp_proto::{
-    BodyKind, Excerpt, Failed, Fault, InvalidAnnotation, InvalidResponse, JsonError, Method, NoInput, ParseError,
-    ParseErrorKind, ProcessEnd, ProtocolVersion, Quirk, RedirectRefused, Refusal, RequestId, StartFailure, Subject,
-    UsageError,
+    BodyKind, Excerpt, Failed, Fault, InvalidAnnotation, InvalidLimit, InvalidResponse, JsonError, Method, NoInput,
+    ParseError, ParseErrorKind, ProcessEnd, ProtocolVersion, Quirk, RedirectRefused, Refusal, RequestId, StartFailure,
+    Subject, UsageError,
 };
 
 /// One enum: its name, the source that declares it, and a name and a text for each example.
@@ -61,7 +61,7 @@ pub fn all() -> Vec<Texts> {
             "UsageError",
             "mcp-proto/src/error/usage.rs",
             vec![
-                UsageError::Limit { field: "message", largest: 1 << 30 },
+                InvalidLimit { field: "message", largest: 1 << 30 }.into(),
                 UsageError::InvalidPattern { limit: 1024 },
                 UsageError::NotCanonical { reason: "two slashes must follow its scheme" },
                 UsageError::ServerName { name: "...".into() },
@@ -169,7 +169,7 @@ pub fn all() -> Vec<Texts> {
         ),
         texts(
             "InvalidUrl",
-            "mcp-proto/src/client/http/endpoint.rs",
+            "mcp-proto/src/url.rs",
             vec![
                 InvalidUrl::NotHttp,
                 InvalidUrl::Blank,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mcp_proto::server::{Config, ExchangeKey, HttpConfig, SessionMode, StoredSessions};
-use mcp_proto::store::{InstanceId, MemoryStore, StoreAction, StoreResult};
-use mcp_proto::{Json, Ticket};
+use mcp_proto::store::{MemoryStore, StoreAction, StoreResult};
+use mcp_proto::{InstanceId, Json, Ticket};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, request};

@@ -38,17 +38,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_proto::server::{ExchangeKey, Progress, SessionMode};
-use mcp_proto::store::{InstanceId, MemoryStore, StoreAction, StreamId};
-use mcp_proto::{Instant, Json, RequestKey, SessionKey, Ticket};
+use mcp_proto::store::{MemoryStore, StoreAction, StreamId};
+use mcp_proto::{InstanceId, Instant, Json, RequestKey, SessionKey, Ticket};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::random::Random;
-
-use crate::seeded::{self, Run};
-
 use network::Flight;
 use tasks::{AskedTask, TaskTicket};
 
 pub use defects::Defect;
+
+use crate::seeded::{self, Run};
 
 /// The steps of a run.
 const STEPS: usize = 300;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::aggregate::{Action, Aggregate, Config, Event, Naming};
-use mcp_proto::server::LoggingLevel;
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{Instant, Method, Output, ProcessEnd, ProtocolVersion, StdioAction, UsageError, relay};
 use mcp_testkit::messages::{initialize, request, result};
 use tests::aggregate::{AggregateHarness, Offer, names};

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::auth::ProofKey;
-use mcp_proto::client::{
-    Call, Challenged, Client, Config, Credentials, Event, Http, HttpConfig, HttpTransport, Outcome, Unavailable,
-};
+use mcp_proto::auth::{Challenged, Credentials, ProofKey};
+use mcp_proto::client::{Call, Client, Config, Event, Http, HttpConfig, HttpTransport, Outcome, Unavailable};
 use mcp_proto::machine::HandleAuthorization;
 use mcp_proto::{Failed, Fault, Method, Notification, relay};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, broken, initialize_reply};

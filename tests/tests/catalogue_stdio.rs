@@ -1198,7 +1198,7 @@ fn cl5_limits_of_nothing_and_of_everything_are_refused() {
         let mut config = mcp_proto::client::Config::new("c", "1");
         change(&mut config.limits);
         let outcome = mcp_proto::Client::new(mcp_proto::Stdio::new(), config).map(|_| ());
-        assert!(matches!(outcome, Err(UsageError::Limit { .. })));
+        assert!(matches!(outcome, Err(UsageError::Limit(_))));
     }
 }
 

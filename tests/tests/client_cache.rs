@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Credentials, Event, Http, Outcome};
+use mcp_proto::auth::Credentials;
+use mcp_proto::client::{Call, Event, Http, Outcome};
 use mcp_proto::{Client, Json};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::messages::{DISCOVERED, event, result};

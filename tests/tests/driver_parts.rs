@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
-use mcp_proto::client::{Credentials, DetectedBy, DetectedEra, Failure, Outcome};
+use mcp_proto::auth::Credentials;
+use mcp_proto::client::{DetectedBy, DetectedEra, Failure, Outcome};
 use mcp_proto::driver::{
     Authenticated, Connected, Error, IncomingRequest, ObservedOutput, Observer, SignInOutcome, poll_observed, prompt,
     tool_call,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::server::{self, HttpConfig, Server};
-use mcp_proto::{Ceilings, Intake, Json, Limits, Load, Stdio, UsageError};
+use mcp_proto::{Ceilings, Intake, InvalidLimit, Json, Limits, Load, Stdio, UsageError};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::messages::result;
 
@@ -51,7 +51,7 @@ fn cl5_each_limit_has_bounds_and_an_error_names_the_one_that_is_outside() {
         for (value, may) in [(0, false), (1, true), (largest, true), (largest + 1, false)] {
             let mut limits = Limits::default();
             *of(&mut limits) = value;
-            let expected = if may { Ok(()) } else { Err(UsageError::Limit { field, largest }) };
+            let expected = if may { Ok(()) } else { Err(InvalidLimit { field, largest }) };
             assert_eq!(limits.check(), expected, "{field}: {value}");
         }
     }
@@ -66,7 +66,7 @@ fn cl5_each_limit_has_bounds_and_an_error_names_the_one_that_is_outside() {
     ] {
         let mut limits = Limits::default();
         (limits.min_retry, limits.max_retry) = (min, max);
-        let expected = if may { Ok(()) } else { Err(UsageError::Limit { field: "max_retry", largest: 86_400 }) };
+        let expected = if may { Ok(()) } else { Err(InvalidLimit { field: "max_retry", largest: 86_400 }) };
         assert_eq!(limits.check(), expected, "{min:?} {max:?}");
     }
 }
@@ -83,7 +83,7 @@ fn cl5_each_number_and_time_of_a_server_over_http_has_bounds() {
         change(&mut config);
         Server::new(server::Http::new(config), server::Config::new("s", "1")).map(drop)
     };
-    let refused = |field| Err(UsageError::Limit { field, largest: LARGEST });
+    let refused = |field| Err(UsageError::from(InvalidLimit { field, largest: LARGEST }));
     let numbers: [Number; 3] = [
         ("max_sessions", |config| &mut config.max_sessions, false),
         ("max_streams", |config| config.max_streams.get_or_insert(1), false),

@@ -810,12 +810,12 @@ fn constructors_write_what_they_were_given() {
             SubscriptionFilter::new().resource("file:///a").resource("file:///b").task("t").into(),
             r#"{"resourceSubscriptions":["file:///a","file:///b"],"taskIds":["t"]}"#,
         ),
-        (CacheScope::from(mcp_proto::server::CacheScope::Public).into(), r#""public""#),
-        (CacheScope::from(mcp_proto::server::CacheScope::Private).into(), r#""private""#),
+        (CacheScope::from(mcp_proto::spec::CacheScope::Public).into(), r#""public""#),
+        (CacheScope::from(mcp_proto::spec::CacheScope::Private).into(), r#""private""#),
         (ProgressToken::from(7).into(), "7"),
         (ProgressToken::from("t").into(), r#""t""#),
-        (LoggingLevel::from(mcp_proto::server::LoggingLevel::Error).into(), r#""error""#),
-        (LoggingLevel::from(mcp_proto::server::LoggingLevel::Debug).into(), r#""debug""#),
+        (LoggingLevel::from(mcp_proto::spec::LoggingLevel::Error).into(), r#""error""#),
+        (LoggingLevel::from(mcp_proto::spec::LoggingLevel::Debug).into(), r#""debug""#),
     ];
     for (json, text) in table {
         assert_eq!(json.to_text(), text);

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{ClientTransport, Credentials, Http, HttpConfig};
+use mcp_proto::auth::Credentials;
+use mcp_proto::client::{ClientTransport, Http, HttpConfig};
 use mcp_proto::relay::{Config, Event};
 use mcp_proto::{Era, Instant, Json, Stdio};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, URL};

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::server::{
-    Access, Config, Event, ExchangeKey, Http, HttpConfig, LoggingLevel, Progress, Scope, Server, TwoEndpoints,
-};
+use mcp_proto::server::{Access, Config, Event, ExchangeKey, Http, HttpConfig, Progress, Scope, Server, TwoEndpoints};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Failed, Fault, Json, Notification, ProtocolVersion, RequestKey, UsageError};
 use mcp_testkit::bad_requests::{self, PING, Row};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};

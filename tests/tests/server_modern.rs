@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{
-    CacheScope, ChangeNotification, Config, Event, InputRequired, LoggingLevel, Principal, Progress, Scope,
-};
+use mcp_proto::server::{ChangeNotification, Config, Event, InputRequired, Principal, Progress, Scope};
+use mcp_proto::spec::{CacheScope, LoggingLevel};
 use mcp_proto::{Era, ErrorObject, Json, Method, Notification, ProtocolVersion, Ticket, UsageError};
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::{META, TestRequest, TestResponse, initialize, modern};

@@ -1,7 +1,8 @@
 //! A server that passes through: it reports every request and answers none by itself, until it serves.
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Config, Event, ExchangeKey, LoggingLevel, Server, SubscriptionChange};
+use mcp_proto::server::{Config, Event, ExchangeKey, Server, SubscriptionChange};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{
     ErrorObject, Instant, Json, Method, Notification, Output, ProtocolVersion, RequestId, Stdio, StdioAction, Ticket,
     UsageError,

@@ -6,7 +6,7 @@ use mcp_proto::client::Call;
 use mcp_proto::server::{
     CloseReason, Config, Event, HmacKey, Http, HttpConfig, SealedSessions, Server, SessionMode, StateKeys, TwoEndpoints,
 };
-use mcp_proto::{Fault, Json, ProtocolVersion, UsageError};
+use mcp_proto::{Fault, InvalidLimit, Json, ProtocolVersion, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, initialize_with, request};
@@ -230,7 +230,7 @@ fn a_server_that_passes_through_cannot_have_sealed_sessions() {
     assert_eq!(refused.err(), Some(UsageError::SealedSessions));
     http.sessions = SessionMode::Sealed(sealed(7).with_lifetime(Duration::ZERO));
     let refused = Server::new(Http::new(http), Config::new("s", "1"));
-    assert!(matches!(refused.err(), Some(UsageError::Limit { field: "lifetime", .. })));
+    assert!(matches!(refused.err(), Some(UsageError::Limit(InvalidLimit { field: "lifetime", .. }))));
 }
 
 /// What a client does next in its session.

@@ -1,9 +1,8 @@
 //! A server that opens no sessions for clients of revisions up to 2025-11-25: each POST is served by itself.
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{
-    Config, Event, HttpConfig, InputRequired, LoggingLevel, Progress, Scope, SessionMode, TwoEndpoints,
-};
+use mcp_proto::server::{Config, Event, HttpConfig, InputRequired, Progress, Scope, SessionMode, TwoEndpoints};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion, UsageError};
 use mcp_testkit::bad_requests::PING;
 use mcp_testkit::http_exchange::{TestRequest, initialize};

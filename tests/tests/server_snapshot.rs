@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::client::Call;
 use mcp_proto::server::{Event, HttpConfig, SessionMode, Snapshot, StoredSessions};
-use mcp_proto::store::InstanceId;
-use mcp_proto::{Json, Notification, UsageError};
+use mcp_proto::{InstanceId, Json, Notification, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, request};
@@ -144,7 +143,7 @@ impl Side {
                 self.server.server.publish(changed, now).unwrap();
             }
             Step::Log(level) => {
-                let level = mcp_proto::server::LoggingLevel::from_text(level);
+                let level = mcp_proto::spec::LoggingLevel::from_text(level);
                 let result = level.map(|level| self.server.server.log(self.session, level, None, &true.into(), now));
                 self.seen.push(format!("{result:?}"));
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::server::{Config, Event, Requesters, Server, SessionMode};
-use mcp_proto::{Fault, Instant, Json, Method, Stdio, UsageError};
+use mcp_proto::{Fault, Instant, InvalidLimit, Json, Method, Stdio, UsageError};
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::http_server::HttpServerHarness;
@@ -30,7 +30,7 @@ fn invalid() -> Vec<(Config, UsageError)> {
     vec![
         (with(|config| config.capabilities = Json::from(7)), UsageError::NotAnObject { what: "capabilities" }),
         (with(|config| config.server_info = Json::from(7)), UsageError::NotAnObject { what: "server_info" }),
-        (with(|config| config.limits.depth = 0), UsageError::Limit { field: "depth", largest: 1024 }),
+        (with(|config| config.limits.depth = 0), InvalidLimit { field: "depth", largest: 1024 }.into()),
     ]
 }
 

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{ChangeNotification, Event, LoggingLevel, Outcome, Principal, Progress};
-use mcp_proto::store::{InstanceId, MemoryStore, StoreAction};
-use mcp_proto::{Instant, Json, Notification, SessionKey};
+use mcp_proto::server::{ChangeNotification, Event, Outcome, Principal, Progress};
+use mcp_proto::spec::LoggingLevel;
+use mcp_proto::store::{MemoryStore, StoreAction};
+use mcp_proto::{InstanceId, Instant, Json, Notification, SessionKey};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::request;
 use tests::instances::{Instances, delete, get, ping, resume, set_level};

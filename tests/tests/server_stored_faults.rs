@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::server::{Config, Event, ExchangeKey, HttpConfig, LoggingLevel, Progress};
+use mcp_proto::server::{Config, Event, ExchangeKey, HttpConfig, Progress};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::store::{Record, StoreAction, StoreResult, StoredEvents};
 use mcp_proto::{ErrorObject, Json, Notification};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse};

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_proto::Instant;
-use mcp_proto::store::{InstanceId, MemoryStore, StoreAction, StoreResult};
+use mcp_proto::store::{MemoryStore, StoreAction, StoreResult};
+use mcp_proto::{InstanceId, Instant};
 use mcp_testkit::store_contract::{BEHAVIOURS, Engine};
 
 struct InMemory(MemoryStore, Instant);

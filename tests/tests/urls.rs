@@ -1,7 +1,8 @@
 //! The check of a server's URL, which the drivers and the command line share.
 
 use mcp_proto::UsageError;
-use mcp_proto::client::{HttpConfig, InvalidUrl};
+use mcp_proto::client::HttpConfig;
+use mcp_proto::url::InvalidUrl;
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
 #[test]

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use mcp_proto::client::{self, Call, Client, Failure, HttpConfig, Opening};
 use mcp_proto::relay::{self, Relay};
-use mcp_proto::server::{self, InputRequired, LoggingLevel, Principal, Progress, RequestInfo, Server};
-use mcp_proto::{Era, ErrorObject, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Stdio, Ticket};
-
+use mcp_proto::server::{InputRequired, Principal, Progress, RequestInfo, Server};
+use mcp_proto::spec::LoggingLevel;
+use mcp_proto::{
+    Era, ErrorObject, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Stdio, Ticket, server,
+};
 use mcp_testkit::transcript;
 
 use crate::script::Script;

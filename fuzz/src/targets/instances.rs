@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use mcp_proto::server::{Event, ExchangeKey, Progress, Snapshot};
-use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StreamId};
-use mcp_proto::{Instant, Notification, Ticket};
+use mcp_proto::store::{StoreAction, StoreKey, StreamId};
+use mcp_proto::{InstanceId, Instant, Notification, Ticket};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::request;

@@ -8,8 +8,9 @@ use std::time::Duration;
 use http::Uri;
 use http::uri::Scheme;
 use mcp_proto::UsageError;
-use mcp_proto::client::{HttpConfig, InvalidUrl};
+use mcp_proto::client::HttpConfig;
 use mcp_proto::driver::{CONNECT_TIMEOUT, LONGEST_TIMEOUT, ProxyExceptions};
+use mcp_proto::url::InvalidUrl;
 use rustls::crypto::ring::default_provider;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 use ureq::unversioned::resolver::Resolver;
@@ -405,8 +406,9 @@ pub enum InvalidProxy {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ureq::tls::RootCerts;
+
+    use super::*;
 
     #[test]
     fn defect_b1_b6_only_an_http_proxy_is_taken_for_one() {

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use mcp_proto::auth::{self, Cause};
-use mcp_proto::client::{Challenged, ClientTransport, CloseReason};
+use mcp_proto::auth::{self, Cause, Challenged};
+use mcp_proto::client::{ClientTransport, CloseReason};
 use mcp_proto::driver::{
     ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, SignInOutcome, SignInReport,
     URGENT_PROXY_FLUSH_TIMEOUT, not_read, poll_observed,

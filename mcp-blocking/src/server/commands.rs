@@ -6,7 +6,8 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress};
+use mcp_proto::server::{ChangeNotification, Progress};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Json, Notification, TicketKey, UsageError};
 
 use crate::inbox::Inbox;

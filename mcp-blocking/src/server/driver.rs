@@ -302,7 +302,8 @@ mod tests {
     use ::mcp_testkit::waiting::wait_until;
     use http::request::Parts;
     use mcp_proto::client::Call;
-    use mcp_proto::server::{Config, Http, HttpConfig, LoggingLevel, PeerKey, Progress};
+    use mcp_proto::server::{Config, Http, HttpConfig, PeerKey, Progress};
+    use mcp_proto::spec::LoggingLevel;
     use mcp_proto::{ErrorObject, Json};
 
     use super::super::http_exchanges::{Arrived, HttpExchanges};

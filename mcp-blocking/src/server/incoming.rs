@@ -8,7 +8,8 @@ use std::sync::mpsc::sync_channel;
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::driver::IncomingRequest;
-use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress};
+use mcp_proto::server::{ChangeNotification, Progress};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Json, Notification, UsageError};
 
 use super::commands::{Command, Commands};

@@ -2,24 +2,19 @@
 
 use std::time::Duration;
 
+use mcp_proto::client::{self, Call, Outcome};
+use mcp_proto::spec::meta::{SUBSCRIPTION_ID, without_keys};
+use mcp_proto::spec::{Change, List, code};
+use mcp_proto::{
+    ErrorObject, Instant, Json, LoggingLevel, Method, Notification, ProtocolVersion, RequestKey, Ticket, relay, server,
+};
+
 use super::connection::{ConnectionOutput, Opener};
 use super::event::ServerKey;
 use super::member::State;
 use super::opening::{Stage, instructions_of};
 use super::origin::add_origin;
 use super::{Action, Aggregate, Event, Timer};
-use mcp_proto::ErrorObject;
-use mcp_proto::Instant;
-use mcp_proto::Json;
-use mcp_proto::Method;
-use mcp_proto::Notification;
-use mcp_proto::ProtocolVersion;
-use mcp_proto::client::{self, Call, Outcome};
-use mcp_proto::relay;
-use mcp_proto::server;
-use mcp_proto::spec::meta::{SUBSCRIPTION_ID, without_keys};
-use mcp_proto::spec::{Change, List, code};
-use mcp_proto::{RequestKey, Ticket};
 
 /// How long a server must have been usable so that its exit counts as the first failure.
 const STABLE: Duration = Duration::from_secs(60);
@@ -156,7 +151,7 @@ impl Aggregate {
         true
     }
 
-    fn set_level(&mut self, server: ServerKey, level: server::LoggingLevel, now: Instant) {
+    fn set_level(&mut self, server: ServerKey, level: LoggingLevel, now: Instant) {
         if self.members.get(&server).is_some_and(|member| member.capabilities.is_some() && member.has("logging")) {
             let params = Json::empty_object().with_member("level", &Json::from(level.as_str()));
             self.set(server, Method::LOGGING_SET_LEVEL, params, now);

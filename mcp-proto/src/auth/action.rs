@@ -15,8 +15,8 @@ use super::quirk::ProviderQuirk;
 use super::reach::Reach;
 use super::secret::Secret;
 use super::token::TokenScheme;
-use crate::client::Credentials;
-use crate::conversation::outbox::Weight;
+use crate::auth::Credentials;
+use crate::collections::outbox::Weight;
 
 /// An action that the driver of a sign-in must carry out.
 #[non_exhaustive]

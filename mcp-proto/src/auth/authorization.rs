@@ -6,7 +6,7 @@ use super::form::{Form, Repeated, parameter};
 use super::secret::Secret;
 use super::seed::{Nonces, sha256};
 use super::url::{SecureUrl, UrlRefused};
-use crate::codec::text::Excerpt;
+use crate::text::Excerpt;
 
 /// Parameters that the flow sets itself, and that the configuration must not replace (OA-Q-06).
 const OWN_PARAMETERS: [&str; 8] = [

@@ -49,8 +49,8 @@ use super::secret::Secret;
 use super::seed::{Nonces, Seed};
 use super::token::TokenScheme;
 use crate::Instant;
-use crate::conversation::deadlines::Deadlines;
-use crate::conversation::outbox::{Outbox, Output};
+use crate::collections::deadlines::Deadlines;
+use crate::collections::outbox::{Outbox, Output};
 use crate::machine::Machine;
 
 pub use self::cause::Cause;

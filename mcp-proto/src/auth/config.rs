@@ -11,8 +11,8 @@ use super::callback_host::{CallbackHost, is_callback_path};
 use super::client::{ClientIdentity, is_client_id_metadata_url};
 use super::quirk::ProviderQuirk;
 use super::url::{Origin, SecureUrl};
-use crate::client::http::endpoint::Endpoint;
 use crate::error::UsageError;
+use crate::url::HttpUrl;
 
 /// How tokens are obtained.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -187,7 +187,7 @@ impl Exceptions {
 pub struct Config {
     /// As it was configured: `resource` may be derived from it.
     pub(super) server: String,
-    pub(super) endpoint: Endpoint,
+    pub(super) endpoint: HttpUrl,
     /// How tokens are obtained. Default [`Grant::AuthorizationCode`].
     pub grant: Grant,
     /// The name that people see when they sign in.
@@ -234,7 +234,7 @@ impl Config {
     pub fn new(server: &str, client_name: &str) -> Result<Self, UsageError> {
         Ok(Self {
             server: server.to_owned(),
-            endpoint: Endpoint::parse(server)?,
+            endpoint: HttpUrl::parse(server).map_err(UsageError::Endpoint)?,
             grant: Grant::default(),
             client_name: client_name.to_owned(),
             registered: None,

@@ -7,8 +7,8 @@ use super::client::InvalidRegistration;
 use super::metadata::InvalidMetadata;
 use super::token::TokenError;
 use super::url::UrlRefused;
-use crate::codec::text::Excerpt;
 use crate::error::explanation;
+use crate::text::Excerpt;
 
 /// Why a request to an authorization server has no response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

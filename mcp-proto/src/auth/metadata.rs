@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::config::{Exceptions, ResourceParameter};
 use super::quirk::ProviderQuirk;
 use super::url::{Origin, SecureUrl, UrlRefused};
-use crate::client::http::endpoint::Endpoint;
-use crate::codec::text::Excerpt;
+use crate::text::Excerpt;
+use crate::url::HttpUrl;
 
 /// The characters of a text of a document that are shown.
 const SHOWN: usize = 200;
@@ -101,10 +101,10 @@ impl ResourceMetadata {
     ///
     /// The server's URL, or the one that the challenge named, is refused.
     pub fn candidates(server: &str, named: Option<&str>) -> Result<Vec<String>, UrlRefused> {
-        let server = Endpoint::check(server).map_err(UrlRefused::Invalid)?;
+        let server = HttpUrl::parse(server).map_err(UrlRefused::Invalid)?;
         let mut candidates = Vec::new();
         if let Some(named) = named {
-            let (named, url) = match (Endpoint::check(named), server.same_origin(named)) {
+            let (named, url) = match (HttpUrl::parse(named), server.same_origin(named)) {
                 (Ok(url), _) => (named.to_owned(), url),
                 (Err(_), Some(url)) => (url.to_uri().to_string(), url),
                 (Err(reason), None) => return Err(UrlRefused::Invalid(reason)),
@@ -148,7 +148,7 @@ impl ResourceMetadata {
         if metadata.authorization_servers.is_empty() {
             return Err(InvalidMetadata::NotMetadata);
         }
-        let is_for_server = match (Endpoint::check(&metadata.resource), Endpoint::check(server)) {
+        let is_for_server = match (HttpUrl::parse(&metadata.resource), HttpUrl::parse(server)) {
             (Ok(own), Ok(server)) => {
                 Origin::of(&own) == Origin::of(&server) && is_path_above(own.path(), server.path())
             }
@@ -427,7 +427,7 @@ impl IssuerMetadata {
 /// The URL of a server as the value of the parameter `resource`, if the server publishes none: without query and
 /// fragment, default port, and the slash of an empty path (OA-Q-05).
 pub(super) fn canonical_resource(server: &str) -> Option<String> {
-    let endpoint = Endpoint::check(server).ok()?;
+    let endpoint = HttpUrl::parse(server).ok()?;
     let path = if endpoint.path() == "/" { "" } else { endpoint.path() };
     Some(format!("{}{path}", Origin::of(&endpoint)))
 }

@@ -20,7 +20,8 @@ use super::key::{ProofKey, PublicKey, SigningAlgorithm};
 ///
 /// ```
 /// use mcp_proto::auth::ProofKey;
-/// use mcp_proto::client::{Client, Config, Credentials, Http, HttpAction, HttpConfig};
+/// use mcp_proto::auth::Credentials;
+/// use mcp_proto::client::{Client, Config, Http, HttpAction, HttpConfig};
 /// use mcp_proto::{Instant, Output};
 ///
 /// let http = Http::new(HttpConfig::new("https://example.com/mcp?key=1")?);

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use serde::Serialize;
 
-use crate::client::http::endpoint::Endpoint;
 use crate::error::UsageError;
+use crate::url::HttpUrl;
 
 /// The well-known path of the metadata (RFC 9728, section 3).
 pub(crate) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
@@ -47,7 +47,7 @@ impl ProtectedResource {
     ///
     /// [`UsageError::Endpoint`] if it is not an absolute `http` or `https` URL without a fragment.
     pub fn new(resource: &str) -> Result<Self, UsageError> {
-        let endpoint = Endpoint::parse(resource)?;
+        let endpoint = HttpUrl::parse(resource).map_err(UsageError::Endpoint)?;
         // A lone slash after the host is not part of the path (RFC 9728, section 3.1).
         let own = if endpoint.path() == "/" { "" } else { endpoint.path() };
         let path = format!("{WELL_KNOWN}{own}");
@@ -70,7 +70,7 @@ impl ProtectedResource {
     ///
     /// [`UsageError::AuthorizationServer`] if it is not an absolute `http` or `https` URL without a fragment.
     pub fn authorization_server(mut self, issuer: &str) -> Result<Self, UsageError> {
-        Endpoint::check(issuer).map_err(UsageError::AuthorizationServer)?;
+        HttpUrl::parse(issuer).map_err(UsageError::AuthorizationServer)?;
         self.authorization_servers.push(issuer.into());
         Ok(self)
     }
@@ -132,7 +132,7 @@ impl ProtectedResource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::InvalidUrl;
+    use crate::url::InvalidUrl;
 
     #[test]
     fn oa_z_01_the_path_of_a_resource_follows_the_well_known_path() {

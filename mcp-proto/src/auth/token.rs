@@ -7,9 +7,9 @@ use serde::de::IgnoredAny;
 use super::form::parameter;
 use super::quirk::{ProviderQuirk, is_bearer_by_another_name};
 use super::secret::Secret;
-use crate::codec::text::Excerpt;
 use crate::error::explanation;
 use crate::spec::status::is_temporary;
+use crate::text::Excerpt;
 
 /// The type of the assertions of enterprise-managed authorization (OA-X-04).
 pub(super) const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";

@@ -5,13 +5,12 @@ use std::fmt;
 
 use http::Uri;
 
-use crate::client::InvalidUrl;
-use crate::client::http::endpoint::Endpoint;
+use crate::url::{HttpUrl, InvalidUrl};
 
 /// The checked parts of a URL to which credentials may be sent: `https`, or `http` to this machine (OA-A-06).
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct SecureUrl {
-    endpoint: Endpoint,
+    endpoint: HttpUrl,
 }
 
 /// Why a URL of a metadata document, a challenge or the configuration is refused.
@@ -43,14 +42,14 @@ impl SecureUrl {
         if text.len() > MAX_LENGTH {
             return Err(UrlRefused::TooLong);
         }
-        let endpoint = Endpoint::check(text).map_err(UrlRefused::Invalid)?;
+        let endpoint = HttpUrl::parse(text).map_err(UrlRefused::Invalid)?;
         if !endpoint.is_https() && !endpoint.is_loopback() {
             return Err(UrlRefused::Insecure);
         }
         Ok(Self { endpoint })
     }
 
-    pub(crate) const fn endpoint(&self) -> &Endpoint {
+    pub(crate) const fn endpoint(&self) -> &HttpUrl {
         &self.endpoint
     }
 
@@ -81,7 +80,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    pub(crate) fn of(endpoint: &Endpoint) -> Self {
+    pub(crate) fn of(endpoint: &HttpUrl) -> Self {
         let is_https = endpoint.is_https();
         let port = endpoint.port().unwrap_or(if is_https { 443 } else { 80 });
         Self { is_https, host: endpoint.host().to_ascii_lowercase(), port }

@@ -5,9 +5,9 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use crate::Instant;
-use crate::codec::json::Json;
 use crate::conversation::call::Call;
 use crate::conversation::keys::RequestKey;
+use crate::json::Json;
 use crate::spec::{Change, List, Method};
 
 /// Bytes that an entry takes in addition to its text.

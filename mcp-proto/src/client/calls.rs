@@ -19,13 +19,13 @@ use super::event::{Event, Scope};
 use super::transport::{ClientTransport, Role};
 use super::{Call, Client, Purpose, Timer};
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, RequestId, Response};
 use crate::conversation::call::AddedMeta;
 use crate::conversation::keys::{RequestKey, TicketKey};
 use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::{Attempts, NewRequest, RequiredInput, Sending};
 use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Message, RequestId, Response};
 use crate::limits::Limits;
 use crate::spec::{Method, ProtocolVersion, SupportedVersions, code};
 

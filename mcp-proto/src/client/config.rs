@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::detected_era::DetectedEra;
-use crate::codec::json::Json;
 use crate::error::UsageError;
+use crate::json::Json;
 use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
 
@@ -122,7 +122,7 @@ impl Config {
         if self.versions.is_empty() {
             return Err(UsageError::NoVersion);
         }
-        self.limits.check()
+        Ok(self.limits.check()?)
     }
 
     pub(super) fn newest(&self) -> Option<ProtocolVersion> {

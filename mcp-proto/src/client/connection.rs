@@ -5,11 +5,11 @@ use super::detection::Detection;
 use super::handshake::{Handshake, Phase};
 use super::identity::Identity;
 use super::restore::Settings;
-use crate::codec::json::Json;
 use crate::conversation::backoff::{Backoff, Jitter};
 use crate::conversation::call::AddedMeta;
 use crate::conversation::outgoing::Sending;
 use crate::error::UsageError;
+use crate::json::Json;
 use crate::spec::{Method, ProtocolVersion};
 
 /// The connection to the server.

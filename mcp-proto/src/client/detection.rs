@@ -14,10 +14,10 @@ use std::collections::BTreeSet;
 
 use super::detected_era::{DetectedBy, DetectedEra};
 use super::event::Unavailable;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::outcome::Outcome;
 use crate::error::{Failed, InvalidResponse};
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::spec::status::is_inconclusive;
 use crate::spec::{Era, ProtocolVersion, SupportedVersions, code};
 

@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use http::StatusCode;
-
 use super::detected_era::DetectedEra;
-use crate::auth::Challenge;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::auth::Challenged;
+use crate::collections::outbox::Weight;
 use crate::conversation::keys::{RequestKey, Ticket, TicketKey};
-use crate::conversation::outbox::Weight;
 use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::error::{Failed, Fault, Quirk};
-use crate::spec::Method;
-use crate::spec::ProtocolVersion;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
+use crate::spec::{Method, ProtocolVersion};
 
 /// An event that a client reports to its application.
 #[derive(Debug, PartialEq, Eq)]
@@ -148,23 +145,6 @@ pub enum Event {
     Closed(CloseReason),
 }
 
-/// A demand of the server for authorization (OA-T-02).
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Challenged {
-    /// The status of the response: 401, or 403 if the credentials do not have enough scopes.
-    pub status: StatusCode,
-    /// The challenges of the response, in order; there may be none.
-    pub challenges: Vec<Challenge>,
-    /// The generation of the [`Credentials`](super::Credentials) that the request carried; `None` if it had none.
-    pub sent_with: Option<u64>,
-    /// No request of the application waits for the server, so that no person should be asked to sign in (OA-G-05). A relay
-    /// determines this by the requests of its client.
-    pub is_background: bool,
-    /// Bytes of the fields with the challenges.
-    pub(super) bytes: usize,
-}
-
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unavailable {
@@ -214,13 +194,6 @@ pub enum Scope {
     Subscription(SubscriptionKey),
     /// It came on a stream for the whole connection, and belongs to no known request or subscription.
     Connection,
-}
-
-impl Weight for Challenged {
-    fn weight(&self) -> usize {
-        // A challenge is stored as names and values, each with its own buffer.
-        2 * self.bytes
-    }
 }
 
 impl Weight for Event {

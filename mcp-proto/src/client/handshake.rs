@@ -8,16 +8,15 @@ use super::event::{Event, Unavailable};
 use super::transport::{ClientTransport, Role};
 use super::{Client, Purpose, Timer};
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Notification, RequestId};
 use crate::conversation::call::AddedMeta;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::conversation::outgoing::NewRequest;
 use crate::error::{Failed, InvalidResponse, Quirk};
-use crate::spec::Method;
-use crate::spec::ProtocolVersion;
+use crate::json::Json;
+use crate::jsonrpc::{Message, Notification, RequestId};
 use crate::spec::status::is_temporary;
+use crate::spec::{Method, ProtocolVersion};
 
 /// How long early requests wait for the application to confirm the session.
 const CONFIRMATION_PAUSE: Duration = Duration::from_millis(100);

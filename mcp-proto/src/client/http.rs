@@ -46,10 +46,8 @@ mod authorization;
 mod cancel;
 mod config;
 mod cookies;
-mod credentials;
 mod cursor;
 mod delivery;
-pub(crate) mod endpoint;
 mod exchange;
 mod failure;
 mod headers;
@@ -67,34 +65,32 @@ mod two_endpoint;
 use std::fmt;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::Request;
-
-use super::transport::{Backlog, ClientTransport, Role, TransportOutput};
-use crate::Instant;
-use crate::auth::ProofClaims;
-use crate::codec::jsonrpc::Message;
-use crate::conversation::backoff::Jitter;
-use crate::conversation::deadlines::Deadlines;
-use crate::conversation::keys::RequestKey;
-use crate::conversation::outbox::Weight;
-use crate::limits::{Limits, Load};
-use crate::spec::ProtocolVersion;
-use crate::transport::{Transport, sealed};
 use authorization::Authorization;
+use bytes::Bytes;
 use cookies::Cookies;
 use delivery::{Deliveries, DueDelivery};
 use exchange::{ExchangeTimer, Exchanges};
+use http::Request;
 use session::HttpSession;
 use stream::GetStream;
 use tools::Tools;
 use two_endpoint::HttpMode;
 
 pub use config::{HttpConfig, HttpTransport};
-pub use credentials::Credentials;
-pub use endpoint::InvalidUrl;
 pub use exchange::ExchangeKey;
 pub use failure::Failure;
+
+use super::transport::{Backlog, ClientTransport, Role, TransportOutput};
+use crate::Instant;
+use crate::auth::{Credentials, ProofClaims};
+use crate::collections::deadlines::Deadlines;
+use crate::collections::outbox::Weight;
+use crate::conversation::backoff::Jitter;
+use crate::conversation::keys::RequestKey;
+use crate::jsonrpc::Message;
+use crate::limits::{Limits, Load};
+use crate::spec::ProtocolVersion;
+use crate::transport::{Transport, sealed};
 
 /// An action that the driver of an HTTP client must carry out.
 #[non_exhaustive]
@@ -264,7 +260,8 @@ impl super::Client<Http> {
     /// # Example
     ///
     /// ```
-    /// use mcp_proto::client::{Client, Config, Credentials, Event, Http, HttpAction, HttpConfig};
+    /// use mcp_proto::auth::Credentials;
+    /// use mcp_proto::client::{Client, Config, Event, Http, HttpAction, HttpConfig};
     /// use mcp_proto::{Instant, Output};
     ///
     /// let now = Instant::START;

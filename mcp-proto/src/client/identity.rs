@@ -1,8 +1,8 @@
 //! The identity that a client states: its name, and what it can be asked for.
 
-use crate::codec::json::Json;
 use crate::conversation::call::AddedMeta;
 use crate::error::UsageError;
+use crate::json::Json;
 use crate::spec::meta::{self, CLIENT_CAPABILITIES, CLIENT_INFO, PROTOCOL_VERSION};
 use crate::spec::{Method, ProtocolVersion, tasks_capability};
 

@@ -7,13 +7,13 @@ use super::handshake::Phase;
 use super::transport::{ClientTransport, Inbound};
 use super::{Asked, Client};
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::conversation::outgoing::Match;
 use crate::error::{Fault, Quirk};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Message, Notification, ParseError, Request, RequestId, Response, Subject};
 use crate::spec::{Method, code};
 
 /// The maximum bytes of a progress notification that is kept while the queue has no room.

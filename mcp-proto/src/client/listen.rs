@@ -8,14 +8,14 @@ use super::handshake::{may_pass, retry_after};
 use super::transport::ClientTransport;
 use super::{Call, Client, Purpose, Timer};
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Notification, RequestId};
 use crate::conversation::backoff::Backoff;
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::Match;
 use crate::error::{Failed, UsageError};
+use crate::json::Json;
+use crate::jsonrpc::{Notification, RequestId};
 use crate::spec::Method;
 use crate::spec::meta::SUBSCRIPTION_ID;
 

@@ -3,11 +3,11 @@
 use super::transport::ClientTransport;
 use super::{Client, Event, Outcome, Purpose, Timer};
 use crate::Instant;
-use crate::codec::json::Json;
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outgoing::OwnRequest;
 use crate::error::Failed;
+use crate::json::Json;
 
 impl<T: ClientTransport> Client<T> {
     pub(super) fn on_answer_timeout(&mut self, request: RequestKey, now: Instant) {

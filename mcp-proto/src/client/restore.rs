@@ -12,10 +12,10 @@ use super::event::{Event, NotRestored};
 use super::transport::ClientTransport;
 use super::{Call, Client, Purpose};
 use crate::Instant;
-use crate::codec::json::Json;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::Outcome;
 use crate::error::Failed;
+use crate::json::Json;
 use crate::spec::{Method, SettingChange};
 
 /// The maximum number of unanswered requests that restore settings: other requests need exchanges, too.

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::event::{Challenged, Event};
+use super::event::Event;
 use crate::Instant;
-use crate::codec::jsonrpc::{Message, ParseError, RequestId};
+use crate::auth::Challenged;
+use crate::collections::outbox::{Outbox, Weight};
 use crate::conversation::keys::RequestKey;
-use crate::conversation::outbox::{Outbox, Weight};
 use crate::conversation::outcome::CloseReason;
 use crate::error::{Failed, Fault, Quirk};
+use crate::jsonrpc::{Message, ParseError, RequestId};
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
 use crate::transport::Transport;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::spec::{Method, TraceContext};
 
 /// A request to be made with [`Client::request`](crate::Client::request), or by a server with

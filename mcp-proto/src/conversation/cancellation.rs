@@ -1,8 +1,8 @@
 //! `notifications/cancelled` in both directions (RULES section 9).
 
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Notification, RequestId};
 use crate::conversation::keys::RequestKey;
+use crate::json::Json;
+use crate::jsonrpc::{Message, Notification, RequestId};
 use crate::spec::Method;
 
 /// The notice that an own request is cancelled, by its key on the wire. Only `requestId` is set in `params`.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::keys::{SessionKey, Ticket, TicketKey};
-use crate::codec::jsonrpc::RequestId;
+use crate::jsonrpc::RequestId;
 
 /// Requests of the peer that are not answered yet. Several may have the same id, so requests are identified by key
 /// (C1).

@@ -6,8 +6,7 @@
 use std::fmt;
 use std::num::NonZeroU64;
 
-use crate::codec::jsonrpc::RequestId;
-use crate::store::InstanceId;
+use crate::jsonrpc::RequestId;
 
 /// Identifies a session of a server. On a byte stream, a server has one; over HTTP, it has many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,6 +20,32 @@ impl SessionKey {
     #[must_use]
     pub(crate) const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
+    }
+}
+
+/// Identifies an instance of a server among all that share a store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceId(u64);
+
+impl InstanceId {
+    /// An instance with this number, which no other instance has or has had: random, from a secure source, for each
+    /// start of the process.
+    #[must_use]
+    pub const fn new(random: u64) -> Self {
+        Self(random)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// The number in hexadecimal, in 16 digits.
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
     }
 }
 

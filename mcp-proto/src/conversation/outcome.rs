@@ -1,8 +1,8 @@
 //! How requests and connections end, for both roles.
 
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Response};
 use crate::error::{Failed, ProcessEnd, StartFailure};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Response};
 use crate::spec::Method;
 
 /// How a request of a client or of a server ended.

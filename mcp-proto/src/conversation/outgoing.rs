@@ -19,16 +19,15 @@ use std::ops::Bound;
 use std::time::Duration;
 
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Request, RequestId};
+use crate::collections::deadlines::Deadlines;
 use crate::conversation::call::AddedMeta;
-use crate::conversation::deadlines::Deadlines;
 use crate::conversation::given_up::GivenUp;
-use crate::conversation::keys::{RequestKey, SessionKey, TicketKey};
+use crate::conversation::keys::{InstanceId, RequestKey, SessionKey, TicketKey};
 use crate::error::UsageError;
+use crate::json::Json;
+use crate::jsonrpc::{Message, Request, RequestId};
 use crate::spec::meta::stamp;
 use crate::spec::{Method, ProtocolVersion};
-use crate::store::InstanceId;
 
 /// All own requests that have no outcome yet. `P` is the purpose of a request.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! Events of a subscription.
 
 use super::Error;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::Notification;
 use crate::error::Failed;
+use crate::json::Json;
+use crate::jsonrpc::Notification;
 
 /// An event of a subscription.
 #[derive(Debug)]

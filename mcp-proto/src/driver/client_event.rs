@@ -1,10 +1,11 @@
 //! Sorts the events of a client by who receives them.
 
 use super::{Change, Error, Observation};
-use crate::client::{Challenged, CloseReason, DetectedEra, Event, Outcome, Scope, SubscriptionKey, Unavailable};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::Notification;
+use crate::auth::Challenged;
+use crate::client::{CloseReason, DetectedEra, Event, Outcome, Scope, SubscriptionKey, Unavailable};
 use crate::conversation::keys::{RequestKey, Ticket, TicketKey};
+use crate::json::Json;
+use crate::jsonrpc::Notification;
 use crate::spec::{Method, ProtocolVersion};
 
 /// An [`Event`] of a client, sorted by who receives it, in a driver that has callers of requests, receivers of

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::spec::Method;
 
 /// A kind of request that a server makes of the application, in both eras: as a request of its own, or as an input

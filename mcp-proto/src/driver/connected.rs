@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Error;
 use crate::client::{DetectedEra, HttpTransport, Unavailable};
-use crate::codec::json::Json;
+use crate::json::Json;
 #[cfg(feature = "model")]
 use crate::model::{Implementation, Meta, Payload, ServerCapabilities};
 use crate::spec::ProtocolVersion;

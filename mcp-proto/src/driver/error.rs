@@ -1,9 +1,9 @@
 //! Why a client could not connect, or a call has no result.
 
 use crate::client::Outcome;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
 use crate::error::{Failed, UsageError};
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 #[cfg(feature = "model")]
 use crate::model::{ModelError, TaskStatus};
 #[cfg(feature = "skills")]

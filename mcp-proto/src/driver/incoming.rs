@@ -4,8 +4,8 @@ use std::fmt;
 
 use http::{Extensions, HeaderMap};
 
-use crate::codec::json::Json;
 use crate::conversation::keys::{SessionKey, Ticket, TicketKey};
+use crate::json::Json;
 use crate::server::{Context, Principal, Server, ServerTransport};
 use crate::spec::{Method, ProtocolVersion, TraceContext};
 

@@ -8,8 +8,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::IncomingRequest;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::model::{
     CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest, ElicitRequestParams,
     ElicitResult, ListRootsRequest, ListRootsResult, Payload, RequestMethod, RequestParams,

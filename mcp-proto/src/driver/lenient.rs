@@ -1,7 +1,7 @@
 //! Results that are partly of another form than the specification's: what can be read is read.
 
-use crate::codec::json::Json;
 use crate::error::Fault;
+use crate::json::Json;
 use crate::model::{ModelError, Payload, Problem};
 
 /// The most members that are left out of one entry of a list, or of a result without its list.

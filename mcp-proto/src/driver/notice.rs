@@ -1,9 +1,9 @@
 //! What handlers of clients and services of servers receive without answering it, and how much of it is queued.
 
 use super::Observation;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::Notification;
 use crate::error::Fault;
+use crate::json::Json;
+use crate::jsonrpc::Notification;
 
 /// The maximum number of notices that a driver queues for a handler, of changes for a subscription, or of notifications
 /// for a service. More are dropped, because the application may be waiting for an answer that arrives after them.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::client::{NotRestored, Unavailable};
-use crate::codec::json::Json;
 use crate::error::{Fault, Quirk};
+use crate::json::Json;
 use crate::spec::{Method, ProtocolVersion};
 
 /// An event of a client that needs no answer: the connection was lost or made again, or the server deviated from the

@@ -1,8 +1,9 @@
 //! What a relay reports to the application.
 
 use crate::StdioAction;
-use crate::client::{Challenged, ClientTransport, CloseReason};
-use crate::conversation::outbox::Output;
+use crate::auth::Challenged;
+use crate::client::{ClientTransport, CloseReason};
+use crate::collections::outbox::Output;
 #[cfg(feature = "pins")]
 use crate::relay::Pins;
 use crate::relay::{Action, Event, Relay};

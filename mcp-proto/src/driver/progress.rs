@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::codec::json::Json;
+use crate::json::Json;
 
 /// The bytes of progress notifications that are queued for all callers of a client. Clones share one count.
 ///

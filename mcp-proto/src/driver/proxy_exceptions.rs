@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use http::Uri;
 use http::uri::Scheme;
 
-use crate::client::http::endpoint::is_in_domain;
+use crate::url::is_in_domain;
 
 /// The hosts of a `NO_PROXY` variable, read as curl reads it.
 ///

@@ -4,8 +4,7 @@ use std::fmt;
 
 use super::Severity;
 use crate::Instant;
-use crate::auth::{Event, Step, Waiting};
-use crate::client::Credentials;
+use crate::auth::{Credentials, Event, Step, Waiting};
 use crate::machine::HandleAuthorization;
 
 /// What a driver does with an event of a sign-in: it writes a line to its log, and passes the outcome to the machine of

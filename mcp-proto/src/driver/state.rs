@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::IncomingRequest;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::jsonrpc::ErrorObject;
 use crate::server::{self, HmacKey, StateBinding};
 
 /// The keys that sign `requestState`, with HMAC-SHA-256. Servers that share the keys accept each other's states.

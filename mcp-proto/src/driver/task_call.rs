@@ -1,17 +1,16 @@
 //! A call of a tool whose result may be a task, from the client's side (RULES 8.9).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, mem};
 
 use super::{Error, read_result};
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::call::Call;
 use crate::error::{Failed, Fault, NoInput};
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::model::{
     CallToolRequestParams, CallToolResult, CancelTaskRequestParams, ExtensionTask, GetTaskRequestParams, InputRequest,
     InputResponses, ModelError, Number, Payload, TaskStatus, UpdateTaskRequestParams,

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::call::Call;
 use crate::conversation::outcome::Outcome;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::model::{Payload, RequestMethod};
 use crate::router::HandlerError;
 use crate::server::InputRequired;

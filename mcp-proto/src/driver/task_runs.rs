@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::server::{ChangeNotification, Context, InputRequired, TaskEvent, TaskId, TaskLimits, Tasks};
 use crate::spec::Method;
 

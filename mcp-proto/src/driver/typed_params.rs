@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Error;
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::model::{
     CallToolRequestParams, CompleteRequestParams, CompletionArgument, CompletionReference, GetPromptRequestParams,
     JsonObject, PaginatedRequestParams, ReadResourceDirectoryRequestParams,

@@ -12,7 +12,7 @@
 
 use std::borrow::Cow;
 
-use crate::codec::json::Json;
+use crate::json::Json;
 
 /// Members that name the kind of an error.
 const KINDS: [&str; 3] = ["error", "title", "fault"];

@@ -7,11 +7,11 @@ use http::StatusCode;
 
 use super::process_end::{ProcessEnd, StartFailure};
 use super::refusal::Refusal;
-use crate::codec::json::JsonError;
-use crate::codec::jsonrpc::{ParseError, ParseErrorKind};
-use crate::codec::text::Excerpt;
+use crate::json::JsonError;
+use crate::jsonrpc::{ParseError, ParseErrorKind};
 use crate::spec::header::BodyKind;
 use crate::spec::{Method, ProtocolVersion};
+use crate::text::Excerpt;
 
 /// Why a request ended without a response from the peer.
 ///

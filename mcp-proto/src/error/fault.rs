@@ -1,10 +1,10 @@
 //! Mistakes and deviations of the peer.
 
 use super::Failed;
-use crate::codec::jsonrpc::{Oddities, ParseError, RequestId};
-use crate::codec::text::Excerpt;
+use crate::jsonrpc::{Oddities, ParseError, RequestId};
 use crate::spec::Method;
 use crate::spec::param_headers::InvalidAnnotation;
+use crate::text::Excerpt;
 
 /// A mistake of the peer, or messages that were lost because one side did not read in time. The connection continues
 /// unless a `Closed` event follows.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
 
-use crate::codec::text::Excerpt;
 use crate::spec::header::BodyKind;
+use crate::text::Excerpt;
 
 /// An HTTP error response to a message, without a JSON-RPC error (HT8).
 #[derive(Clone, PartialEq, Eq)]

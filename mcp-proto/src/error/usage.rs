@@ -2,10 +2,11 @@
 
 use std::io::{Error, ErrorKind};
 
-use crate::client::InvalidUrl;
-use crate::codec::text::escape_text;
+use crate::limits::InvalidLimit;
 use crate::spec::param_headers::InvalidAnnotation;
 use crate::spec::{Method, ProtocolVersion};
+use crate::text::escape_text;
+use crate::url::InvalidUrl;
 
 /// A command that cannot be carried out as given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,13 +39,8 @@ pub enum UsageError {
         limit: usize,
     },
     /// A limit or a duration of the configuration is zero or larger than this crate supports (CL5).
-    #[error("the limit '{field}' must be at least 1 and at most {largest}")]
-    Limit {
-        /// The field of `Limits` or of `HttpConfig`.
-        field: &'static str,
-        /// The largest value that it may have; in seconds if it is a duration.
-        largest: usize,
-    },
+    #[error(transparent)]
+    Limit(#[from] InvalidLimit),
     /// The URL of the server cannot be used.
     #[error("the URL of the server {0}")]
     Endpoint(InvalidUrl),

@@ -16,22 +16,16 @@
 
 use std::collections::BTreeMap;
 
+use mcp_proto::client::{self, Unavailable};
+use mcp_proto::server::{Context, Http, Server};
+use mcp_proto::spec::{Change, LoggingLevel, code};
+use mcp_proto::{
+    ErrorObject, Instant, Json, Load, Method, Notification, ProtocolVersion, SessionKey, Stdio, Ticket, server,
+};
+
 use super::shared_settings::SharedSettings;
 use super::tasks::without_tasks;
 use crate::relay::{self, Joined, Link, Origin, Owner, Upstream};
-use mcp_proto::ErrorObject;
-use mcp_proto::Instant;
-use mcp_proto::Json;
-use mcp_proto::Load;
-use mcp_proto::Method;
-use mcp_proto::Notification;
-use mcp_proto::ProtocolVersion;
-use mcp_proto::SessionKey;
-use mcp_proto::Stdio;
-use mcp_proto::Ticket;
-use mcp_proto::client::{self, Unavailable};
-use mcp_proto::server::{self, Context, Http, LoggingLevel, Server};
-use mcp_proto::spec::{Change, code};
 
 /// The sessions of a backend that serves several.
 pub(super) struct Shared {

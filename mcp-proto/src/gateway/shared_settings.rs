@@ -4,18 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use mcp_proto::client::{Call, Outcome};
+use mcp_proto::server::{Http, Server};
+use mcp_proto::spec::{LoggingLevel, SettingChange, code};
+use mcp_proto::{ErrorObject, Instant, Json, Method, RequestKey, SessionKey, Stdio, Ticket, TicketKey};
+
 use super::shared::Ends;
 use crate::relay::{Upstream, Watched};
-use mcp_proto::ErrorObject;
-use mcp_proto::Instant;
-use mcp_proto::Json;
-use mcp_proto::Method;
-use mcp_proto::SessionKey;
-use mcp_proto::Stdio;
-use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Http, LoggingLevel, Server};
-use mcp_proto::spec::{SettingChange, code};
-use mcp_proto::{RequestKey, Ticket, TicketKey};
 
 /// The settings of all sessions of a backend.
 pub(super) struct SharedSettings {

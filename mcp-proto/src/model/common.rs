@@ -2,7 +2,7 @@
 
 use super::define::{object, string_enum};
 use super::value::{Meta, Number, ProgressToken};
-use crate::codec::jsonrpc::RequestId;
+use crate::jsonrpc::RequestId;
 
 object! {
     /// The parameters of a request that has none but metadata.
@@ -142,8 +142,8 @@ string_enum! {
     }
 }
 
-impl From<crate::server::CacheScope> for CacheScope {
-    fn from(scope: crate::server::CacheScope) -> Self {
+impl From<crate::spec::CacheScope> for CacheScope {
+    fn from(scope: crate::spec::CacheScope) -> Self {
         Self::from(scope.as_str())
     }
 }

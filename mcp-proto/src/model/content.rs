@@ -5,7 +5,7 @@ use super::define::{object, union};
 use super::error::ModelError;
 use super::resources::{Resource, ResourceContents};
 use super::value::{JsonObject, Meta, Number, decode_base64, encode_base64};
-use crate::codec::json::Json;
+use crate::json::Json;
 
 union! {
     /// A part of a tool result or of a prompt.

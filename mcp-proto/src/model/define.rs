@@ -193,7 +193,7 @@ macro_rules! string_enum {
             }
 
             fn write(&self, out: &mut Vec<u8>) {
-                crate::codec::json::string::quote_into(out, self.as_str());
+                crate::json::string::quote_into(out, self.as_str());
             }
         }
 
@@ -249,4 +249,9 @@ macro_rules! union {
     };
 }
 
-pub(super) use {constructor, default, object, payload, string_enum, union};
+pub(super) use constructor;
+pub(super) use default;
+pub(super) use object;
+pub(super) use payload;
+pub(super) use string_enum;
+pub(super) use union;

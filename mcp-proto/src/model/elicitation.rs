@@ -6,7 +6,7 @@ use super::form::RequestedSchema;
 use super::object::{Value, optional_tag};
 use super::tasks::TaskMetadata;
 use super::value::{JsonObject, Meta};
-use crate::codec::json::Json;
+use crate::json::Json;
 
 union! {
     /// The parameters of `elicitation/create`.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::codec::jsonrpc::ErrorObject;
+use crate::jsonrpc::ErrorObject;
 use crate::spec::code;
 
 /// A payload does not have the shape of its type.

@@ -6,7 +6,7 @@ use super::define::{object, string_enum, union};
 use super::error::{ModelError, Problem};
 use super::object::{Reader, Value, Writer, has, optional_tag};
 use super::value::Number;
-use crate::codec::json::Json;
+use crate::json::Json;
 
 object! {
     /// A form: its fields in order.

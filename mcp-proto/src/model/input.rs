@@ -11,7 +11,7 @@ use super::object::{Reader, Value};
 use super::sampling::CreateMessageRequestParams;
 use super::value::Meta;
 use super::{CallToolRequestParams, GetPromptRequestParams, Payload, ReadResourceRequestParams};
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::spec::Method;
 
 object! {

@@ -2,7 +2,7 @@
 
 use super::define::{object, string_enum};
 use super::value::Meta;
-use crate::codec::json::Json;
+use crate::json::Json;
 
 object! {
     /// The parameters of `logging/setLevel`.
@@ -58,8 +58,8 @@ string_enum! {
     }
 }
 
-impl From<crate::server::LoggingLevel> for LoggingLevel {
-    fn from(level: crate::server::LoggingLevel) -> Self {
+impl From<crate::spec::LoggingLevel> for LoggingLevel {
+    fn from(level: crate::spec::LoggingLevel) -> Self {
         Self::from(level.as_str())
     }
 }

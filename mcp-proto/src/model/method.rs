@@ -14,8 +14,8 @@ use super::{
     SubscriptionsListenRequestParams, SubscriptionsListenResult, TaskStatusNotificationParams,
     UnsubscribeRequestParams,
 };
-use crate::codec::json::Json;
-use crate::codec::jsonrpc;
+use crate::json::Json;
+use crate::jsonrpc;
 use crate::spec::Method;
 
 /// A request method and its types. Applications may define methods of their own.

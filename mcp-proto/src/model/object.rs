@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::error::{ModelError, Problem};
-use crate::codec::json::Json;
-use crate::codec::json::string::quote_into;
+use crate::json::Json;
+use crate::json::string::quote_into;
 
 /// A value that is read from its own JSON text, and appended to a buffer.
 pub(super) trait Value: Sized {

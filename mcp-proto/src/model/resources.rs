@@ -6,7 +6,7 @@ use super::error::ModelError;
 use super::input::InputResponses;
 use super::object::{Value, has};
 use super::value::{Meta, Number, decode_base64, encode_base64};
-use crate::codec::json::Json;
+use crate::json::Json;
 
 object! {
     /// The result of `resources/list`.

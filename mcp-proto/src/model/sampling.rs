@@ -8,7 +8,7 @@ use super::object::Value;
 use super::tasks::TaskMetadata;
 use super::tools::Tool;
 use super::value::{JsonObject, Meta, Number};
-use crate::codec::json::Json;
+use crate::json::Json;
 
 object! {
     /// The parameters of `sampling/createMessage`.

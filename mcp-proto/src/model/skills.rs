@@ -6,7 +6,7 @@ use super::error::ModelError;
 use super::object::Value;
 use super::resources::Resource;
 use super::value::{JsonObject, Meta, Number};
-use crate::codec::json::Json;
+use crate::json::Json;
 
 object! {
     /// The result of `skills/list`.

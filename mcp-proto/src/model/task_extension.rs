@@ -7,7 +7,7 @@ use super::define::object;
 use super::input::{InputRequest, InputResponses};
 use super::tasks::{TaskStatus, Ttl};
 use super::value::{JsonObject, Meta, Number};
-use crate::codec::json::Json;
+use crate::json::Json;
 
 object! {
     /// A task of the extension: the result of the call that became a task, with the `resultType` `task`; the result of

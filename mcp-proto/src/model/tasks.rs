@@ -4,7 +4,7 @@ use super::define::{object, payload, string_enum};
 use super::error::ModelError;
 use super::object::Value;
 use super::value::{Meta, Number};
-use crate::codec::json::Json;
+use crate::json::Json;
 
 macro_rules! task {
     ($(#[$doc:meta])* $name:ident) => {

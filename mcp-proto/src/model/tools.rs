@@ -9,7 +9,7 @@ use super::input::InputResponses;
 use super::resources::ResourceContents;
 use super::tasks::TaskMetadata;
 use super::value::{JsonObject, Meta, Number};
-use crate::codec::json::Json;
+use crate::json::Json;
 
 object! {
     /// The result of `tools/list`.

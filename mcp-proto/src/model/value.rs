@@ -13,9 +13,9 @@ use super::error::ModelError;
 use super::initialize::{ClientCapabilities, Implementation};
 use super::logging::LoggingLevel;
 use super::object::{Reader, Value};
-use crate::codec::json::Json;
-use crate::codec::json::string::quote_into;
-use crate::codec::jsonrpc::RequestId;
+use crate::json::Json;
+use crate::json::string::quote_into;
+use crate::jsonrpc::RequestId;
 use crate::spec::meta;
 
 /// A JSON object that the application defines, such as the arguments of a tool, or a JSON schema.

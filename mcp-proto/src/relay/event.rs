@@ -2,15 +2,14 @@
 
 use std::time::Duration;
 
-#[cfg(feature = "pins")]
-use super::{Pins, ToolDeviation};
-use mcp_proto::Json;
-use mcp_proto::Method;
-use mcp_proto::StdioAction;
-use mcp_proto::client::{Challenged, CloseReason, NotRestored, Unavailable};
+use mcp_proto::auth::Challenged;
+use mcp_proto::client::{CloseReason, NotRestored, Unavailable};
 use mcp_proto::machine::Weight;
 use mcp_proto::spec::{Era, ProtocolVersion};
-use mcp_proto::{Failed, Fault, Quirk, UsageError};
+use mcp_proto::{Failed, Fault, Json, Method, Quirk, StdioAction, UsageError};
+
+#[cfg(feature = "pins")]
+use super::{Pins, ToolDeviation};
 
 /// An action that the driver of a relay must carry out. `A` is the action type of the transport to the server:
 /// [`HttpAction`](mcp_proto::client::HttpAction) or [`StdioAction`].

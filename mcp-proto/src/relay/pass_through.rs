@@ -3,18 +3,16 @@
 
 use std::time::Duration;
 
-use super::Event;
-use super::in_flight::ToServer;
-use super::link::Connection;
-use super::sides::{Sides, call};
-use mcp_proto::Instant;
-use mcp_proto::Json;
 use mcp_proto::client::{self, ClientTransport, Outcome};
 use mcp_proto::server::{self, ServerTransport};
 use mcp_proto::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use mcp_proto::spec::{Method, code};
-use mcp_proto::{ErrorObject, Notification, RequestId};
-use mcp_proto::{RequestKey, Ticket};
+use mcp_proto::{ErrorObject, Instant, Json, Notification, RequestId, RequestKey, Ticket};
+
+use super::Event;
+use super::in_flight::ToServer;
+use super::link::Connection;
+use super::sides::{Sides, call};
 
 impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
     /// Forwards a request of a modern client to a modern server: the client supplies `_meta` and input itself.
@@ -164,7 +162,7 @@ impl<S: ServerTransport, T: ClientTransport> Sides<'_, S, T> {
     fn with_id_of(&self, forwarded: &ToServer, params: Json) -> Json {
         let is_named = params.first_member("_meta").is_some_and(|meta| meta.first_member(SUBSCRIPTION_ID).is_some());
         match self.server.request_id(&forwarded.ticket) {
-            Some(id) if is_named => with_subscription_id(&params, id),
+            Some(id) if is_named => with_subscription_id(&params, &id.to_json()),
             Some(_) | None => params,
         }
     }

@@ -4,15 +4,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use mcp_proto::client::{Call, ClientTransport, NotRestored, Outcome};
+use mcp_proto::server::{ServerTransport, SubscriptionChange};
+use mcp_proto::spec::LoggingLevel;
+use mcp_proto::{Failed, Instant, Json, Method, RequestKey, Ticket, UsageError};
+
 use super::Event;
 use super::sides::Sides;
-use mcp_proto::Instant;
-use mcp_proto::Json;
-use mcp_proto::Method;
-use mcp_proto::client::{Call, ClientTransport, NotRestored, Outcome};
-use mcp_proto::server::{LoggingLevel, ServerTransport, SubscriptionChange};
-use mcp_proto::{Failed, UsageError};
-use mcp_proto::{RequestKey, Ticket};
 
 /// The maximum bytes of resource names in setting requests that are not answered.
 const REQUEST_BYTES: usize = 1024 * 1024;

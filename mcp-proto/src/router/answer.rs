@@ -1,8 +1,8 @@
 //! What handlers may return.
 
 use super::routed::RoutedCall;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 #[cfg(feature = "schema")]
 use crate::model::JsonObject;
 use crate::model::{

@@ -8,7 +8,7 @@ use serde::de::value::{Error, MapDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Unexpected, Visitor};
 use serde::forward_to_deserialize_any;
 
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::spec::param_headers::integer_text;
 
 /// Reads an object. If that fails, numbers such as `5.0`, which are integers by JSON Schema, are read as integers.

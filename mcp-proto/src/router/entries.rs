@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::codec::json::Json;
+use crate::json::Json;
 
 /// Handlers by name, in the order of their registration.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-use crate::codec::jsonrpc::ErrorObject;
+use crate::jsonrpc::ErrorObject;
 use crate::server::InputRequired;
 
 /// Why a handler has no result. Any error converts to it with `?`, and so does a text.

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use serde::ser::{self, Serializer};
 
-use crate::codec::json::Json;
+use crate::json::Json;
 
 /// Where the first number is that JSON does not have, such as `stops[2].price`; `None` if there is none. `written` is the
 /// JSON of the value.

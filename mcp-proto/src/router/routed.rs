@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use super::answer::IntoAnswer;
 use super::arguments;
 use super::failure::{HandlerError, Kind};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::model::CallToolResult;
 use crate::spec::{Method, ProtocolVersion, code, structured};
 

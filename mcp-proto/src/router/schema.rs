@@ -11,16 +11,16 @@ mod portable;
 
 use std::borrow::Cow;
 
+use portable::make_portable;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::codec::json::Json;
-use crate::model::{JsonObject, PromptArgument};
-use portable::make_portable;
-
 pub use form::form_of;
+
+use crate::json::Json;
+use crate::model::{JsonObject, PromptArgument};
 
 /// The arguments of a tool or a prompt that has none.
 ///

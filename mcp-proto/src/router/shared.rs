@@ -6,8 +6,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::UsageError;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::Notification;
+use crate::json::Json;
+use crate::jsonrpc::Notification;
 use crate::spec::capability;
 
 /// A router that may change while servers use it. `R` is the driver's router, `P` are the publishers of the servers that

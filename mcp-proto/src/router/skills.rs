@@ -5,8 +5,8 @@ use std::ops::Bound;
 
 use super::entries::Entries;
 use super::page;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::model::{
     GetSkillRequest, JsonObject, ListSkillsRequest, ReadResourceDirectoryRequest, ReadResourceRequest, RequestMethod,
     Resource,

@@ -4,13 +4,13 @@ use super::Event;
 use super::session::{InboundRequest, Phase, Purpose, Session};
 use super::shared::Shared;
 use super::transport::{Kind, ReplyTo, ServerTransport};
-use crate::codec::json::Json;
 use crate::conversation::call::{AddedMeta, Call};
 use crate::conversation::cancellation;
 use crate::conversation::keys::RequestKey;
 use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::{self, NewRequest};
 use crate::error::{Failed, UsageError};
+use crate::json::Json;
 use crate::spec::Method;
 
 impl Session {

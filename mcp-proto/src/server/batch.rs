@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::codec::jsonrpc::Message;
+use crate::jsonrpc::Message;
 
 /// Identifies a batch that is not answered yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,8 +84,8 @@ impl Batches {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::json::Json;
-    use crate::codec::jsonrpc::{RequestId, Response};
+    use crate::json::Json;
+    use crate::jsonrpc::{RequestId, Response};
 
     fn answer(text: &str) -> Message {
         Message::Response(Response::new(RequestId::from_json_text(b"1").unwrap(), Ok(Json::from(text))))

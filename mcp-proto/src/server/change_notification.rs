@@ -1,7 +1,7 @@
 //! A change notification, and who may receive it.
 
 use super::principal::Principal;
-use crate::codec::jsonrpc::Notification;
+use crate::jsonrpc::Notification;
 
 /// A change notification, and who may receive it: all clients that it concerns, if it is made of a [`Notification`].
 ///

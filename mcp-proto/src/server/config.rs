@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use crate::codec::json::Json;
 use crate::error::UsageError;
+use crate::json::Json;
 use crate::limits::Limits;
-use crate::spec::{ProtocolVersion, capability};
+use crate::spec::{CacheScope, ProtocolVersion, capability};
 
 /// The configuration of a server. The fields may be set one by one.
 ///
@@ -116,7 +116,7 @@ impl Config {
                 return Err(UsageError::NotAnObject { what });
             }
         }
-        self.limits.check()
+        Ok(self.limits.check()?)
     }
 
     /// The revisions that are served. If `versions` is empty, this is the newest one that has sessions.
@@ -194,28 +194,6 @@ impl Handling {
         match self {
             Self::PassThrough(_) => None,
             Self::Serving(config) => Some(config),
-        }
-    }
-}
-
-/// Who may use a cached result (MD-K-01).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum CacheScope {
-    /// Only the client that sent the request.
-    #[default]
-    Private,
-    /// All clients, because the result is the same for each.
-    Public,
-}
-
-impl CacheScope {
-    /// The name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Private => "private",
-            Self::Public => "public",
         }
     }
 }

@@ -1,14 +1,12 @@
 //! The context of one request: its revision, and the identity, capabilities and settings of its client.
 
-use super::LoggingLevel;
 use super::principal::Principal;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification};
+use crate::conversation::keys::InstanceId;
 use crate::error::UsageError;
-use crate::spec::Method;
-use crate::spec::ProtocolVersion;
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Notification};
 use crate::spec::capability::capability_for;
-use crate::store::InstanceId;
+use crate::spec::{LoggingLevel, Method, ProtocolVersion};
 
 /// The revision, client and settings that apply to one request. Up to 2025-11-25, they are those of the session; since
 /// 2026-07-28, those that the request itself states (MD-M-04).

@@ -7,12 +7,12 @@ use super::stateless::Stateless;
 use super::transport::{Envelope, Inbound, ReplyTo, ServerTransport, TransportOutput};
 use super::{Event, Server};
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Request};
 use crate::conversation::cancellation;
 use crate::conversation::keys::{SessionKey, TicketKey};
 use crate::conversation::outcome::CloseReason;
 use crate::error::Fault;
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Message, ParseError, Request};
 use crate::spec::{Method, code};
 
 impl<T: ServerTransport> Server<T> {

@@ -1,12 +1,11 @@
 //! Events for the application of a server.
 
-use crate::codec::json::Json;
+use crate::collections::outbox::Weight;
 use crate::conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
-use crate::conversation::outbox::Weight;
 use crate::conversation::outcome::{CloseReason, Outcome};
 use crate::error::Fault;
-use crate::spec::Method;
-use crate::spec::ProtocolVersion;
+use crate::json::Json;
+use crate::spec::{Method, ProtocolVersion};
 
 /// An event for the application of a server.
 #[derive(Debug, PartialEq, Eq)]

@@ -81,29 +81,13 @@ mod unwritten;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use bytes::Bytes;
-use http::request::Parts;
-use http::{Response, StatusCode};
-
-use super::Server;
-use super::shares::Holder;
-use super::snapshot::SessionState;
-use super::transport::{Inbound, TransportOutput};
-use crate::Instant;
-use crate::codec::jsonrpc::{Frame, Request};
-use crate::codec::sse::encode_comment;
-use crate::conversation::deadlines::Deadlines;
-use crate::conversation::keys::SessionKey;
-use crate::conversation::outcome::CloseReason;
-use crate::limits::Limits;
-use crate::spec::header::SESSION_ID;
-use crate::spec::{SupportedVersions, UnreadableId};
-use crate::store::{StoreKey, StoreResult};
-use crate::transport::{Transport, sealed};
 use admission::Plan;
 use annotated::AnnotatedTools;
+use bytes::Bytes;
 use cors::AllowedOrigins;
 use exchange::{Asked, Exchange, Exchanges};
+use http::request::Parts;
+use http::{Response, StatusCode};
 use refusal::{Refusal, empty};
 use sealed_session::Nonce;
 use session::Sessions;
@@ -119,6 +103,22 @@ pub use request_info::{RequestInfo, expects_continue};
 pub use sealed_session::SealedSessions;
 pub use snapshot::Snapshot;
 pub use stored_session::StoredSessions;
+
+use super::Server;
+use super::shares::Holder;
+use super::snapshot::SessionState;
+use super::transport::{Inbound, TransportOutput};
+use crate::Instant;
+use crate::collections::deadlines::Deadlines;
+use crate::conversation::keys::SessionKey;
+use crate::conversation::outcome::CloseReason;
+use crate::jsonrpc::{Frame, Request};
+use crate::limits::Limits;
+use crate::spec::header::SESSION_ID;
+use crate::spec::{SupportedVersions, UnreadableId};
+use crate::sse::encode_comment;
+use crate::store::{StoreKey, StoreResult};
+use crate::transport::{Transport, sealed};
 
 /// How many unused sessions or streams are checked to find one that can be ended.
 const CANDIDATES: usize = 16;

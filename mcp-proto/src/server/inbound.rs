@@ -6,14 +6,14 @@ use super::shared::Shared;
 use super::snapshot::Setting;
 use super::subscriptions::uri_of;
 use super::transport::{Kind, ReplyTo, ServerTransport};
-use super::{Config, Event, LoggingLevel};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification, ParseError, Request, RequestId, Response, Subject};
+use super::{Config, Event};
 use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::Match;
 use crate::error::{Failed, Fault, InvalidResponse};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Notification, ParseError, Request, RequestId, Response, Subject};
 use crate::spec::meta::RequestMeta;
-use crate::spec::{Method, ProtocolVersion, SettingChange, code};
+use crate::spec::{LoggingLevel, Method, ProtocolVersion, SettingChange, code};
 use crate::transport::too_long;
 
 /// The maximum of bytes that a session stores of its client's `capabilities`, and of its `clientInfo`.

@@ -12,12 +12,12 @@ use super::session::{Purpose, Session};
 use super::shared::Shared;
 use super::transport::ServerTransport;
 use super::{Event, Timer};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
 use crate::conversation::call::Call;
 use crate::conversation::keys::TicketKey;
 use crate::conversation::outcome::Outcome;
 use crate::error::UsageError;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::spec::capability::needed;
 use crate::spec::{Method, code};
 

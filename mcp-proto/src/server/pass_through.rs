@@ -7,10 +7,10 @@ use super::served_requests::Requesters;
 use super::session::{Phase, Source};
 use super::transport::ServerTransport;
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Request};
 use crate::conversation::keys::{SessionKey, Ticket};
 use crate::error::UsageError;
+use crate::json::Json;
+use crate::jsonrpc::{Message, Request};
 use crate::spec::Method;
 use crate::transport::Stdio;
 

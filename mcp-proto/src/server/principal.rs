@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::codec::json::Json;
+use crate::json::Json;
 
 /// The authenticated sender of a request. Sessions belong to the principal that opened them (SE-02).
 ///

@@ -1,8 +1,8 @@
 //! Progress of requests of clients.
 
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Notification, RequestId};
 use crate::conversation::outgoing::progress_token;
+use crate::json::Json;
+use crate::jsonrpc::{Notification, RequestId};
 use crate::spec::Method;
 
 /// The progress of a request.

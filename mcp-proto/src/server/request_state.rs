@@ -2,8 +2,8 @@
 
 use super::principal::Principal;
 use super::seal::{StateKey, StateKeys, bound_to};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::spec::{Method, code};
 
 /// Separates this use of the keys from any other.

@@ -11,17 +11,16 @@ use super::progress::ProgressToken;
 use super::shared::Shared;
 use super::subscribed::Names;
 use super::transport::{Kind, ReplyTo, Route, ServerTransport};
-use super::{Config, Context, Event, LoggingLevel, Progress, Timer};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
+use super::{Config, Context, Event, Progress, Timer};
 use crate::conversation::incoming::Incoming;
-use crate::conversation::keys::{RequestKey, SessionKey, Ticket, TicketKey};
+use crate::conversation::keys::{InstanceId, RequestKey, SessionKey, Ticket, TicketKey};
 use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::Outgoing;
 use crate::error::{Failed, UsageError};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::limits::Limits;
-use crate::spec::{Method, ProtocolVersion, code};
-use crate::store::InstanceId;
+use crate::spec::{LoggingLevel, Method, ProtocolVersion, code};
 
 /// The state of one session.
 #[derive(Debug)]

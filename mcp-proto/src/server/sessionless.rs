@@ -4,10 +4,10 @@
 use super::shared::Shared;
 use super::stateless::{Stateless, route};
 use super::transport::{Kind, ReplyTo, ServerTransport};
-use super::{Config, Context, LoggingLevel, Principal};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, Request, Response};
-use crate::spec::{Change, List, Method, ProtocolVersion, code};
+use super::{Config, Context, Principal};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Message, Request, Response};
+use crate::spec::{Change, List, LoggingLevel, Method, ProtocolVersion, code};
 
 impl Stateless {
     /// Handles a request for which its HTTP headers state this revision.

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::LoggingLevel;
 use super::session::{Phase, Session};
 use super::shared::Shared;
 use super::subscribed::Names;
 use super::transport::ServerTransport;
-use crate::codec::json::Json;
-use crate::codec::json::scan::DEEPEST;
-use crate::spec::ProtocolVersion;
-use crate::store::{InstanceId, LAST_NUMBER};
+use crate::conversation::keys::InstanceId;
+use crate::json::Json;
+use crate::json::scan::DEEPEST;
+use crate::spec::{LoggingLevel, ProtocolVersion};
+use crate::store::LAST_NUMBER;
 
 /// The largest text that is read as a state: what a client states about itself and subscribes to is within the limits of messages.
 const LARGEST: usize = 16 << 20;

@@ -11,14 +11,14 @@ use super::session::{Session, closed_before_answer};
 use super::shared::Shared;
 use super::subscriptions::Listen;
 use super::transport::{Envelope, Kind, ReplyTo, Route, ServerTransport};
-use super::{Config, Context, Event, LoggingLevel, Progress};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, Notification, Request, RequestId, Response};
+use super::{Config, Context, Event, Progress};
 use crate::conversation::incoming::Incoming;
 use crate::conversation::keys::TicketKey;
 use crate::error::{Fault, UsageError};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Message, Notification, Request, RequestId, Response};
 use crate::spec::meta::{PROTOCOL_VERSION, RequestMeta, SERVER_INFO};
-use crate::spec::{Method, ProtocolVersion, code};
+use crate::spec::{LoggingLevel, Method, ProtocolVersion, code};
 
 /// The stateless requests of all clients of a server.
 #[derive(Debug)]

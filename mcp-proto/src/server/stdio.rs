@@ -6,14 +6,13 @@ use super::snapshot::Setting;
 use super::transport::{Inbound, ReplyTo, Route, ServerTransport, TransportOutput};
 use super::{Config, Event, Server, Timer};
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, ParseError, Subject};
-use crate::conversation::keys::SessionKey;
+use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
+use crate::json::Json;
+use crate::jsonrpc::{Message, ParseError, Subject};
 use crate::limits::Load;
 use crate::spec::ProtocolVersion;
-use crate::store::InstanceId;
 use crate::transport::{Excess, Line, Stdio, StdioAction};
 
 impl Server<Stdio> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use crate::codec::json::Json;
+use crate::json::Json;
 
 /// The maximum number of names for one client or one filter.
 const NAMES: usize = 512;

@@ -12,10 +12,10 @@ use super::snapshot::Setting;
 use super::stateless::{Stateless, complete, route};
 use super::subscribed::Names;
 use super::transport::{Kind, ReplyTo, ServerTransport};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::conversation::keys::TicketKey;
 use crate::error::{Fault, UsageError};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::spec::meta::{SUBSCRIPTION_ID, stamp, with_subscription_id};
 use crate::spec::{Change, List, Method, TASKS_EXTENSION, code};
 
@@ -186,7 +186,7 @@ impl Stateless {
         let Some(listen) = self.listens.get_mut(key).filter(|listen| !listen.is_acknowledged) else { return };
         listen.is_acknowledged = true;
         let params = Json::empty_object().with_member("notifications", &listen.filter.to_json());
-        let params = with_subscription_id(&params, &id);
+        let params = with_subscription_id(&params, &id.to_json());
         let route = route(listen.reply_to, Kind::Message);
         shared.write(&Notification::with_params(Method::SUBSCRIPTIONS_ACKNOWLEDGED, params).into(), route);
     }
@@ -238,7 +238,7 @@ impl Stateless {
         for key in self.listens.keys() {
             let Some(listen) = self.listens.get(key).filter(is_concerned) else { continue };
             let (reply_to, Some(id)) = (listen.reply_to, self.listens.id(key)) else { continue };
-            let params = with_subscription_id(&params, id);
+            let params = with_subscription_id(&params, &id.to_json());
             let stamped = Notification::with_params(notification.method.clone(), params);
             shared.write_notification(stamped, route(reply_to, Kind::Message));
         }

@@ -15,16 +15,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use task::{Status, Task};
+
 use super::change_notification::ChangeNotification;
 use super::context::Context;
 use super::input::InputRequired;
 use super::principal::Principal;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Notification};
+use crate::conversation::keys::InstanceId;
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Notification};
 use crate::spec::{Method, tasks_capability};
-use crate::store::InstanceId;
 use crate::time::Instant;
-use task::{Status, Task};
 
 /// The tasks of a server: a machine that answers `tasks/get`, `tasks/update` and `tasks/cancel`, and that keeps results
 /// until they expire.

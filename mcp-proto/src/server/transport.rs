@@ -8,16 +8,15 @@ use super::event::Event;
 use super::principal::Principal;
 use super::snapshot::{SessionState, Setting};
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Request, Subject};
-use crate::conversation::keys::SessionKey;
-use crate::conversation::outbox::{Outbox, Weight};
+use crate::collections::outbox::{Outbox, Weight};
+use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Message, ParseError, Request, Subject};
 use crate::limits::Load;
 use crate::spec::ProtocolVersion;
 use crate::spec::meta::RequestMeta;
-use crate::store::InstanceId;
 use crate::transport::Transport;
 
 /// What a transport has received, in the order in which the server handles it.

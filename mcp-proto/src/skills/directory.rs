@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::error::InvalidSkill;
 use super::frontmatter::frontmatter;
 use super::{SKILL_FILE, digest_of};
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::model::{
     BlobResourceContents, Payload, ReadResourceResult, Resource, ResourceContents, Skill, SkillResource,
     TextResourceContents,

@@ -2,7 +2,7 @@
 
 use super::error::InvalidFrontmatter;
 use super::yaml;
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::model::{JsonObject, Number, Payload};
 
 /// The most bytes of YAML.

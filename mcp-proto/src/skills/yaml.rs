@@ -6,7 +6,7 @@ use bytes::Bytes;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use super::error::InvalidFrontmatter;
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::model::JsonObject;
 
 /// How deep collections may be inside each other.

@@ -1,7 +1,7 @@
 //! Capabilities: those of a client that requests to it need, and those of a server.
 
 use super::Method;
-use crate::codec::json::Json;
+use crate::json::Json;
 
 /// The capability that a client must have declared for this request (MD-I-04); `None` if it is no request for input
 /// (MD-I-03).

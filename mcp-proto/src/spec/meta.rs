@@ -2,8 +2,7 @@
 //!
 //! Writing changes only the text of the written members; every other byte stays as it is.
 
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::RequestId;
+use crate::json::Json;
 
 /// The revision of a request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -82,8 +81,8 @@ pub fn without_keys(object: &Json, keys: &[&str]) -> Json {
 /// Returns `params` of a notification with the id of the `subscriptions/listen` to which the notification belongs
 /// (MD-L-04).
 #[must_use]
-pub fn with_subscription_id(params: &Json, id: &RequestId) -> Json {
-    stamp(params, &[(SUBSCRIPTION_ID, &id.to_json())])
+pub fn with_subscription_id(params: &Json, id: &Json) -> Json {
+    stamp(params, &[(SUBSCRIPTION_ID, id)])
 }
 
 #[cfg(test)]
@@ -119,7 +118,7 @@ mod tests {
 
     #[test]
     fn stamping_leaves_every_other_byte() {
-        let id = RequestId::from(7);
+        let id = json("7");
         for (before, after) in [
             ("{}", r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7}}"#),
             (r#"{"uri":"a"}"#, r#"{"_meta":{"io.modelcontextprotocol/subscriptionId":7},"uri":"a"}"#),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::{Era, ProtocolVersion};
-use crate::codec::json::Json;
+use crate::json::Json;
 
 /// The name of a method, such as `tools/call`.
 ///

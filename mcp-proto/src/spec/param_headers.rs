@@ -9,9 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderName, HeaderValue};
 
-use crate::codec::json::Json;
-use crate::codec::json::scan::{Kind, Scanner};
-use crate::codec::json::string::unquote;
+use crate::json::Json;
+use crate::json::scan::{Kind, Scanner};
+use crate::json::string::unquote;
 use crate::spec::header::PARAM_PREFIX;
 use crate::spec::schema_keyword::Holds;
 

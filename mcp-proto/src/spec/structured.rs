@@ -4,7 +4,7 @@
 use super::Method;
 #[cfg(feature = "model")]
 use super::ProtocolVersion;
-use crate::codec::json::Json;
+use crate::json::Json;
 
 /// The result of this method in the form of this revision.
 #[cfg(feature = "model")]

@@ -5,7 +5,7 @@ use std::fmt;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::meta::stamp;
-use crate::codec::json::Json;
+use crate::json::Json;
 
 pub(crate) const TRACEPARENT: &str = "traceparent";
 pub(crate) const TRACESTATE: &str = "tracestate";

@@ -6,31 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-/// Identifies an instance of a server among all that share a store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct InstanceId(u64);
-
-impl InstanceId {
-    /// An instance with this number, which no other instance has or has had: random, from a secure source, for each
-    /// start of the process.
-    #[must_use]
-    pub const fn new(random: u64) -> Self {
-        Self(random)
-    }
-
-    /// The number.
-    #[must_use]
-    pub const fn number(self) -> u64 {
-        self.0
-    }
-}
-
-/// The number in hexadecimal, in 16 digits.
-impl fmt::Display for InstanceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
+use crate::conversation::keys::InstanceId;
 
 /// Identifies an action of the store whose result the machine waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{After, InstanceId, Record, StoreAction, StoreResult, StoredEvents, StreamId};
+use super::{After, Record, StoreAction, StoreResult, StoredEvents, StreamId};
 use crate::Instant;
-use crate::conversation::deadlines::Deadlines;
+use crate::collections::deadlines::Deadlines;
+use crate::conversation::keys::InstanceId;
 
 /// The messages that wait for an instance; older ones are dropped.
 const WAITING: usize = 10_000;
@@ -21,7 +22,8 @@ const WAITING: usize = 10_000;
 ///
 /// ```
 /// use mcp_proto::Instant;
-/// use mcp_proto::store::{InstanceId, MemoryStore, StoreAction};
+/// use mcp_proto::InstanceId;
+/// use mcp_proto::store::{MemoryStore, StoreAction};
 ///
 /// let mut store = MemoryStore::new();
 /// let (first, second) = (InstanceId::new(1), InstanceId::new(2));

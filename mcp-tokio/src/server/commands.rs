@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress, Scope};
+use mcp_proto::server::{ChangeNotification, Progress, Scope};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Json, Notification, RequestKey, TicketKey, UsageError};
 use tokio::sync::oneshot;
 

@@ -5,7 +5,8 @@ use std::ops::Deref;
 
 use mcp_proto::client::{Call, Outcome};
 use mcp_proto::driver::IncomingRequest;
-use mcp_proto::server::{ChangeNotification, LoggingLevel, Progress, Scope};
+use mcp_proto::server::{ChangeNotification, Progress, Scope};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{Json, Notification, RequestKey, UsageError};
 use tokio::sync::{mpsc, oneshot};
 

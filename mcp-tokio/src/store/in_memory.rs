@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mcp_proto::store::{InstanceId, MemoryStore, StoreAction, StoreResult};
+use mcp_proto::InstanceId;
+use mcp_proto::store::{MemoryStore, StoreAction, StoreResult};
 use tokio::sync::Notify;
 
 use super::{Messages, Store};

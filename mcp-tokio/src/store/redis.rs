@@ -4,24 +4,24 @@ mod connection;
 mod keys;
 mod scripts;
 
-use std::fmt;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::Bytes;
-use mcp_proto::store::{After, InstanceId, Record, StoreAction, StoreResult, StoredEvents, StreamId};
+use connection::{Connection, is_usable, may_pass};
+use keys::Keys;
+use mcp_proto::InstanceId;
+use mcp_proto::store::{After, Record, StoreAction, StoreResult, StoredEvents, StreamId};
 use redis::aio::MultiplexedConnection;
 use redis::streams::{StreamReadOptions, StreamReadReply};
 use redis::{AsyncCommands, Client, RedisError, RedisResult, ScriptInvocation, Value, pipe};
+use scripts::{FOUND_FOR_MS, LATE_MS, Scripts, WAITING};
 use tokio::time::{sleep, timeout};
 
 use super::{Messages, Store};
-use connection::{Connection, is_usable, may_pass};
-use keys::Keys;
-use scripts::{FOUND_FOR_MS, LATE_MS, Scripts, WAITING};
 
 /// How long an action may take by default.
 const TIMEOUT: Duration = Duration::from_secs(3);

@@ -15,8 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use mcp_proto::InstanceId;
 use mcp_proto::server::StoredSessions;
-use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StoreResult, StreamId};
+use mcp_proto::store::{StoreAction, StoreKey, StoreResult, StreamId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{Id, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};

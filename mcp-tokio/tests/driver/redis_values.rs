@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use mcp_proto::store::{After, InstanceId, Record, StoreAction, StoreKey, StoreResult, StoredEvents, StreamId};
+use mcp_proto::InstanceId;
+use mcp_proto::store::{After, Record, StoreAction, StoreKey, StoreResult, StoredEvents, StreamId};
 use mcp_testkit::waiting::LONG;
 use mcp_tokio::store::{Messages, Redis, Store};
 use tests::redis_server::RedisServer;

@@ -2,17 +2,17 @@
 
 #![cfg(all(feature = "http-client", feature = "http-server"))]
 
-use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::{Call, CloseReason, Outcome};
 use mcp_proto::driver::{NOTICE_BYTES, NOTICES};
-use mcp_proto::server::{Config, HttpConfig, InputRequired, LoggingLevel, Principal, Progress};
-use mcp_proto::{ErrorObject, Json, Method, Notification, SessionKey, UsageError, code};
+use mcp_proto::server::{Config, HttpConfig, InputRequired, Principal, Progress};
+use mcp_proto::spec::LoggingLevel;
+use mcp_proto::{ErrorObject, InvalidLimit, Json, Method, Notification, SessionKey, UsageError, code};
 use mcp_testkit::bad_lines::BAD_LINES;
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
@@ -22,7 +22,6 @@ use mcp_testkit::waiting::{LONG, wait_until};
 use mcp_tokio::{
     Authenticated, Builder, Client, Error, Handler, HttpService, Incoming, Server, ServerPublisher, Service, StateKeys,
 };
-
 use tests::protected;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, duplex, split};
 use tokio::net::TcpListener;
@@ -970,7 +969,7 @@ async fn a_server_with_an_invalid_configuration_serves_no_byte_stream() {
         let error = served.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
         let usage = error.get_ref().and_then(|error| error.downcast_ref::<UsageError>());
-        assert!(matches!(usage, Some(UsageError::Limit { field: "message", .. })), "{error}");
+        assert!(matches!(usage, Some(UsageError::Limit(InvalidLimit { field: "message", .. }))), "{error}");
     }
 }
 

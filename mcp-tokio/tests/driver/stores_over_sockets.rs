@@ -7,9 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Config, HttpConfig, LoggingLevel, SessionMode, StoredSessions};
-use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StoreResult};
-use mcp_proto::{ErrorObject, Json, Notification, UsageError};
+use mcp_proto::server::{Config, HttpConfig, SessionMode, StoredSessions};
+use mcp_proto::spec::LoggingLevel;
+use mcp_proto::store::{StoreAction, StoreKey, StoreResult};
+use mcp_proto::{ErrorObject, InstanceId, Json, Notification, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::RawClient;

@@ -2,7 +2,8 @@
 
 use std::str::FromStr;
 
-use mcp_proto::store::{InstanceId, StoreAction, StoreResult};
+use mcp_proto::InstanceId;
+use mcp_proto::store::{StoreAction, StoreResult};
 use mcp_tokio::store::{Messages, Store};
 
 /// What a store does not do, although it answers that it has.

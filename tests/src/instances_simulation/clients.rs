@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mcp_proto::client::Call as Request;
-use mcp_proto::server::{ChangeNotification, LoggingLevel, Principal, Snapshot};
-use mcp_proto::store::{InstanceId, StreamId};
-use mcp_proto::{Instant, Notification};
+use mcp_proto::server::{ChangeNotification, Principal, Snapshot};
+use mcp_proto::spec::LoggingLevel;
+use mcp_proto::store::StreamId;
+use mcp_proto::{InstanceId, Instant, Notification};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, request, result};

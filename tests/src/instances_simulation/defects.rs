@@ -1,7 +1,8 @@
 //! Machines that are broken on purpose: what passes between an instance and its clients, its application and the store is
 //! changed as a machine with the defect would do it.
 
-use mcp_proto::store::{InstanceId, Record, StoreAction, StoreResult, StreamId};
+use mcp_proto::InstanceId;
+use mcp_proto::store::{Record, StoreAction, StoreResult, StreamId};
 use mcp_testkit::http_exchange::TestResponse;
 use serde_json::Value;
 

@@ -1,9 +1,8 @@
 //! What the machines report to the applications, and what becomes of an instance that ends.
 
-use mcp_proto::Method;
 use mcp_proto::client::Outcome;
 use mcp_proto::server::Event;
-use mcp_proto::store::InstanceId;
+use mcp_proto::{InstanceId, Method};
 use serde_json::Value;
 
 use super::tasks::TaskTicket;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_proto::Instant;
-use mcp_proto::store::{InstanceId, StoreAction, StoreKey, StoreResult, StreamId};
+use mcp_proto::store::{StoreAction, StoreKey, StoreResult, StreamId};
+use mcp_proto::{InstanceId, Instant};
 use serde_json::Value;
 
 use super::{Defect, Faults, Instance, Simulation};

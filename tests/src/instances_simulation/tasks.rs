@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::server::TaskId;
-use mcp_proto::store::InstanceId;
-use mcp_proto::{Instant, Ticket};
+use mcp_proto::{InstanceId, Instant, Ticket};
 use mcp_testkit::http_exchange::TestRequest;
 use serde_json::Value;
 

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mcp_proto::client::Call;
-use mcp_proto::server::{Event, InputRequired, LoggingLevel, Progress, ServerTransport};
+use mcp_proto::server::{Event, InputRequired, Progress, ServerTransport};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Instant, Json, Notification, RequestKey, Server, Ticket, TicketKey};
+use mcp_testkit::byte_stream::ServerStream;
+use mcp_testkit::random::Random;
 
 use super::messages::Client;
 use super::{LONG, STEPS, limits, random_time};
-use mcp_testkit::byte_stream::ServerStream;
-use mcp_testkit::random::Random;
 
 /// The open tickets and requests of the application.
 #[derive(Default)]

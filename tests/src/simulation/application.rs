@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mcp_proto::client::{self, Call, Client, ClientTransport};
-use mcp_proto::server::{self, InputRequired, LoggingLevel, Progress, Scope, Server};
-use mcp_proto::{Era, ErrorObject, Instant, Json, Method, RequestKey, Ticket, TicketKey};
+use mcp_proto::server::{InputRequired, Progress, Scope, Server};
+use mcp_proto::spec::LoggingLevel;
+use mcp_proto::{Era, ErrorObject, Instant, Json, Method, RequestKey, Ticket, TicketKey, server};
+use mcp_testkit::random::Random;
 
 use super::member_of;
 use super::model::{Answer, Model, THINKING};
-use mcp_testkit::random::Random;
 
 /// The application of a client.
 #[derive(Debug)]

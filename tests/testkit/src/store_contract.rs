@@ -5,7 +5,8 @@
 //!
 //! use bytes::Bytes;
 //! use mcp_proto::Instant;
-//! use mcp_proto::store::{InstanceId, MemoryStore, StoreAction, StoreResult};
+//! use mcp_proto::InstanceId;
+//! use mcp_proto::store::{MemoryStore, StoreAction, StoreResult};
 //! use mcp_testkit::store_contract::{self, Engine};
 //!
 //! struct InMemory(MemoryStore, Instant);
@@ -37,7 +38,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_proto::store::{After, InstanceId, Record, StoreAction, StoreKey, StoreResult, StoredEvents, StreamId};
+use mcp_proto::InstanceId;
+use mcp_proto::store::{After, Record, StoreAction, StoreKey, StoreResult, StoredEvents, StreamId};
 
 /// A store that is checked.
 pub trait Engine {

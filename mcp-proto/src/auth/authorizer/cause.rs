@@ -6,6 +6,7 @@ use super::flow::{Flow, Need, Then};
 use super::history::History;
 use super::{Authorizer, Clock, Held, Timer, without_query};
 use crate::Instant;
+use crate::auth::Challenged;
 use crate::auth::action::Event;
 use crate::auth::challenge::Challenge;
 use crate::auth::config::Grant;
@@ -14,7 +15,6 @@ use crate::auth::imported::Imported;
 use crate::auth::quirk::ProviderQuirk;
 use crate::auth::record::union;
 use crate::auth::seed::{Nonces, Seed};
-use crate::client::Challenged;
 
 /// Why a token is needed.
 #[derive(Debug, Clone)]

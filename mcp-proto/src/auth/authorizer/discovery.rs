@@ -15,10 +15,10 @@ use crate::auth::error::SignInError;
 use crate::auth::metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata};
 use crate::auth::quirk::ProviderQuirk;
 use crate::auth::url::Origin;
-use crate::client::http::endpoint::Endpoint;
 use crate::spec::ProtocolVersion;
 use crate::spec::header::PROTOCOL_VERSION;
 use crate::spec::status::is_temporary;
+use crate::url::HttpUrl;
 
 /// The largest metadata document, in bytes (OA-N-03).
 const MAX_DOCUMENT: usize = 64 * 1024;
@@ -90,7 +90,7 @@ impl Authorizer {
             Need::New { named, .. } => named.as_deref(),
             Need::Stored | Need::SignOut => None,
         };
-        let is_relative = named.is_some_and(|named| Endpoint::check(named).is_err());
+        let is_relative = named.is_some_and(|named| HttpUrl::parse(named).is_err());
         match ResourceMetadata::candidates(&self.config.server, named) {
             Ok(candidates) => {
                 if is_relative {
@@ -118,7 +118,7 @@ impl Authorizer {
     fn fetch_document(&mut self, url: &str, wanted: &Wanted, now: Instant) -> FetchKey {
         let mut request = Request::new(Bytes::new());
         // Candidates are made of URLs that were checked.
-        *request.uri_mut() = Endpoint::check(url).map(|url| url.to_uri()).unwrap_or_default();
+        *request.uri_mut() = HttpUrl::parse(url).map(|url| url.to_uri()).unwrap_or_default();
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("application/json"));
         if matches!(wanted, Wanted::Server) {
             let version = ProtocolVersion::WITHOUT_RESOURCE_METADATA.as_str();
@@ -203,7 +203,7 @@ impl Authorizer {
     /// place, an outage must not lead to a sign-in elsewhere (OA-P-03).
     pub(super) fn on_unreached(&mut self, flow: Flow, mut discovery: Box<Discovery>, error: SignInError, now: Instant) {
         let is_elsewhere =
-            Endpoint::check(&discovery.url).is_ok_and(|url| Origin::of(&url) != Origin::of(&self.config.endpoint));
+            HttpUrl::parse(&discovery.url).is_ok_and(|url| Origin::of(&url) != Origin::of(&self.config.endpoint));
         if !discovery.is_named || !is_elsewhere {
             return self.fail(flow, error, now);
         }
@@ -344,6 +344,6 @@ fn redirect_target(discovery: &Discovery, head: &response::Parts) -> Option<Stri
         return None;
     }
     let location = head.headers.get(LOCATION)?.to_str().ok()?;
-    let target = Endpoint::check(&discovery.url).ok()?.same_origin(location)?;
+    let target = HttpUrl::parse(&discovery.url).ok()?.same_origin(location)?;
     Some(target.to_uri().to_string())
 }

@@ -24,8 +24,8 @@ use crate::auth::proof::ProofClaims;
 use crate::auth::record::Tokens;
 use crate::auth::secret::Secret;
 use crate::auth::token::{ID_JAG, TokenError, TokenResponse, TokenScheme};
-use crate::client::http::endpoint::Endpoint;
 use crate::spec::header::DPOP;
+use crate::url::HttpUrl;
 
 /// The largest response, in bytes (OA-N-03).
 pub(super) const MAX_RESPONSE: usize = 1024 * 1024;
@@ -144,7 +144,7 @@ impl ClientRequest {
     /// The claims of the proof that the request carries, if its tokens are to be bound to a key.
     pub(super) fn proof_claims(&self, nonce: Option<&str>) -> Option<ProofClaims> {
         let key = self.proof_key.clone().filter(|_| self.is_for_access())?;
-        let url = Endpoint::check(self.endpoint()).ok()?;
+        let url = HttpUrl::parse(self.endpoint()).ok()?;
         Some(ProofClaims::new(&Method::POST, &url.to_uri(), None, nonce, key))
     }
 
@@ -410,7 +410,7 @@ pub(super) fn post(url: &str, body: Bytes, content_type: &'static str) -> Reques
     let mut request = Request::new(body);
     *request.method_mut() = Method::POST;
     // The endpoints of metadata are checked when it is parsed.
-    *request.uri_mut() = Endpoint::check(url).map(|url| url.to_uri()).unwrap_or_default();
+    *request.uri_mut() = HttpUrl::parse(url).map(|url| url.to_uri()).unwrap_or_default();
     let headers = request.headers_mut();
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

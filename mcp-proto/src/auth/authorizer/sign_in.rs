@@ -17,9 +17,9 @@ use crate::auth::metadata::{InvalidMetadata, IssuerMetadata};
 use crate::auth::quirk::ProviderQuirk;
 use crate::auth::record::union;
 use crate::auth::url::{SecureUrl, UrlRefused};
-use crate::codec::text::Excerpt;
 use crate::error::explanation;
 use crate::spec::status::is_temporary;
+use crate::text::Excerpt;
 
 /// The scope of refresh tokens (`OpenID` Connect).
 const OFFLINE: &str = "offline_access";

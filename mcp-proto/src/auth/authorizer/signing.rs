@@ -17,8 +17,8 @@ use crate::auth::error::SignInError;
 use crate::auth::jwt::UnsignedJwt;
 use crate::auth::key::{ClientKey, ProofKey, SigningAlgorithm};
 use crate::auth::url::Origin;
-use crate::client::http::endpoint::Endpoint;
 use crate::spec::header::DPOP_NONCE;
+use crate::url::HttpUrl;
 
 /// The lifetime of an assertion in seconds (OA-X-03).
 const ASSERTION_LIFETIME: u64 = 300;
@@ -168,14 +168,14 @@ impl Authorizer {
     /// Keeps the nonce that a response contains; a newer one replaces it (OA-X-07).
     pub(super) fn learn_nonce(&mut self, url: &str, headers: &HeaderMap) {
         let value = headers.get(DPOP_NONCE).and_then(|value| value.to_str().ok());
-        if let (Some(value), Ok(url)) = (value.filter(|value| value.len() <= MAX_NONCE), Endpoint::check(url)) {
+        if let (Some(value), Ok(url)) = (value.filter(|value| value.len() <= MAX_NONCE), HttpUrl::parse(url)) {
             self.nonce = Some(Nonce { origin: Origin::of(&url), value: value.to_owned() });
         }
     }
 
     /// The nonce for a proof: only of the origin that has sent it.
     fn nonce_of(&self, url: &str) -> Option<&str> {
-        let origin = Origin::of(&Endpoint::check(url).ok()?);
+        let origin = Origin::of(&HttpUrl::parse(url).ok()?);
         self.nonce.as_ref().filter(|nonce| nonce.origin == origin).map(|nonce| nonce.value.as_str())
     }
 

@@ -7,6 +7,7 @@ use super::exchange::ClientRequest;
 use super::flow::{Flow, Need, Step, Then};
 use super::{Authorizer, BUSY, Held, Timer};
 use crate::Instant;
+use crate::auth::Credentials;
 use crate::auth::action::{Action, Authorized, Event, Lock};
 use crate::auth::config::Grant;
 use crate::auth::error::SignInError;
@@ -14,7 +15,6 @@ use crate::auth::record::Tokens;
 use crate::auth::secret::Secret;
 use crate::auth::seed::sha256;
 use crate::auth::token::TokenScheme;
-use crate::client::Credentials;
 
 impl Authorizer {
     /// Reads the record without its lock: a server that needs no token causes no files.

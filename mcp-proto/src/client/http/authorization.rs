@@ -12,14 +12,12 @@ use http::header::WWW_AUTHENTICATE;
 use http::response::Parts;
 use http::{HeaderMap, StatusCode};
 
-use super::credentials::Credentials;
 use super::delivery::DeliveryKey;
 use super::exchange::{Exchange, ExchangeKey, Purpose};
 use super::headers::refusal;
 use super::{Http, HttpAction, HttpConfig, Timer};
 use crate::Instant;
-use crate::auth::{Challenge, ProofClaims};
-use crate::client::Challenged;
+use crate::auth::{Challenge, Challenged, Credentials, ProofClaims};
 use crate::client::transport::{Inbound, TransportOutput};
 use crate::error::{Failed, Fault, Refusal};
 use crate::spec::header::DPOP_NONCE;

@@ -5,8 +5,8 @@ use super::exchange::ExchangeKey;
 use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Role, TransportOutput};
-use crate::codec::jsonrpc::Message;
 use crate::conversation::keys::RequestKey;
+use crate::jsonrpc::Message;
 use crate::spec::CancelBy;
 
 impl Http {

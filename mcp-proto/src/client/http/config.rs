@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Uri};
 
-use super::endpoint::Endpoint;
 use crate::error::UsageError;
+use crate::url::HttpUrl;
 
 /// Which of the two HTTP transports is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,7 +46,7 @@ impl fmt::Display for HttpTransport {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    pub(crate) endpoint: Endpoint,
+    pub(crate) endpoint: HttpUrl,
     pub(crate) headers: HeaderMap,
     /// Which transport is used. Default [`HttpTransport::Auto`].
     pub transport: HttpTransport,
@@ -87,7 +87,7 @@ impl HttpConfig {
     /// percent-encoded.
     pub fn new(url: &str) -> Result<Self, UsageError> {
         Ok(Self {
-            endpoint: Endpoint::parse(url)?,
+            endpoint: HttpUrl::parse(url).map_err(UsageError::Endpoint)?,
             headers: HeaderMap::new(),
             transport: HttpTransport::Auto,
             idle_timeout: Duration::from_secs(300),

@@ -4,8 +4,8 @@
 use http::header::{DATE, SET_COOKIE};
 use http::{HeaderMap, HeaderValue};
 
-use super::endpoint::{Endpoint, is_in_domain};
 use super::headers::seconds_of_date;
+use crate::url::{HttpUrl, is_in_domain};
 
 /// The most cookies that are kept.
 const MOST: usize = 16;
@@ -38,7 +38,7 @@ impl Cookies {
     }
 
     /// Keeps the cookies of a response from `endpoint`.
-    pub(super) fn learn(&mut self, headers: &HeaderMap, endpoint: &Endpoint) {
+    pub(super) fn learn(&mut self, headers: &HeaderMap, endpoint: &HttpUrl) {
         for value in headers.get_all(SET_COOKIE) {
             let Some(set) = value.to_str().ok().and_then(|value| SetCookie::parse(value, headers)) else { continue };
             let is_for_server = set.domain.is_none_or(|domain| may_set(endpoint.host(), domain));
@@ -164,7 +164,7 @@ mod tests {
             headers.append(SET_COOKIE, HeaderValue::from_str(field).unwrap());
         }
         let mut cookies = Cookies::default();
-        cookies.learn(&headers, &Endpoint::parse(url).unwrap());
+        cookies.learn(&headers, &HttpUrl::parse(url).unwrap());
         cookies
     }
 

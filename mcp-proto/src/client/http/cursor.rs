@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use crate::Instant;
-use crate::codec::sse::EventId;
 use crate::conversation::backoff::{Backoff, Jitter};
 use crate::limits::Limits;
+use crate::sse::EventId;
 
 /// The state for resuming one stream: after which event, and when. Every stream has its own (SH-C-36).
 #[derive(Debug)]

@@ -22,17 +22,18 @@ mod post;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::authorization::Resent;
-use super::cursor::Cursor;
-use super::endpoint::Endpoint;
-use super::exchange::ExchangeKey;
-use crate::Instant;
-use crate::client::transport::{Backlog, Role};
-use crate::conversation::deadlines::Deadlines;
-use crate::conversation::keys::RequestKey;
 use index::{Index, Line, Timer};
 
 pub(super) use post::{Post, Queue};
+
+use super::authorization::Resent;
+use super::cursor::Cursor;
+use super::exchange::ExchangeKey;
+use crate::Instant;
+use crate::client::transport::{Backlog, Role};
+use crate::collections::deadlines::Deadlines;
+use crate::conversation::keys::RequestKey;
+use crate::url::HttpUrl;
 
 /// The first pause before a message that did not reach the server is tried again; it doubles.
 const RETRY_AFTER: Duration = Duration::from_millis(250);
@@ -276,7 +277,7 @@ impl Deliveries {
     }
 
     /// The exchange of a message was redirected.
-    pub(super) fn redirected(&mut self, key: DeliveryKey, to: Endpoint) {
+    pub(super) fn redirected(&mut self, key: DeliveryKey, to: HttpUrl) {
         if let Some(post) = self.post_mut(key) {
             post.to = Some(to);
             post.redirects += 1;

@@ -11,12 +11,12 @@ use super::delivery::DeliveryKey;
 use crate::Instant;
 use crate::auth::ProofClaims;
 use crate::client::transport::{Role, TransportOutput};
-use crate::codec::buffer::extend_within;
-use crate::codec::sse::{Decoder, EventId};
-use crate::conversation::deadlines::Deadlines;
+use crate::collections::buffer::extend_within;
+use crate::collections::deadlines::Deadlines;
 use crate::conversation::keys::RequestKey;
 use crate::error::Refusal;
 use crate::limits::Limits;
+use crate::sse::{Decoder, EventId};
 
 /// Identifies one HTTP exchange: a request of the client, and its response. The client uses each key once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

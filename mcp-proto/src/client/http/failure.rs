@@ -2,8 +2,8 @@
 
 use std::io::{Error, ErrorKind};
 
-use crate::codec::text::escape_text;
 use crate::error::Failed;
+use crate::text::escape_text;
 
 /// How an exchange failed, as the driver observed it.
 ///

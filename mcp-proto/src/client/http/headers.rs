@@ -12,13 +12,13 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 
 use super::cookies::Cookies;
-use super::credentials::Credentials;
-use super::endpoint::Endpoint;
-use crate::codec::sse::EventId;
+use crate::auth::Credentials;
 use crate::error::{Failed, Refusal};
 use crate::limits::Limits;
 use crate::spec::ProtocolVersion;
 use crate::spec::header::{LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID, body_kind};
+use crate::sse::EventId;
+use crate::url::HttpUrl;
 
 /// The id of a session: bytes 0x21 to 0x7E only, and a secret (SH-S-41, SH-C-07).
 #[derive(Clone, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(crate) struct Common<'c> {
 
 impl Common<'_> {
     /// A POST with one message (SH-C-01 to SH-C-03).
-    pub(crate) fn post(&self, to: &Endpoint, body: Bytes, mirrored: Option<&HeaderMap>) -> Request<Bytes> {
+    pub(crate) fn post(&self, to: &HttpUrl, body: Bytes, mirrored: Option<&HeaderMap>) -> Request<Bytes> {
         let mut request = self.request(Method::POST, to, body);
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
@@ -55,7 +55,7 @@ impl Common<'_> {
     }
 
     /// A GET that opens a stream (SH-C-38, SH-C-39), or resumes one with a cursor (SH-C-32).
-    pub(crate) fn get(&self, from: &Endpoint, cursor: Option<&EventId>) -> Request<Bytes> {
+    pub(crate) fn get(&self, from: &HttpUrl, cursor: Option<&EventId>) -> Request<Bytes> {
         let mut request = self.request(Method::GET, from, Bytes::new());
         let headers = request.headers_mut();
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -66,13 +66,13 @@ impl Common<'_> {
     }
 
     /// A DELETE that ends the session (SH-C-09).
-    pub(crate) fn delete(&self, at: &Endpoint) -> Request<Bytes> {
+    pub(crate) fn delete(&self, at: &HttpUrl) -> Request<Bytes> {
         self.request(Method::DELETE, at, Bytes::new())
     }
 
     /// Replaces in a text of the server what the client keeps secret: the values of its headers and cookies, the ids of
     /// this session and the one before, and the values in the query of `endpoint`. A server may repeat what it has refused.
-    pub(crate) fn without_secrets(&self, text: String, endpoint: &Endpoint) -> String {
+    pub(crate) fn without_secrets(&self, text: String, endpoint: &HttpUrl) -> String {
         let token = self.credentials.map(Credentials::header);
         let sessions = [self.session, self.former_session].into_iter().flatten().map(|SessionId(id)| id);
         let headers = self.user.values().chain(token).chain(sessions).filter_map(|value| value.to_str().ok());
@@ -88,7 +88,7 @@ impl Common<'_> {
         secrets.into_iter().fold(text, |text, secret| text.replace(secret, "[…]"))
     }
 
-    fn request(&self, method: Method, to: &Endpoint, body: Bytes) -> Request<Bytes> {
+    fn request(&self, method: Method, to: &HttpUrl, body: Bytes) -> Request<Bytes> {
         let mut request = Request::new(body);
         *request.method_mut() = method;
         *request.uri_mut() = to.to_uri();

@@ -15,10 +15,10 @@
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderMap, StatusCode};
 
-use crate::codec::jsonrpc::ErrorObject;
-use crate::codec::text::Excerpt;
 use crate::error::Refusal;
+use crate::jsonrpc::ErrorObject;
 use crate::spec::code;
+use crate::text::Excerpt;
 
 /// The code with which the TypeScript SDK, and servers written after it, report an unknown session.
 const SESSION_NOT_FOUND: i64 = -32_001;

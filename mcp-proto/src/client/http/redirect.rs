@@ -3,17 +3,17 @@
 use http::StatusCode;
 use http::response::Parts;
 
-use super::endpoint::{Endpoint, shown};
 use super::exchange::{Exchange, Purpose};
 use super::headers::location;
 use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::TransportOutput;
 use crate::error::{Failed, Fault, RedirectRefused};
+use crate::url::{HttpUrl, shown};
 
 impl Http {
     /// The target of a redirect (HT1). `None` if the response is not a redirect; an error if it must not be followed.
-    pub(super) fn redirect(&self, exchange: &Exchange, head: &Parts) -> Option<Result<Endpoint, Failed>> {
+    pub(super) fn redirect(&self, exchange: &Exchange, head: &Parts) -> Option<Result<HttpUrl, Failed>> {
         let redirects = match &exchange.purpose {
             Purpose::Post(posted) => posted.redirects,
             Purpose::GetStream { redirects }
@@ -44,7 +44,7 @@ impl Http {
         &mut self,
         exchange: &mut Exchange,
         status: StatusCode,
-        target: Result<Endpoint, Failed>,
+        target: Result<HttpUrl, Failed>,
         now: Instant,
         output: &mut TransportOutput<'_, HttpAction>,
     ) {

@@ -7,12 +7,12 @@ use super::lost_session::{self, SessionState};
 use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Role, TransportOutput};
-use crate::codec::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
-use crate::codec::text::Excerpt;
 use crate::conversation::keys::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal, explanation};
+use crate::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
 use crate::limits::Limits;
 use crate::spec::status::is_inconclusive;
+use crate::text::Excerpt;
 
 impl Http {
     /// The refusal with what its body says, without the secrets of the client.

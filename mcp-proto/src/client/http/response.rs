@@ -11,9 +11,9 @@ use super::lost_session::{may_be_lost, states_loss};
 use super::{Failure, Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
-use crate::codec::jsonrpc::{Message, Response};
 use crate::conversation::keys::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk};
+use crate::jsonrpc::{Message, Response};
 use crate::spec::header::body_kind;
 
 impl Http {

@@ -6,11 +6,11 @@ use super::lost_session::is_lost_by;
 use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Inbound, TransportOutput};
-use crate::codec::buffer::into_bytes;
-use crate::codec::jsonrpc::{Frame, Message, Oddities, ParseError, Response, Subject};
-use crate::codec::sse::{Event, EventName, Item};
+use crate::collections::buffer::into_bytes;
 use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault, InvalidResponse, Quirk};
+use crate::jsonrpc::{Frame, Message, Oddities, ParseError, Response, Subject};
+use crate::sse::{Event, EventName, Item};
 
 /// Which answers may come on a stream.
 #[derive(Debug, Clone, Copy)]

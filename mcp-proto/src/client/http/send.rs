@@ -5,17 +5,17 @@ use http::Request as HttpRequest;
 
 use super::cursor::Cursor;
 use super::delivery::{DeliveryKey, Post, Queue};
-use super::endpoint::Endpoint;
 use super::exchange::{Exchange, ExchangeKey, Posted, Purpose};
 use super::headers::Common;
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::transport::{Inbound, Role, TransportOutput};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Request};
 use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault};
+use crate::json::Json;
+use crate::jsonrpc::{Message, Request};
 use crate::spec::{Method, TraceContext};
+use crate::url::HttpUrl;
 
 impl Http {
     /// Queues a message, and sends it if an exchange is free.
@@ -116,7 +116,7 @@ impl Http {
     /// Opens an exchange for a stream.
     pub(super) fn get(
         &mut self,
-        from: Option<&Endpoint>,
+        from: Option<&HttpUrl>,
         purpose: Purpose,
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> ExchangeKey {

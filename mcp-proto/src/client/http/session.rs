@@ -1,16 +1,15 @@
 //! The session with the server: begun, accepted, lost, ended (RULES 4.1, 5.3).
 
-use http::HeaderMap;
-use http::StatusCode;
 use http::response::Parts;
+use http::{HeaderMap, StatusCode};
 
-use super::credentials::Credentials;
 use super::delivery::{Deliveries, DeliveryKey, Queue};
 use super::exchange::{Exchange, OpenedIn, Purpose};
 use super::headers::{Common, SessionId, refusal};
 use super::lost_session::is_gone;
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
+use crate::auth::Credentials;
 use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::error::{Failed, Fault, Quirk};
 use crate::spec::ProtocolVersion;

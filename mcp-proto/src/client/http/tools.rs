@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use http::{HeaderMap, HeaderValue};
 
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::Message;
 use crate::error::Fault;
+use crate::json::Json;
+use crate::jsonrpc::Message;
 use crate::spec::Method;
 use crate::spec::header::{METHOD, NAME};
 use crate::spec::param_headers::{Annotations, encode};

@@ -3,16 +3,16 @@
 
 use super::config::{HttpConfig, HttpTransport};
 use super::delivery::DeliveryKey;
-use super::endpoint::{Endpoint, shown};
 use super::exchange::{Next, Purpose};
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
 use crate::client::detection::is_about_version;
 use crate::client::transport::{Role, TransportOutput};
-use crate::codec::sse::{Event, EventName};
 use crate::error::{Failed, Fault, Refusal};
 use crate::spec::status::is_inconclusive;
 use crate::spec::{FallbackOn, ProtocolVersion};
+use crate::sse::{Event, EventName};
+use crate::url::{HttpUrl, shown};
 
 /// How messages are sent and answered.
 #[derive(Debug)]
@@ -24,10 +24,10 @@ pub(super) enum HttpMode {
         /// How `initialize` failed on Streamable HTTP, if this is the fallback (ER-27).
         instead_of: Option<Failed>,
         /// Where the stream is, if the request for it was redirected.
-        stream: Option<Endpoint>,
+        stream: Option<HttpUrl>,
     },
     /// Two endpoints: sent to `post_to`, and answered on the stream.
-    TwoEndpoint { post_to: Endpoint },
+    TwoEndpoint { post_to: HttpUrl },
 }
 
 impl HttpMode {
@@ -43,7 +43,7 @@ impl HttpMode {
     }
 
     /// The request for the stream was redirected to this URL, to which the endpoint is relative.
-    pub(super) fn stream_is_at(&mut self, target: Endpoint) {
+    pub(super) fn stream_is_at(&mut self, target: HttpUrl) {
         if let Self::Opening { stream, .. } = self {
             *stream = Some(target);
         }
@@ -58,7 +58,7 @@ impl HttpMode {
         matches!(self, Self::Streamable)
     }
 
-    pub(super) const fn post_to<'e>(&'e self, endpoint: &'e Endpoint) -> &'e Endpoint {
+    pub(super) const fn post_to<'e>(&'e self, endpoint: &'e HttpUrl) -> &'e HttpUrl {
         match self {
             Self::Streamable | Self::Opening { .. } => endpoint,
             Self::TwoEndpoint { post_to } => post_to,

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde_json::{Map, Value, json};
 
 use super::{input_schema, required_names};
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::model::{
     EnumOption, Fields, LegacyTitledEnumSchema, Payload, PrimitiveSchemaDefinition, RequestedSchema, StringFormat,
 };

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::Response;
 
 use super::ExchangeKey;
-use crate::conversation::outbox::Weight;
+use crate::collections::outbox::Weight;
 use crate::store::StoreAction;
 
 /// An action for the driver of an HTTP server.

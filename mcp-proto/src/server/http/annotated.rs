@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::spec::param_headers::Annotations;
 
 /// The maximum number of tools that are stored. The headers of further ones are not checked.

@@ -12,6 +12,7 @@ use super::sealed_session::SealedSessions;
 use super::stored_session::StoredSessions;
 use crate::auth::{Challenge, ProtectedResource};
 use crate::error::UsageError;
+use crate::limits::InvalidLimit;
 use crate::spec::UnreadableId;
 
 /// Which hosts and origins may access a server. This protects it against web pages in a browser (SH-S-03, SH-S-05).
@@ -245,7 +246,7 @@ impl HttpConfig {
             [("max_sessions", self.max_sessions), ("max_streams", self.most_streams()), ("replay", self.replay.max(1))]
         {
             if value == 0 || value > LARGEST {
-                return Err(UsageError::Limit { field, largest: LARGEST });
+                return Err(InvalidLimit { field, largest: LARGEST }.into());
             }
         }
         let of_sessions = match &self.sessions {
@@ -265,7 +266,7 @@ impl HttpConfig {
         .chain(of_sessions)
         {
             if value.is_zero() || value > Duration::from_secs(LARGEST as u64) {
-                return Err(UsageError::Limit { field, largest: LARGEST });
+                return Err(InvalidLimit { field, largest: LARGEST }.into());
             }
         }
         let is_path = |path: &str| {
@@ -354,7 +355,7 @@ mod tests {
         let check = |field, is_fine, set: &dyn Fn(&mut HttpConfig)| {
             let mut http = HttpConfig::new();
             set(&mut http);
-            let expected = if is_fine { Ok(()) } else { Err(UsageError::Limit { field, largest }) };
+            let expected = if is_fine { Ok(()) } else { Err(InvalidLimit { field, largest }.into()) };
             assert_eq!(http.check(), expected, "{field}");
         };
         for (field, set) in counts {

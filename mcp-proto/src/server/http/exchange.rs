@@ -10,14 +10,13 @@ use super::admission::{self, Plan};
 use super::refusal::Refusal;
 use super::{Http, RequestInfo, Timer, header_check};
 use crate::Instant;
-use crate::codec::buffer::{extend_within, into_bytes};
-use crate::codec::jsonrpc::RequestId;
-use crate::conversation::keys::SessionKey;
+use crate::collections::buffer::{extend_within, into_bytes};
+use crate::conversation::keys::{InstanceId, SessionKey};
+use crate::jsonrpc::RequestId;
 use crate::limits::Limits;
 use crate::server::shares::Shares;
 use crate::server::transport::ReplyTo;
 use crate::spec::UnreadableId;
-use crate::store::InstanceId;
 
 /// Identifies one HTTP exchange: a request that the server received, and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

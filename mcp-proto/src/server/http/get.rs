@@ -8,12 +8,12 @@ use super::refusal::Refusal;
 use super::session::Session;
 use super::{CANDIDATES, ExchangeKey, Http, HttpAction, RequestInfo, Stage, Step, admission};
 use crate::Instant;
-use crate::codec::sse::{EventName, encode_event};
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
 use crate::server::shares::Holder;
 use crate::server::transport::{Inbound, TransportOutput};
 use crate::spec::UnreadableId;
+use crate::sse::{EventName, encode_event};
 
 impl Http {
     /// A client opens the GET stream of a session. A second one at the same time is refused (row 32).

@@ -4,14 +4,13 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 
 use super::annotated::AnnotatedTools;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{ErrorObject, Request};
+use crate::json::Json;
+use crate::jsonrpc::{ErrorObject, Request};
 use crate::server::principal::Principal;
 use crate::server::transport::Envelope;
 use crate::spec;
 use crate::spec::header::{METHOD, NAME, PROTOCOL_VERSION};
-use crate::spec::param_headers;
-use crate::spec::{Method, ProtocolVersion, UnreadableId, code};
+use crate::spec::{Method, ProtocolVersion, UnreadableId, code, param_headers};
 
 /// Whether `MCP-Protocol-Version` names a stateless revision.
 pub(super) fn names_stateless(headers: &HeaderMap) -> bool {

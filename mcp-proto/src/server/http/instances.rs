@@ -4,15 +4,15 @@
 //! depend on the kind.
 
 use super::{Http, HttpAction};
-use crate::codec::json::Json;
-use crate::codec::json::scan::DEEPEST;
-use crate::codec::jsonrpc::{Frame, Message, Notification, ParseError};
-use crate::conversation::keys::{RequestKey, SessionKey};
+use crate::conversation::keys::{InstanceId, RequestKey, SessionKey};
+use crate::json::Json;
+use crate::json::scan::DEEPEST;
+use crate::jsonrpc::{Frame, Message, Notification, ParseError};
 use crate::server::change_notification::{ChangeNotification, Recipients};
 use crate::server::snapshot::{hex, read_hex};
 use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
 use crate::spec::Method;
-use crate::store::{InstanceId, Record, StoreAction};
+use crate::store::{Record, StoreAction};
 
 /// What one instance reports to another about a session.
 pub(super) enum Notice {

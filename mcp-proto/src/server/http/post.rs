@@ -8,8 +8,8 @@ use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty};
 use super::stored_label::requests_of;
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Step, admission, header_check};
-use crate::codec::jsonrpc::{Frame, Message, ParseError, Request};
 use crate::conversation::keys::SessionKey;
+use crate::jsonrpc::{Frame, Message, ParseError, Request};
 use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
 use crate::spec::{Method, UnreadableId};
 

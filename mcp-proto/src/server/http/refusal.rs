@@ -8,7 +8,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 
 use super::admission;
 use crate::auth::Challenge;
-use crate::codec::jsonrpc::{ErrorObject, Message, ParseError, Response as Answer};
+use crate::jsonrpc::{ErrorObject, Message, ParseError, Response as Answer};
 use crate::spec::{UnreadableId, code};
 
 /// The value of `Retry-After` for 503, in seconds.
@@ -164,7 +164,7 @@ pub(super) fn empty(status: StatusCode) -> Response<Bytes> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::jsonrpc::Frame;
+    use crate::jsonrpc::Frame;
     use crate::limits::Limits;
 
     fn text(refusal: Refusal, unreadable_id: UnreadableId) -> (u16, String) {

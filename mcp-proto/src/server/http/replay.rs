@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::ExchangeKey;
 use super::stored_append::Appending;
-use crate::codec::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
+use crate::sse::{EventId, EventName, encode_cursor, encode_event, encode_retry};
 
 /// The stream of a request, or the GET stream of a session.
 ///

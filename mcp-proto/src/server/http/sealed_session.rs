@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::codec::json::Json;
+use crate::json::Json;
 use crate::server::principal::Principal;
 use crate::server::seal::{StateKey, StateKeys, bound_to};
 use crate::server::snapshot::SessionState;

@@ -6,10 +6,9 @@ use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
 use super::exchange::{Asked, Exchange};
-use super::header_check;
 use super::refusal::{Refusal, empty, json, refused};
-use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer};
-use crate::codec::jsonrpc::{Frame, Message, ParseError, Response};
+use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, header_check};
+use crate::jsonrpc::{Frame, Message, ParseError, Response};
 use crate::server::transport::{Inbound, Kind, Route, TransportOutput};
 use crate::spec::header::PROTOCOL_VERSION;
 use crate::spec::meta::RequestMeta;

@@ -16,10 +16,10 @@ use super::store_work::Pending;
 use super::stored_label::Label;
 use super::stored_session::TOUCHES;
 use super::{ExchangeKey, Http, HttpAction, Timer};
-use crate::codec::sse::{EventId, EventName, encode_event};
-use crate::conversation::keys::SessionKey;
+use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::server::transport::TransportOutput;
-use crate::store::{InstanceId, StoreAction, StoreResult, StreamId};
+use crate::sse::{EventId, EventName, encode_event};
+use crate::store::{StoreAction, StoreResult, StreamId};
 
 /// The other instances that are notified of new events of one stream. A client resumes it at one of them.
 const WATCHERS: usize = 16;

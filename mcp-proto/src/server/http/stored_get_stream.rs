@@ -11,10 +11,10 @@ use super::store_work::Pending;
 use super::stored_read::{Reader, TakesOver};
 use super::stored_record::What;
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, admission};
-use crate::conversation::keys::SessionKey;
+use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::server::snapshot::Home;
 use crate::server::transport::TransportOutput;
-use crate::store::{After, InstanceId, StoreAction, StoreResult, StreamId};
+use crate::store::{After, StoreAction, StoreResult, StreamId};
 
 impl Http {
     /// The tag of the GET stream of a session in the ids of its events.

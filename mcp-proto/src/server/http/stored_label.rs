@@ -3,10 +3,10 @@
 
 use bytes::Bytes;
 
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Frame, Message, ParseError, RequestId};
+use crate::conversation::keys::InstanceId;
+use crate::json::Json;
+use crate::jsonrpc::{Frame, Message, ParseError, RequestId};
 use crate::server::snapshot::read_hex;
-use crate::store::InstanceId;
 
 /// The instance that adds the events of a stream, and the requests that they answer.
 pub(super) struct Label {

@@ -14,11 +14,11 @@ use super::refusal::Refusal;
 use super::store_work::Pending;
 use super::stored_label::Label;
 use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
-use crate::codec::jsonrpc::{ErrorObject, Message, RequestId, Response};
-use crate::conversation::keys::SessionKey;
+use crate::conversation::keys::{InstanceId, SessionKey};
+use crate::jsonrpc::{ErrorObject, Message, RequestId, Response};
 use crate::server::transport::TransportOutput;
 use crate::spec::code;
-use crate::store::{After, InstanceId, StoreAction, StoreResult, StoredEvents, StreamId};
+use crate::store::{After, StoreAction, StoreResult, StoredEvents, StreamId};
 
 /// How long a stream is not read again if no instance reports new events: such a report may be lost.
 const POLL: Duration = Duration::from_secs(5);

@@ -19,13 +19,13 @@ use super::refusal::{Refusal, empty};
 use super::store_work::Pending;
 use super::stored_record::StoredSession;
 use super::{ExchangeKey, Http, HttpAction, Plan, RequestInfo, Stage, Step, Timer, admission, header_check};
-use crate::conversation::keys::SessionKey;
+use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::conversation::outcome::CloseReason;
 use crate::server::principal::Principal;
 use crate::server::snapshot::SessionState;
 use crate::server::transport::{Inbound, TransportOutput};
 use crate::spec::header::SESSION_ID;
-use crate::store::{InstanceId, LAST_NUMBER, Record, StoreAction, StoreKey, StoreResult};
+use crate::store::{LAST_NUMBER, Record, StoreAction, StoreKey, StoreResult};
 
 /// A session in use is kept in the store again after this part of the time after which it expires, if that has failed.
 pub(super) const TOUCHES: u32 = 16;
@@ -42,7 +42,7 @@ pub(super) const TOUCHES: u32 = 16;
 ///
 /// ```
 /// use mcp_proto::server::{HttpConfig, SessionMode, StoredSessions};
-/// use mcp_proto::store::InstanceId;
+/// use mcp_proto::InstanceId;
 ///
 /// # let random = 7;
 /// let mut http = HttpConfig::new();

@@ -9,10 +9,10 @@ use super::replay::Stream;
 use super::stored_append::Appending;
 use super::stored_label::Label;
 use super::{ExchangeKey, Http, HttpAction, Timer};
-use crate::codec::sse::{EventName, encode_event};
 use crate::conversation::keys::SessionKey;
 use crate::server::transport::TransportOutput;
 use crate::spec::ProtocolVersion;
+use crate::sse::{EventName, encode_event};
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 

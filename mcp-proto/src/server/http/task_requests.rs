@@ -18,15 +18,16 @@ use super::exchange::{Asked, Exchange};
 use super::refusal::{empty, json};
 use super::store_work::Pending;
 use super::{ExchangeKey, Http, HttpAction, Stage, admission};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, Request};
+use crate::conversation::keys::InstanceId;
+use crate::json::Json;
+use crate::jsonrpc::{Message, Request};
 use crate::server::principal::Principal;
 use crate::server::snapshot::hex;
 use crate::server::tasks::TaskId;
 use crate::server::transport::{Envelope, Inbound, TransportOutput};
 use crate::spec::UnreadableId;
 use crate::spec::meta::RequestMeta;
-use crate::store::{InstanceId, StoreAction, StoreKey, StoreResult};
+use crate::store::{StoreAction, StoreKey, StoreResult};
 
 /// A request about a task, while it is not known whether the instance of the task runs.
 pub(super) struct TaskRequest {

@@ -8,11 +8,11 @@ use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty, json, refused};
 use super::{ExchangeKey, Http, HttpAction, SessionMode, Stage, Timer, admission};
 use crate::Instant;
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::{Message, ParseError, Response as Answer};
-use crate::conversation::keys::SessionKey;
+use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
+use crate::json::Json;
+use crate::jsonrpc::{Message, ParseError, Response as Answer};
 use crate::limits::Load;
 use crate::server::Config;
 use crate::server::change_notification::ChangeNotification;
@@ -21,7 +21,6 @@ use crate::server::snapshot::{SessionState, Setting};
 use crate::server::transport::{Kind, ReplyTo, Route, ServerTransport, TransportOutput};
 use crate::spec::header::SESSION_ID;
 use crate::spec::{ProtocolVersion, SupportedVersions, UnreadableId};
-use crate::store::InstanceId;
 
 /// Bytes of an event and a message in addition to the payload and the ids.
 const ENVELOPE: usize = 256;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::timestamp::timestamp;
 use super::{TaskId, TaskLimits};
-use crate::codec::json::Json;
-use crate::codec::jsonrpc::ErrorObject;
+use crate::json::Json;
+use crate::jsonrpc::ErrorObject;
 use crate::server::principal::Principal;
 use crate::time::Instant;
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use mcp_proto::store::{InstanceId, StreamId};
+use mcp_proto::InstanceId;
+use mcp_proto::store::StreamId;
 use sha2::{Digest, Sha256};
 
 /// The names of keys with a prefix. Session ids are secrets, while names of keys appear in logs and in tools of operators:

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::server::{Context as RequestContext, LoggingLevel, Progress};
+use mcp_proto::server::{Context as RequestContext, Progress};
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Json, Method, Notification, UsageError};
 
 /// The key that seals states here. A server that is reachable by others needs a random and secret key.

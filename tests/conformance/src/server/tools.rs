@@ -12,7 +12,8 @@ use mcp_proto::model::{
     TitledSingleSelectEnumSchema, Tool, UntitledItems, UntitledMultiSelectEnumSchema, UntitledSingleSelectEnumSchema,
 };
 use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_proto::server::{LoggingLevel, Progress};
+use mcp_proto::server::Progress;
+use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Json, Method, Notification, UsageError};
 use serde_json::{Value, json};
 

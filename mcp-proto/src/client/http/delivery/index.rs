@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{DeliveryKey, State};
 use crate::client::transport::Backlog;
-use crate::conversation::deadlines::Deadlines;
+use crate::collections::deadlines::Deadlines;
 
 /// What follows from the states of all messages.
 #[derive(Debug)]

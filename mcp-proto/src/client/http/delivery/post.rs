@@ -5,9 +5,9 @@ use http::HeaderMap;
 
 use super::index::Line;
 use crate::Instant;
-use crate::client::http::endpoint::Endpoint;
 use crate::client::transport::{Backlog, Role};
 use crate::spec::ProtocolVersion;
+use crate::url::HttpUrl;
 
 /// An outgoing message.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(in crate::client::http) struct Post {
     /// Headers that repeat parts of the body.
     pub(in crate::client::http) mirrored: Option<Box<HeaderMap>>,
     /// The target of a redirect, which replaces the endpoint.
-    pub(in crate::client::http) to: Option<Endpoint>,
+    pub(in crate::client::http) to: Option<HttpUrl>,
     pub(in crate::client::http) redirects: usize,
     /// Its position in the order of waiting messages when it was last queued.
     pub(super) position: u64,

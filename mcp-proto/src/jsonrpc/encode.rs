@@ -3,8 +3,8 @@
 use bytes::Bytes;
 
 use super::{ErrorObject, Message, Notification, Request, RequestId, Response};
-use crate::codec::json::Json;
-use crate::codec::json::string::quote_into;
+use crate::json::Json;
+use crate::json::string::quote_into;
 use crate::spec::{ProtocolVersion, UnreadableId};
 
 /// Payloads of at least this many bytes are shared instead of copied into the frame.

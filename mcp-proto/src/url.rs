@@ -11,25 +11,20 @@ use std::fmt::Write;
 use http::Uri;
 use http::uri::{Authority, PathAndQuery, Scheme};
 
-use crate::codec::text::{Excerpt, is_invisible};
-use crate::error::UsageError;
+use crate::text::{Excerpt, is_invisible};
 
 /// An absolute `http` or `https` URL.
 ///
 /// Its `Display` form omits the query, which may contain a key.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Endpoint {
+pub(crate) struct HttpUrl {
     scheme: Scheme,
     authority: Authority,
     path: PathAndQuery,
 }
 
-impl Endpoint {
-    pub(crate) fn parse(text: &str) -> Result<Self, UsageError> {
-        Self::check(text).map_err(UsageError::Endpoint)
-    }
-
-    pub(crate) fn check(text: &str) -> Result<Self, InvalidUrl> {
+impl HttpUrl {
+    pub(crate) fn parse(text: &str) -> Result<Self, InvalidUrl> {
         let (scheme, authority, path) = parse(text)?;
         Ok(Self { scheme, authority, path })
     }
@@ -107,13 +102,13 @@ impl Endpoint {
     }
 }
 
-impl fmt::Display for Endpoint {
+impl fmt::Display for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}{}", self.scheme, self.authority, self.path.path())
     }
 }
 
-impl fmt::Debug for Endpoint {
+impl fmt::Debug for HttpUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -314,7 +309,7 @@ mod tests {
 
     #[test]
     fn le1_ht1_every_spelling_of_another_origin_is_refused() {
-        let endpoint = Endpoint::parse("http://good.example:8080/sse").unwrap();
+        let endpoint = HttpUrl::parse("http://good.example:8080/sse").unwrap();
         for reference in ["/messages?sessionId=1", "http://good.example:8080/messages?sessionId=1"] {
             let uri = endpoint.same_origin(reference).unwrap().to_uri();
             assert_eq!(uri, "http://good.example:8080/messages?sessionId=1");
@@ -367,7 +362,7 @@ mod tests {
             ("/v1/sse", "a/b:c", "/v1/a/b:c"),
             ("", "messages", "/messages"),
         ] {
-            let endpoint = Endpoint::parse(&format!("http://good.example:8080{base}")).unwrap();
+            let endpoint = HttpUrl::parse(&format!("http://good.example:8080{base}")).unwrap();
             let target = endpoint.same_origin(reference).unwrap().to_uri();
             assert_eq!(target.to_string(), format!("http://good.example:8080{expected}"), "{base} {reference}");
         }

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use crate::codec::json::Json;
-use crate::codec::json::string::quote_into;
-use crate::codec::jsonrpc::RequestId;
-use crate::codec::text::escape_text;
+use crate::json::Json;
+use crate::json::string::quote_into;
+use crate::jsonrpc::RequestId;
 use crate::spec::{Method, ProtocolVersion, code};
+use crate::text::escape_text;
 
 /// The most characters of a message that are displayed (PX8).
 const SHOWN: usize = 500;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Limits;
+use crate::limits::Limits;
 use crate::server::HttpConfig;
 
 /// Bytes that one entry of a table or queue takes in addition to its content.

@@ -1,6 +1,6 @@
 //! Splits lines off the input, and a line into field and value.
 
-use crate::codec::swar;
+use crate::swar;
 
 /// The field that a line sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::{Event, EventId, EventName, Item};
-use crate::codec::buffer::{CowBytes, extend_within, into_bytes};
+use crate::collections::buffer::{CowBytes, extend_within, into_bytes};
 
 /// Data up to this length is copied out of the block's buffer, which is reused; longer data takes over the buffer.
 const SMALL: usize = 4096;

@@ -22,12 +22,13 @@ use std::fmt;
 
 use ::serde::{Deserialize, Serialize};
 use bytes::Bytes;
-
-use crate::limits::Limits;
 use scan::Scanner;
 
 pub use edit::DuplicateKey;
 pub(crate) use edit::check_unique_keys;
+
+/// The deepest nesting of arrays and objects that is accepted unless a limit says otherwise.
+pub(crate) const DEFAULT_DEPTH: usize = 128;
 
 /// One valid JSON value, stored as the text in which it arrived.
 ///
@@ -57,7 +58,7 @@ impl Json {
     ///
     /// [`JsonError`] states what is wrong and at which byte.
     pub fn parse(text: impl Into<Bytes>) -> Result<Self, JsonError> {
-        Self::parse_within(text, Limits::DEFAULT_DEPTH)
+        Self::parse_within(text, DEFAULT_DEPTH)
     }
 
     /// Validates `text` with at most `max_depth` nested arrays and objects.

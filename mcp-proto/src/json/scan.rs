@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::JsonError;
 use super::string::{self, unescape};
-use crate::codec::swar;
+use crate::swar;
 
 /// The deepest nesting that any limit may allow: one bit of [`Nesting`] per level.
 pub(crate) const DEEPEST: usize = 1024;

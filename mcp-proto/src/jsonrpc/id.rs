@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use crate::codec::json::Json;
-use crate::codec::json::string::{quote, quote_into, unquote};
+use crate::json::Json;
+use crate::json::string::{quote, quote_into, unquote};
 
 /// The id of a request: an integer or a string (JR-03), stored exactly.
 ///

@@ -9,9 +9,9 @@ use bytes::Bytes;
 
 use super::recover_id::recover_id;
 use super::{ErrorObject, Message, Notification, Request, RequestId, Response};
-use crate::codec::json::scan::{Kind, Scanner, Value};
-use crate::codec::json::string::unquote;
-use crate::codec::json::{Json, JsonError, detach};
+use crate::json::scan::{Kind, Scanner, Value};
+use crate::json::string::unquote;
+use crate::json::{Json, JsonError, detach};
 use crate::limits::Limits;
 use crate::spec::{Method, code};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::block::Block;
 use super::field::{Field, LineEnd, split_line};
 use super::{EventId, EventName};
-use crate::codec::buffer::{CowBytes, extend_within};
+use crate::collections::buffer::{CowBytes, extend_within};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::codec::buffer::{CowBytes, extend_within, into_bytes};
+use crate::collections::buffer::{CowBytes, extend_within, into_bytes};
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::codec::swar;
+use crate::swar;
 
 /// Length of the part of a string before its first quote, backslash or control character; `None` if there is none.
 pub(super) fn plain_prefix(text: &[u8]) -> Option<usize> {

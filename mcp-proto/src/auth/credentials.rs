@@ -22,7 +22,7 @@ const HASH: usize = 43;
 /// # Example
 ///
 /// ```
-/// use mcp_proto::client::Credentials;
+/// use mcp_proto::auth::Credentials;
 ///
 /// let credentials = Credentials::bearer("mF_9.B5f-4.1JqM", 1)?;
 /// assert_eq!(format!("{credentials:?}"), "Credentials { generation: 1, .. }");
@@ -40,10 +40,10 @@ pub struct Credentials {
 
 /// The binding of a token to a key.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Bound {
+pub(crate) struct Bound {
     /// The hash of the token.
-    pub(super) hash: Box<str>,
-    pub(super) key: Arc<ProofKey>,
+    pub(crate) hash: Box<str>,
+    pub(crate) key: Arc<ProofKey>,
 }
 
 impl Credentials {
@@ -81,12 +81,12 @@ impl Credentials {
         self.generation
     }
 
-    pub(super) const fn header(&self) -> &HeaderValue {
+    pub(crate) const fn header(&self) -> &HeaderValue {
         &self.header
     }
 
     /// The binding of the token, if each request needs a proof.
-    pub(super) const fn bound(&self) -> Option<&Bound> {
+    pub(crate) const fn bound(&self) -> Option<&Bound> {
         self.bound.as_ref()
     }
 }

@@ -14,13 +14,13 @@ mod id;
 mod parse;
 pub(crate) mod recover_id;
 
-use crate::codec::json::Json;
-use crate::spec::Method;
-
 pub use error::ErrorObject;
 pub use id::RequestId;
 pub(crate) use parse::Oddities;
 pub use parse::{Frame, ParseError, ParseErrorKind, Subject};
+
+use crate::json::Json;
+use crate::spec::Method;
 
 /// One JSON-RPC 2.0 message (JR-01).
 ///

@@ -5,7 +5,7 @@
 /// # Example
 ///
 /// ```
-/// use mcp_proto::server::LoggingLevel;
+/// use mcp_proto::spec::LoggingLevel;
 ///
 /// assert!(LoggingLevel::Error > LoggingLevel::Info);
 /// assert_eq!(LoggingLevel::from_text("notice"), Some(LoggingLevel::Notice));
