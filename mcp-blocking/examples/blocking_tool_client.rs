@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use mcp_blocking::Client;
-use mcp_proto::model::{
+use mcp_blocking::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ElicitResult, JsonObject, PromptReference,
 };
 use serde::{Deserialize, Serialize};

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
+use mcp_blocking::application::router::{HandlerError, NoArguments, Structured};
+use mcp_blocking::application::{Elicited, Inputs};
+use mcp_blocking::model::Resource;
+use mcp_blocking::proto::auth::Challenge;
+use mcp_blocking::proto::server::{Config, HttpConfig, Principal, Progress};
 use mcp_blocking::{Incoming, Router, Server};
-use mcp_proto::auth::Challenge;
-use mcp_proto::driver::{Elicited, Inputs};
-use mcp_proto::model::Resource;
-use mcp_proto::router::{HandlerError, NoArguments, Structured};
-use mcp_proto::server::{Config, HttpConfig, Principal, Progress};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

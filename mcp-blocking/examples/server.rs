@@ -2,12 +2,12 @@
 
 use std::net::TcpListener;
 
-use mcp_blocking::{Incoming, Server};
-use mcp_proto::model::{
+use mcp_blocking::model::{
     CallToolRequest, CallToolResult, ListToolsResult, RequestMethod, ServerCapabilities, Tool, ToolsCapability,
 };
-use mcp_proto::server::{Config, HttpConfig};
-use mcp_proto::{ErrorObject, Json};
+use mcp_blocking::proto::server::{Config, HttpConfig};
+use mcp_blocking::proto::{ErrorObject, Json};
+use mcp_blocking::{Incoming, Server};
 
 fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     match incoming.method().as_str() {

@@ -1,12 +1,12 @@
 //! A server with one tool on stdin and stdout, for an editor that starts it:
 //! `cargo run -p mcp-blocking --example stdio_server`
 
-use mcp_blocking::{Incoming, Server};
-use mcp_proto::model::{
+use mcp_blocking::model::{
     CallToolRequest, CallToolResult, ListToolsResult, RequestMethod, ServerCapabilities, Tool, ToolsCapability,
 };
-use mcp_proto::server::Config;
-use mcp_proto::{ErrorObject, Json};
+use mcp_blocking::proto::server::Config;
+use mcp_blocking::proto::{ErrorObject, Json};
+use mcp_blocking::{Incoming, Server};
 
 fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     match incoming.method().as_str() {

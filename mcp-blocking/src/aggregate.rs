@@ -16,16 +16,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-use mcp_proto::aggregate::{Aggregate, Config, Event};
+use aggregate_loop::{AggregateLoop, Input};
+use mcp_intermediary::aggregate::{Aggregate, Config, Event};
+use mcp_intermediary::relay;
 use mcp_proto::client::CloseReason;
-use mcp_proto::{Method, UsageError, relay};
+use mcp_proto::{Method, UsageError};
+
+pub use server::AggregateServer;
 
 use crate::child::{INBOX, Process};
 use crate::proxy::open_stdout;
 use crate::stdio::{MayBlock, Output};
-use aggregate_loop::{AggregateLoop, Input};
-
-pub use server::AggregateServer;
 
 /// One server for a client on a pair of byte streams that has the tools, prompts and resources of several servers.
 ///
@@ -34,8 +35,8 @@ pub use server::AggregateServer;
 /// ```no_run
 /// use std::process::Command;
 /// use mcp_blocking::{AggregateProxy, AggregateServer};
-/// use mcp_proto::aggregate::Config;
-/// use mcp_proto::relay;
+/// use mcp_blocking::intermediary::aggregate::Config;
+/// use mcp_blocking::intermediary::relay;
 ///
 /// let proxy = AggregateProxy::new(Config::new("my-tools", "1.0.0"))
 ///     .server("files", relay::Config::default(), AggregateServer::command(|| Command::new("files-server")))

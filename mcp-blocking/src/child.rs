@@ -21,19 +21,18 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::driver::{ChildEnd, STREAM_FLUSH_TIMEOUT};
+use mcp_application::{ChildEnd, STREAM_FLUSH_TIMEOUT};
 use mcp_proto::machine::{HandleBytes, ServerStream};
 use mcp_proto::{Instant, ProcessEnd, StartFailure, StdioAction};
+use server_output::Reading;
+
+pub(crate) use process::Process;
 
 use crate::backpressure::Backpressure;
 use crate::clock;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
 use crate::stdio::{Happened, MayBlock, Output, Pipe, Writer, spawn_reader};
-
-use server_output::Reading;
-
-pub(crate) use process::Process;
 
 /// Inputs queued for the driver.
 pub(crate) const INBOX: usize = 64;

@@ -32,22 +32,22 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use mcp_proto::client::{Call, DetectedEra, HttpTransport};
-use mcp_proto::driver::{Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes, SharedConnected};
-use mcp_proto::model::{Implementation, Payload, RequestMethod, ServerCapabilities};
-use mcp_proto::{Fault, Json, Method, Notification, ProtocolVersion, UsageError};
-
-use crate::bounded::bounded;
-use crate::response_slot::ResponseSlot;
 use driver::{Commands, Input};
+use mcp_application::{Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes, SharedConnected};
+use mcp_model::{Implementation, Payload, RequestMethod, ServerCapabilities};
+use mcp_proto::client::{Call, DetectedEra, HttpTransport};
+use mcp_proto::{Fault, Json, Method, Notification, ProtocolVersion, UsageError};
+use tool_task::TaskInputs;
 
 pub use builder::{Builder, ChildServer, HttpServer, InMemoryServer, ServerProcess, StreamServer};
 pub use handler::Handler;
 pub use in_flight::InFlight;
 pub use list_items::ListItems;
 pub use subscription::Subscription;
-use tool_task::TaskInputs;
 pub use tool_task::ToolTask;
+
+use crate::bounded::bounded;
+use crate::response_slot::ResponseSlot;
 
 /// A client of one server.
 ///
@@ -106,7 +106,7 @@ impl Client {
     /// # Example
     ///
     /// ```no_run
-    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
+    /// use mcp_blocking::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
     ///
     /// # fn example(client: mcp_blocking::Client) -> Result<(), mcp_blocking::Error> {
     /// let tools = client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new())?.tools;
@@ -143,7 +143,7 @@ impl Client {
     }
 
     /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is a
-    /// [`SubscriptionFilter`](mcp_proto::model::SubscriptionFilter), or the object `notifications` in the parameters of
+    /// [`SubscriptionFilter`](mcp_model::SubscriptionFilter), or the object `notifications` in the parameters of
     /// `subscriptions/listen`.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl Client {
     /// # Example
     ///
     /// ```no_run
-    /// use mcp_proto::model::SubscriptionFilter;
+    /// use mcp_blocking::model::SubscriptionFilter;
     ///
     /// # fn example(client: mcp_blocking::Client) -> Result<(), mcp_blocking::Error> {
     /// let filter = SubscriptionFilter::new().tools_list_changed(true).resource("file:///notes.txt");

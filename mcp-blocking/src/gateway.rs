@@ -17,23 +17,28 @@ mod stopper;
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
-use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fmt, io, thread};
 
 use bytes::Bytes;
+use driver::{Driver, Input};
 use http::header::CONTENT_TYPE;
 use http::request::Parts;
 use http::{HeaderValue, Response, StatusCode};
+use mcp_application::{Authenticated, ConnectionTimeouts};
+use mcp_intermediary::gateway;
+use mcp_intermediary::gateway::{BackendKey, Event};
+use mcp_intermediary::relay::Pins;
 use mcp_proto::auth::Challenge;
-use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
-use mcp_proto::gateway::{self, BackendKey, Event};
-use mcp_proto::relay::Pins;
 use mcp_proto::server::HttpConfig;
 use mcp_proto::{UsageError, escape_text};
+use stopper::StopOnPanic;
+
+pub use backend::Backend;
+pub use status::{GatewayStatus, ServerStatus};
+pub use stopper::GatewayStopper;
 
 use crate::inbox::Inbox;
 use crate::server::Listener;
@@ -42,12 +47,6 @@ use crate::server::connection::Destination;
 use crate::server::connections::HttpConnections;
 use crate::server::http_exchanges::{Arrived, log_refusal};
 use crate::server::listener::Accepting;
-use driver::{Driver, Input};
-use stopper::StopOnPanic;
-
-pub use backend::Backend;
-pub use status::{GatewayStatus, ServerStatus};
-pub use stopper::GatewayStopper;
 
 /// The capacity of the channel to a driver. A thread that finds it full waits.
 const INPUTS: usize = 64;
@@ -95,7 +94,7 @@ type Pages = dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync;
 /// use std::process::Command;
 ///
 /// use mcp_blocking::{Backend, Gateway};
-/// use mcp_proto::gateway::Config;
+/// use mcp_blocking::intermediary::gateway::Config;
 ///
 /// let backend = Backend::command(|_| Command::new("my-server"));
 /// let gateway = Gateway::new().server(Config::default(), backend)?;
@@ -110,7 +109,7 @@ type Pages = dyn Fn(&Parts) -> Option<Response<Bytes>> + Send + Sync;
 /// use std::process::Command;
 ///
 /// use mcp_blocking::{Backend, Gateway};
-/// use mcp_proto::gateway::{Config, Sharing};
+/// use mcp_blocking::intermediary::gateway::{Config, Sharing};
 ///
 /// let mut gateway = Gateway::new();
 /// for name in ["files", "search"] {
@@ -179,7 +178,7 @@ impl Gateway {
     /// [`UsageError`] if the configuration is invalid.
     pub fn server(mut self, config: gateway::Config, backend: Backend) -> Result<Self, UsageError> {
         // The machine itself depends on `max_connections`, which may change until the gateway runs.
-        mcp_proto::Gateway::new(config.clone())?;
+        mcp_intermediary::Gateway::new(config.clone())?;
         let (inbox, inputs) = sync_channel(INPUTS);
         self.stopper.add(inbox.clone());
         self.status.add(config.http.path.as_deref().unwrap_or_default());
@@ -251,7 +250,7 @@ impl Gateway {
         for (index, Served { config, backend, inbox, inputs }) in servers.into_iter().enumerate() {
             let arrivals: Arc<dyn Inbox<Arrived>> = Arc::new(inbox.clone());
             routes.push((config.http.clone(), arrivals));
-            let mut machine = mcp_proto::Gateway::new(config)?;
+            let mut machine = mcp_intermediary::Gateway::new(config)?;
             machine.limit_to_connections(per_server);
             let driver = Driver::new(machine, backend, inbox, stopper.clone(), status.server(index));
             let (closer, on_panic) = (Arc::clone(&closer), StopOnPanic(stopper.clone()));

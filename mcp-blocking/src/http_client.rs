@@ -29,23 +29,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use address_cache::AddressCache;
 use bytes::Bytes;
+use chunk::Chunk;
 use http::Request;
 use http::response::Parts;
 use mcp_proto::Instant;
 use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction};
 use mcp_proto::machine::HandleResponses;
+use worker::{Job, Worker};
+
+pub use options::{HttpOptions, InvalidProxy, OptionsError};
 
 use crate::backpressure::Backpressure;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
-use crate::sign_in::proof_header;
-use address_cache::AddressCache;
-use chunk::Chunk;
-use worker::{Job, Worker};
-
-pub use options::{HttpOptions, InvalidProxy, OptionsError};
+use crate::signing::proof_header;
 
 /// How often the pool checks whether the requests not yet reported as sent have been sent.
 const UNSENT: Duration = Duration::from_millis(20);

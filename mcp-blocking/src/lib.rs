@@ -8,7 +8,7 @@
 //! In an empty project, for both programs:
 //!
 //! ```sh
-//! cargo add mcp-proto schemars serde_json
+//! cargo add schemars serde_json
 //! cargo add mcp-blocking --features schema
 //! cargo add serde --features derive
 //! ```
@@ -19,7 +19,7 @@
 //! use std::net::TcpListener;
 //!
 //! use mcp_blocking::{Incoming, Router, Server};
-//! use mcp_proto::server::{Config, HttpConfig};
+//! use mcp_blocking::proto::server::{Config, HttpConfig};
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
 //!
@@ -114,13 +114,16 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds | crates with this feature alone; 58 without any |
+//! | feature | what it adds | crates with this feature alone; 62 without any |
 //! |---|---|---|
-//! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 66 |
-//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 60 |
+//! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 70 |
+//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 64 |
 //!
 //! The crates are counted on Linux, in the repository: `cargo tree -p mcp-blocking -e normal --prefix none --no-dedupe
 //! --features FEATURES | sort -u | wc -l`.
+//!
+//! The crates whose types occur in this API are the modules [`proto`], [`model`], [`application`], [`intermediary`] and [`auth`], so
+//! that an application adds none of them itself.
 //!
 //! # A proxy
 //!
@@ -203,6 +206,7 @@ mod response_slot;
 mod router;
 mod server;
 pub mod sign_in;
+mod signing;
 mod socket;
 mod stdio;
 #[cfg(test)]
@@ -216,7 +220,13 @@ pub use client::{
 };
 pub use gateway::{Backend, Gateway, GatewayObserver, GatewayStatus, GatewayStopper, ServerStatus};
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
-pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
+pub use mcp_application as application;
+pub use mcp_application::{Authenticated, Change, Error, Observation, StateKeys};
+pub use mcp_auth as auth;
+pub use mcp_intermediary as intermediary;
+pub use mcp_intermediary::Observer;
+pub use mcp_model as model;
+pub use mcp_proto as proto;
 pub use pipe::{PipeReader, PipeWriter, pipe};
 pub use proxy::{Proxy, Stopper};
 pub use router::{Router, SharedRouter, TaskContext};

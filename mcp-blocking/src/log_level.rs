@@ -1,7 +1,7 @@
 //! The levels at which the log has what the core reports.
 
 use log::Level;
-use mcp_proto::driver::Severity;
+use mcp_proto::Severity;
 
 pub(crate) const fn level_of(severity: Severity) -> Level {
     match severity {

@@ -14,18 +14,18 @@ use std::io::{self, Read, Write};
 use std::process::Command;
 use std::sync::Arc;
 
+use mcp_intermediary::Observer;
+use mcp_intermediary::relay::{Config, Relay};
 use mcp_proto::client::{CloseReason, ExchangeKey, Http, HttpConfig};
-use mcp_proto::driver::Observer;
-use mcp_proto::relay::{Config, Relay};
 use mcp_proto::{Stdio, UsageError};
+use proxy_loop::{Authorizing, Input, ProxyLoop};
+
+pub(crate) use stdout::open as open_stdout;
 
 use crate::child::{Child, FromChild, Process};
 use crate::http_client::{FromWorker, HttpOptions, Pool};
 use crate::sign_in::Authorization;
 use crate::stdio::{MayBlock, Output};
-use proxy_loop::{Authorizing, Input, ProxyLoop};
-
-pub(crate) use stdout::open as open_stdout;
 
 /// A proxy between a client on a pair of byte streams and a server over HTTP or in a child process. The two sides may
 /// use different protocol revisions.
@@ -34,8 +34,8 @@ pub(crate) use stdout::open as open_stdout;
 ///
 /// ```no_run
 /// use mcp_blocking::{HttpOptions, Proxy};
-/// use mcp_proto::client::HttpConfig;
-/// use mcp_proto::relay::Config;
+/// use mcp_blocking::proto::client::HttpConfig;
+/// use mcp_blocking::intermediary::relay::Config;
 ///
 /// let http = HttpConfig::new("https://example.com/mcp").unwrap();
 /// let proxy = Proxy::http(http, HttpOptions::new(), Config::default()).unwrap();
@@ -81,8 +81,8 @@ impl Proxy {
     /// ```no_run
     /// use mcp_blocking::sign_in::{Authorization, FileStore};
     /// use mcp_blocking::{HttpOptions, Proxy};
-    /// use mcp_proto::client::HttpConfig;
-    /// use mcp_proto::relay::Config;
+    /// use mcp_blocking::proto::client::HttpConfig;
+    /// use mcp_blocking::intermediary::relay::Config;
     ///
     /// let url = "https://example.com/mcp";
     /// let authorization = Authorization::new(url, "my-proxy")?
@@ -125,7 +125,7 @@ impl Proxy {
     /// ```
     /// use std::process::Command;
     /// use mcp_blocking::Proxy;
-    /// use mcp_proto::relay::Config;
+    /// use mcp_blocking::intermediary::relay::Config;
     ///
     /// let proxy = Proxy::child(Command::new("/no/such/server"), Config::default()).unwrap();
     /// let error = proxy.run(std::io::empty(), std::io::sink(), ()).unwrap_err();

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, PoisonError};
 
+use mcp_application::ProgressQueue;
 use mcp_proto::client::Outcome;
-use mcp_proto::driver::ProgressQueue;
 use mcp_proto::{Failed, Json};
 
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -85,7 +85,7 @@ impl Drop for ResponseSender {
 
 #[cfg(test)]
 mod tests {
-    use mcp_proto::driver::ProgressBytes;
+    use mcp_application::ProgressBytes;
 
     use super::*;
 

@@ -6,24 +6,25 @@ mod tasks;
 use std::fmt;
 use std::sync::Arc;
 
-use mcp_proto::client::CloseReason;
-use mcp_proto::model::{
+use mcp_application::router;
+use mcp_application::router::{CompletionInput, HandlerError, IntoAnswer, InvalidRouter, Routed, RoutedCall};
+#[cfg(feature = "skills")]
+use mcp_application::skills::SkillDirectory;
+use mcp_model::{
     CallToolRequest, CompleteRequest, GetPromptRequest, Prompt, ReadResourceRequest, Resource, ResourceTemplate, Tool,
 };
-use mcp_proto::router::{self, CompletionInput, HandlerError, IntoAnswer, Routed, RoutedCall};
+use mcp_proto::client::CloseReason;
 use mcp_proto::server::{TaskLimits, Tasks};
-#[cfg(feature = "skills")]
-use mcp_proto::skills::SkillDirectory;
-use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
+use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-
-use crate::{Incoming, ServerPublisher, Service};
+use tasks::TaskRunner;
 
 pub use shared::SharedRouter;
 pub use tasks::TaskContext;
-use tasks::TaskRunner;
+
+use crate::{Incoming, ServerPublisher, Service};
 
 /// A [`Service`] that consists of functions: one for each tool, prompt, resource and completion.
 ///
@@ -40,8 +41,8 @@ use tasks::TaskRunner;
 /// # #[cfg(feature = "schema")]
 /// # mod example {
 /// use mcp_blocking::{Incoming, Router, Server};
-/// use mcp_proto::router::{HandlerError, Structured};
-/// use mcp_proto::server::Config;
+/// use mcp_blocking::application::router::{HandlerError, Structured};
+/// use mcp_blocking::proto::server::Config;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Divide {
@@ -108,7 +109,7 @@ impl Router {
     }
 
     /// Adds a tool. The schema of its arguments is that of `A`, and if `O` is
-    /// [`Structured`](mcp_proto::router::Structured), the schema of its results is that of the value in it.
+    /// [`Structured`](mcp_application::router::Structured), the schema of its results is that of the value in it.
     ///
     /// The schemas are made so that all clients read them: their fields have the order of declaration, an `Option` is a field
     /// that may be left out (`null` is read, too), numbers have no format, and a field of any type has an object as its
@@ -201,9 +202,9 @@ impl Router {
     /// use std::collections::BTreeMap;
     ///
     /// use mcp_blocking::{Incoming, Router, TaskContext};
-    /// use mcp_proto::driver::Inputs;
-    /// use mcp_proto::model::{ElicitRequestFormParams, ElicitResult, JsonObject, RequestedSchema, StringSchema, Tool};
-    /// use mcp_proto::server::Tasks;
+    /// use mcp_blocking::application::Inputs;
+    /// use mcp_blocking::model::{ElicitRequestFormParams, ElicitResult, JsonObject, RequestedSchema, StringSchema, Tool};
+    /// use mcp_blocking::proto::server::Tasks;
     ///
     /// let schema = JsonObject::from_serialize(&BTreeMap::from([("type", "object")])).unwrap();
     /// let router = Router::new().prepared_task_tool(
@@ -217,7 +218,7 @@ impl Router {
     ///     },
     ///     |city: ElicitResult, _: &mut TaskContext<'_>| Ok(format!("Booked: {:?}", city.action)),
     /// );
-    /// let server = mcp_blocking::Server::new(mcp_proto::server::Config::new("s", "1"), router);
+    /// let server = mcp_blocking::Server::new(mcp_blocking::proto::server::Config::new("s", "1"), router);
     /// assert!(server.replay("").unwrap().is_empty());
     /// ```
     #[must_use]
@@ -330,7 +331,7 @@ impl Router {
     ///
     /// ```
     /// use mcp_blocking::Router;
-    /// use mcp_proto::skills::SkillDirectory;
+    /// use mcp_blocking::application::skills::SkillDirectory;
     ///
     /// let skill = SkillDirectory::new("refunds", "Refunds an order", "Use `templates/email.md` to answer.")
     ///     .file("templates/email.md", "text/markdown", "Dear customer, …");
@@ -400,7 +401,7 @@ impl Router {
         }
     }
 
-    fn routed_capabilities(&self, may_change: bool) -> Result<Json, UsageError> {
+    fn routed_capabilities(&self, may_change: bool) -> Result<Json, InvalidRouter> {
         let mut own = Json::from(self.routes.capabilities(may_change)?);
         if self.tasks.is_some() {
             own = own.with_missing_members(&Tasks::capabilities());
@@ -425,7 +426,7 @@ impl Service for Router {
         }
     }
 
-    fn capabilities(&self) -> Result<Json, UsageError> {
+    fn capabilities(&self) -> Result<Json, InvalidRouter> {
         self.routed_capabilities(false)
     }
 

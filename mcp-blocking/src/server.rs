@@ -57,10 +57,11 @@ use handlers::Handlers;
 use http::request::Parts;
 use http_exchanges::{Arrived, HttpExchanges};
 use listener::Accepting;
+use mcp_application::router::InvalidRouter;
+use mcp_application::{Authenticated, ConnectionTimeouts};
 use mcp_proto::UsageError;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
 use mcp_proto::server::{Config, Http, HttpConfig, SessionMode};
 use running::{Registration, Running};
 
@@ -86,8 +87,8 @@ const MAX_HANDLERS: usize = 32;
 /// use std::net::TcpListener;
 ///
 /// use mcp_blocking::{Incoming, Server};
-/// use mcp_proto::server::{Config, HttpConfig};
-/// use mcp_proto::{ErrorObject, Json};
+/// use mcp_blocking::proto::server::{Config, HttpConfig};
+/// use mcp_blocking::proto::{ErrorObject, Json};
 ///
 /// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
 ///     let text = match incoming.method().as_str() {
@@ -107,7 +108,7 @@ const MAX_HANDLERS: usize = 32;
 #[derive(Clone)]
 pub struct Server {
     /// Why the service cannot be served.
-    mistake: Option<UsageError>,
+    mistake: Option<InvalidRouter>,
     service: Arc<dyn Service>,
     running: Arc<Running>,
 }
@@ -149,19 +150,19 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration or the service is invalid.
-    pub fn stream(&self) -> Result<StreamService, UsageError> {
-        StreamService::new(self.config()?, Arc::clone(&self.service), &self.running)
+    /// [`InvalidRouter`] if the configuration or the service is invalid.
+    pub fn stream(&self) -> Result<StreamService, InvalidRouter> {
+        Ok(StreamService::new(self.config()?, Arc::clone(&self.service), &self.running)?)
     }
 
     /// Creates the server of clients over HTTP, which does not run yet.
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration or the service is invalid; [`UsageError::NoStore`] if sessions are to be
+    /// [`InvalidRouter`] if the configuration or the service is invalid, also if sessions are to be
     /// stored.
-    pub fn http(&self, http: HttpConfig) -> Result<HttpService, UsageError> {
-        HttpService::new(self.config()?, http, Arc::clone(&self.service), &self.running)
+    pub fn http(&self, http: HttpConfig) -> Result<HttpService, InvalidRouter> {
+        Ok(HttpService::new(self.config()?, http, Arc::clone(&self.service), &self.running)?)
     }
 
     /// Returns a handle that publishes changes to all clients of this server and of its clones, over all transports.
@@ -170,9 +171,9 @@ impl Server {
     ///
     /// ```
     /// use mcp_blocking::{Incoming, Server};
-    /// use mcp_proto::model::{ServerCapabilities, ToolsCapability};
-    /// use mcp_proto::server::{Config, HttpConfig};
-    /// use mcp_proto::{Json, Notification};
+    /// use mcp_blocking::model::{ServerCapabilities, ToolsCapability};
+    /// use mcp_blocking::proto::server::{Config, HttpConfig};
+    /// use mcp_blocking::proto::{Json, Notification};
     ///
     /// let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
     /// let config = Config::new("my-tools", "1.0.0").with_capabilities(capabilities);
@@ -181,7 +182,7 @@ impl Server {
     /// let service = server.http(HttpConfig::new())?;
     /// // For example on the thread that watches a directory:
     /// publisher.publish(Notification::new("notifications/tools/list_changed"))?;
-    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn publisher(&self) -> ServerPublisher {
@@ -194,7 +195,7 @@ impl Server {
     }
 
     /// The configuration, unless the service cannot be served.
-    pub(crate) fn config(&self) -> Result<Config, UsageError> {
+    pub(crate) fn config(&self) -> Result<Config, InvalidRouter> {
         self.mistake.clone().map_or_else(|| Ok(self.running.config().clone()), Err)
     }
 }
@@ -270,7 +271,7 @@ impl HttpService {
     /// [`Principal`](mcp_proto::server::Principal), to which sessions then belong (SE-02), or the challenge with which
     /// the request is refused (OA-Z-02). If it returns `None`, the request is served for an unknown sender. Without this
     /// function, all requests are. With [`Authenticated`], it also returns values that the handler of the request
-    /// receives ([`IncomingRequest::extensions`](mcp_proto::driver::IncomingRequest::extensions)).
+    /// receives ([`IncomingRequest::extensions`](mcp_application::IncomingRequest::extensions)).
     ///
     /// The function checks that a token was issued for this server
     /// ([`ProtectedResource::resource`](mcp_proto::auth::ProtectedResource::resource)) by its authorization server, and
@@ -282,9 +283,9 @@ impl HttpService {
     /// ```
     /// use http::header::AUTHORIZATION;
     /// use mcp_blocking::{Incoming, Server};
-    /// use mcp_proto::auth::{Challenge, ProtectedResource};
-    /// use mcp_proto::server::{Config, HttpConfig, Principal};
-    /// use mcp_proto::Json;
+    /// use mcp_blocking::proto::auth::{Challenge, ProtectedResource};
+    /// use mcp_blocking::proto::server::{Config, HttpConfig, Principal};
+    /// use mcp_blocking::proto::Json;
     ///
     /// let mut http = HttpConfig::new();
     /// let resource = ProtectedResource::new("http://127.0.0.1:3000/mcp")?;
@@ -297,7 +298,7 @@ impl HttpService {
     ///         Some(_) => Err(Challenge::bearer().with("error", "invalid_token")),
     ///     }
     /// });
-    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn authenticate<P>(mut self, check: impl Fn(&Parts) -> Result<P, Challenge> + Send + Sync + 'static) -> Self
@@ -406,8 +407,8 @@ impl ServerStopper {
     /// use std::time::Duration;
     ///
     /// use mcp_blocking::{Incoming, Server};
-    /// use mcp_proto::Json;
-    /// use mcp_proto::server::{Config, HttpConfig};
+    /// use mcp_blocking::proto::Json;
+    /// use mcp_blocking::proto::server::{Config, HttpConfig};
     ///
     /// let serve = |incoming: &Incoming| Ok(Json::from(incoming.method().as_str()));
     /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(HttpConfig::new())?;
@@ -472,7 +473,7 @@ mod tests {
         let instance = mcp_proto::InstanceId::new(1);
         http.sessions = SessionMode::Stored(mcp_proto::server::StoredSessions::new(instance));
         let refused = Server::new(Config::new("s", "1"), |_: &Incoming| Ok(Json::empty_object())).http(http);
-        assert_eq!(refused.err(), Some(UsageError::NoStore));
+        assert_eq!(refused.err(), Some(UsageError::NoStore.into()));
     }
 
     #[cfg(unix)]

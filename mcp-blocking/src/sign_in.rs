@@ -2,21 +2,18 @@
 
 mod driver;
 mod listener;
-mod signing;
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::{fmt, io};
 
-use mcp_proto::auth::{Cause, Config, Event};
+use mcp_auth::{Cause, Config, Event};
+
+pub use mcp_token_store::{FileStore, MemoryStore, Store};
 
 use crate::http_client::HttpOptions;
 
-pub(crate) use signing::proof_header;
-
-pub use signing::PrivateKey;
-
-pub use mcp_token_store::{FileStore, MemoryStore, Store};
+pub use crate::signing::PrivateKey;
 
 /// The inputs that may wait for the thread.
 const INBOX: usize = 64;
@@ -84,7 +81,7 @@ impl Authorization {
     }
 
     /// Sets where tokens come from that another program issues: the platform's assertion, an ID token or an access token,
-    /// as [`Grant`](mcp_proto::auth::Grant) demands. The function is called on the thread of the sign-in, for each new
+    /// as [`Grant`](mcp_auth::Grant) demands. The function is called on the thread of the sign-in, for each new
     /// token, and must return within [`Config::request_timeout`].
     #[must_use]
     pub fn obtain_token(mut self, obtain: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
@@ -93,7 +90,7 @@ impl Authorization {
     }
 
     /// Sets the key with which the client authenticates, if its identity says so
-    /// ([`ClientIdentity::with_key`](mcp_proto::auth::ClientIdentity::with_key)).
+    /// ([`ClientIdentity::with_key`](mcp_auth::ClientIdentity::with_key)).
     #[must_use]
     pub fn private_key(self, key: PrivateKey) -> Self {
         self.sign_with(move |message| key.sign(message))
@@ -212,7 +209,7 @@ enum Input {
 }
 
 impl SignIn {
-    /// A token is needed, as for [`Authorizer::begin`](mcp_proto::auth::Authorizer::begin).
+    /// A token is needed, as for [`Authorizer::begin`](mcp_auth::Authorizer::begin).
     pub fn begin(&self, cause: Cause) {
         // A full queue means that the thread has enough causes already.
         let _ = self.inbox.try_send(Input::Begin(cause));

@@ -13,13 +13,14 @@ mod writer;
 use std::io::{self, Read};
 use std::sync::Arc;
 
-use crate::backpressure::Backpressure;
-use crate::inbox::Inbox;
-use crate::sync::thread;
+use writer::{STACK, is_passing};
 
 pub(crate) use pipe::Pipe;
 pub(crate) use writer::{CHUNK, Happened, MayBlock, Output, Writer};
-use writer::{STACK, is_passing};
+
+use crate::backpressure::Backpressure;
+use crate::inbox::Inbox;
+use crate::sync::thread;
 
 /// Reads until the end of the input, and waits whenever the backpressure is closed.
 pub(crate) fn spawn_reader<I: Send + 'static>(

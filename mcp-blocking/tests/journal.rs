@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use log::{LevelFilter, Log, Metadata, Record};
 use mcp_blocking::{Backend, Client, Gateway, Handler, Incoming, Server, ServerStopper};
+use mcp_intermediary::gateway;
 use mcp_proto::auth::Challenge;
-use mcp_proto::gateway;
 use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_proto::{Json, Notification};
 use mcp_testkit::http_client::legacy_versions;

@@ -10,12 +10,15 @@ mod failed;
 mod fault;
 mod process_end;
 mod refusal;
+mod severity;
 mod usage;
 
-pub use crate::spec::header::BodyKind;
-pub(crate) use explanation::explanation;
+pub use explanation::find_explanation;
 pub use failed::{Failed, InvalidResponse, NoInput, RedirectRefused};
 pub use fault::{Fault, Quirk};
 pub use process_end::{ProcessEnd, StartFailure};
 pub use refusal::Refusal;
+pub use severity::Severity;
 pub use usage::UsageError;
+
+pub use crate::spec::header::BodyKind;

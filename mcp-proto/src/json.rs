@@ -84,14 +84,31 @@ impl Json {
         serde_json::to_vec(value).map(|text| Self(text.into()))
     }
 
+    /// Appends `text` as a JSON string, with its quotes.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// use mcp_proto::Json;
+    ///
+    /// let mut out = Vec::new();
+    /// Json::quote_into(&mut out, "a\"b");
+    /// assert_eq!(out, br#""a\"b""#);
+    /// ```
+    pub fn quote_into(out: &mut Vec<u8>, text: &str) {
+        string::quote_into(out, text);
+    }
+
     /// The empty object, `{}`.
     #[must_use]
     pub const fn empty_object() -> Self {
         Self(Bytes::from_static(b"{}"))
     }
 
-    /// Wraps text that a scanner has already accepted.
-    pub(crate) const fn from_validated(text: Bytes) -> Self {
+    /// Wraps text that is one JSON value without white space around it, which is not checked. Anything else is sent as it
+    /// is, and makes the message invalid that it becomes a part of.
+    #[must_use]
+    pub const fn from_valid_text(text: Bytes) -> Self {
         Self(text)
     }
 
@@ -99,7 +116,7 @@ impl Json {
     /// is much larger, the value is copied, so that a small stored value does not keep a large frame in memory (M3).
     #[must_use]
     pub fn detached_from(self, whole: usize) -> Self {
-        Self::from_validated(detach(self.to_bytes(), whole))
+        Self::from_valid_text(detach(self.to_bytes(), whole))
     }
 
     /// Deserialises the text into a typed value, which may borrow from it.

@@ -4,8 +4,8 @@
 //! older HTTP transport) and performs no I/O. It opens no socket, starts no thread, reads no clock and needs no async
 //! runtime. A *driver* moves the bytes and passes in the time. The crates `mcp-blocking` (threads) and `mcp-tokio` are
 //! drivers for production. A small one has about a hundred lines on any runtime, together with its application: those
-//! in the folder `examples` of this crate use the standard library alone, and `docs/drivers.md` of the repository
-//! counts their lines, and lists the driver's duties and what production needs besides.
+//! in the folder `examples` of the crate `mcp-application` use the standard library alone, and `docs/drivers.md` of the
+//! repository counts their lines, and lists the driver's duties and what production needs besides.
 //!
 //! # A machine and its driver
 //!
@@ -33,7 +33,7 @@
 //! false, the driver reads nothing more: a slow application slows its peer down instead of filling memory. In addition,
 //! a server application that watches the resources that clients subscribe to calls [`Server::poll_subscription`].
 //!
-//! The traits of [`machine`] are these methods: a loop over them runs clients, servers and relays alike.
+//! The traits of [`machine`] are these methods: a loop over them runs clients, servers and the machines of other crates alike.
 //!
 //! # Example: a client and a server, joined without any I/O
 //!
@@ -91,15 +91,13 @@
 //! | call a server over HTTP, with either of the two HTTP transports | [`Client`]`<`[`client::Http`]`>` |
 //! | serve tools over stdin and stdout, or any byte stream | [`Server`]`<`[`Stdio`]`>` |
 //! | serve tools over HTTP, to clients with either HTTP transport | [`Server`]`<`[`server::Http`]`>` |
-//! | get tokens for a server over HTTP that demands OAuth, or demand tokens | [`auth`]; its machine is the feature `auth` |
-//! | connect a stdio client to a server over HTTP or stdio, with any revisions on the two sides | [`Relay`] |
-//! | serve clients over HTTP by processes that speak on their stdin and stdout | [`Gateway`] |
-//! | serve the tools, prompts and resources of several servers as one server | [`Aggregate`] |
-//! | write a proxy or a gateway of your own | [`Server::pass_through`], [`client::Call::unchanged`], [`machine`]; the example `filtering_proxy` |
+//! | demand tokens of clients, or send one that you have | [`auth`] |
+//! | get tokens for a server over HTTP that demands OAuth | the crate `mcp-auth` |
+//! | connect a client and a server of any revisions, or serve clients by processes, or several servers as one | the crate `mcp-intermediary` |
+//! | write a proxy or a gateway of your own | [`Server::pass_through`], [`client::Call::unchanged`], [`machine`]; the example `filtering_proxy` of `mcp-intermediary` |
 //! | read or write single messages, with your own state around them | [`Frame`], [`Message`] |
-//! | read or write parameters and results as typed values | [`model`], a feature that is on by default |
-//! | route requests for tools, prompts and resources to functions | `Router` of the drivers, on [`router`] |
-//! | offer skills, or use those of a server | `Router` and `Client` of the drivers, on `skills`, a feature |
+//! | read or write parameters and results as typed values | the crate `mcp-model` |
+//! | route requests for tools, prompts and resources to functions, offer skills | `Router` of the drivers, on the crate `mcp-application` |
 //! | only split a byte stream into lines, or an HTTP body into events | [`line::Decoder`], [`sse::Decoder`] |
 //! | look up how the revisions differ | [`ProtocolVersion::rules`] |
 //!
@@ -133,8 +131,7 @@
 //! `initialize`, are the *legacy* [`Era`]; `2026-07-28`, whose requests are independent of each other, is the *modern*
 //! one. A server serves clients of all revisions, on one endpoint or in one process. A client detects which revision
 //! its server supports, unless `client::Config::versions` or `known_era` leaves only one era: without `2026-07-28`, it
-//! begins with `initialize`. The relay connects any client to any server; its documentation describes how it converts
-//! messages between the two eras.
+//! begins with `initialize`.
 //!
 //! # Ids
 //!
@@ -152,39 +149,22 @@
 // | transports | `transport`, `client/http`, `server/http` | a message with the exchange that it belongs to |
 // | conversation | `conversation` | the request that a response, progress or a cancellation belongs to |
 // | roles | `client`, `server` | an event for the application |
-// | composition | `relay`, `gateway`, `aggregate` | a message to the other side |
-// | drivers | `machine`, `driver` | nothing: traits over all machines, and what drivers share besides their I/O |
-// | payloads | `model` | a typed value; optional |
-// | handlers | `router` | a call of the function that is registered for it |
-// | skills | `skills` | files that were compared with the digests of their skill |
+// | drivers | `machine` | nothing: traits over all machines |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(clippy::indexing_slicing)]
 
-// The relay and the gateway name everything by its public path: another crate could contain them.
-extern crate self as mcp_proto;
-
-pub mod aggregate;
 pub mod auth;
 pub mod client;
 mod collections;
 mod conversation;
-pub mod driver;
 mod error;
-pub mod gateway;
 mod json;
 mod jsonrpc;
 mod limits;
 pub mod line;
 pub mod machine;
-#[cfg(feature = "model")]
-pub mod model;
-pub mod relay;
-#[cfg(feature = "model")]
-pub mod router;
 pub mod server;
-#[cfg(feature = "skills")]
-pub mod skills;
 pub mod spec;
 pub mod sse;
 pub mod store;
@@ -194,23 +174,20 @@ mod time;
 mod transport;
 pub mod url;
 
-pub use aggregate::Aggregate;
 pub use client::Client;
 pub use collections::buffer::CowBytes;
 pub use collections::outbox::Output;
 pub use conversation::keys::{InstanceId, RequestKey, SessionKey, Ticket, TicketKey};
 pub use error::{
-    BodyKind, Failed, Fault, InvalidResponse, NoInput, ProcessEnd, Quirk, RedirectRefused, Refusal, StartFailure,
-    UsageError,
+    BodyKind, Failed, Fault, InvalidResponse, NoInput, ProcessEnd, Quirk, RedirectRefused, Refusal, Severity,
+    StartFailure, UsageError, find_explanation,
 };
-pub use gateway::Gateway;
 pub use json::{DuplicateKey, Json, JsonError};
 pub use jsonrpc::{
     ErrorObject, Frame, Message, Notification, ParseError, ParseErrorKind, Request, RequestId, Response, Subject,
 };
 pub use limits::{InvalidLimit, Limits, Load};
 pub use machine::{Ceilings, Intake};
-pub use relay::Relay;
 pub use server::Server;
 pub use spec::param_headers::InvalidAnnotation;
 pub use spec::{CacheScope, Era, LoggingLevel, Method, ProtocolVersion, Rules, TraceContext, code};

@@ -4,12 +4,12 @@
 //! | trait | a machine that | implemented by |
 //! |---|---|---|
 //! | [`Machine`] | has outputs and deadlines | all machines |
-//! | [`HandleBytes`] | reads and writes a byte stream | `Client<Stdio>`, `Server<Stdio>`, [`Relay`], [`Gateway`], [`Aggregate`] |
-//! | [`HandleResponses`] | makes HTTP requests | `Client<Http>`, `Relay<Http>` |
-//! | [`HandleAuthorization`] | makes HTTP requests that may need authorization | `Client<Http>`, `Relay<Http>` |
-//! | [`HandleRequests`] | answers HTTP requests | `Server<Http>`, [`Gateway`] |
+//! | [`HandleBytes`] | reads and writes a byte stream | `Client<Stdio>`, `Server<Stdio>`, those of `mcp-intermediary` |
+//! | [`HandleResponses`] | makes HTTP requests | `Client<Http>`, a relay over HTTP |
+//! | [`HandleAuthorization`] | makes HTTP requests that may need authorization | `Client<Http>`, a relay over HTTP |
+//! | [`HandleRequests`] | answers HTTP requests | `Server<Http>`, a gateway |
 //!
-//! A machine may implement several of them: `Relay<Http>` reads the byte stream of its client and the responses of its
+//! A machine may implement several of them: a relay over HTTP reads the byte stream of its client and the responses of its
 //! server. [`ServerStream`] and [`ClientStream`] name the streams of machines that have one or two. [`Received`] is
 //! what a thread or task that performs an HTTP exchange sends to the one with the machine.
 //!
@@ -26,13 +26,10 @@ pub use ceilings::{Ceilings, Intake};
 pub use received::Received;
 
 use crate::Instant;
-use crate::aggregate::{self, Aggregate, ServerKey};
 use crate::auth::{Challenged, Credentials};
 use crate::client::{self, Client, ClientTransport};
 use crate::collections::outbox::Output;
 use crate::error::{ProcessEnd, StartFailure};
-use crate::gateway::{self, BackendKey, Gateway};
-use crate::relay::{self, Relay};
 use crate::server::{self, Server};
 use crate::store::{StoreKey, StoreResult};
 use crate::transport::{Stdio, Transport};
@@ -224,11 +221,16 @@ pub trait HandleRequests {
     /// The client has ended its sending side after a whole request, and may still read the response.
     fn handle_half_close(&mut self, exchange: server::ExchangeKey, now: Instant);
 
-    /// The store has answered an action ([`HttpAction::Store`](server::HttpAction::Store)).
-    fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant);
+    /// The store has answered an action ([`HttpAction::Store`](server::HttpAction::Store)). A machine without a store
+    /// ignores it.
+    fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {
+        let _ = (key, result, now);
+    }
 
-    /// A message of another instance has arrived over the store.
-    fn handle_message(&mut self, message: &[u8], now: Instant);
+    /// A message of another instance has arrived over the store. A machine without a store ignores it.
+    fn handle_message(&mut self, message: &[u8], now: Instant) {
+        let _ = (message, now);
+    }
 
     /// Whether the driver should read more requests. `false` while a queue of the machine is full (H5).
     #[must_use]
@@ -264,9 +266,6 @@ macro_rules! impl_machine {
 impl_machine!([T: ClientTransport] Client<T>, T::Action, client::Event);
 impl_machine!([] Server<Stdio>, <Stdio as Transport>::Action, server::Event);
 impl_machine!([] Server<server::Http>, <server::Http as Transport>::Action, server::Event);
-impl_machine!([T: ClientTransport] Relay<T>, relay::Action<T::Action>, relay::Event);
-impl_machine!([] Gateway, gateway::Action, gateway::Event);
-impl_machine!([] Aggregate, aggregate::Action, aggregate::Event);
 
 /// Implements [`HandleBytes`] by these methods.
 macro_rules! impl_handle_bytes {
@@ -308,178 +307,81 @@ impl_handle_bytes!(
     handle_process_end, handle_not_started
 );
 impl_handle_bytes!([] Server<Stdio>, ClientStream: handle_bytes, handle_written, handle_eof, wants_input);
-impl_handle_bytes!(
-    [T: ClientTransport] Relay<T>, ClientStream: handle_bytes, handle_written, handle_eof, wants_bytes
-);
-impl_handle_bytes!(
-    [] Relay<Stdio>, ServerStream: handle_server_bytes, handle_server_written, handle_server_eof, wants_body;
-    handle_server_process_end, handle_server_not_started
-);
 
-impl_handle_bytes!([] Aggregate, ClientStream: handle_bytes, handle_written, handle_eof, wants_bytes);
-
-/// Implements [`HandleResponses`] by the methods of the same names.
-macro_rules! impl_handle_responses {
-    ($machine:ty, $wants:ident) => {
-        impl HandleResponses for $machine {
-            fn handle_sent(&mut self, exchange: client::ExchangeKey, now: Instant) {
-                <$machine>::handle_sent(self, exchange, now);
-            }
-
-            fn handle_response(&mut self, exchange: client::ExchangeKey, head: &response::Parts, now: Instant) {
-                <$machine>::handle_response(self, exchange, head, now);
-            }
-
-            fn handle_body(&mut self, exchange: client::ExchangeKey, chunk: &[u8], now: Instant) {
-                <$machine>::handle_body(self, exchange, chunk, now);
-            }
-
-            fn handle_end(&mut self, exchange: client::ExchangeKey, now: Instant) {
-                <$machine>::handle_end(self, exchange, now);
-            }
-
-            fn handle_failure(&mut self, exchange: client::ExchangeKey, failure: client::Failure, now: Instant) {
-                <$machine>::handle_failure(self, exchange, failure, now);
-            }
-
-            fn wants_body(&self) -> bool {
-                <$machine>::$wants(self)
-            }
-        }
-    };
-}
-
-impl_handle_responses!(Client<client::Http>, wants_input);
-impl_handle_responses!(Relay<client::Http>, wants_body);
-
-/// Implements [`HandleAuthorization`] by the methods of the same names.
-macro_rules! impl_handle_authorization {
-    ($machine:ty, $challenged:path $(, $set_sign_in_url:ident)?) => {
-        impl HandleAuthorization for $machine {
-            fn challenged(event: &Self::Event) -> Option<&Challenged> {
-                if let $challenged(challenged) = event { Some(challenged) } else { None }
-            }
-
-            fn authorize(&mut self, credentials: Credentials, now: Instant) {
-                <$machine>::authorize(self, credentials, now);
-            }
-
-            fn refuse_authorization(&mut self, reason: &str, now: Instant) {
-                <$machine>::refuse_authorization(self, reason, now);
-            }
-            $(
-                fn $set_sign_in_url(&mut self, url: Option<&str>) {
-                    <$machine>::$set_sign_in_url(self, url);
-                }
-            )?
-        }
-    };
-}
-
-impl_handle_authorization!(Client<client::Http>, client::Event::Challenged);
-impl_handle_authorization!(Relay<client::Http>, relay::Event::Challenged, set_sign_in_url);
-
-/// Implements [`HandleRequests`] by the methods of the same names.
-macro_rules! impl_handle_requests {
-    ($machine:ty, $wants:ident) => {
-        impl HandleRequests for $machine {
-            fn handle_request(
-                &mut self,
-                head: request::Parts,
-                info: server::RequestInfo,
-                now: Instant,
-            ) -> server::ExchangeKey {
-                Self::handle_request(self, head, info, now)
-            }
-
-            fn handle_body(&mut self, exchange: server::ExchangeKey, chunk: &[u8], now: Instant) {
-                Self::handle_body(self, exchange, chunk, now);
-            }
-
-            fn handle_end(&mut self, exchange: server::ExchangeKey, now: Instant) {
-                Self::handle_end(self, exchange, now);
-            }
-
-            fn handle_written(&mut self, exchange: server::ExchangeKey, bytes: usize, now: Instant) {
-                Self::handle_written(self, exchange, bytes, now);
-            }
-
-            fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant) {
-                Self::handle_disconnect(self, exchange, now);
-            }
-
-            fn handle_half_close(&mut self, exchange: server::ExchangeKey, now: Instant) {
-                Self::handle_half_close(self, exchange, now);
-            }
-
-            fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {
-                Self::handle_stored(self, key, result, now);
-            }
-
-            fn handle_message(&mut self, message: &[u8], now: Instant) {
-                Self::handle_message(self, message, now);
-            }
-
-            fn wants_request(&self) -> bool {
-                self.$wants()
-            }
-        }
-    };
-}
-
-impl_handle_requests!(Server<server::Http>, wants_input);
-impl_handle_requests!(Gateway, wants_request);
-
-/// The byte streams of an aggregate are those of its servers and that of its client.
-impl HandleBytes<ServerKey> for Aggregate {
-    fn handle_bytes(&mut self, server: ServerKey, bytes: &[u8], now: Instant) {
-        self.handle_server_bytes(server, bytes, now);
+impl HandleResponses for Client<client::Http> {
+    fn handle_sent(&mut self, exchange: client::ExchangeKey, now: Instant) {
+        Self::handle_sent(self, exchange, now);
     }
 
-    fn handle_written(&mut self, server: ServerKey, bytes: usize, now: Instant) {
-        self.handle_server_written(server, bytes, now);
+    fn handle_response(&mut self, exchange: client::ExchangeKey, head: &response::Parts, now: Instant) {
+        Self::handle_response(self, exchange, head, now);
     }
 
-    fn handle_eof(&mut self, server: ServerKey, now: Instant) {
-        self.handle_server_eof(server, now);
+    fn handle_body(&mut self, exchange: client::ExchangeKey, chunk: &[u8], now: Instant) {
+        Self::handle_body(self, exchange, chunk, now);
     }
 
-    fn handle_process_end(&mut self, server: ServerKey, end: ProcessEnd, now: Instant) {
-        self.handle_server_process_end(server, end, now);
+    fn handle_end(&mut self, exchange: client::ExchangeKey, now: Instant) {
+        Self::handle_end(self, exchange, now);
     }
 
-    fn handle_not_started(&mut self, server: ServerKey, failure: StartFailure, now: Instant) {
-        Aggregate::handle_not_started(self, server, failure, now);
+    fn handle_failure(&mut self, exchange: client::ExchangeKey, failure: client::Failure, now: Instant) {
+        Self::handle_failure(self, exchange, failure, now);
     }
 
-    fn wants_bytes(&self, server: ServerKey) -> bool {
-        self.wants_server_bytes(server)
+    fn wants_body(&self) -> bool {
+        Self::wants_input(self)
     }
 }
 
-/// The byte streams of a gateway are those of its backends.
-impl HandleBytes<BackendKey> for Gateway {
-    fn handle_bytes(&mut self, backend: BackendKey, bytes: &[u8], now: Instant) {
-        self.handle_backend_bytes(backend, bytes, now);
+impl HandleAuthorization for Client<client::Http> {
+    fn challenged(event: &Self::Event) -> Option<&Challenged> {
+        if let client::Event::Challenged(challenged) = event { Some(challenged) } else { None }
     }
 
-    fn handle_written(&mut self, backend: BackendKey, bytes: usize, now: Instant) {
-        self.handle_backend_written(backend, bytes, now);
+    fn authorize(&mut self, credentials: Credentials, now: Instant) {
+        Self::authorize(self, credentials, now);
     }
 
-    fn handle_eof(&mut self, backend: BackendKey, now: Instant) {
-        self.handle_backend_eof(backend, now);
+    fn refuse_authorization(&mut self, reason: &str, now: Instant) {
+        Self::refuse_authorization(self, reason, now);
+    }
+}
+
+impl HandleRequests for Server<server::Http> {
+    fn handle_request(&mut self, head: request::Parts, info: server::RequestInfo, now: Instant) -> server::ExchangeKey {
+        Self::handle_request(self, head, info, now)
     }
 
-    fn handle_process_end(&mut self, backend: BackendKey, end: ProcessEnd, now: Instant) {
-        self.handle_backend_process_end(backend, end, now);
+    fn handle_body(&mut self, exchange: server::ExchangeKey, chunk: &[u8], now: Instant) {
+        Self::handle_body(self, exchange, chunk, now);
     }
 
-    fn handle_not_started(&mut self, backend: BackendKey, failure: StartFailure, now: Instant) {
-        Gateway::handle_not_started(self, backend, failure, now);
+    fn handle_end(&mut self, exchange: server::ExchangeKey, now: Instant) {
+        Self::handle_end(self, exchange, now);
     }
 
-    fn wants_bytes(&self, backend: BackendKey) -> bool {
-        self.wants_backend_bytes(backend)
+    fn handle_written(&mut self, exchange: server::ExchangeKey, bytes: usize, now: Instant) {
+        Self::handle_written(self, exchange, bytes, now);
+    }
+
+    fn handle_disconnect(&mut self, exchange: server::ExchangeKey, now: Instant) {
+        Self::handle_disconnect(self, exchange, now);
+    }
+
+    fn handle_half_close(&mut self, exchange: server::ExchangeKey, now: Instant) {
+        Self::handle_half_close(self, exchange, now);
+    }
+
+    fn handle_stored(&mut self, key: StoreKey, result: StoreResult, now: Instant) {
+        Self::handle_stored(self, key, result, now);
+    }
+
+    fn handle_message(&mut self, message: &[u8], now: Instant) {
+        Self::handle_message(self, message, now);
+    }
+
+    fn wants_request(&self) -> bool {
+        self.wants_input()
     }
 }

@@ -59,6 +59,7 @@ mod context;
 mod dispatch;
 mod drain;
 mod event;
+mod handler_error;
 mod http;
 mod inbound;
 mod input;
@@ -98,6 +99,7 @@ pub use config::Config;
 pub use connections::{Admission, ConnectionKey, Connections};
 pub use context::Context;
 pub use event::Event;
+pub use handler_error::{HandlerError, HandlerFailure};
 pub use http::{
     Access, ExchangeKey, Http, HttpAction, HttpConfig, RequestInfo, SealedSessions, SessionMode, Snapshot,
     StoredSessions, TwoEndpoints, expects_continue, refusal_reason, server_stopped, too_many_connections,

@@ -4,16 +4,16 @@
 //! All other modules use these tables; none of them compares revisions or lists methods itself.
 
 mod cache_scope;
-pub(crate) mod capability;
+pub mod capability;
 pub mod code;
-pub(crate) mod header;
+pub mod header;
 mod logging_level;
 pub mod meta;
 mod method;
-pub(crate) mod param_headers;
+pub mod param_headers;
 mod revision;
-pub(crate) mod schema_keyword;
-pub(crate) mod status;
+pub mod schema_keyword;
+pub mod status;
 pub mod structured;
 mod supported;
 pub(crate) mod trace_context;

@@ -1,4 +1,4 @@
-//! The URL of the server: validation of the configured one, and references on the same origin.
+//! URLs over HTTP: validation of what is configured, and references on the same origin.
 //!
 //! HTTP libraries parse ambiguous URLs differently: one takes `http://localhost:80800/` for port 80, another refuses
 //! it. A URL that two of them could parse differently is refused here, so that a request and its token go to the server
@@ -16,51 +16,81 @@ use crate::text::{Excerpt, is_invisible};
 /// An absolute `http` or `https` URL.
 ///
 /// Its `Display` form omits the query, which may contain a key.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::url::{HttpUrl, InvalidUrl};
+///
+/// let url = HttpUrl::parse("https://mcp.example/v1/sse?key=secret")?;
+/// assert_eq!(url.to_string(), "https://mcp.example/v1/sse");
+/// assert_eq!(url.same_origin("messages").unwrap().to_uri(), "https://mcp.example/v1/messages");
+/// assert_eq!(HttpUrl::parse("https://user@mcp.example/"), Err(InvalidUrl::UserInfo));
+/// # Ok::<(), InvalidUrl>(())
+/// ```
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct HttpUrl {
+pub struct HttpUrl {
     scheme: Scheme,
     authority: Authority,
     path: PathAndQuery,
 }
 
 impl HttpUrl {
-    pub(crate) fn parse(text: &str) -> Result<Self, InvalidUrl> {
+    /// The URL that this text is.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidUrl`] states why HTTP libraries could read it differently, or cannot use it.
+    pub fn parse(text: &str) -> Result<Self, InvalidUrl> {
         let (scheme, authority, path) = parse(text)?;
         Ok(Self { scheme, authority, path })
     }
 
     /// Scheme and authority, such as `https://mcp.example.com:8443`.
-    pub(crate) fn origin(&self) -> String {
+    #[must_use]
+    pub fn origin(&self) -> String {
         format!("{}://{}", self.scheme, self.authority)
     }
 
-    pub(crate) fn host(&self) -> &str {
+    /// The host, as it is written.
+    #[must_use]
+    pub fn host(&self) -> &str {
         self.authority.host()
     }
 
-    #[cfg(feature = "auth")]
-    pub(crate) fn port(&self) -> Option<u16> {
+    /// The port, if it is written.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
         self.authority.port_u16()
     }
 
     /// The path, which begins with a slash, without the query.
-    pub(crate) fn path(&self) -> &str {
+    #[must_use]
+    pub fn path(&self) -> &str {
         self.path.path()
     }
 
-    pub(crate) fn query(&self) -> Option<&str> {
+    /// The query, without the question mark.
+    #[must_use]
+    pub fn query(&self) -> Option<&str> {
         self.path.query()
     }
 
-    pub(crate) fn is_https(&self) -> bool {
+    /// Whether its scheme is `https`.
+    #[must_use]
+    pub fn is_https(&self) -> bool {
         self.scheme == Scheme::HTTPS
     }
 
-    pub(crate) fn is_loopback(&self) -> bool {
+    /// Whether its host is this machine: `localhost`, a name below it, or a loopback address.
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
         is_loopback(self.authority.host())
     }
 
-    pub(crate) fn to_uri(&self) -> Uri {
+    /// The URL as the type of the crate `http`.
+    #[must_use]
+    pub fn to_uri(&self) -> Uri {
         Uri::builder()
             .scheme(self.scheme.clone())
             .authority(self.authority.clone())
@@ -75,7 +105,8 @@ impl HttpUrl {
     ///
     /// A path and a query are accepted, and an absolute URL whose scheme and authority have the same spelling. Every
     /// other form is refused, because two parsers could find different origins in it.
-    pub(crate) fn same_origin(&self, reference: &str) -> Option<Self> {
+    #[must_use]
+    pub fn same_origin(&self, reference: &str) -> Option<Self> {
         let visible = reference.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !matches!(byte, b'\\' | b'#'));
         if !visible || reference.is_empty() {
             return None;
@@ -260,7 +291,7 @@ fn merge(base: &str, reference: &str) -> String {
 }
 
 /// A reference to a URL for people to read, without what may be secret: user information, query and fragment.
-pub(super) fn shown(reference: &str) -> Excerpt {
+pub(crate) fn shown(reference: &str) -> Excerpt {
     let reference = reference.split(['?', '#']).next().unwrap_or_default();
     let begin = reference.find("//").map_or(0, |position| position + 2);
     let (scheme, rest) = reference.split_at(begin);
@@ -288,7 +319,8 @@ fn encode(path: &str) -> String {
 }
 
 /// Whether a host is a domain, or below it. Both are in lower case.
-pub(crate) fn is_in_domain(host: &str, domain: &str) -> bool {
+#[must_use]
+pub fn is_in_domain(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 

@@ -11,29 +11,27 @@ mod others;
 pub(crate) mod serve;
 
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, process};
+use std::{fmt, io, process};
 
 use bytesize::ByteSize;
+use check_options::CheckOptions;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 use mcp_blocking::HttpOptions;
 use mcp_blocking::sign_in::{Authorization, Store};
 use mcp_proto::client::{HttpConfig, HttpTransport};
 use mcp_proto::{Era, Limits, ProtocolVersion, escape_text};
+use serve::ServeArgs;
+
+pub(crate) use check_options::Asked;
 
 use crate::hub::{self, Hub, SharedOptions};
 use crate::restrictions::Restrictions;
 use crate::secrets::Secrets;
 use crate::sign_in::{self, SignInOptions};
-
-use check_options::CheckOptions;
-use serve::ServeArgs;
-
-pub(crate) use check_options::Asked;
 
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";

@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Instant;
 
+use findings::Findings;
+use mcp_auth::Event;
 use mcp_blocking::sign_in::Authorization;
 use mcp_blocking::{Client, Error, ServerProcess};
-use mcp_proto::auth::Event;
 use mcp_proto::client::{Config, DetectedEra};
 use mcp_proto::spec::Primitive;
 use mcp_proto::{Era, Json, escape_text};
+use report::Report;
 
 use crate::args::{Asked, Server, Settings, Timeouts};
 use crate::secrets::WithoutSecrets;
-use findings::Findings;
-use report::Report;
 
 /// Capabilities that are listed; more are counted.
 const MAX_CAPABILITIES: usize = 50;

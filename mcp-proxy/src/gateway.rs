@@ -23,12 +23,18 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::sync::Arc;
 
+use jwt::Jwts;
+use listen::Listening;
 use log::Level;
 use mcp_blocking::{Gateway, GatewayObserver};
-use mcp_proto::gateway::{BackendKey, Event};
-use mcp_proto::relay::{self, Pins};
+use mcp_intermediary::gateway::{BackendKey, Event};
+use mcp_intermediary::relay::Pins;
+use mcp_intermediary::{gateway, relay};
+use mcp_proto::UsageError;
 use mcp_proto::server::TwoEndpoints;
-use mcp_proto::{UsageError, gateway};
+use pages::Pages;
+use servers::{Described, Kind};
+use tokens::Tokens;
 
 use crate::args::serve::{ServeArgs, Share};
 use crate::args::{Args, limits_of_messages};
@@ -38,11 +44,6 @@ use crate::record::{Record, Recorder, Source};
 use crate::secrets::Secrets;
 use crate::signals::Signals;
 use crate::{END_TIMEOUT, seed};
-use jwt::Jwts;
-use listen::Listening;
-use pages::Pages;
-use servers::{Described, Kind};
-use tokens::Tokens;
 
 /// Serves until a signal ends it. Returns `true`.
 ///

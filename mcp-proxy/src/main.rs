@@ -26,8 +26,8 @@ use args::{Account, Args, Command, LogOptions, Server, Settings};
 use log::Level;
 use logging::Log;
 use mcp_blocking::{Observer, Proxy};
+use mcp_intermediary::relay::{Config, Event, KnownServer, Pins, Side};
 use mcp_proto::client::{CloseReason, Unavailable};
-use mcp_proto::relay::{Config, Event, KnownServer, Pins, Side};
 use mcp_proto::{Failed, Limits, ProtocolVersion};
 use pin_file::PinFile;
 use record::{Record, Recorder, Source};
@@ -274,10 +274,9 @@ impl Observer for Watcher {
 mod tests {
     use std::path::PathBuf;
 
+    use clap::Parser;
     use mcp_proto::client::NotRestored;
     use mcp_proto::{Era, ErrorObject, Fault, Json, Method, ProcessEnd, Quirk, UsageError};
-
-    use clap::Parser;
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use fs4::FileExt;
-use mcp_proto::relay::Pins;
+use mcp_intermediary::relay::Pins;
 
 use crate::private_file;
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use mcp_intermediary::relay::{Config, NewTools, PinMode, Pinning, Rule};
 use mcp_proto::UsageError;
-use mcp_proto::relay::{Config, NewTools, PinMode, Pinning, Rule};
 use mcp_proto::spec::Primitive;
 
 use crate::pin_file::PinFile;

@@ -23,15 +23,15 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use mcp_auth::{Cause, Event, SignInError, Step, StoredSignIn, Waiting};
 use mcp_blocking::sign_in::{Authorization, Redirects, Store as _};
 use mcp_blocking::{Client, HttpOptions};
-use mcp_proto::auth::{Cause, Event, SignInError, Step, StoredSignIn, Waiting};
 use mcp_proto::escape_text;
-
-use crate::args::{Account, AccountSettings};
 
 pub(crate) use known_server::KnownServerFile;
 pub(crate) use options::{HEADING, SignInOptions};
+
+use crate::args::{Account, AccountSettings};
 
 /// Characters that are shown of a text from a server.
 const MAX_CHARS: usize = 300;

@@ -1,10 +1,9 @@
 //! What the signals do that end the process: SIGINT, SIGTERM and SIGHUP, and their like on Windows.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use mcp_blocking::ServerProcess;
 

@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use fs4::FileExt;
-use mcp_proto::auth::Lock;
+use mcp_auth::Lock;
 
 use crate::Store;
 

@@ -1,8 +1,8 @@
 //! Where clients that sign in store their tokens.
 //!
-//! A sign-in ([`mcp_proto::auth::Authorizer`]) stores one record for each server and account: the registration of the
+//! A sign-in ([`mcp_auth::Authorizer`]) stores one record for each server and account: the registration of the
 //! client and its tokens. Its driver passes the record to a [`Store`], under the key of the sign-in's configuration
-//! ([`Config::store_key`](mcp_proto::auth::Config::store_key)). The drivers `mcp-blocking` and `mcp-tokio` use these
+//! ([`Config::store_key`](mcp_auth::Config::store_key)). The drivers `mcp-blocking` and `mcp-tokio` use these
 //! stores and export them.
 //!
 //! | store | records | locks are shared by |
@@ -10,20 +10,19 @@
 //! | [`MemoryStore`] | are lost at the end of the process | clones of the store |
 //! | [`FileStore`] | are files that only this user can read | all processes that use the directory |
 //!
-//! The lock [`Lock::Record`](mcp_proto::auth::Lock) is held while a record is read, tokens are requested and the new record
+//! The lock [`Lock::Record`](mcp_auth::Lock) is held while a record is read, tokens are requested and the new record
 //! is stored, because authorization servers accept each refresh token once (OA-F-04). The lock
-//! [`Lock::SignIn`](mcp_proto::auth::Lock) is held while a person signs in, so that several processes open one browser
+//! [`Lock::SignIn`](mcp_auth::Lock) is held while a person signs in, so that several processes open one browser
 //! window (OA-G-03).
 //!
 //! # Example: two sign-ins that share a store
 //!
 //! ```sh
-//! cargo add mcp-proto --features auth
-//! cargo add mcp-token-store
+//! cargo add mcp-auth mcp-token-store
 //! ```
 //!
 //! ```
-//! use mcp_proto::auth::Lock;
+//! use mcp_auth::Lock;
 //! use mcp_token_store::{MemoryStore, Store};
 //!
 //! fn main() -> std::io::Result<()> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mcp_proto::auth::Lock;
+use mcp_auth::Lock;
 
 /// Keeps the records of sign-ins, which contain tokens: one for each key, which is 64 hexadecimal digits.
 ///

@@ -1,10 +1,10 @@
 //! A server with one tool in a router of axum: `cargo run -p mcp-tokio --example axum_server -- 127.0.0.1:3000`
 
-use mcp_proto::model::{
+use mcp_tokio::model::{
     CallToolRequest, CallToolResult, ListToolsResult, RequestMethod, ServerCapabilities, Tool, ToolsCapability,
 };
-use mcp_proto::server::{Config, HttpConfig};
-use mcp_proto::{ErrorObject, Json};
+use mcp_tokio::proto::server::{Config, HttpConfig};
+use mcp_tokio::proto::{ErrorObject, Json};
 use mcp_tokio::{Incoming, Server};
 
 async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {

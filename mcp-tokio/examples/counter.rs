@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use mcp_proto::model::Resource;
-use mcp_proto::router::NoArguments;
-use mcp_proto::server::Config;
+use mcp_tokio::application::router::NoArguments;
+use mcp_tokio::model::Resource;
+use mcp_tokio::proto::server::Config;
 use mcp_tokio::{Incoming, Router, Server};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -5,7 +5,7 @@ use std::env::args;
 
 use axum::Router;
 use axum::routing::get;
-use mcp_proto::gateway::Config;
+use mcp_tokio::intermediary::gateway::Config;
 use mcp_tokio::{Backend, Gateway};
 use tokio::net::TcpListener;
 use tokio::process::Command;

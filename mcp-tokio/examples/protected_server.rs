@@ -10,10 +10,10 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use jsonwebtoken::jwk::JwkSet;
 use jsonwebtoken::{DecodingKey, Validation, decode, decode_header};
-use mcp_proto::auth::{Challenge, ProtectedResource};
-use mcp_proto::model::{CallToolResult, ListToolsResult, ServerCapabilities, Tool, ToolsCapability};
-use mcp_proto::server::{Config, HttpConfig, Principal};
-use mcp_proto::{ErrorObject, Json};
+use mcp_tokio::model::{CallToolResult, ListToolsResult, ServerCapabilities, Tool, ToolsCapability};
+use mcp_tokio::proto::auth::{Challenge, ProtectedResource};
+use mcp_tokio::proto::server::{Config, HttpConfig, Principal};
+use mcp_tokio::proto::{ErrorObject, Json};
 use mcp_tokio::{Incoming, Server};
 
 /// The scope that every request needs.

@@ -1,8 +1,8 @@
 //! A proxy on stdin and stdout: `cargo run -p mcp-tokio --example tokio_proxy -- http://127.0.0.1:3000/mcp`, or with a
 //! command and its arguments instead of a URL.
 
-use mcp_proto::client::HttpConfig;
-use mcp_proto::relay::Config;
+use mcp_tokio::intermediary::relay::Config;
+use mcp_tokio::proto::client::HttpConfig;
 use mcp_tokio::{HttpOptions, Proxy};
 use tokio::process::Command;
 

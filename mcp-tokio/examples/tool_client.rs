@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use mcp_proto::model::{
+use mcp_tokio::Client;
+use mcp_tokio::model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ElicitResult, JsonObject, PromptReference,
 };
-use mcp_tokio::Client;
 use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 

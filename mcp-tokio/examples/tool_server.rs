@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
-use mcp_proto::auth::Challenge;
-use mcp_proto::driver::{Elicited, Inputs};
-use mcp_proto::model::{Resource, ResourceTemplate};
-use mcp_proto::router::{HandlerError, NoArguments, Structured};
-use mcp_proto::server::{Config, HttpConfig, Principal, Progress};
+use mcp_tokio::application::router::{HandlerError, NoArguments, Structured};
+use mcp_tokio::application::{Elicited, Inputs};
+use mcp_tokio::model::{Resource, ResourceTemplate};
+use mcp_tokio::proto::auth::Challenge;
+use mcp_tokio::proto::server::{Config, HttpConfig, Principal, Progress};
 use mcp_tokio::{Incoming, Router, Server};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
-use mcp_proto::driver::{ChildEnd, not_read};
+use mcp_application::{ChildEnd, not_read};
 use mcp_proto::machine::HandleBytes;
 use mcp_proto::{ProcessEnd, StartFailure, StdioAction};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
@@ -306,9 +306,8 @@ async fn write(lines: &mut Option<Lines<impl AsyncWrite + Unpin>>) -> io::Result
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use mcp_proto::client as proto;
     use mcp_proto::machine::ServerStream;
-    use mcp_proto::{Output, Stdio};
+    use mcp_proto::{Output, Stdio, client as proto};
     use tokio::io::{DuplexStream, ReadHalf, WriteHalf, duplex, split};
 
     use super::*;

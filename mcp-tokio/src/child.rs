@@ -7,16 +7,15 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 
 use bytes::BytesMut;
+use group::Group;
+use mcp_application::{EXIT_TIMEOUT, not_started};
 use mcp_proto::ProcessEnd;
-use mcp_proto::driver::{EXIT_TIMEOUT, not_started};
 use mcp_proto::line::{Decoder, TooLong};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tracing::Instrument;
-
-use group::Group;
 
 /// How many bytes of a line of stderr are logged.
 const LOG_LINE: usize = 4096;

@@ -28,16 +28,16 @@ mod typed_handler;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mcp_proto::client::{Call, DetectedEra, HttpTransport};
-use mcp_proto::driver::{Error, ProgressBytes, SharedConnected};
-use mcp_proto::model::{Implementation, Payload, RequestMethod, ServerCapabilities};
-use mcp_proto::{Fault, Json, Method, Notification, ProtocolVersion, UsageError};
-use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
-
 use driver::{CallNumber, Caller, Input, Remark};
 use in_flight::Waiting;
+use mcp_application::{Error, ProgressBytes, SharedConnected};
+use mcp_model::{Implementation, Payload, RequestMethod, ServerCapabilities};
+use mcp_proto::client::{Call, DetectedEra, HttpTransport};
+use mcp_proto::{Fault, Json, Method, Notification, ProtocolVersion, UsageError};
 use progress::{ProgressSender, progress};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use tool_task::TaskInputs;
 
 #[cfg(feature = "http-client")]
 pub use builder::HttpServer;
@@ -46,7 +46,6 @@ pub use handler::Handler;
 pub use in_flight::InFlight;
 pub use list_items::ListItems;
 pub use subscription::Subscription;
-use tool_task::TaskInputs;
 pub use tool_task::ToolTask;
 
 /// A client of one server.
@@ -106,7 +105,7 @@ impl Client {
     /// # Example
     ///
     /// ```no_run
-    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
+    /// use mcp_tokio::model::{CallToolRequest, CallToolRequestParams, ListToolsRequest, PaginatedRequestParams};
     ///
     /// # async fn example(client: mcp_tokio::Client) -> Result<(), mcp_tokio::Error> {
     /// let tools = client.request_as::<ListToolsRequest>(&PaginatedRequestParams::new()).await?.tools;
@@ -147,7 +146,7 @@ impl Client {
     }
 
     /// Subscribes to changes, at servers of revision 2026-07-28. `filter` is a
-    /// [`SubscriptionFilter`](mcp_proto::model::SubscriptionFilter), or the object `notifications` in the parameters of
+    /// [`SubscriptionFilter`](mcp_model::SubscriptionFilter), or the object `notifications` in the parameters of
     /// `subscriptions/listen`.
     ///
     /// # Errors
@@ -159,7 +158,7 @@ impl Client {
     /// # Example
     ///
     /// ```no_run
-    /// use mcp_proto::model::SubscriptionFilter;
+    /// use mcp_tokio::model::SubscriptionFilter;
     ///
     /// # async fn example(client: mcp_tokio::Client) -> Result<(), mcp_tokio::Error> {
     /// let filter = SubscriptionFilter::new().tools_list_changed(true).resource("file:///notes.txt");

@@ -4,8 +4,8 @@ use std::pin::Pin;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
+use mcp_application::LONGEST_TIMEOUT;
 use mcp_proto::Instant;
-use mcp_proto::driver::LONGEST_TIMEOUT;
 use tokio::time::{Sleep, sleep_until};
 
 /// A runtime whose time is paused may be behind that of the process, and no moment is before the start.

@@ -12,20 +12,19 @@ mod backends;
 mod monitor;
 mod task;
 
-use std::fmt;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::{fmt, io};
 
-use mcp_proto::UsageError;
-use mcp_proto::gateway::Config;
-use mcp_proto::server::Principal;
-
-use crate::server::HttpService;
 use backends::Backends;
+use mcp_intermediary::gateway::Config;
+use mcp_proto::UsageError;
+use mcp_proto::server::Principal;
 
 pub use backend::Backend;
 pub use monitor::{GatewayMonitor, GatewayStatus};
+
+use crate::server::HttpService;
 
 /// Starts a backend for a client.
 type Start = dyn Fn(Option<Principal>) -> Starting + Send + Sync;
@@ -38,7 +37,7 @@ type Starting = Pin<Box<dyn Future<Output = io::Result<Backend>> + Send>>;
 /// # Example: a server for stdio, over HTTP
 ///
 /// ```no_run
-/// use mcp_proto::gateway::Config;
+/// use mcp_tokio::intermediary::gateway::Config;
 /// use mcp_tokio::{Backend, Gateway};
 /// use tokio::net::TcpListener;
 /// use tokio::process::Command;
@@ -58,14 +57,14 @@ type Starting = Pin<Box<dyn Future<Output = io::Result<Backend>> + Send>>;
 ///
 /// ```
 /// use http::header::AUTHORIZATION;
-/// use mcp_proto::auth::Challenge;
-/// use mcp_proto::gateway::{Config, Sharing};
-/// use mcp_proto::server::Principal;
+/// use mcp_tokio::proto::auth::Challenge;
+/// use mcp_tokio::intermediary::gateway::{Config, Sharing};
+/// use mcp_tokio::proto::server::Principal;
 /// use mcp_tokio::{Backend, Gateway};
 /// use tokio::process::Command;
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), mcp_proto::UsageError> {
+/// # async fn main() -> Result<(), mcp_tokio::proto::UsageError> {
 /// let mut config = Config::default();
 /// config.sharing = Sharing::PerPrincipal;
 /// config.relay.limits.backends = 20;
@@ -96,7 +95,7 @@ impl Gateway {
     ///
     /// The future of `start` is dropped if the client ends before, or after [`initialize_timeout`].
     ///
-    /// [`initialize_timeout`]: mcp_proto::relay::Config::initialize_timeout
+    /// [`initialize_timeout`]: mcp_intermediary::relay::Config::initialize_timeout
     pub fn new<R>(config: Config, start: impl Fn(Option<Principal>) -> R + Send + Sync + 'static) -> Self
     where
         R: Future<Output = io::Result<Backend>> + Send + 'static,
@@ -126,7 +125,7 @@ impl Gateway {
     ///
     /// Outside of a tokio runtime.
     pub fn http(self) -> Result<HttpService<GatewayMonitor>, UsageError> {
-        let machine = mcp_proto::gateway::Gateway::new(self.config)?;
+        let machine = mcp_intermediary::gateway::Gateway::new(self.config)?;
         let backends = Backends::new(machine, self.start, self.log_stderr);
         let (stage, monitor) = (backends.stage(), backends.monitor());
         Ok(HttpService::start(backends, stage, monitor))

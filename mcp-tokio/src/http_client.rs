@@ -20,12 +20,14 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
+use failure::{failure, in_words};
 use http::Request;
 use http::response::Parts;
+use mcp_application::{CONNECT_TIMEOUT, ProxyExceptions};
 use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction, HttpConfig};
-use mcp_proto::driver::{CONNECT_TIMEOUT, ProxyExceptions};
 use mcp_proto::machine::{HandleResponses, Received};
+use outgoing::Outgoing;
 use reqwest::redirect;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
@@ -33,9 +35,7 @@ use tracing::Instrument;
 
 use crate::clock::now;
 use crate::link::{Feed, Link};
-use crate::sign_in::proof_header;
-use failure::{failure, in_words};
-use outgoing::Outgoing;
+use crate::signing::proof_header;
 
 /// The capacity of the channel from exchanges to the machine.
 const WAITING: usize = 32;

@@ -8,7 +8,7 @@
 //! In an empty project, for both programs:
 //!
 //! ```sh
-//! cargo add mcp-proto schemars serde_json
+//! cargo add schemars serde_json
 //! cargo add mcp-tokio --features schema
 //! cargo add serde --features derive
 //! cargo add tokio --features macros,net,rt-multi-thread
@@ -17,7 +17,7 @@
 //! A server with one tool:
 //!
 //! ```no_run
-//! use mcp_proto::server::{Config, HttpConfig};
+//! use mcp_tokio::proto::server::{Config, HttpConfig};
 //! use mcp_tokio::{Incoming, Router, Server};
 //! use schemars::JsonSchema;
 //! use serde::Deserialize;
@@ -113,15 +113,15 @@
 //!
 //! # Features
 //!
-//! | feature | what it adds | crates with this feature alone; 46 without any |
+//! | feature | what it adds | crates with this feature alone; 49 without any |
 //! |---|---|---|
-//! | `http-server` (on by default) | servers over HTTP, on hyper | 58 |
-//! | `http-client` (on by default) | clients over HTTP, on [`reqwest`] with rustls and aws-lc, and signing in | 114 |
-//! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 54 |
-//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 48 |
-//! | `redis` | sessions in Redis or Valkey (`store::Redis`), so that any process of a server can serve any request; with `http-server` | 101 |
+//! | `http-server` (on by default) | servers over HTTP, on hyper | 61 |
+//! | `http-client` (on by default) | clients over HTTP, on [`reqwest`] with rustls and aws-lc, and signing in | 118 |
+//! | `schema` | schemas of the types of a [`Router`]'s functions, by the crate `schemars` | 57 |
+//! | `skills` | skills of a [`Router`], and a client that compares their files with their digests | 51 |
+//! | `redis` | sessions in Redis or Valkey (`store::Redis`), so that any process of a server can serve any request; with `http-server` | 104 |
 //!
-//! A server that calls no other one over HTTP needs 66 crates in place of the 123 of the example above, and a client 114:
+//! A server that calls no other one over HTTP needs 69 crates in place of the 127 of the example above, and a client 118:
 //!
 //! ```sh
 //! cargo add mcp-tokio --no-default-features --features http-server,schema
@@ -133,6 +133,9 @@
 //!
 //! The HTTP client uses the certificate authorities of the operating system, and the proxies from the environment except for
 //! servers on this machine; [`HttpOptions`] changes that.
+//!
+//! The crates whose types occur in this API are the modules [`proto`], [`model`], [`application`], [`intermediary`] and [`auth`], so
+//! that an application adds none of them itself.
 //!
 //! # A proxy
 //!
@@ -241,6 +244,8 @@ mod router;
 mod server;
 #[cfg(feature = "http-client")]
 pub mod sign_in;
+#[cfg(feature = "http-client")]
+mod signing;
 mod spans;
 mod stdio;
 #[cfg(feature = "http-server")]
@@ -255,7 +260,14 @@ pub use client::{
 pub use gateway::{Backend, Gateway, GatewayMonitor, GatewayStatus};
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
-pub use mcp_proto::driver::{Authenticated, Change, Error, Observation, Observer, StateKeys};
+pub use mcp_application as application;
+pub use mcp_application::{Authenticated, Change, Error, Observation, StateKeys};
+#[cfg(feature = "http-client")]
+pub use mcp_auth as auth;
+pub use mcp_intermediary as intermediary;
+pub use mcp_intermediary::Observer;
+pub use mcp_model as model;
+pub use mcp_proto as proto;
 pub use proxy::{Proxy, Stopper};
 /// The library of the HTTP client, for [`HttpOptions`].
 #[cfg(feature = "http-client")]

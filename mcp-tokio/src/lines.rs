@@ -10,7 +10,7 @@ use tokio::io::{AsyncWrite, AsyncWriteExt};
 /// With this many bytes queued, nothing more should be pushed.
 const ROOM: usize = 64 * 1024;
 /// How long the last lines may take to be written after everything else has ended.
-pub(crate) const FLUSH: Duration = mcp_proto::driver::STREAM_FLUSH_TIMEOUT;
+pub(crate) const FLUSH: Duration = mcp_application::STREAM_FLUSH_TIMEOUT;
 /// The maximum number of lines that are written at once.
 const PIECES: usize = 32;
 

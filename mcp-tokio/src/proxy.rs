@@ -1,17 +1,15 @@
 //! Drives a relay between a client on a pair of byte streams and a server over HTTP or in a child process.
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
+use std::{fmt, io};
 
+use mcp_application::{PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT};
+use mcp_intermediary::relay::{Action, Config, Relay};
+use mcp_intermediary::{ObservedOutput, Observer, poll_observed};
 use mcp_proto::client::{ClientTransport, CloseReason};
 #[cfg(feature = "http-client")]
 use mcp_proto::client::{Http, HttpConfig};
-use mcp_proto::driver::{
-    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, poll_observed,
-};
 use mcp_proto::machine::{ClientStream, ServerStream};
-use mcp_proto::relay::{Action, Config, Relay};
 use mcp_proto::{Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
@@ -36,8 +34,8 @@ use crate::stdio::{Streams, Written};
 /// # Example: a proxy on this process's stdin and stdout
 ///
 /// ```no_run
-/// use mcp_proto::client::HttpConfig;
-/// use mcp_proto::relay::Config;
+/// use mcp_tokio::proto::client::HttpConfig;
+/// use mcp_tokio::intermediary::relay::Config;
 /// use mcp_tokio::{HttpOptions, Proxy};
 ///
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -86,8 +84,8 @@ impl Proxy {
     /// # Example
     ///
     /// ```no_run
-    /// use mcp_proto::client::HttpConfig;
-    /// use mcp_proto::relay::Config;
+    /// use mcp_tokio::proto::client::HttpConfig;
+    /// use mcp_tokio::intermediary::relay::Config;
     /// use mcp_tokio::sign_in::{Authorization, FileStore};
     /// use mcp_tokio::{HttpOptions, Proxy};
     ///
@@ -124,7 +122,7 @@ impl Proxy {
     /// # Example
     ///
     /// ```
-    /// use mcp_proto::relay::Config;
+    /// use mcp_tokio::intermediary::relay::Config;
     /// use mcp_tokio::Proxy;
     /// use tokio::process::Command;
     ///

@@ -7,25 +7,26 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_proto::client::CloseReason;
-use mcp_proto::model::{
+use mcp_application::router;
+use mcp_application::router::{CompletionInput, HandlerError, IntoAnswer, InvalidRouter, Routed, RoutedCall};
+#[cfg(feature = "skills")]
+use mcp_application::skills::SkillDirectory;
+use mcp_model::{
     CallToolRequest, CompleteRequest, GetPromptRequest, Prompt, ReadResourceRequest, Resource, ResourceTemplate, Tool,
 };
-use mcp_proto::router::{self, CompletionInput, HandlerError, IntoAnswer, Routed, RoutedCall};
+use mcp_proto::client::CloseReason;
 use mcp_proto::server::{TaskLimits, Tasks};
-#[cfg(feature = "skills")]
-use mcp_proto::skills::SkillDirectory;
-use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
+use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
-
-use crate::server::service::AnyService;
-use crate::{Incoming, ServerPublisher, Service};
+use tasks::TaskRunner;
 
 pub use shared::SharedRouter;
 pub use tasks::TaskContext;
-use tasks::TaskRunner;
+
+use crate::server::service::AnyService;
+use crate::{Incoming, ServerPublisher, Service};
 
 /// A [`Service`] that consists of functions: one for each tool, prompt, resource and completion.
 ///
@@ -41,8 +42,8 @@ use tasks::TaskRunner;
 /// ```
 /// # #[cfg(feature = "schema")]
 /// # mod example {
-/// use mcp_proto::router::{HandlerError, Structured};
-/// use mcp_proto::server::Config;
+/// use mcp_tokio::application::router::{HandlerError, Structured};
+/// use mcp_tokio::proto::server::Config;
 /// use mcp_tokio::{Incoming, Router, Server};
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -120,7 +121,7 @@ impl Router {
     }
 
     /// Adds a tool. The schema of its arguments is that of `A`, and if `O` is
-    /// [`Structured`](mcp_proto::router::Structured), the schema of its results is that of the value in it.
+    /// [`Structured`](mcp_application::router::Structured), the schema of its results is that of the value in it.
     ///
     /// The schemas are made so that all clients read them: their fields have the order of declaration, an `Option` is a field
     /// that may be left out (`null` is read, too), numbers have no format, and a field of any type has an object as its
@@ -214,9 +215,9 @@ impl Router {
     /// ```
     /// use std::collections::BTreeMap;
     ///
-    /// use mcp_proto::driver::Inputs;
-    /// use mcp_proto::model::{ElicitRequestFormParams, JsonObject, RequestedSchema, StringSchema, Tool};
-    /// use mcp_proto::server::Tasks;
+    /// use mcp_tokio::application::Inputs;
+    /// use mcp_tokio::model::{ElicitRequestFormParams, JsonObject, RequestedSchema, StringSchema, Tool};
+    /// use mcp_tokio::proto::server::Tasks;
     /// use mcp_tokio::{Incoming, Router, TaskContext};
     ///
     /// let schema = JsonObject::from_serialize(&BTreeMap::from([("type", "object")])).unwrap();
@@ -231,7 +232,7 @@ impl Router {
     ///     },
     ///     |city, _: TaskContext| async move { Ok(format!("Booked: {:?}", city.action)) },
     /// );
-    /// let server = mcp_tokio::Server::new(mcp_proto::server::Config::new("s", "1"), router);
+    /// let server = mcp_tokio::Server::new(mcp_tokio::proto::server::Config::new("s", "1"), router);
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// assert!(server.replay("").await.unwrap().is_empty());
     /// # });
@@ -347,7 +348,7 @@ impl Router {
     ///
     /// ```
     /// use mcp_tokio::Router;
-    /// use mcp_proto::skills::SkillDirectory;
+    /// use mcp_tokio::application::skills::SkillDirectory;
     ///
     /// let skill = SkillDirectory::new("refunds", "Refunds an order", "Use `templates/email.md` to answer.")
     ///     .file("templates/email.md", "text/markdown", "Dear customer, …");
@@ -419,7 +420,7 @@ impl Router {
         }
     }
 
-    fn routed_capabilities(&self, may_change: bool) -> Result<Json, UsageError> {
+    fn routed_capabilities(&self, may_change: bool) -> Result<Json, InvalidRouter> {
         let mut own = Json::from(self.routes.capabilities(may_change)?);
         if self.tasks.is_some() {
             own = own.with_missing_members(&Tasks::capabilities());
@@ -444,7 +445,7 @@ impl Service for Router {
         }
     }
 
-    fn capabilities(&self) -> Result<Json, UsageError> {
+    fn capabilities(&self) -> Result<Json, InvalidRouter> {
         self.routed_capabilities(false)
     }
 

@@ -35,26 +35,21 @@ mod running;
 pub(crate) mod service;
 mod stream;
 
-use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
+use mcp_application::router::InvalidRouter;
+use mcp_proto::Stdio;
 use mcp_proto::client::CloseReason;
 use mcp_proto::machine::ClientStream;
 #[cfg(feature = "http-server")]
 use mcp_proto::server::SessionMode;
 use mcp_proto::server::{Config, ServerTransport};
-use mcp_proto::{Stdio, UsageError};
-use tokio::io::{AsyncRead, AsyncWrite};
-
-use crate::byte_stream::ByteStream;
-use crate::stdio::{Streams, Written};
-#[cfg(feature = "http-server")]
-use crate::store::{AnyStore, StoreLink};
 use requests::Requests;
 use running::Running;
 use service::AnyService;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 #[cfg(feature = "http-server")]
 pub(crate) use http::Application;
@@ -69,13 +64,18 @@ pub(crate) use requests::Accepted;
 pub(crate) use running::Stage;
 pub use service::Service;
 
+use crate::byte_stream::ByteStream;
+use crate::stdio::{Streams, Written};
+#[cfg(feature = "http-server")]
+use crate::store::{AnyStore, StoreLink};
+
 /// A server: a [`Service`] with its configuration, for any number of clients over any transport.
 ///
 /// # Example: a client and a server in one process
 ///
 /// ```
-/// use mcp_proto::server::Config;
-/// use mcp_proto::{ErrorObject, Json};
+/// use mcp_tokio::proto::server::Config;
+/// use mcp_tokio::proto::{ErrorObject, Json};
 /// use mcp_tokio::{Client, Incoming, Server};
 ///
 /// async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
@@ -98,7 +98,7 @@ pub use service::Service;
 #[derive(Clone)]
 pub struct Server {
     /// Why the service cannot be served.
-    mistake: Option<UsageError>,
+    mistake: Option<InvalidRouter>,
     service: Arc<dyn AnyService>,
     running: Arc<Running>,
     #[cfg(feature = "http-server")]
@@ -181,16 +181,16 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`UsageError`] if the configuration or the service is invalid; [`UsageError::NoStore`] if sessions are to be stored
+    /// [`InvalidRouter`] if the configuration or the service is invalid, also if sessions are to be stored
     /// and there is no [`Server::store`].
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
     #[cfg(feature = "http-server")]
-    pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, UsageError> {
+    pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, InvalidRouter> {
         let stored = if let SessionMode::Stored(stored) = &http.sessions {
-            Some((Arc::clone(self.store.as_ref().ok_or(UsageError::NoStore)?), stored.clone()))
+            Some((Arc::clone(self.store.as_ref().ok_or(mcp_proto::UsageError::NoStore)?), stored.clone()))
         } else {
             None
         };
@@ -206,13 +206,13 @@ impl Server {
     /// # Example
     ///
     /// ```
-    /// use mcp_proto::model::{ServerCapabilities, ToolsCapability};
-    /// use mcp_proto::server::{Config, HttpConfig};
-    /// use mcp_proto::{ErrorObject, Json, Notification};
+    /// use mcp_tokio::model::{ServerCapabilities, ToolsCapability};
+    /// use mcp_tokio::proto::server::{Config, HttpConfig};
+    /// use mcp_tokio::proto::{ErrorObject, Json, Notification};
     /// use mcp_tokio::{Incoming, Server};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), mcp_proto::UsageError> {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
     /// let capabilities = ServerCapabilities::new().tools(ToolsCapability::new().list_changed(true));
     /// let server = Server::new(Config::new("my-tools", "1.0.0").with_capabilities(capabilities), serve);
@@ -240,9 +240,9 @@ impl Server {
     /// ```
     /// use std::time::Duration;
     ///
-    /// use mcp_proto::client::CloseReason;
-    /// use mcp_proto::server::Config;
-    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_tokio::proto::client::CloseReason;
+    /// use mcp_tokio::proto::server::Config;
+    /// use mcp_tokio::proto::{ErrorObject, Json};
     /// use mcp_tokio::{Incoming, Server};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
@@ -264,11 +264,11 @@ impl Server {
         self.running.drain(timeout).await
     }
 
-    pub(crate) fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, UsageError> {
+    pub(crate) fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, InvalidRouter> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
         }
-        mcp_proto::Server::new(transport, self.running.config().clone())
+        Ok(mcp_proto::Server::new(transport, self.running.config().clone())?)
     }
 }
 

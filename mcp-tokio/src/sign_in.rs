@@ -2,25 +2,24 @@
 
 mod driver;
 mod listener;
-mod signing;
 
 use std::sync::Arc;
 use std::{fmt, io};
 
 use driver::Report;
-use mcp_proto::auth::{Cause, Challenged, Config, Event};
-use mcp_proto::driver::SignInOutcome;
+use mcp_auth::{Cause, Config, Event, SignInOutcome};
+use mcp_proto::auth::Challenged;
 use mcp_proto::machine::HandleAuthorization;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 pub use mcp_token_store::{FileStore, MemoryStore, Store};
-pub use signing::PrivateKey;
-pub(crate) use signing::proof_header;
 
 use crate::authorize::Authorize;
 use crate::clock::now;
 use crate::http_client::{HttpClientError, HttpOptions};
+
+pub use crate::signing::PrivateKey;
 
 /// The inputs that may wait for the task.
 const INBOX: usize = 64;
@@ -88,7 +87,7 @@ impl Authorization {
     }
 
     /// Sets where tokens come from that another program issues: the platform's assertion, an ID token or an access token,
-    /// as [`Grant`](mcp_proto::auth::Grant) demands. The function is called on one of the runtime's threads for blocking
+    /// as [`Grant`](mcp_auth::Grant) demands. The function is called on one of the runtime's threads for blocking
     /// functions, for each new token, and must return within [`Config::request_timeout`].
     #[must_use]
     pub fn obtain_token(mut self, obtain: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
@@ -97,7 +96,7 @@ impl Authorization {
     }
 
     /// Sets the key with which the client authenticates, if its identity says so
-    /// ([`ClientIdentity::with_key`](mcp_proto::auth::ClientIdentity::with_key)).
+    /// ([`ClientIdentity::with_key`](mcp_auth::ClientIdentity::with_key)).
     #[must_use]
     pub fn private_key(self, key: PrivateKey) -> Self {
         self.sign_with(move |message| key.sign(message))
@@ -186,7 +185,7 @@ pub struct SignIn {
 }
 
 impl SignIn {
-    /// A token is needed, as for [`Authorizer::begin`](mcp_proto::auth::Authorizer::begin).
+    /// A token is needed, as for [`Authorizer::begin`](mcp_auth::Authorizer::begin).
     pub fn begin(&self, cause: Cause) {
         // A full queue means that the task has enough causes already.
         let _ = self.inbox.try_send(Input::Begin(cause));

@@ -12,8 +12,8 @@
 //! # Example: two servers in one process
 //!
 //! ```
-//! use mcp_proto::server::{Config, HttpConfig, SessionMode, StoredSessions};
-//! use mcp_proto::{ErrorObject, Json};
+//! use mcp_tokio::proto::server::{Config, HttpConfig, SessionMode, StoredSessions};
+//! use mcp_tokio::proto::{ErrorObject, Json};
 //! use mcp_tokio::store::{InMemory, random_instance};
 //! use mcp_tokio::{Incoming, Server};
 //!

@@ -246,8 +246,9 @@ async fn a_store_that_fails_is_logged_once_and_so_is_that_it_works_again() {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use http::Request;
+    use mcp_proto::InstanceId;
     use mcp_proto::server::{HttpConfig, SessionMode, StoredSessions};
-    use mcp_proto::store::{InstanceId, StoreAction, StoreResult};
+    use mcp_proto::store::{StoreAction, StoreResult};
     use mcp_tokio::store::{InMemory, Messages, Store};
     use tower_service::Service;
 

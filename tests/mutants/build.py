@@ -22,14 +22,16 @@ DESCRIPTION = TARGET / "description.json"
 UNVIABLE = TARGET / "unviable.tsv"
 CONSTANTS = TARGET / "constants.txt"
 
+# The folders of the crates without I/O.
+PURE = ["mcp-proto", "mcp-auth", "mcp-model", "mcp-intermediary", "mcp-application"]
 ROOTS = [
-    "mcp-proto/src/lib.rs", "mcp-token-store/src/lib.rs", "mcp-tokio/src/lib.rs", "mcp-blocking/src/lib.rs",
+    *(f"{folder}/src/lib.rs" for folder in PURE), "mcp-token-store/src/lib.rs", "mcp-tokio/src/lib.rs", "mcp-blocking/src/lib.rs",
     "mcp-proxy/src/main.rs",
 ]
 # The folders with mutants, and the package of each.
 CRATES = {
-    "mcp-proto": "mcp-proto", "mcp-token-store": "mcp-token-store", "mcp-tokio": "mcp-tokio", "mcp-blocking": "mcp-blocking",
-    "mcp-proxy": "mcp-proto-proxy",
+    **{folder: folder for folder in PURE}, "mcp-token-store": "mcp-token-store", "mcp-tokio": "mcp-tokio",
+    "mcp-blocking": "mcp-blocking", "mcp-proxy": "mcp-proto-proxy",
 }
 PACKAGES = [*CRATES.values()]
 # The packages whose tests are run.
@@ -237,7 +239,7 @@ class Blame:
 
 def built_for(tested: list[str]) -> list[str]:
     """The folders with mutants that are built with the tests of these packages."""
-    return ["mcp-proto"] if set(tested) <= {"mcp-proto", "fuzz", "tests"} else [*CRATES]
+    return PURE if set(tested) <= {*PURE, "fuzz", "tests"} else [*CRATES]
 
 
 def write_other_modules(tree: Path, description: dict) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from build import TARGET, cargo_in, copy_tree, described_now, generate, mutants_of, write_other_modules
+from build import PURE, TARGET, cargo_in, copy_tree, described_now, generate, mutants_of, write_other_modules
 from outcomes import Kept, Outcome, commit_now
 from trials import Test, Workers, listed, patience, programs, run
 
@@ -18,8 +18,6 @@ TREE = TARGET / "sample"
 SETTINGS = {"CARGO_TARGET_DIR": str(TARGET.parent), "CARGO_PROFILE_DEV_OPT_LEVEL": "0"}
 # The tests of this package wait for no socket and no process, so that the same ones fail each time.
 PACKAGE = "tests"
-# It consists of links to sources.
-ALWAYS = "relay_is_public"
 # A test that takes more seconds is not run.
 LONGEST = 4.0
 
@@ -33,7 +31,7 @@ def check(kept: Kept, count: int, most: int, workers: int) -> int:
     # In a `const fn`, mutants would need a build that finds out which functions have to stay constant.
     constant = {mutant.key for mutant in mutants if f"{mutant.file}: {mutant.function}" in described["constants"]}
     candidates = [outcome for outcome in kept.outcomes.values() if outcome.state in ("caught", "tested")
-                  and outcome.key.startswith("mcp-proto/") and program_of(outcome) and outcome.key not in constant]
+                  and outcome.key.split("/")[0] in PURE and program_of(outcome) and outcome.key not in constant]
     order = lambda text: hashlib.sha256(f"{seed} {text}".encode()).digest()
     names = programs_for(candidates, most, order)
     # Twice as many, because some tests may have other names now.
@@ -43,7 +41,7 @@ def check(kept: Kept, count: int, most: int, workers: int) -> int:
     copy_tree(TREE)
     description = generate(TREE, {mutant.key for mutant in mutants} - wanted, described["constants"])
     write_other_modules(TREE, description)
-    arguments = [argument for name in sorted({*names, ALWAYS}) for argument in ("--test", name)]
+    arguments = [argument for name in sorted(names) for argument in ("--test", name)]
     built, messages = cargo_in(TREE, SETTINGS, "test", "--no-run", "--package", PACKAGE, *arguments)
     if not built:
         errors = [message["message"]["rendered"] for message in messages if (message.get("message") or {}).get("level") == "error"]

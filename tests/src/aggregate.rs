@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mcp_proto::aggregate::{Action, Aggregate, Config, Event, ServerKey};
+use mcp_intermediary::aggregate::{Action, Aggregate, Config, Event, ServerKey};
+use mcp_intermediary::relay;
 use mcp_proto::client::{self, Call, Client, Outcome};
 use mcp_proto::server::{InputRequired, Progress, Server};
 use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{
     ErrorObject, Fault, Instant, Json, Method, Notification, Output, ProcessEnd, ProtocolVersion, RequestKey,
-    StartFailure, Stdio, StdioAction, Ticket, relay, server,
+    StartFailure, Stdio, StdioAction, Ticket, server,
 };
 use mcp_testkit::transcript;
 

@@ -16,16 +16,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use mcp_proto::aggregate::Event;
+use defects::Broken;
+use mcp_intermediary::aggregate::Event;
 use mcp_proto::{Json, Load, Method, ProtocolVersion, RequestKey};
 use mcp_testkit::random::Random;
 
+pub use defects::Defect;
+
 use crate::aggregate::{AggregateHarness, Offer, member};
 use crate::seeded::{self, Instead};
-
-use defects::Broken;
-
-pub use defects::Defect;
 
 const STEPS: usize = 80;
 /// One prefix is the beginning of another one.

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mcp_intermediary::relay;
+use mcp_intermediary::relay::Relay;
 use mcp_proto::client::{self, Call, Client, Outcome};
-use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{self, InputRequired, Progress, Server};
 use mcp_proto::{
     ErrorObject, Instant, Json, Output, ProtocolVersion, RequestKey, Stdio, StdioAction, Ticket, TicketKey,

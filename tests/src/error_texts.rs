@@ -5,8 +5,9 @@ use std::fs;
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
-use mcp_proto::relay::{InvalidPins, ToolField};
-use mcp_proto::skills::{InvalidFrontmatter, InvalidSkill, SkillMismatch};
+use mcp_application::router::InvalidRouter;
+use mcp_application::skills::{InvalidFrontmatter, InvalidSkill, SkillMismatch};
+use mcp_intermediary::relay::{InvalidPins, ToolField};
 use mcp_proto::url::InvalidUrl;
 use mcp_proto::{
     BodyKind, Excerpt, Failed, Fault, InvalidAnnotation, InvalidLimit, InvalidResponse, JsonError, Method, NoInput,
@@ -100,13 +101,6 @@ pub fn all() -> Vec<Texts> {
                 UsageError::NoVersion,
                 UsageError::ReservedMethod { method: Method::INITIALIZE },
                 UsageError::NotAnObject { what: "the value of params" },
-                UsageError::DuplicateRoute { kind: "tools", name: "add".into() },
-                UsageError::NestedChange,
-                UsageError::ToolSchema { tool: "add".into() },
-                UsageError::PromptArgument { prompt: "review".into(), argument: "count".into() },
-                UsageError::HeaderAnnotation { tool: "add".into(), reason: InvalidAnnotation::Type },
-                UsageError::UriTemplate { template: "file:///{a}{b}".into() },
-                UsageError::Skill { path: "acme/Refunds".into(), reason: InvalidSkill::Name },
                 UsageError::ReservedErrorCode { code: -32_000 },
                 UsageError::NotDeclared { capability: "sampling" },
                 UsageError::NothingRequired,
@@ -115,8 +109,22 @@ pub fn all() -> Vec<Texts> {
             ],
         ),
         texts(
+            "InvalidRouter",
+            "mcp-application/src/router/invalid.rs",
+            vec![
+                InvalidRouter::DuplicateRoute { kind: "tools", name: "add".into() },
+                InvalidRouter::NestedChange,
+                InvalidRouter::ToolSchema { tool: "add".into() },
+                InvalidRouter::PromptArgument { prompt: "review".into(), argument: "count".into() },
+                InvalidRouter::HeaderAnnotation { tool: "add".into(), reason: InvalidAnnotation::Type },
+                InvalidRouter::UriTemplate { template: "file:///{a}{b}".into() },
+                InvalidRouter::Skill { path: "acme/Refunds".into(), reason: InvalidSkill::Name },
+                InvalidRouter::Usage(UsageError::NotDeclared { capability: "completions" }),
+            ],
+        ),
+        texts(
             "InvalidPins",
-            "mcp-proto/src/relay/pins.rs",
+            "mcp-intermediary/src/relay/pins.rs",
             vec![
                 InvalidPins::TooLarge { limit: 32 << 20 },
                 InvalidPins::Json(json),
@@ -129,7 +137,7 @@ pub fn all() -> Vec<Texts> {
         ),
         texts(
             "InvalidSkill",
-            "mcp-proto/src/skills/error.rs",
+            "mcp-application/src/skills/error.rs",
             vec![
                 InvalidSkill::Name,
                 InvalidSkill::OtherName,
@@ -145,7 +153,7 @@ pub fn all() -> Vec<Texts> {
         ),
         texts(
             "InvalidFrontmatter",
-            "mcp-proto/src/skills/error.rs",
+            "mcp-application/src/skills/error.rs",
             vec![
                 InvalidFrontmatter::Missing,
                 InvalidFrontmatter::TooLong { limit: 65536 },
@@ -156,7 +164,7 @@ pub fn all() -> Vec<Texts> {
         ),
         texts(
             "SkillMismatch",
-            "mcp-proto/src/skills/error.rs",
+            "mcp-application/src/skills/error.rs",
             vec![
                 SkillMismatch::NotListed,
                 SkillMismatch::ListedTwice,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mcp_proto::gateway::{Action, BackendKey, Config, Event, Gateway};
+use mcp_intermediary::gateway::{Action, BackendKey, Config, Event, Gateway};
 use mcp_proto::server::{ExchangeKey, Principal, RequestInfo};
 use mcp_proto::{Instant, Output, ProcessEnd, StartFailure, StdioAction};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};

@@ -26,20 +26,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
+use defects::Broken;
+use mcp_intermediary::gateway::{BackendKey, Sharing};
 use mcp_proto::Instant;
-use mcp_proto::gateway::{BackendKey, Sharing};
 use mcp_proto::server::ExchangeKey;
 use mcp_testkit::http_exchange::{META, TestRequest};
 use mcp_testkit::messages::{INITIALIZED, request, result};
 use mcp_testkit::random::Random;
 use serde_json::Value;
 
+pub use defects::Defect;
+
 use crate::gateway::GatewayHarness;
 use crate::seeded::{self, Instead, Run};
-
-use defects::Broken;
-
-pub use defects::Defect;
 
 /// The maximum number of processes.
 const PROCESSES: usize = 4;

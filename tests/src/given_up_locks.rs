@@ -4,13 +4,12 @@
 //! Both drivers run the table: each lock that the other process has with each way in which the sign-in ends.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use mcp_proto::auth::{Cause, Config, Event, Imported, Lock, SignInError};
+use mcp_auth::{Cause, Config, Event, Imported, Lock, SignInError};
 use mcp_testkit::authorization::ProtectedServer;
 use mcp_testkit::waiting::{LONG, wait_until};
 use mcp_token_store::{MemoryStore, Store};

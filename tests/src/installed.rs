@@ -1,10 +1,9 @@
 //! Programs that some tests need.
 
-use std::env;
 use std::io::ErrorKind::NotFound;
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
-use std::thread;
+use std::{env, thread};
 
 /// The environment variable with which a test fails, rather than being skipped, where a program that it needs is missing.
 const ALL: &str = "MCP_ALL_TESTS";

@@ -33,7 +33,7 @@
 //! | [`routed`] | a server that is a router of functions |
 //! | [`routed_tasks`] | functions that may take long, and their tasks |
 //! | [`json_text`] | generators of valid and invalid JSON |
-//! | [`model_types`], [`schema`] | the types of `mcp_proto::model` by name, and values generated from the official schemas |
+//! | [`model_types`], [`schema`] | the types of `mcp_model` by name, and values generated from the official schemas |
 //! | [`vectors`] | traffic that was recorded between existing implementations, and other collected inputs |
 //! | [`deadline`] | bounds for tests that wait |
 //! | [`parallel`] | cases that run concurrently and are reported by name |

@@ -1,6 +1,6 @@
-//! The types of `mcp_proto::model` by their names in the official schemas.
+//! The types of `mcp_model` by their names in the official schemas.
 
-use mcp_proto::model::{self, ModelError, Payload};
+use mcp_model::{self, ModelError, Payload};
 use mcp_proto::{Json, Method};
 
 /// A type of the model.
@@ -43,12 +43,12 @@ macro_rules! requests {
     ($($name:ident)*) => {
         /// Every request.
         pub fn requests() -> Vec<Entry> {
-            use model::RequestMethod;
+            use mcp_model::RequestMethod;
             vec![$(Entry {
                 name: stringify!($name),
-                method: model::$name::METHOD,
-                params: Shape::of::<<model::$name as RequestMethod>::Params>("params"),
-                result: Some(Shape::of::<<model::$name as RequestMethod>::Result>("result")),
+                method: mcp_model::$name::METHOD,
+                params: Shape::of::<<mcp_model::$name as RequestMethod>::Params>("params"),
+                result: Some(Shape::of::<<mcp_model::$name as RequestMethod>::Result>("result")),
             },)*]
         }
     };
@@ -65,11 +65,11 @@ macro_rules! notifications {
     ($($name:ident)*) => {
         /// Every notification.
         pub fn notifications() -> Vec<Entry> {
-            use model::NotificationMethod;
+            use mcp_model::NotificationMethod;
             vec![$(Entry {
                 name: stringify!($name),
-                method: model::$name::METHOD,
-                params: Shape::of::<<model::$name as NotificationMethod>::Params>("params"),
+                method: mcp_model::$name::METHOD,
+                params: Shape::of::<<mcp_model::$name as NotificationMethod>::Params>("params"),
                 result: None,
             },)*]
         }
@@ -88,11 +88,11 @@ macro_rules! shapes {
         /// Every type that has a name in a schema, including older names.
         pub fn shapes() -> Vec<Shape> {
             vec![
-                $(Shape::of::<model::$name>(stringify!($name)),)*
-                Shape::of::<model::ResourceTemplateReference>("ResourceReference"),
-                Shape::of::<model::PrimitiveSchemaDefinition>("EnumSchema"),
-                Shape::of::<model::PrimitiveSchemaDefinition>("MultiSelectEnumSchema"),
-                Shape::of::<model::PrimitiveSchemaDefinition>("SingleSelectEnumSchema"),
+                $(Shape::of::<mcp_model::$name>(stringify!($name)),)*
+                Shape::of::<mcp_model::ResourceTemplateReference>("ResourceReference"),
+                Shape::of::<mcp_model::PrimitiveSchemaDefinition>("EnumSchema"),
+                Shape::of::<mcp_model::PrimitiveSchemaDefinition>("MultiSelectEnumSchema"),
+                Shape::of::<mcp_model::PrimitiveSchemaDefinition>("SingleSelectEnumSchema"),
             ]
         }
     };

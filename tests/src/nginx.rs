@@ -1,10 +1,9 @@
 //! A reverse proxy for tests: nginx on a free port of loopback, with a folder of its own.
 
-use std::env;
-use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs};
 
 use mcp_testkit::raw_client::RawClient;
 

@@ -25,7 +25,6 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::server::{Config, HttpConfig};
-
 use mcp_testkit::bad_requests::{self, PING, Row};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize, modern};
 use mcp_testkit::raw_client::{RawClient, RawConnection, text};

@@ -20,15 +20,15 @@ mod stdio_server;
 
 use std::time::Duration;
 
+use mcp_intermediary::relay;
 use mcp_proto::client::{Config, HttpConfig};
-use mcp_proto::relay;
 use mcp_proto::{Json, Limits, Load, ProtocolVersion};
-
-use self::calls::Calls;
-use self::http_server::HttpServer;
 use mcp_testkit::byte_stream::ClientStream;
 use mcp_testkit::http_client::HttpClientHarness;
 use mcp_testkit::random::Random;
+
+use self::calls::Calls;
+use self::http_server::HttpServer;
 
 pub use self::http_clients::server_http;
 pub use self::stdio_server::server;

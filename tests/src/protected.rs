@@ -5,7 +5,6 @@ use http::request::Parts;
 use mcp_proto::Json;
 use mcp_proto::auth::{Challenge, ProtectedResource};
 use mcp_proto::server::{Config, HttpConfig, Principal};
-
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::raw_client::RawClient;
 

@@ -9,17 +9,17 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Instant;
 
+use ProviderQuirk::ErrorWithoutState;
 use http::{HeaderValue, StatusCode};
-use mcp_proto::auth::{Cause, Challenge, Config, Event, FetchFailure, ProviderQuirk, Step};
+use mcp_auth::{Cause, Config, Event, FetchFailure, ProviderQuirk, Step};
+use mcp_proto::auth::Challenge;
 use mcp_testkit::authorization::{Issuer, ProtectedServer, World, browse};
 use mcp_testkit::waiting::LONG;
 use mcp_token_store::{MemoryStore, Store};
+use rows::{Row, Surroundings, rows};
 use serde_json::{Value, json};
 
 use crate::given_up_locks::SignIn;
-
-use ProviderQuirk::ErrorWithoutState;
-use rows::{Row, Surroundings, rows};
 
 /// Shows a URL to a person.
 pub type OpenUrl = Box<dyn FnMut(&str) + Send>;

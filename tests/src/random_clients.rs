@@ -6,7 +6,6 @@ use std::time::Duration;
 use mcp_proto::client::Call;
 use mcp_proto::server::{Event, ExchangeKey, InputRequired, Progress, Scope, SubscriptionChange, TwoEndpoints};
 use mcp_proto::{Era, ErrorObject, Json, Notification, RequestKey, SessionKey, Ticket, TicketKey};
-
 use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::random::Choices;

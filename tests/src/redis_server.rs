@@ -1,14 +1,12 @@
 //! A Redis server for tests: on a free port of loopback, with a directory of its own.
 
-use std::env;
-use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use mcp_testkit::raw_client::RawClient;
 use mcp_testkit::waiting::LONG;

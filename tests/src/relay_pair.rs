@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
-use mcp_proto::relay::{Config, Event, Pins, Relay};
-use mcp_proto::{Era, Instant, Json, Output, Stdio, StdioAction, relay};
+use mcp_intermediary::relay;
+use mcp_intermediary::relay::{Config, Event, Pins, Relay};
+use mcp_proto::{Era, Instant, Json, Output, Stdio, StdioAction};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::META;
 use mcp_testkit::messages::{INITIALIZED, initialize, request, result};

@@ -1,9 +1,9 @@
 //! A server that is a router of functions: the functions, and what a client receives from it on every driver.
 
-use mcp_proto::driver::{Elicited, IncomingRequest, Inputs};
-use mcp_proto::model::{Prompt, Resource, ResourceTemplate, Tool};
-use mcp_proto::router::{CompletionInput, HandlerError, Structured};
-use mcp_proto::skills::SkillDirectory;
+use mcp_application::router::{CompletionInput, HandlerError, Structured};
+use mcp_application::skills::SkillDirectory;
+use mcp_application::{Elicited, IncomingRequest, Inputs};
+use mcp_model::{Prompt, Resource, ResourceTemplate, Tool};
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,13 +4,13 @@ use std::thread;
 use std::time::Duration;
 
 use http::request::Parts;
-use mcp_proto::auth::Challenge;
-use mcp_proto::driver::{Error, IncomingRequest, Inputs};
-use mcp_proto::model::{
+use mcp_application::router::HandlerError;
+use mcp_application::{Error, IncomingRequest, Inputs};
+use mcp_model::{
     CallToolResult, ElicitRequestFormParams, ElicitRequestParams, ElicitResult, JsonObject, Payload, RequestedSchema,
     Tool,
 };
-use mcp_proto::router::HandlerError;
+use mcp_proto::auth::Challenge;
 use mcp_proto::server::{InputRequired, Principal};
 use mcp_proto::{ErrorObject, Json};
 use mcp_testkit::http_exchange::TestRequest;

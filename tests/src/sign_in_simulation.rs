@@ -1,6 +1,6 @@
 //! Clients that sign in, in several processes of one user with one store, under one seed and one virtual clock.
 //!
-//! Each process has a client machine and an [`Authorizer`](mcp_proto::auth::Authorizer). A protected server, two authorization servers and a person are
+//! Each process has a client machine and an [`Authorizer`](mcp_auth::Authorizer). A protected server, two authorization servers and a person are
 //! their surroundings; requests are lost on both ways, hosts fail, processes end without notice, tokens are revoked, the
 //! server moves to the other authorization server.
 //!
@@ -47,21 +47,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use mcp_proto::Instant;
-use mcp_proto::auth::{FetchFailure, FetchKey, Grant, Lock, ProofClaims};
-use mcp_proto::client::{ExchangeKey, Failure};
-use serde_json::Value;
-
 use issuer::{Answer, Issuer, basic, form};
+use mcp_auth::{FetchFailure, FetchKey, Grant, Lock};
+use mcp_proto::Instant;
+use mcp_proto::auth::ProofClaims;
+use mcp_proto::client::{ExchangeKey, Failure};
 use mcp_testkit::http_client::{Reply, broken};
 use mcp_testkit::random::Random;
 use plan::{Change, Host, Settings};
 use process::{Process, unix};
 use resource::Resource;
-
-use crate::seeded::{self, Run};
+use serde_json::Value;
 
 pub use defects::Defect;
+
+use crate::seeded::{self, Run};
 
 /// The URL of the protected server.
 const SERVER: &str = "https://mcp.example/mcp";

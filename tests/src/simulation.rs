@@ -34,27 +34,27 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::time::Duration;
 
-use http::{HeaderValue, Method, Request};
-use mcp_proto::client::{self, Client, CloseReason};
-use mcp_proto::relay::{self, Relay, Rule};
-use mcp_proto::server::{self, Principal, RequestInfo, Server, TwoEndpoints};
-use mcp_proto::spec::Primitive;
-use mcp_proto::{Era, Instant, Json, Notification, Output, SessionKey, Stdio, StdioAction};
-
 use application::{Application, Service};
 use defects::Broken;
 use faults::Fault;
+use http::{HeaderValue, Method, Request};
+use mcp_intermediary::relay;
+use mcp_intermediary::relay::{Relay, Rule};
+use mcp_proto::client::{self, Client, CloseReason};
+use mcp_proto::server::{self, Principal, RequestInfo, Server, TwoEndpoints};
+use mcp_proto::spec::Primitive;
+use mcp_proto::{Era, Instant, Json, Notification, Output, SessionKey, Stdio, StdioAction};
 use mcp_testkit::random::Random;
 use mcp_testkit::transcript;
 use model::{LONGEST, Model};
 use network::{Key, Network, ToClient, ToServer};
 use pipe::Pipe;
 
-use crate::seeded;
-
 pub use defects::Defect;
 pub use plan::{Moment, Plan, Topology};
 pub use report::Report;
+
+use crate::seeded;
 
 /// The URL of the HTTP server.
 const URL: &str = "http://127.0.0.1:8000/mcp";

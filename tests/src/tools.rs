@@ -1,6 +1,6 @@
 //! The tools of the servers in tests of proxies. They are the same on every transport and in every era.
 
-use mcp_proto::model::{
+use mcp_model::{
     CallToolRequest, CallToolResult, ListToolsResult, RequestMethod, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::{Config, InputRequired, Progress};

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
 
-use mcp_proto::model::{CallToolResult, InputResponses, JsonObject, Payload};
+use mcp_model::{CallToolResult, InputResponses, JsonObject, Payload};
 use mcp_proto::{Json, ProtocolVersion};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};
 use mcp_testkit::messages::{DISCOVERED, event, progress_notification, request, result};

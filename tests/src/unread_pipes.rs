@@ -10,7 +10,6 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_proto::Json;
-
 use mcp_testkit::http1;
 use mcp_testkit::loopback_server::PostedMessage;
 use mcp_testkit::messages::{initialize_result, result};

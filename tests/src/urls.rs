@@ -1,6 +1,6 @@
 //! URLs of servers in the spellings that users write. Both drivers and the command line must treat them alike.
 
-use mcp_proto::auth::Reach;
+use mcp_auth::Reach;
 
 /// Accepted URLs, each with the form in which it is requested.
 pub const ACCEPTED_URLS: &[(&str, &str)] = &[

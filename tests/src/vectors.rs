@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use mcp_proto::sse::{Decoder, Item};
 use mcp_proto::{Frame, Limits, Message};
-
 use mcp_testkit::http1;
 
 /// A path below `tests/vectors`.

@@ -1,5 +1,6 @@
 //! The crates of this workspace, as Cargo describes them.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -9,6 +10,9 @@ use serde_json::Value;
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
+
+/// The crates without I/O.
+pub const PURE: [&str; 5] = ["mcp-proto", "mcp-auth", "mcp-model", "mcp-intermediary", "mcp-application"];
 
 /// What `cargo metadata` states of each crate.
 ///
@@ -33,4 +37,26 @@ pub fn packages() -> Vec<Value> {
 /// As [`packages`].
 pub fn published() -> Vec<Value> {
     packages().into_iter().filter(|package| package["publish"].is_null()).collect()
+}
+
+/// The Rust files in a folder, by their paths in it.
+///
+/// # Panics
+///
+/// If one of them cannot be read.
+pub fn sources(folder: &Path) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                let name = path.strip_prefix(folder).unwrap().display().to_string();
+                files.push((name, fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    files
 }

@@ -4,20 +4,20 @@
 
 mod shapes;
 
-use mcp_proto::driver::{Elicited, IncomingRequest, Inputs};
-use mcp_proto::model::{Resource, ResourceTemplate};
-use mcp_proto::router::{HandlerError, Structured};
+use mcp_application::router::{HandlerError, Structured};
+use mcp_application::{Elicited, IncomingRequest, Inputs};
+use mcp_model::{Resource, ResourceTemplate};
 use mcp_proto::{Json, Method, ProtocolVersion};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
-
-use crate::schema::Schema;
 use shapes::{
     Anything, Choices, Defaults, Edit, Enums, Flattened, Form, ListForm, Lists, Maps, Names, Newtypes, Node, Numbers,
     Optional, Review, Unicode,
 };
+
+use crate::schema::Schema;
 
 /// The URI of the resource with [`samples`].
 pub const SAMPLES_URI: &str = "zoo:///samples";

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use mcp_proto::aggregate::{Action, Aggregate, Config, Event, Naming};
+use mcp_intermediary::aggregate::{Action, Aggregate, Config, Event, Naming};
+use mcp_intermediary::relay;
 use mcp_proto::spec::LoggingLevel;
-use mcp_proto::{Instant, Method, Output, ProcessEnd, ProtocolVersion, StdioAction, UsageError, relay};
+use mcp_proto::{Instant, Method, Output, ProcessEnd, ProtocolVersion, StdioAction, UsageError};
 use mcp_testkit::messages::{initialize, request, result};
 use tests::aggregate::{AggregateHarness, Offer, names};
 

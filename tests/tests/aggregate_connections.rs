@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::aggregate::{Action, Event};
+use mcp_intermediary::aggregate::{Action, Event};
 use mcp_proto::{Fault, Json, Output, ProtocolVersion, StdioAction};
 use mcp_testkit::messages::{error, request, result};
 use tests::aggregate::{AggregateHarness, Offer, member, names};

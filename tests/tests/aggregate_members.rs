@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::aggregate::Event;
+use mcp_intermediary::aggregate::Event;
 use mcp_proto::{Json, Method, Notification, ProtocolVersion};
 use tests::aggregate::{AggregateHarness, Offer, names};
 

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use mcp_intermediary::relay;
 use mcp_proto::auth::{Challenged, Credentials, ProofKey};
 use mcp_proto::client::{Call, Client, Config, Event, Http, HttpConfig, HttpTransport, Outcome, Unavailable};
 use mcp_proto::machine::HandleAuthorization;
-use mcp_proto::{Failed, Fault, Method, Notification, relay};
+use mcp_proto::{Failed, Fault, Method, Notification};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, broken, initialize_reply};
 use mcp_testkit::messages::{DISCOVERED, INITIALIZED, complete, event, initialize, initialize_result, request, result};
 
@@ -765,7 +766,7 @@ fn streams_that_break_while_somebody_signs_in_are_opened_after_that() {
 
 // ---- Relay
 
-type Relay = HttpClientHarness<mcp_proto::Relay>;
+type Relay = HttpClientHarness<mcp_intermediary::Relay>;
 
 fn relay() -> Relay {
     HttpClientHarness::relay_with(|_, http| http.managed_authorization = true)
@@ -773,7 +774,7 @@ fn relay() -> Relay {
 
 fn is_challenged(relay: &mut Relay) -> bool {
     let events = relay.events();
-    matches!(&events[..], [event] if <mcp_proto::Relay as HandleAuthorization>::challenged(event).is_some())
+    matches!(&events[..], [event] if <mcp_intermediary::Relay as HandleAuthorization>::challenged(event).is_some())
 }
 
 #[test]

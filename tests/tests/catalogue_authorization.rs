@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use mcp_proto::auth::{
-    Action, Authorizer, Cause, Challenge, Event, FetchFailure, FetchKey, Grant, Lock, Reach, Seed, SignInError,
-};
+use mcp_auth::{Action, Authorizer, Cause, Event, FetchFailure, FetchKey, Grant, Lock, Reach, Seed, SignInError};
+use mcp_proto::auth::Challenge;
 use mcp_proto::{Instant, Output};
 use mcp_testkit::authorization::{BEGIN, Person, SERVER, World, config};
 use serde_json::json;
@@ -54,7 +53,7 @@ fn au4_au5_au8_no_endpoint_of_metadata_that_must_not_be_used_is_used() {
         let what = format!("{member}: {value}");
         world.issuer().metadata[member] = value;
         // The client is known, so that only what was changed is in the way.
-        let mut world = world.with(|config| config.registered = Some(mcp_proto::auth::ClientIdentity::new("id")));
+        let mut world = world.with(|config| config.registered = Some(mcp_auth::ClientIdentity::new("id")));
         world.challenge(0, 401, "Bearer");
         assert_only_read(&world, &what);
     }

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
+use mcp_intermediary::relay;
 use mcp_proto::client::{Call, Client, Event, Failure, Http, NotRestored, Opening, Outcome};
-use mcp_proto::{Failed, Fault, Json, Method, Notification, relay};
+use mcp_proto::{Failed, Fault, Json, Method, Notification};
 use mcp_testkit::byte_stream::ClientStream;
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, progress_notification, request, result};
 use tests::closing_server::REQUESTS;
 
 type HttpClient = HttpClientHarness<Client<Http>>;
-type Relay = HttpClientHarness<mcp_proto::Relay>;
+type Relay = HttpClientHarness<mcp_intermediary::Relay>;
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).expect("the test's text is JSON")

@@ -1,11 +1,11 @@
 //! The `Debug` output of machines, their actions and the decoders shows no payload, no header and no session id.
 
+use std::fmt::Write as _;
+
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::{Call, HttpConfig as HttpConfigOfClient, HttpTransport};
 use mcp_proto::server::{Config, Holder, Http, HttpConfig, PeerKey, Principal, RequestInfo, Server, TwoEndpoints};
 use mcp_proto::{Instant, Json, Output, Stdio};
-use std::fmt::Write as _;
-
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;

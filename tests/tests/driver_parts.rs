@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
+use mcp_application::{Authenticated, Connected, Error, IncomingRequest, prompt, tool_call};
+use mcp_auth::SignInOutcome;
+use mcp_intermediary::relay::{Action, Config, Event, Pinning, Pins};
+use mcp_intermediary::{ObservedOutput, Observer, Relay, poll_observed};
 use mcp_proto::auth::Credentials;
 use mcp_proto::client::{DetectedBy, DetectedEra, Failure, Outcome};
-use mcp_proto::driver::{
-    Authenticated, Connected, Error, IncomingRequest, ObservedOutput, Observer, SignInOutcome, poll_observed, prompt,
-    tool_call,
-};
-use mcp_proto::relay::{Action, Config, Event, Pinning, Pins};
 use mcp_proto::server::{Principal, SessionMode};
-use mcp_proto::{Era, Failed, Instant, Json, Method, ProtocolVersion, Relay, Stdio, StdioAction};
+use mcp_proto::{Era, Failed, Instant, Json, Method, ProtocolVersion, Stdio, StdioAction};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::http_server::HttpServerHarness;

@@ -1,6 +1,6 @@
 //! What clients may use of a server behind a relay or a gateway.
 
-use mcp_proto::relay::{Config, Filter, Rule};
+use mcp_intermediary::relay::{Config, Filter, Rule};
 use mcp_proto::server::Principal;
 use mcp_proto::spec::Primitive;
 use mcp_proto::{Era, Json};
@@ -302,7 +302,7 @@ fn rule(filter: &mut Filter, rule: Result<Rule, mcp_proto::UsageError>) {
 }
 
 /// A gateway with the filter [`denying`], and with rules for the principal `ada`, who may use only `e*` and not `note:2`.
-fn gateway(sharing: mcp_proto::gateway::Sharing) -> GatewayHarness {
+fn gateway(sharing: mcp_intermediary::gateway::Sharing) -> GatewayHarness {
     GatewayHarness::with(|config| {
         config.sharing = sharing;
         let filter = &mut config.relay.filter;
@@ -317,7 +317,7 @@ const LISTED: &str = r#"{"tools":[{"name":"echo"},{"name":"shell"},{"name":"sum"
 
 #[test]
 fn a_gateway_filters_by_principal_in_every_kind_of_sharing() {
-    use mcp_proto::gateway::Sharing;
+    use mcp_intermediary::gateway::Sharing;
     for sharing in [Sharing::PerSession, Sharing::PerPrincipal, Sharing::Shared] {
         let mut gateway = gateway(sharing);
         let mut sessions = Vec::new();
@@ -375,7 +375,7 @@ fn a_gateway_filters_by_principal_in_every_kind_of_sharing() {
 
 #[test]
 fn stateless_requests_are_filtered_and_start_no_process() {
-    let mut gateway = gateway(mcp_proto::gateway::Sharing::Shared);
+    let mut gateway = gateway(mcp_intermediary::gateway::Sharing::Shared);
     let call = |principal: &str, tool: &str| TestRequest::stateless_call("7", tool, "").by(principal);
     for (principal, tool) in [("ada", "shell"), ("bob", "shell"), ("ada", "sum")] {
         let answer = gateway.answer(&call(principal, tool)).text();
@@ -409,7 +409,7 @@ fn stateless_requests_are_filtered_and_start_no_process() {
 
 #[test]
 fn a_process_of_one_session_notifies_it_of_no_resource_that_its_principal_may_not_use() {
-    let mut gateway = gateway(mcp_proto::gateway::Sharing::PerSession);
+    let mut gateway = gateway(mcp_intermediary::gateway::Sharing::PerSession);
     for (principal, delivered) in [("ada", 1), ("bob", 2)] {
         let (id, process) = gateway.session_of("2025-11-25", Some(principal));
         let stream = gateway.ask(&TestRequest::get().by(principal).in_session(&id));

@@ -1,7 +1,7 @@
 //! A request reaches a server only as a request whose method and parameters every reader reads alike.
 
-use mcp_proto::gateway::Sharing;
-use mcp_proto::relay::{Config, Event, Filter, Rule, Side};
+use mcp_intermediary::gateway::Sharing;
+use mcp_intermediary::relay::{Config, Event, Filter, Rule, Side};
 use mcp_proto::server::Principal;
 use mcp_proto::spec::Primitive;
 use mcp_proto::{Era, Fault, Json, Method, Notification, ProtocolVersion};

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use mcp_proto::relay::{Config, Filter, Rule};
+use mcp_intermediary::relay::{Config, Filter, Rule};
 use mcp_proto::spec::Primitive;
 use mcp_proto::{Era, Json};
 use proptest::prelude::*;

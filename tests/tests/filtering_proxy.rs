@@ -1,12 +1,12 @@
 //! The example of a filtering proxy, which is built on the public API only.
 
 #[allow(dead_code, unreachable_pub, reason = "it is a program")]
-#[path = "../../mcp-proto/examples/filtering_proxy.rs"]
+#[path = "../../mcp-intermediary/examples/filtering_proxy.rs"]
 mod filtering_proxy;
 
 use filtering_proxy::FilteringProxy;
+use mcp_intermediary::relay::Action;
 use mcp_proto::machine::{ClientStream, HandleBytes, Machine, ServerStream};
-use mcp_proto::relay::Action;
 use mcp_proto::{Instant, Output, StdioAction};
 use mcp_testkit::messages::{INITIALIZED, error, initialize, initialize_result, request, result};
 

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use mcp_intermediary::relay;
+use mcp_intermediary::relay::{Action, Relay};
 use mcp_proto::client::{self, Call, CloseReason, Outcome};
-use mcp_proto::relay::{self, Action, Relay};
 use mcp_proto::server::{self, InputRequired};
 use mcp_proto::{Failed, Fault, Instant, Json, Limits, Method, Notification, Output, RequestKey, Stdio, StdioAction};
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};

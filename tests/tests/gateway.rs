@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use mcp_intermediary::gateway::{BackendKey, Event, Gateway, Sharing};
+use mcp_intermediary::relay;
 use mcp_proto::auth::Challenge;
-use mcp_proto::gateway::{BackendKey, Event, Gateway, Sharing};
 use mcp_proto::server::{ExchangeKey, TwoEndpoints};
-use mcp_proto::{Failed, Json, Method, ProcessEnd, StartFailure, relay};
+use mcp_proto::{Failed, Json, Method, ProcessEnd, StartFailure};
 use mcp_testkit::http_exchange::{TestRequest, initialize, modern};
 use mcp_testkit::messages::{INITIALIZED, request, result};
 use tests::gateway::{GatewayHarness, id_of};
@@ -447,10 +448,10 @@ fn what_comes_of_a_process_that_is_stopped_or_unknown_has_no_effect() {
 
 #[test]
 fn a_configuration_without_backends_is_refused() {
-    let mut config = mcp_proto::gateway::Config::default();
+    let mut config = mcp_intermediary::gateway::Config::default();
     config.relay.limits.backends = 0;
     assert!(Gateway::new(config).is_err());
-    let mut config = mcp_proto::gateway::Config::default();
+    let mut config = mcp_intermediary::gateway::Config::default();
     config.relay.versions.clear();
     assert!(Gateway::new(config).is_err(), "no process could be used");
 }

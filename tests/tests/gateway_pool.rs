@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::gateway::{BackendKey, Sharing};
+use mcp_intermediary::gateway::{BackendKey, Sharing};
 use mcp_proto::server::ExchangeKey;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::{request, result};

@@ -1,8 +1,9 @@
 //! What a gateway reports of its processes: each event once, however many clients share the process.
 
+use mcp_intermediary::gateway::{BackendKey, Event, Sharing};
+use mcp_intermediary::relay;
 use mcp_proto::client::CloseReason;
-use mcp_proto::gateway::{BackendKey, Event, Sharing};
-use mcp_proto::{Method, ProcessEnd, Quirk, UsageError, relay};
+use mcp_proto::{Method, ProcessEnd, Quirk, UsageError};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{INITIALIZED, request, result};
 use tests::gateway::{GatewayHarness, id_of};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::gateway::{BackendKey, Event, Sharing};
-use mcp_proto::relay;
+use mcp_intermediary::gateway::{BackendKey, Event, Sharing};
+use mcp_intermediary::relay;
 use mcp_proto::server::{ExchangeKey, Principal};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{INITIALIZED, initialize_with, request, result};

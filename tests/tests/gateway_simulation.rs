@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use mcp_proto::gateway::Sharing;
+use mcp_intermediary::gateway::Sharing;
 use mcp_testkit::transcript;
 use tests::gateway_simulation::{Gateways, Report, sharing};
 use tests::seeded::{Run, attempt, notices_each_defect, run_all};

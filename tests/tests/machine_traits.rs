@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use mcp_proto::aggregate::{Action as OfAggregate, Event as AggregateEvent};
-use mcp_proto::gateway::{Action, Event, Gateway};
+use mcp_intermediary::aggregate::{Action as OfAggregate, Event as AggregateEvent};
+use mcp_intermediary::gateway::{Action, Event, Gateway};
 use mcp_proto::machine::{HandleBytes, HandleRequests, Machine};
 use mcp_proto::server::{HttpAction, RequestInfo};
 use mcp_proto::{Instant, Limits, Output, ProcessEnd, ProtocolVersion, StartFailure, StdioAction};
@@ -79,7 +79,7 @@ fn outputs(gateway: &mut Gateway) -> Vec<Output<Action, Event>> {
 
 /// A gateway, and one request, which it has received in full.
 fn asked(limits: impl FnOnce(&mut Limits), asked: &TestRequest) -> (Gateway, mcp_proto::server::ExchangeKey) {
-    let mut config = mcp_proto::gateway::Config::default();
+    let mut config = mcp_intermediary::gateway::Config::default();
     limits(&mut config.relay.limits);
     let mut gateway = Gateway::new(config).expect("a configuration");
     let exchange = ask(&mut gateway, asked);

@@ -13,9 +13,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use bytes::Bytes;
+use mcp_intermediary::{Relay, relay};
 use mcp_proto::client::HttpTransport;
 use mcp_proto::server::{HttpConfig, Progress};
-use mcp_proto::{Ceilings, Instant, Intake, Json, Limits, Notification, ProtocolVersion, Relay, Stdio, relay};
+use mcp_proto::{Ceilings, Instant, Intake, Json, Limits, Notification, ProtocolVersion, Stdio};
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::{TestRequest, initialize};

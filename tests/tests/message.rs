@@ -1,8 +1,10 @@
 //! The JSON-RPC envelope: what is a message, what is not, and which invalid messages can be answered.
 
 use bytes::Bytes;
-use mcp_proto::{ErrorObject, Frame, Limits, Message, Notification, ParseError, Request, RequestId, Response, Subject};
-use mcp_proto::{Json, ProtocolVersion};
+use mcp_proto::{
+    ErrorObject, Frame, Json, Limits, Message, Notification, ParseError, ProtocolVersion, Request, RequestId, Response,
+    Subject,
+};
 use proptest::prelude::*;
 use tests::json_text;
 use tests::vectors::{Capture, Side};

@@ -1,8 +1,10 @@
 //! Tools whose definitions are pinned at their first use.
 
-use mcp_proto::gateway;
-use mcp_proto::gateway::Sharing;
-use mcp_proto::relay::{Config, DeviationKind, Event, Filter, NewTools, PinMode, Pinning, Pins, Rule, ToolDeviation};
+use mcp_intermediary::gateway;
+use mcp_intermediary::gateway::Sharing;
+use mcp_intermediary::relay::{
+    Config, DeviationKind, Event, Filter, NewTools, PinMode, Pinning, Pins, Rule, ToolDeviation,
+};
 use mcp_proto::spec::Primitive;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::{request, result};

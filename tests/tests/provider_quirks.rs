@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use mcp_proto::auth::{Acceptance, ProviderQuirk};
+use mcp_auth::{Acceptance, ProviderQuirk};
 use tests::provider_quirks::play_in_memory;
 
 #[test]

@@ -1,11 +1,11 @@
-//! The core does no I/O and reads no clock, and the blocking crate has no async runtime: neither their dependencies nor
+//! The crates without I/O contain none and read no clock, and the blocking crate has no async runtime: neither their dependencies nor
 //! their source contain one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use tests::workspace::{packages, published, root};
+use tests::workspace::{PURE, packages, published, root, sources};
 
 /// The crates on which a crate depends.
 fn dependencies(package: &str, features: &[&str]) -> BTreeSet<String> {
@@ -21,13 +21,12 @@ fn dependencies(package: &str, features: &[&str]) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_core_depends_on_nothing_that_does_io() {
+fn the_crates_without_io_depend_on_nothing_that_does_io() {
     let allowed = [
         "base64",
         "bytes",
         "http",
         "itoa",
-        "mcp-proto",
         "memchr",
         "proc-macro2",
         "quote",
@@ -41,7 +40,7 @@ fn the_core_depends_on_nothing_that_does_io() {
         "unicode-ident",
         "zmij",
     ];
-    // Those of the features `auth` and `seal`.
+    // Those of signing in, of pins, and of the feature `seal`.
     let computing = [
         "block-buffer",
         "form_urlencoded",
@@ -63,10 +62,15 @@ fn the_core_depends_on_nothing_that_does_io() {
         ["dyn-clone", "equivalent", "foldhash", "hashbrown", "indexmap", "ref-cast", "ref-cast-impl", "schemars"];
     // Those of the feature `skills`.
     let yaml = ["arraydeque", "saphyr-parser"];
-    let allowed = [&allowed[..], &computing, &schemas, &yaml].concat();
+    let allowed = [&allowed[..], &computing, &schemas, &yaml, &PURE].concat();
+    for package in PURE {
+        let found = dependencies(package, &["--all-features"]);
+        let strangers: Vec<_> = found.iter().filter(|name| !allowed.contains(&name.as_str())).collect();
+        assert!(strangers.is_empty(), "{strangers:?} came into {package}");
+    }
     let found = dependencies("mcp-proto", &["--all-features"]);
-    let strangers: Vec<_> = found.iter().filter(|name| !allowed.contains(&name.as_str())).collect();
-    assert!(strangers.is_empty(), "{strangers:?} came into mcp-proto");
+    let above: Vec<_> = PURE.iter().filter(|name| **name != "mcp-proto" && found.contains(**name)).collect();
+    assert!(above.is_empty(), "mcp-proto depends on {above:?}");
 }
 
 #[test]
@@ -82,7 +86,7 @@ fn the_blocking_crate_and_the_program_have_no_async_runtime() {
 }
 
 #[test]
-fn the_core_names_nothing_that_does_io_or_reads_a_clock() {
+fn the_crates_without_io_name_nothing_that_does_io_or_reads_a_clock() {
     let banned = [
         "Instant::now",
         "SystemTime",
@@ -99,12 +103,12 @@ fn the_core_names_nothing_that_does_io_or_reads_a_clock() {
         "serde_json::Value",
         "unsafe",
     ];
-    for (file, number, line) in core_lines() {
+    for (file, number, line) in pure_lines() {
         // The types of errors and of exit statuses do no I/O.
         let line = if line == "use std::io::{Error, ErrorKind};" { "" } else { &line };
         let line = line.replace("std::io::Error", "").replace("std::process::ExitStatus", "");
         // A tree of the application becomes text.
-        let is_conversion = file == "json.rs";
+        let is_conversion = file == "mcp-proto/src/json.rs";
         let line = if is_conversion { line.replace("serde_json::Value) -> Self", "") } else { line };
         let line = if is_conversion { line.replace("From<serde_json::Value> for Json", "") } else { line };
         for name in banned {
@@ -117,8 +121,8 @@ fn the_core_names_nothing_that_does_io_or_reads_a_clock() {
 #[test]
 fn only_the_tables_of_the_specification_list_methods_and_compare_revisions() {
     let mut before = String::new();
-    for (file, number, line) in core_lines() {
-        if file.starts_with("spec/") || file.starts_with("model") {
+    for (file, number, line) in pure_lines() {
+        if file.starts_with("mcp-proto/src/spec/") || file.starts_with("mcp-model/") {
             continue;
         }
         let place = format!("{file} line {number}: {line}");
@@ -141,9 +145,15 @@ fn only_the_tables_of_the_specification_list_methods_and_compare_revisions() {
 /// Elsewhere, the table of revisions is asked what follows from an era.
 #[test]
 fn eras_are_named_only_where_they_are_detected_and_bridged() {
-    let homes = ["client/detected_era.rs", "client/detection.rs", "relay/event.rs", "relay/opening.rs", "lib.rs"];
-    for (file, number, line) in core_lines() {
-        let is_home = file.starts_with("spec") || homes.contains(&file.as_str());
+    let homes = [
+        "mcp-proto/src/client/detected_era.rs",
+        "mcp-proto/src/client/detection.rs",
+        "mcp-proto/src/lib.rs",
+        "mcp-intermediary/src/relay/event.rs",
+        "mcp-intermediary/src/relay/opening.rs",
+    ];
+    for (file, number, line) in pure_lines() {
+        let is_home = file.starts_with("mcp-proto/src/spec") || homes.contains(&file.as_str());
         let words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
         assert!(is_home || !words.into_iter().any(|word| word == "Era"), "an era in {file} line {number}: {line}");
     }
@@ -301,11 +311,11 @@ fn every_rule_that_the_source_refers_to_is_explained() {
     let explained = std::fs::read_to_string(root().join("docs/rules.md")).unwrap();
     let rows: BTreeSet<_> = explained.lines().filter_map(|line| line.strip_prefix("| ")?.split(' ').next()).collect();
     let mut found = 0;
-    for source in ["mcp-proto/src", "mcp-token-store/src", "mcp-blocking/src", "mcp-tokio/src", "mcp-proxy/src"] {
-        for (file, text) in sources(&root().join(source)) {
+    for source in PURE.iter().chain(&["mcp-token-store", "mcp-blocking", "mcp-tokio", "mcp-proxy"]) {
+        for (file, text) in sources(&root().join(source).join("src")) {
             for line in text.lines().filter_map(|line| line.split_once("//")).map(|(_, comment)| comment) {
                 for id in line.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').filter(|word| is_rule(word)) {
-                    assert!(rows.contains(id), "{id} in {source}/{file} has no row in docs/rules.md");
+                    assert!(rows.contains(id), "{id} in {source}/src/{file} has no row in docs/rules.md");
                     found += 1;
                 }
             }
@@ -325,33 +335,17 @@ fn is_rule(word: &str) -> bool {
     !number.is_empty() && number.len() <= 2 && is_family && !other.contains(&family)
 }
 
-/// The Rust files in a folder, by their paths in it.
-fn sources(folder: &Path) -> Vec<(String, String)> {
-    let mut files = Vec::new();
-    let mut folders = vec![folder.to_owned()];
-    while let Some(next) = folders.pop() {
-        for entry in std::fs::read_dir(next).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                let name = path.strip_prefix(folder).unwrap().display().to_string();
-                files.push((name, std::fs::read_to_string(&path).unwrap()));
-            }
-        }
-    }
-    files
-}
-
-/// The lines of the core that are code and not tests, each with its file and line number.
-fn core_lines() -> Vec<(String, usize, String)> {
+/// The lines of the crates without I/O that are code and not tests, each with its file and line number.
+fn pure_lines() -> Vec<(String, usize, String)> {
     let mut lines = Vec::new();
-    let files = sources(&root().join("mcp-proto/src"));
-    assert!(files.len() > 30, "{}", files.len());
-    for (file, text) in files {
-        let code = text.split("#[cfg(test)]").next().unwrap_or_default();
-        for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
-            lines.push((file.clone(), number + 1, line.to_owned()));
+    for name in PURE {
+        let files = sources(&root().join(name).join("src"));
+        assert!(files.len() > 15, "{name}: {}", files.len());
+        for (file, text) in files {
+            let code = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//")) {
+                lines.push((format!("{name}/src/{file}"), number + 1, line.to_owned()));
+            }
         }
     }
     lines

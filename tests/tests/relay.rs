@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::relay::Event;
+use mcp_intermediary::relay::Event;
 use mcp_proto::{Failed, Quirk};
 use mcp_testkit::http_client::{HttpClientHarness, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, initialize, initialize_result, request, result};

@@ -1,6 +1,6 @@
 //! What a relay keeps for a modern client at a legacy server is bounded, and what is over a bound is refused or passed on.
 
-use mcp_proto::relay::{Config, Event};
+use mcp_intermediary::relay::{Config, Event};
 use mcp_proto::{Era, Method, UsageError};
 use mcp_testkit::messages::request;
 use tests::relay_pair::RelayPair;

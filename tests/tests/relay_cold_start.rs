@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
+use mcp_intermediary::relay::{Config, Event};
 use mcp_proto::auth::Credentials;
 use mcp_proto::client::{ClientTransport, Http, HttpConfig};
-use mcp_proto::relay::{Config, Event};
 use mcp_proto::{Era, Instant, Json, Stdio};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, URL};
 use mcp_testkit::http_exchange::META;
 use mcp_testkit::messages::{DISCOVERED, INITIALIZED, initialize, request, result};
 
-type Relay = HttpClientHarness<mcp_proto::Relay>;
+type Relay = HttpClientHarness<mcp_intermediary::Relay>;
 
 const SIGN_IN: &str = "https://as.example/authorize?state=1";
 const ROOTS_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
@@ -157,7 +157,7 @@ fn oa_g_07_a_client_learns_of_every_list_that_the_server_has_after_all() {
 
 #[test]
 fn requests_that_wait_for_the_era_of_the_server_are_dropped_with_their_client() {
-    fn check<T: ClientTransport>(mut relay: mcp_proto::Relay<T>) {
+    fn check<T: ClientTransport>(mut relay: mcp_intermediary::Relay<T>) {
         let now = Instant::START;
         let params = format!(r#"{{"_meta":{{{META}}}}}"#);
         for id in ["0", "1", "2"] {
@@ -171,6 +171,6 @@ fn requests_that_wait_for_the_era_of_the_server_are_dropped_with_their_client() 
     }
 
     let http = Http::new(HttpConfig::new(URL).expect("a URL"));
-    check(mcp_proto::Relay::new(http, Config::default()).expect("a configuration"));
-    check(mcp_proto::Relay::new(Stdio::new(), Config::default()).expect("a configuration"));
+    check(mcp_intermediary::Relay::new(http, Config::default()).expect("a configuration"));
+    check(mcp_intermediary::Relay::new(Stdio::new(), Config::default()).expect("a configuration"));
 }

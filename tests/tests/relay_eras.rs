@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use mcp_intermediary::relay::Event;
 use mcp_proto::client::NotRestored;
-use mcp_proto::relay::Event;
 use mcp_proto::{Era, Failed, Json, Method, ProtocolVersion};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, initialize, progress_notification, request, result};
 use tests::relay_pair::RelayPair;
 
-type Relay = HttpClientHarness<mcp_proto::Relay>;
+type Relay = HttpClientHarness<mcp_intermediary::Relay>;
 
 const FORM: &str = r#"{"message":"?","requestedSchema":{"type":"object","properties":{}}}"#;
 

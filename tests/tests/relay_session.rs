@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use mcp_intermediary::relay::Event;
 use mcp_proto::client::CloseReason;
-use mcp_proto::relay::Event;
 use mcp_proto::{Failed, Quirk};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, broken, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, initialize, initialize_result, request, result};
 
-type Relay = HttpClientHarness<mcp_proto::Relay>;
+type Relay = HttpClientHarness<mcp_intermediary::Relay>;
 
 /// Answers while the relay opens the session again, which the client does not see.
 fn reopen(harness: &mut Relay, session: &str) {

@@ -3,7 +3,6 @@
 use mcp_proto::auth::{Challenge, ProtectedResource};
 use mcp_proto::server::{HttpConfig, Principal, TwoEndpoints};
 use mcp_proto::{Json, UsageError};
-
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_proto::driver::IncomingRequest;
+use mcp_application::IncomingRequest;
 use mcp_proto::server::{Event, InputRequired, TwoEndpoints};
 use mcp_proto::{Json, Ticket};
 use mcp_testkit::byte_stream::ServerStream;

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use proptest::prelude::*;
-
 use mcp_proto::Instant;
 use mcp_proto::server::{Admission, ConnectionKey, Connections, Holder, PeerKey, Shares};
+use proptest::prelude::*;
 
 /// A naive model of `Shares`: a list of keys, their holders, and since when each is unused.
 #[derive(Default)]

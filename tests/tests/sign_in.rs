@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::auth::{
+use mcp_auth::{
     Action, CallbackHost, Cause, ClientIdentity, Config, Event, FetchFailure, Grant, Imported, RedirectError,
     ResourceParameter, SignInError, Waiting,
 };
@@ -685,7 +685,7 @@ fn oa_r_05_a_registration_is_repeated_without_its_scopes_if_they_are_refused() {
 #[test]
 fn oa_x_01_a_client_with_a_secret_signs_in_without_a_person() {
     let mut world = World::new().with(|config| {
-        config.grant = mcp_proto::auth::Grant::ClientCredentials;
+        config.grant = mcp_auth::Grant::ClientCredentials;
         config.registered = Some(ClientIdentity::new("job").with_secret("s&t".into()));
     });
     world.issuer().metadata["token_endpoint_auth_methods_supported"] = json!(["client_secret_basic"]);

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mcp_proto::auth::{
-    Cause, ClientIdentity, ClientKey, Config, FetchFailure, Grant, IdentityProvider, Proofs, RedirectError,
-    SignInError, SigningAlgorithm, TokenError, TokenScheme, Waiting,
+use mcp_auth::{
+    Cause, ClientAuthentication, ClientIdentity, Config, FetchFailure, Grant, IdentityProvider, Proofs, RedirectError,
+    SignInError, TokenError, TokenScheme, Waiting,
 };
+use mcp_proto::auth::{ClientKey, SigningAlgorithm};
 use mcp_testkit::authorization::{BEGIN, Issuer, Person, SERVER, World};
 use serde_json::json;
 
@@ -201,6 +202,48 @@ fn oa_x_04_an_id_token_is_exchanged_at_the_identity_provider_and_the_assertion_a
     assert_eq!(issuer.token_requests[0]["assertion"], "jag-1");
     assert!(issuer.token_authorizations[0].is_some() && !issuer.token_requests[0].contains_key("client_secret"));
     assert!(issuer.authorizations.is_empty(), "no person is sent to the issuer");
+}
+
+#[test]
+fn oa_x_04_a_saml_assertion_is_exchanged_as_such() {
+    let idp = "https://idp.example";
+    let mut world = World::new().with(|config| {
+        let at_idp = ClientIdentity::new("app-at-idp");
+        let provider = IdentityProvider::new(idp, "https://idp.example/token", at_idp).unwrap();
+        config.grant = Grant::EnterpriseManaged(provider.with_saml());
+        config.registered = Some(ClientIdentity::new("app").with_secret("s e".into()));
+    });
+    let mut provider = Issuer::new(idp);
+    provider.assertions.insert("saml-assertion".to_owned());
+    world.issuers.insert(idp.to_owned(), provider);
+    world.issuer().assertions.insert("jag-1".to_owned());
+    world.processes[0].obtained = Some("saml-assertion");
+    world.challenge(0, 401, "Bearer");
+    assert_eq!(world.processes[0].token(), Some("access-1"));
+    let exchange = &world.issuers[idp].token_requests[0];
+    assert_eq!(exchange["subject_token_type"], "urn:ietf:params:oauth:token-type:saml2");
+    world.check();
+}
+
+#[test]
+fn oa_x_02_a_fixed_method_of_authentication_is_used_whatever_the_metadata_prefer() {
+    for (method, in_header) in
+        [(ClientAuthentication::ClientSecretBasic, true), (ClientAuthentication::ClientSecretPost, false)]
+    {
+        let mut world = World::new().with(|config| {
+            config.grant = Grant::ClientCredentials;
+            let robot = ClientIdentity::new("robot").with_secret("secret".into());
+            config.registered = Some(robot.with_authentication(method));
+        });
+        let both = json!(["client_secret_basic", "client_secret_post"]);
+        world.issuer().metadata["token_endpoint_auth_methods_supported"] = both;
+        world.challenge(0, 401, "Bearer");
+        assert_eq!(world.processes[0].token(), Some("access-1"));
+        let issuer = world.issuer();
+        assert_eq!(issuer.token_authorizations[0].is_some(), in_header, "{method:?}");
+        assert_eq!(issuer.token_requests[0].contains_key("client_secret"), !in_header, "{method:?}");
+        world.check();
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::auth::{Cause, FetchFailure, SignInError};
+use mcp_auth::{Cause, FetchFailure, SignInError};
 use mcp_testkit::authorization::{Person, World, config};
 
 const RESOURCE_DOCUMENT: &str = "https://mcp.example/.well-known/oauth-protected-resource/v1/mcp";

@@ -1,6 +1,6 @@
 //! The frontmatter of skills: YAML of servers, which may be anything.
 
-use mcp_proto::skills::{InvalidFrontmatter, frontmatter};
+use mcp_application::skills::{InvalidFrontmatter, frontmatter};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 

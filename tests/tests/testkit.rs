@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::time::Duration;
 
+use mcp_application::IncomingRequest;
 use mcp_proto::client::{Call, Event, Outcome};
-use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::InputRequired;
 use mcp_proto::{ErrorObject, Failed, Json, Method, ProtocolVersion, code};
 use mcp_testkit::conversation::{Conversation, Opening, Step};

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_proto::client::{Call, Event, Outcome};
-use mcp_proto::server;
 use mcp_proto::sse::{Decoder, Item};
-use mcp_proto::{Frame, Json, Limits, Message};
+use mcp_proto::{Frame, Json, Limits, Message, server};
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::chunks::each_cut;
 use mcp_testkit::http_client::{HttpClientHarness, Reply, broken};

@@ -1,17 +1,16 @@
 //! The small drivers, run against the drivers of the workspace, against each other, and against servers and clients that
 //! the test scripts.
 
-use std::io;
 use std::net::TcpListener;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use bytes::Bytes;
 use mcp_blocking::{Client, Incoming, Server};
-use mcp_proto::model::{
+use mcp_model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ListToolsResult, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::{Config, HttpConfig, TwoEndpoints};

@@ -9,7 +9,7 @@ mod exports;
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
-use mcp_proto::model::{
+use mcp_model::{
     CallToolRequest, CallToolResult, ListToolsResult, RequestMethod as _, ServerCapabilities, Tool, ToolsCapability,
 };
 use mcp_proto::server::{Config, Event, Http, HttpAction, HttpConfig, RequestInfo, Server};

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mcp_intermediary::relay;
+use mcp_intermediary::relay::Relay;
 use mcp_proto::client::{self, Call, Client, Failure, HttpConfig, Opening};
-use mcp_proto::relay::{self, Relay};
 use mcp_proto::server::{InputRequired, Principal, Progress, RequestInfo, Server};
 use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{

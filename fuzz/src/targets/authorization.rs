@@ -1,10 +1,10 @@
 //! What servers publish and answer when a client signs in: challenges, metadata documents, responses with tokens.
 
 use http::{HeaderValue, StatusCode};
-use mcp_proto::auth::{
-    Challenge, InvalidMetadata, IssuerMetadata, ProtectedResource, ProviderQuirk, ResourceMetadata, Secret, TokenError,
-    TokenResponse, TokenScheme,
+use mcp_auth::{
+    InvalidMetadata, IssuerMetadata, ProviderQuirk, ResourceMetadata, TokenError, TokenResponse, TokenScheme,
 };
+use mcp_proto::auth::{Challenge, ProtectedResource, Secret};
 use serde_json::{Value, json};
 
 /// The bytes of challenges that are read (OA-W-03).

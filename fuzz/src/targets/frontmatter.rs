@@ -1,7 +1,7 @@
 //! The frontmatter of a skill, which a client reads from a server.
 
+use mcp_application::skills::frontmatter as read;
 use mcp_proto::Json;
-use mcp_proto::skills::frontmatter as read;
 use serde_json::Value;
 
 /// The longest text that YAML accepts as a key without a mark (YAML 1.2.2, section 7.4.2).

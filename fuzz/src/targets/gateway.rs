@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use mcp_proto::gateway::{BackendKey, Sharing};
+use mcp_intermediary::gateway::{BackendKey, Sharing};
 use mcp_proto::server::ExchangeKey;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{INITIALIZED, result};

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mcp_intermediary::relay::Rule;
+use mcp_intermediary::{Relay, relay};
 use mcp_proto::client::{Call, Event, ExchangeKey, Failure, Http, Outcome, SubscriptionKey};
-use mcp_proto::relay::Rule;
 use mcp_proto::spec::Primitive;
 use mcp_proto::{
-    Client, ErrorObject, Failed, Frame, Instant, Json, Limits, Message, Notification, Relay, Request, RequestKey,
-    Response, Ticket, relay,
+    Client, ErrorObject, Failed, Frame, Instant, Json, Limits, Message, Notification, Request, RequestKey, Response,
+    Ticket,
 };
 use mcp_testkit::http_client::{HttpClientHarness, Machine, Opened, Reply};
 use mcp_testkit::messages;

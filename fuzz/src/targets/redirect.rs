@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Request;
-use mcp_proto::auth::{RedirectError, SignInError};
+use mcp_auth::{RedirectError, SignInError};
 use mcp_testkit::authorization::{Person, World};
 use serde_json::json;
 use sha2::{Digest, Sha256};

@@ -1,7 +1,7 @@
 //! Rules of what clients may use, and the names and URIs that they are compared with.
 
+use mcp_intermediary::relay::{Filter, Rule};
 use mcp_proto::UsageError;
-use mcp_proto::relay::{Filter, Rule};
 use mcp_proto::server::Principal;
 use mcp_proto::spec::Primitive;
 use tests::uri_readers::{ALLOWING, DENYING, decoded, is_allowed, is_denied, is_unchanged, resources};

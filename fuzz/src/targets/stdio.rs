@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_proto::client::{Call, Event, Outcome};
-use mcp_proto::server;
 use mcp_proto::{
-    ErrorObject, Failed, Frame, Json, Limits, Message, ParseError, RequestId, RequestKey, Response, Subject,
+    ErrorObject, Failed, Frame, Json, Limits, Message, ParseError, RequestId, RequestKey, Response, Subject, server,
 };
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::chunks::cut;

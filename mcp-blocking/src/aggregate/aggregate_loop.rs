@@ -8,9 +8,9 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
-use mcp_proto::aggregate::{Action, Aggregate, Event, ServerKey};
+use mcp_application::{PROXY_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read};
+use mcp_intermediary::aggregate::{Action, Aggregate, Event, ServerKey};
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::{PROXY_FLUSH_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read};
 use mcp_proto::machine::{HandleBytes, ServerStream};
 use mcp_proto::{Instant, ProcessEnd, StartFailure, StdioAction};
 

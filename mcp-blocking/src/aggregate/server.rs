@@ -1,10 +1,9 @@
 //! How the byte stream of a server is made.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::process::Command;
 use std::sync::Arc;
-use std::thread;
+use std::{fmt, thread};
 
 use crate::backpressure::Backpressure;
 use crate::child::{Child, FromChild, Process};
@@ -51,12 +50,12 @@ impl AggregateServer {
     ///
     /// ```
     /// use mcp_blocking::{AggregateServer, HttpOptions, Proxy};
-    /// use mcp_proto::client::HttpConfig;
-    /// use mcp_proto::relay::Config;
+    /// use mcp_blocking::proto::client::HttpConfig;
+    /// use mcp_blocking::intermediary::relay::Config;
     ///
     /// let http = HttpConfig::new("https://example.com/mcp")?;
     /// let server = AggregateServer::proxy(move || Ok(Proxy::http(http.clone(), HttpOptions::new(), Config::default())?));
-    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// # Ok::<(), mcp_blocking::proto::UsageError>(())
     /// ```
     #[must_use]
     pub fn proxy(mut make: impl FnMut() -> io::Result<Proxy> + Send + 'static) -> Self {

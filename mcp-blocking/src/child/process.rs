@@ -5,8 +5,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use mcp_application::{EXIT_TIMEOUT, not_started};
 use mcp_proto::ProcessEnd;
-use mcp_proto::driver::{EXIT_TIMEOUT, not_started};
 
 use super::{group, watch};
 

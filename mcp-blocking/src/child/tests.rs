@@ -5,8 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 
 use ::mcp_testkit::waiting::{LONG, wait_until};
-
-use mcp_proto::driver::{CLOSED_INPUT_TIMEOUT, LAST_OUTPUT_TIMEOUT};
+use mcp_application::{CLOSED_INPUT_TIMEOUT, LAST_OUTPUT_TIMEOUT};
 
 use super::*;
 use crate::clock;

@@ -1,8 +1,7 @@
 //! Waits for the end of a server's process on a thread of its own, because the end of its stdout may never come: another
 //! process may keep it open.
 
-use std::io;
-use std::thread;
+use std::{io, thread};
 
 use mcp_proto::ProcessEnd;
 

@@ -10,9 +10,12 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 use std::{fmt, io, thread};
 
+use mcp_application::Error;
+use mcp_auth::SignInOutcome;
 use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport};
-use mcp_proto::driver::{Error, SignInOutcome};
 use mcp_proto::{Instant, Json, Limits, ProtocolVersion, Stdio, UsageError};
+
+pub use in_memory::InMemoryServer;
 
 use super::driver::{Commands, Driver, DriverInput, Input, State};
 use super::handlers::Handlers;
@@ -25,8 +28,6 @@ use crate::http_client::{HttpOptions, Pool};
 use crate::inbox::Inbox;
 use crate::link::Feed;
 use crate::sign_in::Authorization;
-
-pub use in_memory::InMemoryServer;
 
 /// Configures a [`Client`] and connects it.
 ///

@@ -6,13 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use mcp_proto::auth::{self, Cause};
+use mcp_application::{Change, ClientEvent, Connected, Error, NotConnected, Notice, Observation, SharedConnected};
+use mcp_auth::{Cause, SignInOutcome, SignInReport};
 use mcp_proto::client::{
     self as proto, Call, ClientTransport, DetectedEra, HttpTransport, SubscriptionKey, Unavailable,
-};
-use mcp_proto::driver::{
-    Change, ClientEvent, Connected, Error, NotConnected, Notice, Observation, SharedConnected, SignInOutcome,
-    SignInReport,
 };
 use mcp_proto::{
     ErrorObject, Fault, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, UsageError,
@@ -50,7 +47,7 @@ pub(super) enum Input {
         ticket: Ticket,
         answer: Result<Json, ErrorObject>,
     },
-    SignIn(auth::Event),
+    SignIn(mcp_auth::Event),
     /// Parts of a result could not be read.
     Faulted(Fault),
     Close,
@@ -190,7 +187,7 @@ where
         }
     }
 
-    fn on_sign_in(&mut self, event: auth::Event, now: Instant) {
+    fn on_sign_in(&mut self, event: mcp_auth::Event, now: Instant) {
         let SignInReport { outcome, log, .. } = SignInReport::new(event, &self.server);
         if let Some((severity, text)) = log {
             log::log!(level_of(severity), "{text}");
@@ -308,9 +305,9 @@ mod tests {
     use std::thread;
 
     use ::mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
+    use mcp_application::ProgressBytes;
     use mcp_proto::Stdio;
     use mcp_proto::client::{Config, Outcome};
-    use mcp_proto::driver::ProgressBytes;
 
     use super::*;
     use crate::bounded::{self, Next, bounded};

@@ -1,6 +1,6 @@
 //! The application's handler for the server's notifications and requests.
 
-use mcp_proto::driver::Observation;
+use mcp_application::Observation;
 use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
 /// Handles the server's notifications and requests. The functions of [`Builder`](super::Builder), such as
@@ -20,8 +20,8 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 ///
 /// ```
 /// use mcp_blocking::Handler;
-/// use mcp_proto::model::ElicitResult;
-/// use mcp_proto::{ErrorObject, Json, Method};
+/// use mcp_blocking::model::ElicitResult;
+/// use mcp_blocking::proto::{ErrorObject, Json, Method};
 ///
 /// struct Person;
 ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::{io, thread};
 
-use mcp_proto::driver::{NOTICE_BYTES, NOTICES, Notice};
+use mcp_application::{NOTICE_BYTES, NOTICES, Notice};
 use mcp_proto::{ErrorObject, Json, Method, Ticket};
 
 use super::Handler;

@@ -4,21 +4,21 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use mcp_application::{Error, read_result};
+use mcp_model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::client::Outcome;
-use mcp_proto::driver::{Error, read_result};
-use mcp_proto::model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::{Json, RequestKey, UsageError};
 
 use super::driver::{Commands, Input};
 use crate::response_slot::{ResponseSlot, ResponseUpdate};
 
 /// A request that has no outcome yet. Dropping it cancels the request. `R` is the type of its result: [`Json`], or a type
-/// of [`mcp_proto::model`].
+/// of [`mcp_model`].
 ///
 /// # Example: a call with progress
 ///
 /// ```no_run
-/// use mcp_proto::model::{CallToolRequest, CallToolRequestParams};
+/// use mcp_blocking::model::{CallToolRequest, CallToolRequestParams};
 ///
 /// # fn example(client: mcp_blocking::Client) -> Result<(), mcp_blocking::Error> {
 /// let mut call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("index"))?;

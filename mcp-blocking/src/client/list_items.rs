@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use mcp_proto::driver::{Error, Pages};
-use mcp_proto::model::{Page, PaginatedRequestParams, RequestMethod};
+use mcp_application::{Error, Pages};
+use mcp_model::{Page, PaginatedRequestParams, RequestMethod};
 
 use super::Client;
 

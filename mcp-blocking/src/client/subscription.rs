@@ -1,7 +1,7 @@
 //! Changes that a client has subscribed to.
 
+use mcp_application::Change;
 use mcp_proto::client::SubscriptionKey;
-use mcp_proto::driver::Change;
 
 use super::driver::{Commands, Input};
 use crate::bounded::{Next, Receiver};

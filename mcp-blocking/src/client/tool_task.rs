@@ -1,12 +1,11 @@
 //! Calls of tools whose results may be tasks.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 
-use mcp_proto::driver::{Error, TaskCall, TaskStep, tool_call};
-use mcp_proto::model::{CallToolResult, TaskStatus};
+use mcp_application::{Error, TaskCall, TaskStep, tool_call};
+use mcp_model::{CallToolResult, TaskStatus};
 use mcp_proto::{ErrorObject, Json, Method, UsageError};
 use serde::Serialize;
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use mcp_proto::driver::{ClientHandlers, Observation, RequestKind};
-use mcp_proto::model::{
+use mcp_application::{ClientHandlers, Observation, RequestKind};
+use mcp_model::{
     CreateMessageRequestParams, CreateMessageResult, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult,
     ListRootsRequest, ListRootsResult, NotificationMethod, Payload, RequestMethod, Root,
 };
@@ -54,7 +54,7 @@ impl Handler for TypedHandler {
 ///
 /// ```
 /// use mcp_blocking::Client;
-/// use mcp_proto::model::{ElicitResult, JsonObject, Root, ToolListChangedNotification};
+/// use mcp_blocking::model::{ElicitResult, JsonObject, Root, ToolListChangedNotification};
 ///
 /// let builder = Client::builder()
 ///     .on_elicit_form(|form| {
@@ -93,7 +93,7 @@ impl<S> Builder<S> {
     /// Sets the function that lists the roots. If they change, declare `listChanged` of the capability `roots` with
     /// [`Builder::capabilities`], and send a [`RootsListChangedNotification`] with [`Client::notify`].
     ///
-    /// [`RootsListChangedNotification`]: mcp_proto::model::RootsListChangedNotification
+    /// [`RootsListChangedNotification`]: mcp_model::RootsListChangedNotification
     /// [`Client::notify`]: super::Client::notify
     pub fn on_list_roots(
         self,

@@ -1,17 +1,15 @@
 //! How a process of a server is started, and its end.
 
-use std::fmt;
-use std::io;
 use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{fmt, io};
 
+use mcp_application::EXIT_TIMEOUT;
 use mcp_proto::StdioAction;
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::EXIT_TIMEOUT;
-use mcp_proto::machine::HandleBytes;
-use mcp_proto::machine::ServerStream;
+use mcp_proto::machine::{HandleBytes, ServerStream};
 use mcp_proto::server::Principal;
 
 use super::GatewayObserver;
@@ -49,7 +47,7 @@ pub(super) enum Start {
 impl Backend {
     /// A server over stdio, whose processes are started by the returned commands. They inherit this process's stderr unless
     /// the command sets another. The argument is the authenticated client for which a process is started, if there is only
-    /// one and it is known: never with [`Sharing::Shared`](mcp_proto::gateway::Sharing::Shared).
+    /// one and it is known: never with [`Sharing::Shared`](mcp_intermediary::gateway::Sharing::Shared).
     ///
     /// # Example: the server receives the name of the client in its environment
     ///
@@ -77,12 +75,12 @@ impl Backend {
     ///
     /// ```
     /// use mcp_blocking::{Backend, HttpOptions, Proxy};
-    /// use mcp_proto::client::HttpConfig;
-    /// use mcp_proto::relay::Config;
+    /// use mcp_blocking::proto::client::HttpConfig;
+    /// use mcp_blocking::intermediary::relay::Config;
     ///
     /// let http = HttpConfig::new("https://example.com/mcp")?;
     /// let backend = Backend::proxy(move |_| Ok(Proxy::http(http.clone(), HttpOptions::new(), Config::default())?));
-    /// # Ok::<(), mcp_proto::UsageError>(())
+    /// # Ok::<(), mcp_blocking::proto::UsageError>(())
     /// ```
     #[must_use]
     pub fn proxy(make: impl Fn(Option<&Principal>) -> io::Result<Proxy> + Send + Sync + 'static) -> Self {
@@ -92,15 +90,15 @@ impl Backend {
     /// Several servers as one, with the tools, prompts and resources of all. In the place of each process, the returned
     /// aggregate runs in this process, with processes of its own. The argument is as for [`Backend::command`].
     ///
-    /// If sessions share it, set a random [`Config::secret`](mcp_proto::aggregate::Config::secret).
+    /// If sessions share it, set a random [`Config::secret`](mcp_intermediary::aggregate::Config::secret).
     ///
     /// # Example
     ///
     /// ```
     /// use std::process::Command;
     /// use mcp_blocking::{AggregateProxy, AggregateServer, Backend};
-    /// use mcp_proto::aggregate::Config;
-    /// use mcp_proto::relay;
+    /// use mcp_blocking::intermediary::aggregate::Config;
+    /// use mcp_blocking::intermediary::relay;
     ///
     /// let backend = Backend::aggregate(|_| {
     ///     let files = AggregateServer::command(|| Command::new("files-server"));

@@ -1,16 +1,15 @@
 //! The thread that owns the machine of a server.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
-use mcp_proto::gateway::{Action, BackendKey, Event, Gateway};
+use mcp_intermediary::gateway::{Action, BackendKey, Event, Gateway};
+use mcp_intermediary::relay;
 use mcp_proto::machine::{HandleBytes, ServerStream};
-use mcp_proto::relay;
 use mcp_proto::server::{HttpAction, Principal};
 use mcp_proto::{Instant, Output, ProcessEnd, StartFailure, StdioAction};
 

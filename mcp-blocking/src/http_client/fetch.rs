@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use mcp_proto::auth::{FetchFailure, Reach};
+use mcp_auth::{FetchFailure, Reach};
 use mcp_proto::client::HttpConfig;
 use ureq::config::Config;
 use ureq::http::Uri;

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use http::Uri;
 use http::uri::Scheme;
+use mcp_application::{CONNECT_TIMEOUT, LONGEST_TIMEOUT, ProxyExceptions};
 use mcp_proto::UsageError;
 use mcp_proto::client::HttpConfig;
-use mcp_proto::driver::{CONNECT_TIMEOUT, LONGEST_TIMEOUT, ProxyExceptions};
 use mcp_proto::url::InvalidUrl;
 use rustls::crypto::ring::default_provider;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};

@@ -16,13 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use mcp_proto::auth::{self, Cause, Challenged};
+use mcp_application::{PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, URGENT_PROXY_FLUSH_TIMEOUT, not_read};
+use mcp_auth::{Cause, SignInOutcome, SignInReport};
+use mcp_intermediary::relay::{Action, Relay};
+use mcp_intermediary::{ObservedOutput, Observer, poll_observed};
+use mcp_proto::auth::Challenged;
 use mcp_proto::client::{ClientTransport, CloseReason};
-use mcp_proto::driver::{
-    ObservedOutput, Observer, PROXY_FLUSH_TIMEOUT, STORED_TOKEN_TIMEOUT, SignInOutcome, SignInReport,
-    URGENT_PROXY_FLUSH_TIMEOUT, not_read, poll_observed,
-};
-use mcp_proto::relay::{Action, Relay};
 use mcp_proto::{Instant, StdioAction};
 
 use super::input_lock::InputLock;
@@ -357,7 +356,7 @@ where
         }
     }
 
-    fn on_sign_in(&mut self, event: auth::Event, now: Instant) {
+    fn on_sign_in(&mut self, event: mcp_auth::Event, now: Instant) {
         let Some(authorized) = &mut self.authorized else { return };
         let SignInReport { outcome, log, .. } = SignInReport::new(event, &authorized.server);
         if let Some((severity, text)) = log {
@@ -419,7 +418,7 @@ impl<T: ClientTransport> Authorizing<T> {
 pub(super) enum Input<R> {
     Server(R),
     Client(Happened),
-    SignIn(auth::Event),
+    SignIn(mcp_auth::Event),
     /// A person signs in at this URL.
     OpenUrl(String),
 }

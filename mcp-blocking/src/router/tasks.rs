@@ -1,19 +1,18 @@
 //! Tools whose results are fetched later, as tasks.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 
 use http::Extensions;
-use mcp_proto::driver::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskInputs, TaskRuns};
-use mcp_proto::model::{
+use mcp_application::router::{HandlerError, IntoAnswer, RoutedCall};
+use mcp_application::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskInputs, TaskRuns};
+use mcp_model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
     ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
-use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
 use mcp_proto::server::{InputRequired, Principal, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 

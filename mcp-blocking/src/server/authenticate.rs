@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::request::Parts;
+use mcp_application::Authenticated;
 use mcp_proto::auth::Challenge;
-use mcp_proto::driver::Authenticated;
 
 type Checked = Result<Authenticated, Challenge>;
 type Check = dyn Fn(&Parts) -> Checked + Send + Sync;

@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Response, StatusCode};
-
+use mcp_application::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::auth::Challenge;
-use mcp_proto::driver::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::server::{PeerKey, Principal, expects_continue, server_stopped, too_many_connections};
 
 use super::authenticate::Authenticate;
@@ -484,7 +483,7 @@ mod tests {
     use std::thread::{self, JoinHandle};
 
     use ::mcp_testkit::waiting::{LONG, wait_until};
-    use mcp_proto::driver::{Admitted, SharedConnections};
+    use mcp_application::{Admitted, SharedConnections};
 
     use super::super::response_channel::Replies;
     use super::*;

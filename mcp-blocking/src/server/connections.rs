@@ -1,13 +1,12 @@
 //! The connections of a listening socket: accepts them as far as there may be more, and starts a thread for each.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use http::request::Parts;
-use mcp_proto::driver::{Admitted, ConnectionTimeouts, SharedConnections};
+use mcp_application::{Admitted, ConnectionTimeouts, SharedConnections};
 use mcp_proto::server::PeerKey;
 
 use super::authenticate::Authenticate;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 
+use mcp_application::IncomingRequest;
 use mcp_proto::client::{CloseReason, Outcome};
-use mcp_proto::driver::IncomingRequest;
 use mcp_proto::machine::Machine;
 use mcp_proto::server::{Event, Scope, Server, ServerTransport};
 use mcp_proto::{Instant, Notification, Output, RequestKey, Ticket, TicketKey, UsageError};

@@ -1,15 +1,14 @@
 //! The threads on which requests are handled.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io::{self, ErrorKind};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{fmt, thread};
 
+use mcp_application::NoticeLoad;
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::NoticeLoad;
 use mcp_proto::{ErrorObject, Notification, SessionKey, TicketKey};
 
 use super::Service;
@@ -225,7 +224,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use ::mcp_testkit::waiting::wait_until;
-    use mcp_proto::driver::{IncomingRequest, NOTICE_BYTES, NOTICES};
+    use mcp_application::{IncomingRequest, NOTICE_BYTES, NOTICES};
     use mcp_proto::server::{Config, Event, Server};
     use mcp_proto::{Json, Output, Stdio, Ticket};
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
+use mcp_application::IncomingRequest;
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{ChangeNotification, Progress};
 use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Json, Notification, UsageError};
@@ -108,7 +108,7 @@ impl Incoming {
     /// outcome.
     ///
     /// Since 2026-07-28, a server sends no requests: a handler for all revisions uses
-    /// [`Inputs`](mcp_proto::driver::Inputs), or returns [`InputRequired`](mcp_proto::server::InputRequired).
+    /// [`Inputs`](mcp_application::Inputs), or returns [`InputRequired`](mcp_proto::server::InputRequired).
     ///
     /// # Errors
     ///
@@ -119,10 +119,10 @@ impl Incoming {
     ///
     /// ```
     /// use mcp_blocking::{Client, Incoming, Server};
-    /// use mcp_proto::client::{Call, Outcome};
-    /// use mcp_proto::model::Root;
-    /// use mcp_proto::server::Config;
-    /// use mcp_proto::{ErrorObject, Json, ProtocolVersion, UsageError};
+    /// use mcp_blocking::proto::client::{Call, Outcome};
+    /// use mcp_blocking::model::Root;
+    /// use mcp_blocking::proto::server::Config;
+    /// use mcp_blocking::proto::{ErrorObject, Json, ProtocolVersion, UsageError};
     ///
     /// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     ///     match incoming.ask(Call::new("roots/list")) {

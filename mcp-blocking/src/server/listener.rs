@@ -1,15 +1,14 @@
 //! Accepts the connections of a server over HTTP, until its driver has ended.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 #[cfg(unix)]
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use mcp_proto::driver::may_accept_later;
+use mcp_application::may_accept_later;
 use mcp_proto::server::PeerKey;
 
 use crate::socket::Socket;

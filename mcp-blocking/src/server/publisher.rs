@@ -3,8 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use mcp_proto::UsageError;
-use mcp_proto::server::ChangeNotification;
-use mcp_proto::server::Config;
+use mcp_proto::server::{ChangeNotification, Config};
 
 use super::commands::{Command, Commands};
 use super::running::Running;

@@ -19,8 +19,8 @@ impl Server {
     ///
     /// ```
     /// use mcp_blocking::{Incoming, Server};
-    /// use mcp_proto::server::Config;
-    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_blocking::proto::server::Config;
+    /// use mcp_blocking::proto::{ErrorObject, Json};
     ///
     /// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     ///     Err(ErrorObject::method_not_found(incoming.method()))

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use mcp_application::router::InvalidRouter;
 use mcp_proto::client::CloseReason;
-use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
+use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
 use super::{Incoming, ServerPublisher};
 
@@ -26,7 +27,7 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     ///
     /// The service cannot be served, because the application has made a mistake.
-    fn capabilities(&self) -> Result<Json, UsageError> {
+    fn capabilities(&self) -> Result<Json, InvalidRouter> {
         Ok(Json::empty_object())
     }
 
@@ -61,9 +62,9 @@ pub trait Service: Send + Sync + 'static {
     /// use std::sync::Arc;
     ///
     /// use mcp_blocking::{Change, Client, Incoming, Server, ServerPublisher, Service};
-    /// use mcp_proto::model::{ResourcesCapability, ServerCapabilities};
-    /// use mcp_proto::server::{Config, HttpConfig};
-    /// use mcp_proto::{ErrorObject, Json, Notification};
+    /// use mcp_blocking::model::{ResourcesCapability, ServerCapabilities};
+    /// use mcp_blocking::proto::server::{Config, HttpConfig};
+    /// use mcp_blocking::proto::{ErrorObject, Json, Notification};
     ///
     /// struct Files;
     ///

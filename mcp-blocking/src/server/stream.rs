@@ -5,8 +5,8 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
+use mcp_application::not_read;
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::not_read;
 use mcp_proto::machine::{ClientStream, HandleBytes, Machine};
 use mcp_proto::server::{Config, Server};
 use mcp_proto::{Instant, Stdio, StdioAction, UsageError};
@@ -31,8 +31,8 @@ use crate::stdio::{Happened, MayBlock, Writer, spawn_reader};
 ///
 /// ```no_run
 /// use mcp_blocking::{Incoming, Server};
-/// use mcp_proto::server::Config;
-/// use mcp_proto::{ErrorObject, Json};
+/// use mcp_blocking::proto::server::Config;
+/// use mcp_blocking::proto::{ErrorObject, Json};
 ///
 /// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
 ///     let text = match incoming.method().as_str() {

@@ -5,13 +5,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 use std::{io, thread};
 
+use mcp_auth::{Action, Authorizer, Cause, Event, KeyUse, Lock, Seed};
 use mcp_proto::Output;
-use mcp_proto::auth::{Action, Authorizer, Cause, Event, KeyUse, Lock, Seed};
 
 use super::listener::Listener;
-use super::{Authorization, Input, Observe, ObtainToken, OpenUrl, Sign, Store, signing};
+use super::{Authorization, Input, Observe, ObtainToken, OpenUrl, Sign, Store};
 use crate::clock::{now, unix_time};
 use crate::http_client::{HttpOptions, fetch};
+use crate::signing;
 
 /// How often a lock that is taken is tried again, and the open port is looked at.
 const PAUSE: Duration = Duration::from_millis(50);

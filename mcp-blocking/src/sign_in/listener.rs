@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{Response, request};
-use mcp_proto::auth::CallbackHost;
+use mcp_auth::CallbackHost;
 
 use crate::server::http1::{Head, parse_head};
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use mcp_blocking::{AggregateProxy, AggregateServer, AggregateStopper, PipeReader, PipeWriter, Proxy, pipe};
-use mcp_proto::aggregate::{Config, Event};
+use mcp_intermediary::aggregate::{Config, Event};
+use mcp_intermediary::relay;
 use mcp_proto::client::CloseReason;
-use mcp_proto::relay;
 use mcp_testkit::messages::{initialize_result, result};
 
 /// A client of an aggregate that runs on a thread.

@@ -5,17 +5,14 @@ use std::process::Command;
 use std::sync::mpsc::sync_channel;
 use std::thread;
 
+use mcp_auth::ClientIdentity;
 use mcp_blocking::sign_in::Authorization;
 use mcp_blocking::{
     AggregateProxy, AggregateServer, Backend, Client, Gateway, HttpOptions, Incoming, Proxy, Server, StateKeys,
 };
-use mcp_proto::Json;
-use mcp_proto::aggregate;
-use mcp_proto::auth::ClientIdentity;
-use mcp_proto::client;
-use mcp_proto::gateway;
-use mcp_proto::relay;
+use mcp_intermediary::{aggregate, gateway, relay};
 use mcp_proto::server::{Config, HttpConfig, Principal};
+use mcp_proto::{Json, client};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::raw_client::RawClient;
 

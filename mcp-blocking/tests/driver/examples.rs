@@ -1,7 +1,7 @@
 //! Tests the examples against each other.
 
 use mcp_blocking::Client;
-use mcp_proto::model::{CallToolRequest, CallToolRequestParams};
+use mcp_model::{CallToolRequest, CallToolRequestParams};
 use tests::examples::{Serving, check_non_blocking_streams, check_tool_client, example};
 
 #[test]

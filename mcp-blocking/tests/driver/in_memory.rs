@@ -6,11 +6,11 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
 use mcp_blocking::{Change, Client, Error, Incoming, Server, Service};
-use mcp_proto::client::CloseReason;
-use mcp_proto::model::{
+use mcp_model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ListToolsResult, ServerCapabilities, SubscriptionFilter,
     ToolsCapability,
 };
+use mcp_proto::client::CloseReason;
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion, SessionKey};
 use mcp_testkit::corpus;

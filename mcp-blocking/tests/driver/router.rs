@@ -7,14 +7,14 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mcp_application::router::{HandlerError, InvalidRouter, NoArguments};
+use mcp_application::skills::SkillMismatch;
 use mcp_blocking::{
     Change, Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter, TaskContext,
 };
+use mcp_model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::client::CloseReason;
-use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
-use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::{Config, HttpConfig, TaskLimits};
-use mcp_proto::skills::SkillMismatch;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, UsageError};
 use mcp_testkit::raw_client::RawClient;
 use mcp_testkit::waiting::LONG;
@@ -101,7 +101,7 @@ fn clients_are_notified_of_what_is_added_and_removed() {
 
     // A mistake changes nothing, and no list has changed if only a function has.
     let mistake = shared.change(|router| add(router).without_tool("greet")).unwrap_err();
-    assert!(matches!(mistake, UsageError::DuplicateRoute { .. }), "{mistake}");
+    assert!(matches!(mistake, InvalidRouter::DuplicateRoute { .. }), "{mistake}");
     shared.change(|router| add(router.without_tool("late"))).unwrap();
     shared.change(|router| router.without_prompt("bare")).unwrap();
     assert_eq!(notifications.recv().unwrap(), Method::PROMPTS_LIST_CHANGED);
@@ -128,7 +128,7 @@ fn requests_are_served_while_a_router_is_changed_but_no_other_change_is_made() {
     let list = || client.request("tools/list", None).unwrap().to_text().into_owned();
     let changed = shared.change(|router| {
         assert!(list().contains("divide"));
-        assert_eq!(shared.change(|router| router), Err(UsageError::NestedChange));
+        assert_eq!(shared.change(|router| router), Err(InvalidRouter::NestedChange));
         router.without_tool("divide")
     });
     assert_eq!(changed, Ok(()));
@@ -212,7 +212,7 @@ fn a_first_function_of_a_kind_is_reported_if_a_server_has_not_declared_it() {
     let complete = |router: Router| router.complete_prompt("hello", "name", |_, _| Ok(vec!["Ada"]));
     let shared = SharedRouter::new(Router::new());
     let server = Server::new(Config::new("tests", "1"), shared.clone());
-    assert_eq!(shared.change(complete), Err(UsageError::NotDeclared { capability: "completions" }));
+    assert_eq!(shared.change(complete), Err(UsageError::NotDeclared { capability: "completions" }.into()));
     assert_eq!(shared.change(|router| router.page_size(7)), Ok(()), "it is reported once");
     drop(server);
     let shared = SharedRouter::new(Router::new());

@@ -8,7 +8,6 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::running::{Running, json};
 use mcp_blocking::{
     Authenticated, Builder, Change, Client, Error, Handler, Incoming, Server, ServerPublisher, Service,
 };
@@ -20,6 +19,8 @@ use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::raw_client::RawClient;
 use mcp_testkit::waiting::{LONG, wait_until};
 use tests::protected;
+
+use crate::running::{Running, json};
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {

@@ -4,10 +4,10 @@ use std::sync::mpsc::Sender;
 use std::thread;
 use std::time::Duration;
 
+use mcp_auth::{Config, Event};
 use mcp_blocking::sign_in::{Authorization, MemoryStore, Store};
 use mcp_blocking::{Client, Error, HttpOptions};
 use mcp_proto::Failed;
-use mcp_proto::auth::{Config, Event};
 use mcp_testkit::authorization::{ProtectedServer, browse};
 use mcp_testkit::http_client::legacy_versions;
 use tests::given_up_locks::{SignIn, a_lock_that_is_no_longer_wanted_is_not_taken};

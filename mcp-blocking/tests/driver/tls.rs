@@ -2,11 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::authority::{Authority, Identity, self_signed, server, server_with, url};
 use mcp_blocking::{Builder, Client, HttpOptions};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::LoopbackServer;
 use tests::dripping::{BOUND, Dripping};
+
+use crate::authority::{Authority, Identity, self_signed, server, server_with, url};
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {

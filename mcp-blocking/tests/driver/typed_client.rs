@@ -5,11 +5,11 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use mcp_blocking::{Client, Error, Handler, Observation};
-use mcp_proto::client::Call;
-use mcp_proto::model::{
+use mcp_model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ContentBlock, CreateMessageResult, ElicitResult,
     JsonObject, LoggingMessageNotification, PromptReference, RequestMethod, Role, Root, ToolsCapability,
 };
+use mcp_proto::client::Call;
 use mcp_proto::{ErrorObject, Fault, Json, Method, Notification, ProtocolVersion};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server};
@@ -28,6 +28,8 @@ fn typed_calls_have_typed_results() {
         let first = client.list_tools(None).unwrap();
         assert_eq!((first.tools[0].name.as_str(), first.next_cursor.as_deref()), ("a", Some("")));
         assert_eq!(client.list_tools(Some("")).unwrap().tools[0].name, "b");
+        assert!(client.list_prompts(None).unwrap().next_cursor.is_some());
+        assert!(matches!(client.list_resource_templates(None), Err(Error::Result(_))), "the server has no such list");
         let place = BTreeMap::from([("city", "Paris")]);
         assert_eq!(text(&client.call_tool("t", &place).unwrap()), r#"{"city":"Paris"}"#);
         assert_eq!(text(&client.call_tool("t", ()).unwrap()), "none");

@@ -57,7 +57,7 @@ impl Credentials {
         Ok(Self { header: authorization("Bearer", token)?, bound: None, generation })
     }
 
-    /// A token that is sent with a proof in each request: [`HttpAction::Open`](super::HttpAction) has its claims.
+    /// A token that is sent with a proof in each request: [`HttpAction::Open`](crate::client::HttpAction) has its claims.
     /// `hash` is the SHA-256 value of the token in Base64url, which is the claim `ath`, and `key` signs the proofs
     /// (OA-X-06); `generation` is as in [`Credentials::bearer`].
     ///

@@ -18,7 +18,8 @@ pub struct UnsignedJwt {
 
 impl UnsignedJwt {
     /// A token with this header and these claims, which consist of texts and numbers only.
-    pub(super) fn new(header: &impl Serialize, claims: &impl Serialize) -> Self {
+    #[must_use]
+    pub fn new(header: &impl Serialize, claims: &impl Serialize) -> Self {
         let part = |value: Result<Vec<u8>, _>| URL_SAFE_NO_PAD.encode(value.unwrap_or_default());
         let (header, claims) = (part(serde_json::to_vec(header)), part(serde_json::to_vec(claims)));
         Self { message: format!("{header}.{claims}") }
@@ -38,21 +39,6 @@ impl UnsignedJwt {
         URL_SAFE_NO_PAD.encode_string(signature, &mut token);
         Secret::new(token)
     }
-}
-
-/// When a token of another issuer expires, in seconds since 1970. Its signature is not verified: the token is only
-/// passed on.
-#[cfg(feature = "auth")]
-pub(super) fn expiry(token: &Secret) -> Option<u64> {
-    #[derive(serde::Deserialize)]
-    struct Claims {
-        exp: f64,
-    }
-    let claims = token.reveal().split('.').nth(1)?;
-    let Claims { exp } = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
-    let whole = exp as u64;
-    Some(whole)
 }
 
 impl fmt::Debug for UnsignedJwt {
@@ -75,15 +61,5 @@ mod tests {
         assert_eq!(format!("{unsigned:?}"), "UnsignedJwt { .. }");
         assert_eq!(unsigned.clone().sign(&[]).reveal(), "eyJhbGciOiJub25lIn0.eyJpc3MiOiJqb2UifQ.");
         assert_eq!(unsigned.sign(&[0xFB, 0xFF]).reveal(), "eyJhbGciOiJub25lIn0.eyJpc3MiOiJqb2UifQ.-_8");
-    }
-
-    #[cfg(feature = "auth")]
-    #[test]
-    fn the_expiry_of_a_token_is_read_from_its_claims() {
-        let of = |claims: &serde_json::Value| expiry(&UnsignedJwt::new(&json!({}), claims).sign(&[]));
-        assert_eq!(of(&json!({ "exp": 1_700_000_000 })), Some(1_700_000_000));
-        assert_eq!(of(&json!({ "exp": 1.7e9 })), Some(1_700_000_000), "a NumericDate may have a fraction");
-        assert_eq!(of(&json!({ "iat": 1 })), None);
-        assert_eq!(expiry(&"opaque".into()), None);
     }
 }

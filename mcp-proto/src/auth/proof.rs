@@ -56,7 +56,9 @@ pub struct ProofClaims {
 
 impl ProofClaims {
     /// The claims of a proof for this request.
-    pub(crate) fn new(htm: &Method, uri: &Uri, ath: Option<&str>, nonce: Option<&str>, key: Arc<ProofKey>) -> Self {
+    /// `ath` is the SHA-256 value of the token in Base64url.
+    #[must_use]
+    pub fn new(htm: &Method, uri: &Uri, ath: Option<&str>, nonce: Option<&str>, key: Arc<ProofKey>) -> Self {
         let scheme = uri.scheme_str().unwrap_or_default();
         let authority = uri.authority().map_or("", http::uri::Authority::as_str);
         let htu = format!("{scheme}://{authority}{}", uri.path()).into();
@@ -67,10 +69,12 @@ impl ProofClaims {
     /// 1970.
     #[must_use]
     pub fn to_jwt(&self, id: [u8; 16], unix: u64) -> UnsignedJwt {
-        self.with_id(&URL_SAFE_NO_PAD.encode(id), unix)
+        self.to_jwt_with_id(&URL_SAFE_NO_PAD.encode(id), unix)
     }
 
-    pub(super) fn with_id(&self, jti: &str, iat: u64) -> UnsignedJwt {
+    /// As [`ProofClaims::to_jwt`], with the text of the id.
+    #[must_use]
+    pub fn to_jwt_with_id(&self, jti: &str, iat: u64) -> UnsignedJwt {
         let header = Header { typ: "dpop+jwt", alg: SigningAlgorithm::Es256.as_str(), jwk: self.key.public() };
         let (htm, htu) = (self.htm.as_str(), &*self.htu);
         let claims = Claims { jti, htm, htu, iat, ath: self.ath.as_deref(), nonce: self.nonce.as_deref() };

@@ -7,7 +7,7 @@ use crate::error::UsageError;
 use crate::url::HttpUrl;
 
 /// The well-known path of the metadata (RFC 9728, section 3).
-pub(crate) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// What a server publishes about itself, so that clients know where they can get a token for it (OA-Z-01).
 ///

@@ -14,7 +14,6 @@ use crate::spec::{Method, ProtocolVersion};
 
 /// An event that a client reports to its application.
 #[derive(Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Event {
     /// The server answered `initialize`, or `server/discover`.
     Connected {

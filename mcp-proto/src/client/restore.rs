@@ -65,7 +65,7 @@ impl Change {
             }
         };
         // A copy: the original may keep the buffer of a whole message alive.
-        let copy = |params: &Json| Json::from_validated(Bytes::copy_from_slice(params.as_bytes()));
+        let copy = |params: &Json| Json::from_valid_text(Bytes::copy_from_slice(params.as_bytes()));
         let params = params.filter(|_| change != SettingChange::Unsubscribe).map(copy);
         Some(Self { setting, params })
     }

@@ -59,7 +59,7 @@ impl Client<Stdio> {
 
     /// The server's process has ended, and what it had written was passed in. A driver that starts the process calls this
     /// instead of [`Client::handle_eof`], also if another process keeps the stream open;
-    /// [`ChildEnd`](crate::driver::ChildEnd) decides when. Each open request fails with [`Failed::ProcessEnded`].
+    /// `ChildEnd` of the crate `mcp-application` decides when. Each open request fails with [`Failed::ProcessEnded`].
     pub fn handle_process_end(&mut self, end: ProcessEnd, now: Instant) {
         self.on_end(CloseReason::ProcessEnded(end), now);
     }

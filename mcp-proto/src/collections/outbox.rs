@@ -27,14 +27,15 @@ pub trait Weight {
 ///
 /// ```
 /// use bytes::Bytes;
+/// use mcp_proto::client::Event;
 /// use mcp_proto::machine::Outbox;
-/// use mcp_proto::{Output, StdioAction, relay};
+/// use mcp_proto::{Output, StdioAction};
 ///
-/// let mut out: Outbox<StdioAction, relay::Event> = Outbox::new();
+/// let mut out: Outbox<StdioAction, Event> = Outbox::new();
 /// out.act(StdioAction::Write(Bytes::from_static(b"{}")));
-/// out.report(relay::Event::SessionLost);
+/// out.report(Event::SessionLost);
 /// assert!(matches!(out.pop(), Some(Output::Action(StdioAction::Write(_)))));
-/// assert!(matches!(out.pop(), Some(Output::Event(relay::Event::SessionLost))));
+/// assert!(matches!(out.pop(), Some(Output::Event(Event::SessionLost))));
 /// ```
 #[derive(Debug)]
 pub struct Outbox<A, E> {

@@ -55,6 +55,12 @@ impl Call {
         &self.method
     }
 
+    /// The parameters.
+    #[must_use]
+    pub const fn parameters(&self) -> Option<&Json> {
+        self.params.as_ref()
+    }
+
     /// Sets the parameters. The machine may add members to them, such as `_meta`, and sends all others unchanged.
     #[must_use]
     pub fn params(mut self, params: impl Into<Json>) -> Self {

@@ -149,12 +149,6 @@ impl TicketKey {
 pub struct Ticket(pub(super) TicketKey);
 
 impl Ticket {
-    /// The ticket of a request to a client.
-    #[cfg(test)]
-    pub(crate) const fn for_tests(number: u64) -> Self {
-        Self(TicketKey::new(None, number))
-    }
-
     /// The key of the request, to identify it when it is cancelled.
     #[must_use]
     pub const fn key(&self) -> TicketKey {

@@ -41,7 +41,8 @@ const MAX_BYTES: usize = 4096;
 /// The explanation in the body of an HTTP error, or in the beginning of it, with single blanks for white space.
 ///
 /// `None` if the body is empty, is not text, or has none of the known shapes.
-pub(crate) fn explanation(body: &[u8]) -> Option<String> {
+#[must_use]
+pub fn find_explanation(body: &[u8]) -> Option<String> {
     let text = readable(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))?.trim();
     let found = match text.bytes().next()? {
         b'{' | b'[' | b'"' => of_json(&Json::parse(text.to_owned()).ok()?, 0)?,
@@ -118,7 +119,7 @@ fn unescaped(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::explanation;
+    use super::find_explanation;
 
     #[test]
     fn every_common_shape_of_an_error_is_explained() {
@@ -178,22 +179,23 @@ mod tests {
             (" \n", None),
             ("a\0b", None),
         ] {
-            assert_eq!(explanation(body.as_bytes()).as_deref(), expected, "{body}");
+            assert_eq!(find_explanation(body.as_bytes()).as_deref(), expected, "{body}");
         }
-        assert_eq!(explanation(b"\xff\xfe"), None);
-        assert_eq!(explanation("caf\u{e9}".as_bytes().get(..4).unwrap()).as_deref(), Some("caf"));
+        assert_eq!(find_explanation(b"\xff\xfe"), None);
+        assert_eq!(find_explanation("caf\u{e9}".as_bytes().get(..4).unwrap()).as_deref(), Some("caf"));
     }
 
     #[test]
     fn deep_and_long_bodies_are_bounded() {
         let deep = |depth| format!("{}\"far\"{}", "[".repeat(depth), "]".repeat(depth));
-        assert_eq!(explanation(deep(4).as_bytes()).as_deref(), Some("far"));
-        assert_eq!(explanation(deep(5).as_bytes()), None);
-        assert_eq!(explanation(deep(100_000).as_bytes()), None);
+        assert_eq!(find_explanation(deep(4).as_bytes()).as_deref(), Some("far"));
+        assert_eq!(find_explanation(deep(5).as_bytes()), None);
+        assert_eq!(find_explanation(deep(100_000).as_bytes()), None);
         let long = "word ".repeat(100_000);
         assert!(
-            explanation(long.as_bytes()).is_some_and(|words| words.len() <= super::MAX_BYTES && words.len() > 4000)
+            find_explanation(long.as_bytes())
+                .is_some_and(|words| words.len() <= super::MAX_BYTES && words.len() > 4000)
         );
-        assert_eq!(explanation("x".repeat(5000).as_bytes()), None);
+        assert_eq!(find_explanation("x".repeat(5000).as_bytes()), None);
     }
 }

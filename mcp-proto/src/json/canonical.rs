@@ -25,7 +25,7 @@ impl Json {
     /// ```
     #[must_use]
     pub fn to_canonical(&self) -> Self {
-        Self::from_validated(Bytes::from(canonical(self.as_bytes())))
+        Self::from_valid_text(Bytes::from(canonical(self.as_bytes())))
     }
 }
 

@@ -12,7 +12,6 @@ use super::scan::{DEEPEST, Kind, Scanner};
 use super::string::{quote_into, unquote};
 
 /// The most names and indices of a path.
-#[cfg(feature = "model")]
 const PATH_DEPTH: usize = 8;
 
 /// An object has two members with the same name, which different parsers interpret differently (P2).
@@ -192,9 +191,9 @@ impl Json {
     }
 
     /// Where the byte at `offset` is: the names of members and the indices of elements, such as `stops[2].city`, at most
-    /// [`PATH_DEPTH`] of them. Empty if it is in none.
-    #[cfg(feature = "model")]
-    pub(crate) fn path_to(&self, offset: usize) -> String {
+    /// eight of them. Empty if it is in none.
+    #[must_use]
+    pub fn path_to(&self, offset: usize) -> String {
         let mut path = String::new();
         let mut start = 0;
         for _ in 0..PATH_DEPTH {

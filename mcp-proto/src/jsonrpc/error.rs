@@ -109,7 +109,7 @@ impl ErrorObject {
             text.extend_from_slice(data.as_bytes());
         }
         text.push(b'}');
-        Self { code, text: Json::from_validated(text.into()) }
+        Self { code, text: Json::from_valid_text(text.into()) }
     }
 
     /// The same error with another code.
@@ -119,7 +119,8 @@ impl ErrorObject {
     }
 
     /// Reads an error object; `None` if this is not an object, or lacks an integer code or a string message (RP5).
-    pub(crate) fn from_json(text: Json) -> Option<Self> {
+    #[must_use]
+    pub fn from_json(text: Json) -> Option<Self> {
         let code = text.member("code").ok()??;
         let code = RequestId::from_json_text(code.as_bytes())?.as_i64()?;
         text.member("message").ok()??.as_string()?;
@@ -140,7 +141,8 @@ impl ErrorObject {
     }
 
     /// The message for display, escaped and shortened (PX8).
-    pub(crate) fn shown_message(&self) -> String {
+    #[must_use]
+    pub fn shown_message(&self) -> String {
         escape_text(&self.message(), SHOWN)
     }
 

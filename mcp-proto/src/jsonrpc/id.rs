@@ -60,7 +60,8 @@ impl RequestId {
 
     /// Reads an id from the valid JSON text of a value; `None` for fractions, `null`, and anything else that is not an
     /// id.
-    pub(crate) fn from_json_text(text: &[u8]) -> Option<Self> {
+    #[must_use]
+    pub fn from_json_text(text: &[u8]) -> Option<Self> {
         if text.first() == Some(&b'"') {
             let (value, written) = match unquote(text)? {
                 Cow::Borrowed(value) => (value.into(), None),
@@ -86,7 +87,7 @@ impl RequestId {
     }
 
     /// Appends the JSON text of the id.
-    pub(crate) fn encode_into(&self, out: &mut Vec<u8>) {
+    pub fn encode_into(&self, out: &mut Vec<u8>) {
         match &self.0 {
             Repr::Number(number) => {
                 if *number < 0 {
@@ -117,7 +118,7 @@ impl RequestId {
     pub fn to_json(&self) -> Json {
         let mut text = Vec::new();
         self.encode_into(&mut text);
-        Json::from_validated(text.into())
+        Json::from_valid_text(text.into())
     }
 }
 

@@ -318,7 +318,7 @@ impl Envelope {
         if !self.jsonrpc.as_ref().is_some_and(|version| is_version_2(version.text(text))) {
             return Err(ParseErrorKind::NotVersion2);
         }
-        let share = |value: &Value| Json::from_validated(cut(text, value.span.clone()));
+        let share = |value: &Value| Json::from_valid_text(cut(text, value.span.clone()));
         let Some(method) = self.method.as_ref().filter(|_| !self.repeats_method(text)) else {
             return match (&self.result, &self.error, &self.id) {
                 (Some(_), Some(_), _) => Err(ParseErrorKind::ResultAndError),

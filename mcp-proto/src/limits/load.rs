@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Add;
 
-/// What a machine currently holds. [`Limits`](super::Limits) bounds each number, and [`Ceilings`](super::Ceilings)
+/// What a machine currently holds. [`Limits`](super::Limits) bounds each number, and [`Ceilings`](crate::Ceilings)
 /// computes the most memory that all of it can take.
 ///
 /// # Example: an answered call holds nothing

@@ -29,6 +29,13 @@ pub struct Context {
 }
 
 impl Context {
+    /// The context of a request in this revision, of a client that declared these capabilities, for tests of what receives
+    /// one.
+    #[must_use]
+    pub const fn new(version: ProtocolVersion, client_capabilities: Json) -> Self {
+        Self { version, client_capabilities, client_info: None, logging_level: None, principal: None, instance: None }
+    }
+
     /// Whether a notification that relates to this stateless request may be sent.
     ///
     /// # Errors

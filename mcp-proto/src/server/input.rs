@@ -80,8 +80,7 @@ impl InputRequired {
     }
 
     /// Each request, with its key.
-    #[cfg(feature = "model")]
-    pub(crate) fn calls(&self) -> impl Iterator<Item = (&str, Call)> {
+    pub fn calls(&self) -> impl Iterator<Item = (&str, Call)> {
         self.requests.iter().map(|(key, (method, params))| (&**key, Call::new(method.clone()).params(params.clone())))
     }
 

@@ -78,7 +78,7 @@ pub struct TaskLimits {
     pub tasks: usize,
     /// The most tasks of one principal, or of all clients without one. Default 256.
     ///
-    /// Both numbers also limit the functions that work on tasks at one time ([`TaskRuns`](crate::driver::TaskRuns)): in
+    /// Both numbers also limit the functions that work on tasks at one time (`TaskRuns` of the crate `mcp-application`): in
     /// `mcp-blocking` these are threads.
     pub tasks_of_principal: usize,
     /// The most bytes of all results, requests for input and answers. Default 16 MiB.
@@ -139,7 +139,6 @@ impl fmt::Debug for TaskId {
 
 /// What an application does about a task, or publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum TaskEvent {
     /// The client has cancelled the task, or its time is over: its work ends.
     Ended(TaskId),

@@ -28,7 +28,6 @@ pub(crate) fn needed(method: &Method, params: &Json) -> Option<(&'static str, Op
 }
 
 /// The capabilities that the functions of a server need, and the extensions.
-#[cfg(feature = "model")]
 const OF_SERVERS: [&str; 6] = ["completions", "logging", "prompts", "resources", "tools", super::TASKS_EXTENSION];
 
 /// Whether these capabilities contain the one of this name, which may be that of an extension.
@@ -38,8 +37,8 @@ pub(crate) fn is_declared(capabilities: &Json, name: &str) -> bool {
 }
 
 /// The names of the capabilities of a server that only the later ones contain.
-#[cfg(feature = "model")]
-pub(crate) fn added(earlier: &Json, later: &Json) -> Vec<&'static str> {
+#[must_use]
+pub fn added(earlier: &Json, later: &Json) -> Vec<&'static str> {
     OF_SERVERS.into_iter().filter(|name| is_declared(later, name) && !is_declared(earlier, name)).collect()
 }
 

@@ -3,20 +3,22 @@
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
 
-pub(crate) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-pub(crate) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The id of a session (RULES 8.2).
+pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The revision that the sender uses (RULES 8.2).
+pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// Repeats the method of the body (RULES 8.2).
-pub(crate) const METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 /// Repeats the tool, prompt, resource or task that the body names (RULES 8.2).
-pub(crate) const NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
 /// The beginning of the names of headers that repeat arguments of a tool (RULES 8.3).
 pub const PARAM_PREFIX: &str = "mcp-param-";
 /// A proof that the client has the key of its token (RFC 9449, section 4).
-#[cfg(feature = "auth")]
-pub(crate) const DPOP: HeaderName = HeaderName::from_static("dpop");
+pub const DPOP: HeaderName = HeaderName::from_static("dpop");
 /// A nonce for the next proofs (RFC 9449, section 8).
-pub(crate) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
-pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
+/// The last event of a stream that the client has received.
+pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// The headers with a meaning in MCP, for tools such as dictionaries of fuzzers. [`PARAM_PREFIX`] begins further ones.
 ///

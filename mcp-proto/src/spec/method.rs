@@ -108,7 +108,6 @@ pub enum SettingChange {
 
 /// What a client can subscribe to (RULES 8.7).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Change {
     /// One of the lists.
     List(List),

@@ -51,7 +51,7 @@ pub(crate) fn decode(value: &HeaderValue) -> Option<Cow<'_, str>> {
 
 /// The arguments of one tool that headers repeat, as annotated in its `inputSchema`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Annotations(Vec<Annotation>);
+pub struct Annotations(Vec<Annotation>);
 
 /// One argument that a header repeats.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl Annotations {
     ///
     /// [`InvalidAnnotation`] if an annotation has an invalid value or place (MD-P-02 to MD-P-04), which makes the
     /// tool's definition invalid.
-    pub(crate) fn read(schema: &Json) -> Result<Self, InvalidAnnotation> {
+    pub fn read(schema: &Json) -> Result<Self, InvalidAnnotation> {
         let mut reader = Reader {
             text: schema.as_bytes(),
             scanner: Scanner::new(schema.as_bytes(), DEPTH),
@@ -84,7 +84,9 @@ impl Annotations {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether no argument is repeated in a header.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -134,7 +136,8 @@ fn value_text(value: &Json) -> Option<String> {
 }
 
 /// Integral numbers up to 2^53 - 1 in plain decimal form, such as `1.0` as `1`; other numbers unchanged.
-pub(crate) fn integer_text(number: &str) -> String {
+#[must_use]
+pub fn integer_text(number: &str) -> String {
     const EXACT: f64 = 9_007_199_254_740_991.0;
     match number.parse::<f64>() {
         Ok(value) if value.fract() == 0.0 && value.abs() <= EXACT => format!("{value:.0}"),

@@ -45,8 +45,7 @@ impl ProtocolVersion {
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
 
     /// The only revision with authorization whose servers publish no metadata of their resource (OA-L-01).
-    #[cfg(feature = "auth")]
-    pub(crate) const WITHOUT_RESOURCE_METADATA: Self = Self::V2025_03_26;
+    pub const WITHOUT_RESOURCE_METADATA: Self = Self::V2025_03_26;
 
     /// The revision with this name, if there is one.
     #[must_use]

@@ -2,7 +2,7 @@
 
 /// What a member of a schema contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Holds {
+pub enum Holds {
     /// Schemas of properties.
     Properties,
     /// Other schemas by name.
@@ -17,7 +17,8 @@ pub(crate) enum Holds {
 
 impl Holds {
     /// What the member of this name contains.
-    pub(crate) fn of(keyword: &str) -> Self {
+    #[must_use]
+    pub fn of(keyword: &str) -> Self {
         match keyword {
             "properties" => Self::Properties,
             "$defs" | "definitions" | "patternProperties" | "dependentSchemas" | "dependencies" => Self::SchemasByName,

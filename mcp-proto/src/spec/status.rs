@@ -3,7 +3,8 @@
 use http::StatusCode;
 
 /// Whether the same request may succeed at another time.
-pub(crate) fn is_temporary(status: StatusCode) -> bool {
+#[must_use]
+pub fn is_temporary(status: StatusCode) -> bool {
     status.is_server_error()
         || matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS)
 }

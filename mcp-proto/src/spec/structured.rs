@@ -1,14 +1,12 @@
 //! Structured content and schemas of tools. Before 2026-07-28, structured content and its schema must be objects
 //! (BR-L-08), and so must the schema of each property.
 
-use super::Method;
-#[cfg(feature = "model")]
-use super::ProtocolVersion;
+use super::{Method, ProtocolVersion};
 use crate::json::Json;
 
 /// The result of this method in the form of this revision.
-#[cfg(feature = "model")]
-pub(crate) fn result_for(version: ProtocolVersion, method: &Method, result: Json) -> Json {
+#[must_use]
+pub fn result_for(version: ProtocolVersion, method: &Method, result: Json) -> Json {
     if version.rules().any_structured_content { result } else { to_legacy(method, &result) }
 }
 

@@ -59,8 +59,9 @@ impl SupportedVersions {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use ProtocolVersion as V;
+
+    use super::*;
 
     #[test]
     fn the_newest_of_each_era_and_the_only_era() {

@@ -22,9 +22,7 @@ const MAX_BAGGAGE: usize = 8192;
 /// absent.
 ///
 /// A client states it in `_meta` of the parameters; over HTTP, the client repeats it in headers of the same names, which
-/// proxies read. A server finds it at either place ([`IncomingRequest::trace_context`]).
-///
-/// [`IncomingRequest::trace_context`]: crate::driver::IncomingRequest::trace_context
+/// proxies read. A server finds it at either place.
 ///
 /// # Example
 ///
@@ -123,7 +121,7 @@ impl TraceContext {
 
     /// This context, with the parts of the other one that it does not have.
     #[must_use]
-    pub(crate) fn or(self, other: Self) -> Self {
+    pub fn or(self, other: Self) -> Self {
         let baggage = self.baggage.or(other.baggage);
         let of_trace = if self.traceparent.is_some() {
             (self.traceparent, self.tracestate)

@@ -1,6 +1,7 @@
 //! The options of `--check`.
 
-use mcp_proto::relay::{self, Filter};
+use mcp_intermediary::relay;
+use mcp_intermediary::relay::Filter;
 
 use crate::restrictions::Restrictions;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::ValueEnum;
+use mcp_intermediary::gateway::Sharing;
 use mcp_proto::client::HttpConfig;
-use mcp_proto::gateway::Sharing;
 
 use super::{LogOptions, Network, Versions, seconds, versions};
 use crate::restrictions::Restrictions;

@@ -9,12 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use log::Level;
 use mcp_blocking::{AggregateProxy, AggregateServer, Backend, Proxy};
-use mcp_proto::Method;
-use mcp_proto::aggregate::{self, Event, ServerKey};
+use mcp_intermediary::aggregate::{Event, ServerKey};
+use mcp_intermediary::{aggregate, relay};
 use mcp_proto::client::HttpConfig;
-use mcp_proto::escape_text;
-use mcp_proto::relay;
 use mcp_proto::server::Principal;
+use mcp_proto::{Method, escape_text};
 
 use super::{config_file, program_check};
 use crate::args::serve::{ServeArgs, Share};

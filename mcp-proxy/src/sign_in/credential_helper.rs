@@ -4,8 +4,8 @@
 use std::io::{self, Write};
 use std::process::{Command, Stdio};
 
+use mcp_auth::Lock;
 use mcp_blocking::sign_in::Store;
-use mcp_proto::auth::Lock;
 use serde::{Deserialize, Serialize};
 
 /// What a helper prints if it has no record.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mcp_auth::Event;
 use mcp_blocking::sign_in::{Authorization, FileStore, Store};
-use mcp_proto::auth::Event;
-use mcp_proto::relay::KnownServer;
+use mcp_intermediary::relay::KnownServer;
 
 use super::places;
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-use mcp_proto::auth::{Imported, ResourceParameter};
+use mcp_auth::{Imported, ResourceParameter};
 use md5::{Digest, Md5};
 
 /// Reads the tokens for the server with this URL.

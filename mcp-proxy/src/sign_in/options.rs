@@ -4,10 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use mcp_auth::{CallbackHost, ClientIdentity, Config, Grant, Proofs, ProviderQuirk, ResourceParameter};
 use mcp_blocking::sign_in::{Authorization, PrivateKey, Store};
-use mcp_proto::auth::{
-    CallbackHost, ClientIdentity, ClientKey, Config, Grant, Proofs, ProviderQuirk, ResourceParameter, Secret,
-};
+use mcp_proto::auth::{ClientKey, Secret};
 
 use super::credential_helper::CredentialHelper;
 use super::token_source::TokenSource;

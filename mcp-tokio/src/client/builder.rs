@@ -7,16 +7,18 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_application::{Error, ProgressBytes};
 #[cfg(feature = "http-client")]
 use mcp_proto::Limits;
 use mcp_proto::client::{self as proto, ClientTransport, Config, HttpTransport};
-use mcp_proto::driver::{Error, ProgressBytes};
 use mcp_proto::machine::ServerStream;
 use mcp_proto::{Json, ProtocolVersion, Stdio, UsageError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::process::Command;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, Span};
+
+pub use in_memory::InMemoryServer;
 
 use super::driver::Driver;
 use super::handler::AnyHandler;
@@ -31,8 +33,6 @@ use crate::http_client::{Exchanges, HttpClientError, HttpOptions};
 use crate::link::Feed;
 #[cfg(feature = "http-client")]
 use crate::sign_in::Authorization;
-
-pub use in_memory::InMemoryServer;
 
 /// The capacity of the channel for commands to the task.
 const COMMANDS: usize = 64;
@@ -155,7 +155,7 @@ impl<S> Builder<S> {
     /// # Example: a server that is known to begin with `initialize`
     ///
     /// ```
-    /// use mcp_proto::ProtocolVersion;
+    /// use mcp_tokio::proto::ProtocolVersion;
     ///
     /// let builder = mcp_tokio::Client::builder().versions([ProtocolVersion::V2025_11_25]);
     /// ```

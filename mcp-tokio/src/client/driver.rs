@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_application::{
+    Change, ClientEvent, Connected, MAX_CHANGE_BYTES, MAX_CHANGES, NOTICE_BYTES, NOTICES, NotConnected, Notice,
+    Observation, SharedConnected,
+};
 use mcp_proto::client::{
     self as proto, Call, ClientTransport, CloseReason, DetectedEra, HttpTransport, Outcome, SubscriptionKey,
     Unavailable,
 };
-use mcp_proto::driver::{
-    Change, ClientEvent, Connected, MAX_CHANGE_BYTES, MAX_CHANGES, NOTICE_BYTES, NOTICES, NotConnected, Notice,
-    Observation, Severity, SharedConnected,
-};
 use mcp_proto::{
-    ErrorObject, Fault, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, TicketKey, UsageError,
+    ErrorObject, Fault, Json, Notification, Output, ProtocolVersion, RequestKey, Severity, Ticket, TicketKey,
+    UsageError,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};

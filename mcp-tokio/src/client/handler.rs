@@ -2,7 +2,7 @@
 
 use std::pin::Pin;
 
-use mcp_proto::driver::Observation;
+use mcp_application::Observation;
 use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 
 /// Handles the server's notifications and requests. The functions of [`Builder`](super::Builder), such as
@@ -17,8 +17,8 @@ use mcp_proto::{ErrorObject, Json, Method, Notification, code};
 /// # Example
 ///
 /// ```
-/// use mcp_proto::model::ElicitResult;
-/// use mcp_proto::{ErrorObject, Json, Method};
+/// use mcp_tokio::model::ElicitResult;
+/// use mcp_tokio::proto::{ErrorObject, Json, Method};
 /// use mcp_tokio::Handler;
 ///
 /// struct Person;

@@ -4,9 +4,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use mcp_application::{Error, read_result};
+use mcp_model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::client::Outcome;
-use mcp_proto::driver::{Error, read_result};
-use mcp_proto::model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::{Failed, Json, UsageError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -14,12 +14,12 @@ use super::driver::{CallNumber, Remark};
 use super::progress::ProgressReceiver;
 
 /// A request that has no outcome yet. Dropping it cancels the request. `R` is the type of its result: [`Json`], or a type
-/// of [`mcp_proto::model`].
+/// of [`mcp_model`].
 ///
 /// # Example: a call with progress
 ///
 /// ```no_run
-/// use mcp_proto::model::{CallToolRequest, CallToolRequestParams};
+/// use mcp_tokio::model::{CallToolRequest, CallToolRequestParams};
 ///
 /// # async fn example(client: mcp_tokio::Client) -> Result<(), mcp_tokio::Error> {
 /// let mut call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("index")).await?;

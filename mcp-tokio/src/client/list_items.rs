@@ -6,8 +6,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use futures_core::Stream;
-use mcp_proto::driver::{Error, Pages};
-use mcp_proto::model::{Page, PaginatedRequestParams, RequestMethod};
+use mcp_application::{Error, Pages};
+use mcp_model::{Page, PaginatedRequestParams, RequestMethod};
 
 use super::Client;
 

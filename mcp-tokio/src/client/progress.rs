@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Poll;
 
+use mcp_application::ProgressQueue;
 use mcp_proto::Json;
-use mcp_proto::driver::ProgressQueue;
 use tokio::sync::Notify;
 
 /// Makes both ends of a queue.
@@ -86,7 +86,7 @@ impl ProgressReceiver {
 
 #[cfg(test)]
 mod tests {
-    use mcp_proto::driver::ProgressBytes;
+    use mcp_application::ProgressBytes;
     use tokio::task::{spawn, yield_now};
 
     use super::*;

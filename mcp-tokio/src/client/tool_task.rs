@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use mcp_proto::driver::{Error, TaskCall, TaskStep, tool_call};
-use mcp_proto::model::{CallToolResult, TaskStatus};
+use mcp_application::{Error, TaskCall, TaskStep, tool_call};
+use mcp_model::{CallToolResult, TaskStatus};
 use mcp_proto::{ErrorObject, Json, Method, UsageError};
 use serde::Serialize;
 use tokio::time::sleep;

@@ -1,15 +1,15 @@
 //! Calls with typed parameters and results.
 
-use mcp_proto::driver::{Error, completion, directory, page, prompt, tool_call};
-use mcp_proto::model::{
+#[cfg(feature = "skills")]
+use mcp_application::skills::ExpectedFile;
+use mcp_application::{Error, completion, directory, page, prompt, tool_call};
+use mcp_model::{
     CallToolRequest, CallToolResult, CompleteRequest, CompleteResult, CompletionReference, GetPromptRequest,
     GetPromptResult, GetSkillRequest, GetSkillRequestParams, ListPromptsRequest, ListPromptsResult,
     ListResourceTemplatesRequest, ListResourceTemplatesResult, ListResourcesRequest, ListResourcesResult,
     ListSkillsRequest, ListSkillsResult, ListToolsRequest, ListToolsResult, ReadResourceDirectoryRequest,
     ReadResourceDirectoryResult, ReadResourceRequest, ReadResourceRequestParams, ReadResourceResult, Skill,
 };
-#[cfg(feature = "skills")]
-use mcp_proto::skills::ExpectedFile;
 use serde::Serialize;
 
 use super::{Client, ListItems};

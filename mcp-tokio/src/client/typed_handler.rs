@@ -3,8 +3,8 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_proto::driver::{ClientHandlers, Observation, RequestKind};
-use mcp_proto::model::{
+use mcp_application::{ClientHandlers, Observation, RequestKind};
+use mcp_model::{
     CreateMessageRequestParams, CreateMessageResult, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult,
     ListRootsRequest, ListRootsResult, NotificationMethod, Payload, RequestMethod, Root,
 };
@@ -57,7 +57,7 @@ impl Handler for TypedHandler {
 /// # Example
 ///
 /// ```
-/// use mcp_proto::model::{ElicitResult, JsonObject, Root, ToolListChangedNotification};
+/// use mcp_tokio::model::{ElicitResult, JsonObject, Root, ToolListChangedNotification};
 /// use mcp_tokio::Client;
 ///
 /// let builder = Client::builder()
@@ -97,7 +97,7 @@ impl<S> Builder<S> {
     /// Sets the function that lists the roots. If they change, declare `listChanged` of the capability `roots` with
     /// [`Builder::capabilities`], and send a [`RootsListChangedNotification`] with [`Client::notify`].
     ///
-    /// [`RootsListChangedNotification`]: mcp_proto::model::RootsListChangedNotification
+    /// [`RootsListChangedNotification`]: mcp_model::RootsListChangedNotification
     /// [`Client::notify`]: super::Client::notify
     pub fn on_list_roots<F>(self, handler: impl Fn() -> F + Send + Sync + 'static) -> Self
     where

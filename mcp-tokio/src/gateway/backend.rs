@@ -1,9 +1,8 @@
 //! The kinds of backends, and how each is started.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
-use mcp_proto::gateway::BackendKey;
+use mcp_intermediary::gateway::BackendKey;
 use tokio::io::{AsyncRead, AsyncWrite, duplex, split};
 use tokio::process::Command;
 use tokio::task::JoinHandle;
@@ -42,7 +41,7 @@ impl Backend {
     /// # Example: a server that accepts connections
     ///
     /// ```
-    /// use mcp_proto::gateway::Config;
+    /// use mcp_tokio::intermediary::gateway::Config;
     /// use mcp_tokio::{Backend, Gateway};
     /// use tokio::net::TcpStream;
     ///
@@ -67,8 +66,8 @@ impl Backend {
     #[cfg_attr(feature = "http-client", doc = "```")]
     #[cfg_attr(not(feature = "http-client"), doc = "```ignore")]
     /// use mcp_proto::client::HttpConfig;
-    /// use mcp_proto::gateway::{Config, Sharing};
-    /// use mcp_proto::relay;
+    /// use mcp_intermediary::gateway::{Config, Sharing};
+    /// use mcp_intermediary::relay;
     /// use mcp_tokio::{Backend, Gateway, HttpOptions, Proxy};
     ///
     /// let mut config = Config::default();

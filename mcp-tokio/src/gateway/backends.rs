@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use mcp_application::Observation;
+use mcp_intermediary::gateway::{Action, BackendKey, Event, Gateway};
+use mcp_intermediary::relay;
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::Observation;
-use mcp_proto::gateway::{Action, BackendKey, Event, Gateway};
 use mcp_proto::server::{HttpAction, Principal};
-use mcp_proto::{Instant, Output, relay};
+use mcp_proto::{Instant, Output};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::Instrument;
 

@@ -3,6 +3,8 @@
 use mcp_proto::Load;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::server::HttpService;
+
 /// Reports what a gateway holds, from any task.
 #[derive(Debug, Clone)]
 pub struct GatewayMonitor {
@@ -19,6 +21,14 @@ impl GatewayMonitor {
         let (answer, answered) = oneshot::channel();
         self.asked.send(answer).ok()?;
         answered.await.ok()
+    }
+}
+
+impl HttpService<GatewayMonitor> {
+    /// Returns a handle that reports what the gateway holds while the service runs.
+    #[must_use]
+    pub fn monitor(&self) -> GatewayMonitor {
+        self.handle().clone()
     }
 }
 

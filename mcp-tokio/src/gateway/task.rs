@@ -3,7 +3,7 @@
 use std::io;
 
 use bytes::Bytes;
-use mcp_proto::gateway::BackendKey;
+use mcp_intermediary::gateway::BackendKey;
 use mcp_proto::machine::HandleBytes;
 use mcp_proto::{Instant, ProcessEnd, StartFailure, StdioAction};
 use tokio::sync::mpsc;

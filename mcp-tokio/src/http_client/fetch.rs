@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use mcp_proto::auth::{FetchFailure, Reach};
+use mcp_auth::{FetchFailure, Reach};
 use mcp_proto::client::HttpConfig;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;

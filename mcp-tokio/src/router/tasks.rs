@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use http::Extensions;
-use mcp_proto::driver::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskInputs, TaskRuns};
-use mcp_proto::model::{
+use mcp_application::router::{HandlerError, IntoAnswer, RoutedCall};
+use mcp_application::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskInputs, TaskRuns};
+use mcp_model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
     ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
-use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
 use mcp_proto::server::{InputRequired, Principal, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 use tokio::sync::{Notify, oneshot};

@@ -21,30 +21,29 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Buf;
+use driver::{Driver, Input, Urgent};
 use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
+use inbox::Inbox;
+use mcp_application::{Authenticated, ConnectionTimeouts};
 use mcp_proto::auth::Challenge;
-use mcp_proto::driver::{Authenticated, ConnectionTimeouts};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
-
-use super::ServerPublisher;
-use super::running::Stage;
-use crate::gateway::GatewayMonitor;
-use driver::{Driver, Input, Urgent};
-use inbox::Inbox;
 
 pub(crate) use application::Application;
 pub use body::HttpBody;
 pub(super) use handlers::Handlers;
+
+use super::ServerPublisher;
+use super::running::Stage;
 
 /// The capacity of the channel from connections to the driver. A connection that finds it full waits.
 const INPUTS: usize = 256;
 
 /// A server or a gateway that answers HTTP requests: a [`tower_service::Service`] whose clones share the same sessions.
 /// `H` is what else can be done with it: a server publishes changes ([`ServerPublisher`]), a gateway reports what it
-/// holds ([`GatewayMonitor`]).
+/// holds ([`GatewayMonitor`](crate::GatewayMonitor)).
 ///
 /// It requires a runtime with timers enabled. [`HttpService::authenticate`] decides who sent a request. A layer in front
 /// of it may put a [`PeerKey`](mcp_proto::server::PeerKey) into the extensions of a request: clients without a principal share the limits of one
@@ -63,12 +62,12 @@ const INPUTS: usize = 256;
 /// # Example: in a router of axum
 ///
 /// ```
-/// use mcp_proto::server::{Config, HttpConfig};
-/// use mcp_proto::{ErrorObject, Json};
+/// use mcp_tokio::proto::server::{Config, HttpConfig};
+/// use mcp_tokio::proto::{ErrorObject, Json};
 /// use mcp_tokio::{Incoming, Server};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), mcp_proto::UsageError> {
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let serve = async |incoming: Incoming| Ok::<_, ErrorObject>(Json::from(incoming.method().as_str()));
 /// let service = Server::new(Config::new("my-tools", "1.0.0"), serve).http(HttpConfig::new())?;
 /// let app: axum::Router = axum::Router::new().route_service("/mcp", service.clone()).nest_service("/tools", service);
@@ -101,15 +100,12 @@ impl HttpService {
     }
 }
 
-impl HttpService<GatewayMonitor> {
-    /// Returns a handle that reports what the gateway holds while the service runs.
-    #[must_use]
-    pub fn monitor(&self) -> GatewayMonitor {
-        self.handle.clone()
-    }
-}
-
 impl<H> HttpService<H> {
+    /// What is given to those who ask the service for its handle.
+    pub(crate) const fn handle(&self) -> &H {
+        &self.handle
+    }
+
     pub(crate) fn start(application: impl Application, stage: Arc<watch::Sender<Stage>>, handle: H) -> Self {
         let (inputs, received) = mpsc::channel(INPUTS);
         let (urgent, received_urgently) = mpsc::unbounded_channel();
@@ -137,15 +133,15 @@ impl<H> HttpService<H> {
     /// principal that a layer in front of the service has put into the extensions of a request can be taken from there;
     /// handlers receive all of these extensions ([`IncomingRequest::extensions`]). Clones that were made before do not have the function.
     ///
-    /// [`IncomingRequest::extensions`]: mcp_proto::driver::IncomingRequest::extensions
+    /// [`IncomingRequest::extensions`]: mcp_application::IncomingRequest::extensions
     ///
     /// # Example
     ///
     /// ```
     /// use http::header::AUTHORIZATION;
-    /// use mcp_proto::auth::{Challenge, ProtectedResource};
-    /// use mcp_proto::server::{Config, HttpConfig, Principal};
-    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_tokio::proto::auth::{Challenge, ProtectedResource};
+    /// use mcp_tokio::proto::server::{Config, HttpConfig, Principal};
+    /// use mcp_tokio::proto::{ErrorObject, Json};
     /// use mcp_tokio::{Incoming, Server};
     ///
     /// /// Asks the authorization server about a token, for example.
@@ -158,7 +154,7 @@ impl<H> HttpService<H> {
     /// }
     ///
     /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), mcp_proto::UsageError> {
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// let mut http = HttpConfig::new();
     /// let resource = ProtectedResource::new("http://127.0.0.1:3000/mcp")?;
     /// http.protected_resource = Some(resource.authorization_server("https://auth.example.com")?);
@@ -189,8 +185,8 @@ impl<H> HttpService<H> {
     /// # Example
     ///
     /// ```no_run
-    /// use mcp_proto::server::{Config, HttpConfig};
-    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_tokio::proto::server::{Config, HttpConfig};
+    /// use mcp_tokio::proto::{ErrorObject, Json};
     /// use mcp_tokio::{Incoming, Server};
     /// use tokio::net::TcpListener;
     ///

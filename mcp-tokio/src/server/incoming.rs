@@ -3,8 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
+use mcp_application::IncomingRequest;
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{ChangeNotification, Progress, Scope};
 use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{Json, Notification, RequestKey, UsageError};
@@ -87,7 +87,7 @@ impl Incoming {
     /// outcome. Dropping the future cancels it.
     ///
     /// Since 2026-07-28, a server sends no requests: a handler for all revisions uses
-    /// [`Inputs`](mcp_proto::driver::Inputs), or returns [`InputRequired`](mcp_proto::server::InputRequired).
+    /// [`Inputs`](mcp_application::Inputs), or returns [`InputRequired`](mcp_proto::server::InputRequired).
     ///
     /// # Errors
     ///
@@ -97,10 +97,10 @@ impl Incoming {
     /// # Example
     ///
     /// ```
-    /// use mcp_proto::client::{Call, Outcome};
-    /// use mcp_proto::model::Root;
-    /// use mcp_proto::server::Config;
-    /// use mcp_proto::{ErrorObject, Json, ProtocolVersion, UsageError};
+    /// use mcp_tokio::proto::client::{Call, Outcome};
+    /// use mcp_tokio::model::Root;
+    /// use mcp_tokio::proto::server::Config;
+    /// use mcp_tokio::proto::{ErrorObject, Json, ProtocolVersion, UsageError};
     /// use mcp_tokio::{Client, Incoming, Server};
     ///
     /// async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {

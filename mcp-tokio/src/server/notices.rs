@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mcp_application::NoticeLoad;
 use mcp_proto::client::CloseReason;
-use mcp_proto::driver::NoticeLoad;
 use mcp_proto::server::{Server, ServerTransport, SubscriptionChange};
 use mcp_proto::{Notification, SessionKey};
 use tokio::sync::mpsc;

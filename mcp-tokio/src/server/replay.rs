@@ -23,8 +23,8 @@ impl Server {
     /// # Example
     ///
     /// ```
-    /// use mcp_proto::server::Config;
-    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_tokio::proto::server::Config;
+    /// use mcp_tokio::proto::{ErrorObject, Json};
     /// use mcp_tokio::{Incoming, Server};
     ///
     /// async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mcp_application::IncomingRequest;
 use mcp_proto::client::Outcome;
-use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{Event, Scope, Server, ServerTransport};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Notification, RequestKey, Ticket, TicketKey, UsageError};
 use tokio::sync::{mpsc, oneshot, watch};

@@ -3,8 +3,9 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
+use mcp_application::router::InvalidRouter;
 use mcp_proto::client::CloseReason;
-use mcp_proto::{ErrorObject, Json, Notification, SessionKey, UsageError};
+use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
 use super::{Incoming, ServerPublisher};
 
@@ -16,7 +17,7 @@ use super::{Incoming, ServerPublisher};
 /// # Example: a function
 ///
 /// ```
-/// use mcp_proto::{ErrorObject, Json, code};
+/// use mcp_tokio::proto::{ErrorObject, Json, code};
 /// use mcp_tokio::{Incoming, Service};
 ///
 /// async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {
@@ -43,7 +44,7 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     ///
     /// The service cannot be served, because the application has made a mistake.
-    fn capabilities(&self) -> Result<Json, UsageError> {
+    fn capabilities(&self) -> Result<Json, InvalidRouter> {
         Ok(Json::empty_object())
     }
 
@@ -77,9 +78,9 @@ pub trait Service: Send + Sync + 'static {
     /// ```
     /// use std::sync::Arc;
     ///
-    /// use mcp_proto::model::{ResourcesCapability, ServerCapabilities};
-    /// use mcp_proto::server::Config;
-    /// use mcp_proto::{ErrorObject, Json, Notification};
+    /// use mcp_tokio::model::{ResourcesCapability, ServerCapabilities};
+    /// use mcp_tokio::proto::server::Config;
+    /// use mcp_tokio::proto::{ErrorObject, Json, Notification};
     /// use mcp_tokio::{Change, Client, Incoming, Server, ServerPublisher, Service};
     ///
     /// struct Files;
@@ -141,7 +142,7 @@ type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 
 /// A type-erased service.
 pub(crate) trait AnyService: Send + Sync + 'static {
-    fn capabilities(&self) -> Result<Json, UsageError>;
+    fn capabilities(&self) -> Result<Json, InvalidRouter>;
     fn created(&self, publisher: ServerPublisher);
     fn serve(&self, incoming: Incoming) -> Served<'_, Result<Json, ErrorObject>>;
     fn notified(&self, session: SessionKey, notification: Notification) -> Served<'_, ()>;
@@ -151,7 +152,7 @@ pub(crate) trait AnyService: Send + Sync + 'static {
 }
 
 impl<S: Service> AnyService for S {
-    fn capabilities(&self) -> Result<Json, UsageError> {
+    fn capabilities(&self) -> Result<Json, InvalidRouter> {
         Service::capabilities(self)
     }
 

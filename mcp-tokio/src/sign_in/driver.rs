@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::Response;
-use mcp_proto::Output;
-use mcp_proto::auth::{Action, Authorizer, Cause, Event, FetchFailure, FetchKey, KeyUse, Lock, Secret, Seed, SignKey};
-use mcp_proto::driver::{Severity, SignInOutcome, SignInReport};
+use mcp_auth::{
+    Action, Authorizer, Cause, Event, FetchFailure, FetchKey, KeyUse, Lock, Seed, SignInOutcome, SignInReport, SignKey,
+};
+use mcp_proto::auth::Secret;
+use mcp_proto::{Output, Severity};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
@@ -16,10 +18,11 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::listener::{Callback, Listener};
-use super::{Authorization, Input, ObtainToken, OpenUrl, Sign, Store, signing};
+use super::{Authorization, Input, ObtainToken, OpenUrl, Sign, Store};
 use crate::clock::{Alarm, now, unix_time};
 use crate::http_client::fetch::Fetcher;
 use crate::http_client::{HttpClientError, HttpOptions};
+use crate::signing;
 
 /// How often a lock that is taken is tried again.
 const PAUSE: Duration = Duration::from_millis(50);

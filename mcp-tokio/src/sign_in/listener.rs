@@ -12,7 +12,7 @@ use http::{Request, Response, request};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use mcp_proto::auth::CallbackHost;
+use mcp_auth::CallbackHost;
 use reqwest::Body;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};

@@ -54,8 +54,8 @@ const LONGEST_EXPIRY: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// # Example
 ///
 /// ```no_run
-/// use mcp_proto::server::{Config, HttpConfig, SessionMode, StoredSessions};
-/// use mcp_proto::{ErrorObject, Json};
+/// use mcp_tokio::proto::server::{Config, HttpConfig, SessionMode, StoredSessions};
+/// use mcp_tokio::proto::{ErrorObject, Json};
 /// use mcp_tokio::store::{Redis, random_instance};
 /// use mcp_tokio::{Incoming, Server};
 /// use tokio::net::TcpListener;

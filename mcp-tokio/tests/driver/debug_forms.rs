@@ -7,9 +7,10 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use mcp_proto::auth::{Challenge, ClientIdentity};
+use mcp_auth::ClientIdentity;
+use mcp_model::{JsonObject, ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
+use mcp_proto::auth::Challenge;
 use mcp_proto::client::Call;
-use mcp_proto::model::{JsonObject, ListToolsRequest, PaginatedRequestParams, ServerCapabilities, ToolsCapability};
 use mcp_proto::server::{Config, HttpConfig, Principal};
 use mcp_proto::store::{StoreAction, StoreKey, StoreResult};
 use mcp_proto::{ErrorObject, InstanceId, Json, Notification, ProtocolVersion};
@@ -153,11 +154,11 @@ async fn gateway_forms(forms: &mut Forms) {
         command
     };
     let http = mcp_proto::client::HttpConfig::new(&format!("http://127.0.0.1:1/mcp?key={SECRET}")).unwrap();
-    let proxy = Proxy::http(http, HttpOptions::new(), mcp_proto::relay::Config::default()).unwrap();
+    let proxy = Proxy::http(http, HttpOptions::new(), mcp_intermediary::relay::Config::default()).unwrap();
     forms.add("Backend", &Backend::child(command()));
     forms.add("Backend", &Backend::stream(SECRET.as_bytes(), tokio::io::sink()));
     forms.add("Backend", &Backend::proxy(proxy));
-    let gateway = Gateway::new(mcp_proto::gateway::Config::default(), move |_| {
+    let gateway = Gateway::new(mcp_intermediary::gateway::Config::default(), move |_| {
         let backend = Backend::child(command());
         async { Ok(backend) }
     });
@@ -252,9 +253,9 @@ fn proxy_forms(forms: &mut Forms) {
     forms.add("StreamServer", &legacy_client().stream(tokio::io::empty(), tokio::io::sink()));
     let mut http = mcp_proto::client::HttpConfig::new(&url).unwrap();
     http.header("Authorization", SECRET).unwrap();
-    let proxy = Proxy::http(http, HttpOptions::new(), mcp_proto::relay::Config::default()).unwrap();
+    let proxy = Proxy::http(http, HttpOptions::new(), mcp_intermediary::relay::Config::default()).unwrap();
     forms.add("Proxy", &proxy);
-    forms.add("Proxy", &Proxy::child(command(), mcp_proto::relay::Config::default()).unwrap());
+    forms.add("Proxy", &Proxy::child(command(), mcp_intermediary::relay::Config::default()).unwrap());
     forms.add("Stopper", &proxy.stopper());
 }
 

@@ -1,10 +1,10 @@
 //! The examples, run against each other.
 
-use mcp_proto::client::Call;
-use mcp_proto::model::{
+use mcp_model::{
     CallToolRequest, CallToolRequestParams, ElicitResult, JsonObject, ReadResourceRequest, ReadResourceRequestParams,
     TextResourceContents,
 };
+use mcp_proto::client::Call;
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_tokio::{Client, Handler};

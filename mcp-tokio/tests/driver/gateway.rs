@@ -11,11 +11,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http_body::Body as _;
+use mcp_intermediary::gateway::{Config, Sharing};
+use mcp_intermediary::relay;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::{Call, HttpConfig};
-use mcp_proto::gateway::{Config, Sharing};
 use mcp_proto::server::{PeerKey, Principal, TwoEndpoints};
-use mcp_proto::{ErrorObject, Failed, Json, Load, ProtocolVersion, relay, server};
+use mcp_proto::{ErrorObject, Failed, Json, Load, ProtocolVersion, server};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::{self, INITIALIZED, initialize_result, request, result};
 use mcp_testkit::raw_client::RawClient;

@@ -3,13 +3,13 @@
 
 #![cfg(all(feature = "http-client", feature = "http-server"))]
 
+use mcp_application::router::{HandlerError, NoArguments};
+use mcp_application::{Elicited, Inputs};
+use mcp_intermediary::{gateway, relay};
+use mcp_model::{ElicitResult, JsonObject};
 use mcp_proto::client::{Call, HttpConfig};
-use mcp_proto::driver::{Elicited, Inputs};
-use mcp_proto::gateway;
-use mcp_proto::model::{ElicitResult, JsonObject};
-use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::{Config, Progress};
-use mcp_proto::{Json, ProtocolVersion, relay};
+use mcp_proto::{Json, ProtocolVersion};
 use mcp_testkit::waiting::LONG;
 use mcp_tokio::{Backend, Client, Error, Gateway, HttpOptions, Incoming, Proxy, Router, Server};
 use schemars::JsonSchema;

@@ -11,8 +11,6 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use crate::authority::{self, Authority};
-use crate::running::{Running, json};
 use mcp_proto::client::{Call, HttpConfig, HttpTransport};
 use mcp_proto::server::TwoEndpoints;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, RedirectRefused};
@@ -26,6 +24,9 @@ use mcp_tokio::{Builder, Client, Error, Handler, HttpOptions, Observation, reqwe
 use tests::dripping::{BOUND, Dripping};
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 use tokio::time::timeout;
+
+use crate::authority::{self, Authority};
+use crate::running::{Running, json};
 
 /// A client for servers that begin with `initialize`.
 fn legacy_client() -> Builder {

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use mcp_proto::client::CloseReason;
-use mcp_proto::model::{
+use mcp_model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ListToolsResult, ServerCapabilities, SubscriptionFilter,
     ToolsCapability,
 };
+use mcp_proto::client::CloseReason;
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json, Notification, ProtocolVersion, SessionKey};
 use mcp_testkit::corpus;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use mcp_intermediary::relay::{Config, Event};
 use mcp_proto::ProcessEnd;
 use mcp_proto::client::{CloseReason, HttpConfig};
-use mcp_proto::relay::{Config, Event};
 use mcp_testkit::loopback_server::{LoopbackServer, PostedMessage, mcp_server};
 use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
 use mcp_testkit::waiting::wait_until;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use mcp_application::router::{HandlerError, InvalidRouter, NoArguments};
+use mcp_application::skills::SkillMismatch;
+use mcp_model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::client::CloseReason;
-use mcp_proto::model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
-use mcp_proto::router::{HandlerError, NoArguments};
 use mcp_proto::server::Config;
 #[cfg(feature = "http-server")]
 use mcp_proto::server::HttpConfig;
-use mcp_proto::skills::SkillMismatch;
 use mcp_proto::{ErrorObject, Failed, Json, Method, Notification, ProtocolVersion, SessionKey, UsageError};
 #[cfg(feature = "http-server")]
 use mcp_testkit::raw_client::RawClient;
@@ -114,7 +114,7 @@ async fn clients_are_notified_of_what_is_added_and_removed() {
 
     // A mistake changes nothing, and no list has changed if only a function has.
     let mistake = shared.change(|router| add(router).without_tool("greet")).await.unwrap_err();
-    assert!(matches!(mistake, UsageError::DuplicateRoute { .. }), "{mistake}");
+    assert!(matches!(mistake, InvalidRouter::DuplicateRoute { .. }), "{mistake}");
     shared.change(|router| add(router.without_tool("late"))).await.unwrap();
     shared.change(|router| router.without_prompt("bare")).await.unwrap();
     assert_eq!(notifications.recv().await.unwrap(), Method::PROMPTS_LIST_CHANGED);
@@ -145,7 +145,7 @@ async fn requests_are_served_while_a_router_is_changed_but_no_other_change_is_ma
         blocking(Box::pin(async move {
             let listed = tokio::time::timeout(LONG, client.request("tools/list", None)).await.expect("an answer");
             assert!(listed.unwrap().to_text().contains("divide"));
-            assert_eq!(within.change(|router| router).await, Err(UsageError::NestedChange));
+            assert_eq!(within.change(|router| router).await, Err(InvalidRouter::NestedChange));
         }));
         router.without_tool("divide")
     });
@@ -238,7 +238,7 @@ async fn a_first_tool_that_may_take_long_is_reported_if_a_server_has_not_declare
     let (client, _notifications) = connect_with(declaring, ProtocolVersion::LATEST, TASKS).await;
     let pending = |_: NoArguments, _: TaskContext| std::future::pending::<Result<&str, HandlerError>>();
     let change = shared.change(|router| router.task_tool("wait", |tool| tool, pending)).await;
-    assert_eq!(change, Err(UsageError::NotDeclared { capability: EXTENSION }));
+    assert_eq!(change, Err(UsageError::NotDeclared { capability: EXTENSION }.into()));
     assert_eq!(shared.change(|router| router.without_tool("parse")).await, Ok(()), "it is reported once");
 
     let task = member(&client, "tools/call", r#"{"name":"wait"}"#.into(), "taskId").await;

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use std::{io, thread};
 
+use mcp_application::{NOTICE_BYTES, NOTICES};
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::{Call, CloseReason, Outcome};
-use mcp_proto::driver::{NOTICE_BYTES, NOTICES};
 use mcp_proto::server::{Config, HttpConfig, InputRequired, Principal, Progress};
 use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, InvalidLimit, Json, Method, Notification, SessionKey, UsageError, code};

@@ -11,9 +11,9 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 use std::{fs, io};
 
-use mcp_proto::auth::{Cause, ClientIdentity, Config as SignInConfig, Event, Grant, Lock};
+use mcp_auth::{Cause, ClientIdentity, Config as SignInConfig, Event, Grant, Lock};
+use mcp_intermediary::relay::Config;
 use mcp_proto::client::HttpConfig;
-use mcp_proto::relay::Config;
 use mcp_proto::{Failed, Json};
 use mcp_testkit::authorization::{ProtectedServer, browse, exchange};
 use mcp_testkit::http_client::legacy_versions;

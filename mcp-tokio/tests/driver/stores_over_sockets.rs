@@ -276,7 +276,7 @@ fn an_instance_that_is_shut_down_ends_the_sessions_of_no_other(store: &(impl Sto
 async fn a_server_with_stored_sessions_and_no_store_is_refused() {
     let server = Server::new(Config::new("s", "1"), async |_: Incoming| Ok::<_, ErrorObject>(Json::empty_object()));
     let instance = InstanceId::new(1);
-    assert_eq!(server.http(http(instance)).err(), Some(UsageError::NoStore));
+    assert_eq!(server.http(http(instance)).err(), Some(UsageError::NoStore.into()));
     assert!(server.store(InMemory::new()).http(http(instance)).is_ok());
 }
 

@@ -7,12 +7,13 @@ use std::future::poll_fn;
 use std::pin::Pin;
 
 use futures_core::Stream;
-use mcp_proto::driver::Observation;
-use mcp_proto::model::{
+use mcp_application::Observation;
+use mcp_model::{
     CallToolRequest, CallToolRequestParams, CallToolResult, ContentBlock, CreateMessageResult, ElicitResult,
     JsonObject, LoggingMessageNotification, PromptReference, RequestMethod, Role, Root, ToolsCapability,
 };
-use mcp_proto::{ErrorObject, Fault, Json, Method, Notification, ProtocolVersion, client::Call};
+use mcp_proto::client::Call;
+use mcp_proto::{ErrorObject, Fault, Json, Method, Notification, ProtocolVersion};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::waiting::LONG;
 use mcp_tokio::{Client, Error, Handler};
@@ -31,6 +32,11 @@ async fn typed_calls_have_typed_results() {
         let first = client.list_tools(None).await.unwrap();
         assert_eq!((first.tools[0].name.as_str(), first.next_cursor.as_deref()), ("a", Some("")));
         assert_eq!(client.list_tools(Some("")).await.unwrap().tools[0].name, "b");
+        assert!(client.list_prompts(None).await.unwrap().next_cursor.is_some());
+        assert!(
+            matches!(client.list_resource_templates(None).await, Err(Error::Result(_))),
+            "the server has no such list"
+        );
         let place = BTreeMap::from([("city", "Paris")]);
         assert_eq!(text(&client.call_tool("t", &place).await.unwrap()), r#"{"city":"Paris"}"#);
         assert_eq!(text(&client.call_tool("t", ()).await.unwrap()), "none");

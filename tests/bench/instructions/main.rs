@@ -4,7 +4,8 @@
 use std::env;
 
 use bytes::Bytes;
-use mcp_proto::{Frame, Json, Limits, Output, line, relay, sse};
+use mcp_intermediary::relay;
+use mcp_proto::{Frame, Json, Limits, Output, line, sse};
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::http_client::{HttpClientHarness, Reply};
 use mcp_testkit::http_exchange::{TestRequest, initialize};

@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::thread;
 
+use mcp_auth::{ClientIdentity, Config, Grant, IdentityProvider};
 use mcp_proto::Json;
-use mcp_proto::auth::{ClientIdentity, ClientKey, Config, Grant, IdentityProvider};
-use mcp_proto::driver;
+use mcp_proto::auth::ClientKey;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -136,7 +136,7 @@ pub async fn run_tokio(
 }
 
 /// The parameters with which each tool of a list is called.
-fn calls(listed: Result<Json, driver::Error>) -> Result<Vec<Json>, Box<dyn Error>> {
+fn calls(listed: Result<Json, mcp_application::Error>) -> Result<Vec<Json>, Box<dyn Error>> {
     let tools: Value = listed?.read()?;
     let tools = tools["tools"].as_array().ok_or("the result has no list")?;
     let params = tools.iter().map(|tool| Json::from_serialize(&json!({ "name": tool["name"], "arguments": {} })));

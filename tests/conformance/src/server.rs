@@ -10,12 +10,12 @@ mod skills;
 mod tasks;
 mod tools;
 
-use mcp_proto::model::{
+use caller::{Caller, run};
+use mcp_model::{
     CompleteResult, Completion, JsonObject, PromptsCapability, ResourcesCapability, ServerCapabilities, ToolsCapability,
 };
 use mcp_proto::{ErrorObject, Json, code};
 
-use caller::{Caller, run};
 pub use interop::set_instance;
 
 /// The capabilities besides those of the routers, for the results of `initialize` and `server/discover`.

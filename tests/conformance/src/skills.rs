@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use mcp_proto::driver::Error as CallError;
-use mcp_proto::model::{Skill, SkillResources};
+use mcp_application::Error as CallError;
+use mcp_model::{Skill, SkillResources};
 
 type Done = Result<(), Box<dyn Error>>;
 

@@ -1,7 +1,10 @@
 //! A server with two tools: the balance of an account, and a transfer between two accounts.
 
-use mcp_proto::driver::IncomingRequest;
-use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult, RequestMethod};
+use mcp_application::IncomingRequest;
+use mcp_model::CallToolRequest;
+use mcp_model::CallToolRequestParams;
+use mcp_model::CallToolResult;
+use mcp_model::RequestMethod;
 use mcp_proto::{ErrorObject, Json, Method};
 use serde::Deserialize;
 

@@ -2,8 +2,8 @@
 //! defect would do it.
 
 use bytes::Bytes;
+use mcp_intermediary::aggregate::{Action, ServerKey};
 use mcp_proto::StdioAction;
-use mcp_proto::aggregate::{Action, ServerKey};
 use serde_json::Value;
 
 use crate::seeded::Run;

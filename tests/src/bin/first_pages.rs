@@ -5,12 +5,11 @@
 //! published crate, and to which the projects are added as `pages/PROJECT`. Each is built alone, because Cargo would
 //! otherwise enable the features that one project states for all others.
 
-use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use tests::deadline::output_of;
 use tests::pages::{self, ADDRESS, Page, Part, Program};

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use mcp_intermediary::gateway::{Action, BackendKey};
 use mcp_proto::StdioAction;
-use mcp_proto::gateway::{Action, BackendKey};
 use mcp_proto::server::{ExchangeKey, HttpAction};
 
 use crate::seeded::Run;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, ClientTransport, Event, SubscriptionKey};
 use mcp_proto::{ErrorObject, Instant, Json, Notification, RequestKey, Ticket};
-
 use mcp_testkit::random::Random;
 
 /// The requests that the application has made and received.

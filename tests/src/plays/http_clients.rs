@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use mcp_proto::Json;
 use mcp_proto::server::{ExchangeKey, TwoEndpoints};
-
-use super::messages::{LEGACY, MODERN};
-use super::stdio_server::Application;
-use super::{LONG, STEPS, limits, random_time};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{self, INITIALIZED};
 use mcp_testkit::random::Random;
+
+use super::messages::{LEGACY, MODERN};
+use super::stdio_server::Application;
+use super::{LONG, STEPS, limits, random_time};
 
 /// The data that clients have received from a server.
 struct Clients {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use mcp_proto::client::{ExchangeKey, Failure};
-
-use super::messages::PendingRequest;
 use mcp_testkit::http_client::{HttpClientHarness, Machine, Opened, Reply};
 use mcp_testkit::messages::event;
 use mcp_testkit::random::Random;
+
+use super::messages::PendingRequest;
 
 /// An exchange that is open.
 struct Exchange {

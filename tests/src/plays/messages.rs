@@ -1,7 +1,6 @@
 //! Messages of servers to clients, and of clients to relays and servers.
 
 use mcp_proto::Json;
-
 use mcp_testkit::http_exchange::modern;
 use mcp_testkit::messages::{self, DISCOVERED, INITIALIZED};
 use mcp_testkit::random::Random;

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use mcp_proto::auth::{CallbackHost, Config, ProviderQuirk, ResourceParameter};
-use mcp_testkit::authorization::{Issuer, Return};
-use serde_json::{Value, json};
-
 use ProviderQuirk::{
     ErrorWithoutState, FormResponse, LocalhostRedirect, MissingIssuer, NoMetadataAtUrl, NoResourceDocument,
     NoTokenType, OtherIssuer, OtherResource, OtherTokenType, RelativeMetadataUrl, TokenOfUser, UnlistedPkce,
 };
+use mcp_auth::{CallbackHost, Config, ProviderQuirk, ResourceParameter};
+use mcp_testkit::authorization::{Issuer, Return};
+use serde_json::{Value, json};
 
 /// What a row changes.
 pub(super) struct Surroundings<'s> {

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{Request, Uri};
-use mcp_proto::auth::{Action, Lock};
+use mcp_auth::{Action, Lock};
 use serde_json::Value;
 
 use super::issuer::{Answer, form};

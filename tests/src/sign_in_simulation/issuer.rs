@@ -8,12 +8,12 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use bytes::Bytes;
 use http::{Method, Request};
 use mcp_proto::Instant;
+use mcp_testkit::random::Random;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::plan::Settings;
 use super::process::unix;
-use mcp_testkit::random::Random;
 
 /// The scopes that the authorization servers grant.
 const GRANTED: [&str; 2] = ["read", "write"];

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::auth::Grant;
-
+use mcp_auth::Grant;
 use mcp_testkit::random::Random;
 
 /// How the servers, the person and the processes of a run act.

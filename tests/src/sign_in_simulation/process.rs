@@ -4,18 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use http::StatusCode;
-use mcp_proto::auth::{
-    Action, Authorizer, Cause, ClientIdentity, Config, Event, Grant, KeyUse, Lock, ProofKey, Seed, SignInError, Waiting,
+use mcp_auth::{
+    Action, Authorizer, Cause, ClientIdentity, Config, Event, Grant, KeyUse, Lock, Seed, SignInError, Waiting,
 };
+use mcp_proto::auth::ProofKey;
 use mcp_proto::client::{self, Call, Client, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
 use mcp_proto::{Instant, Json, Method, Output, RequestKey};
+use mcp_testkit::http_client::{Reply, legacy_client};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::issuer::form;
 use super::plan::Settings;
 use super::{Defect, Happening, ISSUERS, SERVER, Simulation};
-use mcp_testkit::http_client::{Reply, legacy_client};
 
 /// The moment at which a run begins, in seconds since 1970.
 const BEGIN: u64 = 1_800_000_000;

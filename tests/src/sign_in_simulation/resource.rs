@@ -6,14 +6,14 @@ use bytes::Bytes;
 use http::{Method, Request};
 use mcp_proto::Instant;
 use mcp_proto::auth::ProofClaims;
+use mcp_testkit::http_client::Reply;
+use mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
+use mcp_testkit::random::Random;
 use serde_json::{Value, json};
 
 use super::issuer::{Answer, Issuer};
 use super::plan::Settings;
 use super::{ISSUERS, SERVER};
-use mcp_testkit::http_client::Reply;
-use mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
-use mcp_testkit::random::Random;
 
 /// The seconds after which a nonce for proofs is replaced.
 const NONCE_LIFETIME: u64 = 200;

@@ -5,16 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::response;
-use http::{HeaderValue, Method, Request, Response, header, request};
+use http::{HeaderValue, Method, Request, Response, header, request, response};
 use mcp_proto::client::{self, Failure};
-use mcp_proto::server;
-use mcp_proto::{Instant, Json};
+use mcp_proto::{Instant, Json, server};
+use mcp_testkit::random::Random;
 
 use super::faults::Fault;
 use super::member_of;
 use super::model::Model;
-use mcp_testkit::random::Random;
 
 /// Identifies an exchange by the number of the client and the client's key.
 pub type Key = (usize, client::ExchangeKey);

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-
 use mcp_proto::Instant;
 use mcp_testkit::random::Random;
 

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use mcp_proto::{Era, ProtocolVersion};
-
 use mcp_testkit::random::Random;
 
 /// Which machines are connected, and over which transport.

@@ -19,10 +19,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
-use mcp_proto::auth::{
-    Action, Authorized, Authorizer, CallbackHost, Cause, Challenge, Config, Event, FetchFailure, KeyUse, Lock,
-    ProofKey, ProviderQuirk, RedirectError, Seed, SignInError, Step, Waiting,
+use mcp_auth::{
+    Action, Authorized, Authorizer, CallbackHost, Cause, Config, Event, FetchFailure, KeyUse, Lock, ProviderQuirk,
+    RedirectError, Seed, SignInError, Step, Waiting,
 };
+use mcp_proto::auth::{Challenge, ProofKey};
 use mcp_proto::{Instant, Output};
 use serde_json::json;
 

@@ -6,9 +6,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::response::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use mcp_intermediary::relay;
+use mcp_intermediary::relay::{Action, Relay};
 use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{self, Client, Config, ExchangeKey, Failure, Http, HttpAction, HttpConfig, Outcome};
-use mcp_proto::relay::{self, Action, Relay};
 use mcp_proto::{Instant, Json, Load, Output, ProtocolVersion, RequestKey, StdioAction};
 
 use crate::messages::{DISCOVERED, INITIALIZED, initialize, initialize_result, request, result};

@@ -3,9 +3,8 @@
 //!
 //! Each name begins with the rows of the catalogue that it belongs to.
 
-use std::io;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use crate::bad_answers::{BadAnswer, ok};
 use crate::loopback_server::Connection;

@@ -39,12 +39,12 @@
 //! In a project of its own; a test of your crate adds the kit with `--dev`:
 //!
 //! ```sh
-//! cargo add mcp-proto mcp-testkit
+//! cargo add mcp-application mcp-proto mcp-testkit
 //! ```
 //!
 //! ```
+//! use mcp_application::IncomingRequest;
 //! use mcp_proto::client::Outcome;
-//! use mcp_proto::driver::IncomingRequest;
 //! use mcp_proto::{ErrorObject, Json};
 //! use mcp_testkit::one_answer::{assert_one_answer, full_config};
 //! use mcp_testkit::pair::Pair;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use mcp_proto::driver::IncomingRequest;
-use mcp_proto::model::{
+use mcp_application::IncomingRequest;
+use mcp_model::{
     CallToolResult, CompleteResult, GetPromptResult, ListPromptsResult, ListResourceTemplatesResult,
     ListResourcesResult, ListToolsResult, ModelError, Payload, ReadResourceResult,
 };
@@ -46,8 +46,8 @@ pub fn full_config() -> Config {
 /// # Example
 ///
 /// ```
-/// use mcp_proto::driver::IncomingRequest;
-/// use mcp_proto::model::{CallToolRequest, CallToolResult, RequestMethod};
+/// use mcp_application::IncomingRequest;
+/// use mcp_model::{CallToolRequest, CallToolResult, RequestMethod};
 /// use mcp_proto::{ErrorObject, Json};
 /// use mcp_testkit::one_answer::assert_one_answer;
 ///

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use mcp_application::IncomingRequest;
 use mcp_proto::client::{self, Call, Client, Outcome};
-use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::{self, Server};
 use mcp_proto::{ErrorObject, Instant, Json, Method, Output, RequestKey, Stdio, StdioAction};
 
@@ -25,7 +25,7 @@ type Answer = Box<dyn FnMut(&Method, Option<&Json>) -> Result<Json, ErrorObject>
 /// # Example: a tool that asks the user
 ///
 /// ```
-/// use mcp_proto::driver::IncomingRequest;
+/// use mcp_application::IncomingRequest;
 /// use mcp_proto::client::Outcome;
 /// use mcp_proto::server::{Config, InputRequired};
 /// use mcp_proto::{ErrorObject, Json};

@@ -12,8 +12,9 @@ use std::{env, fs};
 
 use bytes::Bytes;
 use http::HeaderMap;
+use mcp_intermediary::{aggregate, gateway, relay};
 use mcp_proto::client::{self, DetectedEra, NotRestored, Outcome, Unavailable};
-use mcp_proto::{ErrorObject, Instant, Json, Load, Output, StdioAction, aggregate, gateway, relay, server};
+use mcp_proto::{ErrorObject, Instant, Json, Load, Output, StdioAction, server};
 
 /// The environment variable with which [`compare`] writes the current digests to the file.
 pub const ACCEPT: &str = "ACCEPT_TRANSCRIPTS";

@@ -1,7 +1,7 @@
 //! The names that a handler reacts to, as its own lists state them.
 
+use mcp_application::IncomingRequest;
 use mcp_proto::client::Outcome;
-use mcp_proto::driver::IncomingRequest;
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json};
 use serde_json::Value;
@@ -98,7 +98,7 @@ impl Vocabulary {
     /// # Example
     ///
     /// ```
-    /// use mcp_proto::driver::IncomingRequest;
+    /// use mcp_application::IncomingRequest;
     /// use mcp_proto::{ErrorObject, Json};
     /// use mcp_testkit::vocabulary::{Kind, Vocabulary};
     ///

@@ -5,10 +5,11 @@ use std::fmt;
 use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
+use mcp_intermediary::relay::Action;
+use mcp_intermediary::{Relay, relay};
 use mcp_proto::client::{ExchangeKey, Http, HttpAction, HttpConfig};
-use mcp_proto::relay::{self, Action};
 use mcp_proto::server::HttpConfig as ServerConfig;
-use mcp_proto::{Ceilings, Instant, Limits, Output, Relay, Stdio, StdioAction};
+use mcp_proto::{Ceilings, Instant, Limits, Output, Stdio, StdioAction};
 use mcp_testkit::http_client::URL;
 use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
 

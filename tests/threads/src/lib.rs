@@ -35,15 +35,14 @@ mod sync {
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use bytes::Bytes;
-use mcp_proto::Json;
-use mcp_proto::client::Outcome;
-use mcp_proto::driver::ProgressBytes;
-
 use backpressure::Backpressure;
 use bounded::{Next, bounded};
+use bytes::Bytes;
 use inbox::Inbox;
 use input_lock::InputLock;
+use mcp_application::ProgressBytes;
+use mcp_proto::Json;
+use mcp_proto::client::Outcome;
 use response_slot::{ResponseSlot, ResponseUpdate};
 use sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use sync::{Condvar, Mutex, thread};

@@ -1,7 +1,7 @@
 //! A server of the revisions before 2026-07-28 on stdin and stdout, on `mcp-blocking`.
 
 use mcp_blocking::{Incoming, Server};
-use mcp_proto::model::{CallToolResult, ListToolsResult, ServerCapabilities, Tool, ToolsCapability};
+use mcp_model::{CallToolResult, ListToolsResult, ServerCapabilities, Tool, ToolsCapability};
 use mcp_proto::server::Config;
 use mcp_proto::{ErrorObject, Json, ProtocolVersion};
 

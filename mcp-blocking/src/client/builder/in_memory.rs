@@ -1,9 +1,8 @@
 //! A server in this process.
 
-use std::io;
-use std::thread;
+use std::{io, thread};
 
-use mcp_proto::driver::Error;
+use mcp_application::Error;
 
 use super::Builder;
 use crate::pipe::pipe;
@@ -25,9 +24,9 @@ impl Builder {
     ///
     /// ```
     /// use mcp_blocking::{Client, Incoming, Server};
-    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult, RequestMethod};
-    /// use mcp_proto::server::Config;
-    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_blocking::model::{CallToolRequest, CallToolRequestParams, CallToolResult, RequestMethod};
+    /// use mcp_blocking::proto::server::Config;
+    /// use mcp_blocking::proto::{ErrorObject, Json};
     ///
     /// fn serve(incoming: &Incoming) -> Result<Json, ErrorObject> {
     ///     let tool = CallToolRequest::params(incoming.params())?.name;

@@ -8,8 +8,8 @@ use std::thread::{self, JoinHandle};
 
 use ::mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
 use ::mcp_testkit::waiting::{LONG, wait_until};
+use mcp_intermediary::relay::{Config, Event};
 use mcp_proto::Stdio;
-use mcp_proto::relay::{Config, Event};
 
 use super::super::{Proxy, Stopper};
 use super::*;

@@ -3,9 +3,9 @@
 use std::process::Command;
 
 use mcp_blocking::{Backend, Client, Error};
+use mcp_intermediary::gateway::{Config, Sharing};
 use mcp_proto::Failed;
 use mcp_proto::client::Call;
-use mcp_proto::gateway::{Config, Sharing};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::request;

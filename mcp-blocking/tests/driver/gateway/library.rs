@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use mcp_blocking::{Backend, Gateway, GatewayObserver, GatewayStatus, GatewayStopper, ServerStatus};
-use mcp_proto::gateway::{BackendKey, Config};
+use mcp_intermediary::gateway::{BackendKey, Config};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::messages::{initialize_result, result};
 use mcp_testkit::raw_client::RawClient;

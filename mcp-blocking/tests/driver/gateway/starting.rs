@@ -6,9 +6,9 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use mcp_blocking::{AggregateProxy, AggregateServer, Backend, GatewayStopper, Proxy};
-use mcp_proto::gateway::Config;
+use mcp_intermediary::gateway::Config;
+use mcp_intermediary::{aggregate, relay};
 use mcp_proto::server::TwoEndpoints;
-use mcp_proto::{aggregate, relay};
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::raw_client::{RawClient, RawConnection};
 use mcp_testkit::waiting::{LONG, wait_until};

@@ -8,7 +8,7 @@ use super::{Http, HttpAction};
 use crate::Instant;
 use crate::client::transport::{Role, TransportOutput};
 use crate::conversation::keys::RequestKey;
-use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal, explanation};
+use crate::error::{BodyKind, Failed, Fault, Quirk, Refusal, find_explanation};
 use crate::jsonrpc::{ErrorObject, Frame, Message, RequestId, Response};
 use crate::limits::Limits;
 use crate::spec::status::is_inconclusive;
@@ -17,7 +17,7 @@ use crate::text::Excerpt;
 impl Http {
     /// The refusal with what its body says, without the secrets of the client.
     pub(super) fn explained(&self, refusal: Refusal, body: &[u8]) -> Refusal {
-        let explanation = explanation(body).map(|text| self.common().without_secrets(text, &self.config.endpoint));
+        let explanation = find_explanation(body).map(|text| self.common().without_secrets(text, &self.config.endpoint));
         Refusal { explanation: explanation.map(|text| Excerpt::new(&text, EXPLANATION_CHARS)), ..refusal }
     }
 

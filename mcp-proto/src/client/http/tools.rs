@@ -92,7 +92,7 @@ impl Tools {
             }
         }
         kept.push(b']');
-        let cut = (!faults.is_empty()).then(|| result.with_member("tools", &Json::from_validated(kept.into())));
+        let cut = (!faults.is_empty()).then(|| result.with_member("tools", &Json::from_valid_text(kept.into())));
         (cut, faults)
     }
 

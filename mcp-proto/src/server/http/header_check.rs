@@ -76,7 +76,7 @@ fn parameters(headers: &HeaderMap, params: Option<&Json>, tools: &AnnotatedTools
     let annotations = name.as_ref().and_then(Json::as_string).and_then(|name| tools.get(&name));
     let Some(annotations) = annotations else { return Ok(()) };
     for (name, argument) in annotations.arguments(arguments.as_ref()) {
-        let null = Json::from_validated(Bytes::from_static(b"null"));
+        let null = Json::from_valid_text(Bytes::from_static(b"null"));
         let argument = argument.unwrap_or(null);
         let agrees = match single(headers, name)?.map(param_headers::decode) {
             Some(Some(header)) => param_headers::matches(&header, &argument) == Some(true),

@@ -102,7 +102,7 @@ impl Http {
             Notice::Added { tag } => message.with_member("t", &hex(tag)).with_member("k", &"added".into()),
             Notice::Over { tag } => message.with_member("t", &hex(tag)).with_member("k", &"over".into()),
             Notice::Posted(posted) => {
-                message.with_member("m", &Json::from_validated(posted.to_bytes())).with_member("k", &"posted".into())
+                message.with_member("m", &Json::from_valid_text(posted.to_bytes())).with_member("k", &"posted".into())
             }
         };
         let message = message.with_member("s", &Json::from(id)).to_bytes();
@@ -114,7 +114,7 @@ impl Http {
         if self.config.stored().is_none() {
             return;
         }
-        let notification = Json::from_validated(Message::Notification(change.notification().clone()).to_bytes());
+        let notification = Json::from_valid_text(Message::Notification(change.notification().clone()).to_bytes());
         let message = Json::empty_object().with_member("m", &notification).with_member("k", &"published".into());
         let message = match change.recipients() {
             Recipients::All => message,

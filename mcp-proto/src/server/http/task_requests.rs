@@ -89,7 +89,7 @@ impl Http {
             StoreResult::Found(true) => {
                 let TaskRequest { instance, request, envelope } = asked;
                 let principal = envelope.principal.as_ref().map(principal_to_json);
-                let request = Json::from_validated(Message::Request(request).to_bytes());
+                let request = Json::from_valid_text(Message::Request(request).to_bytes());
                 let message = Json::empty_object().with_members(&[("m", &request), ("k", &"asked".into())]);
                 let message = principal.iter().fold(message, |message, principal| message.with_member("p", principal));
                 let Some(here) = self.config.stored().map(|config| hex(config.instance.number())) else { return };
@@ -155,7 +155,7 @@ impl Http {
             ("k", &"answered".into()),
         ]);
         let body = response.into_body();
-        let message = if body.is_empty() { message } else { message.with_member("m", &Json::from_validated(body)) };
+        let message = if body.is_empty() { message } else { message.with_member("m", &Json::from_valid_text(body)) };
         output.out.act(HttpAction::Store(StoreAction::Send { to: Some(instance), message: message.to_bytes() }));
     }
 

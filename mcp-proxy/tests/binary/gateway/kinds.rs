@@ -15,8 +15,7 @@ use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::{TestRequest, initialize};
 use mcp_testkit::messages::request;
 use mcp_testkit::raw_client::{RawClient, text};
-use mcp_testkit::waiting::LONG;
-use mcp_testkit::waiting::wait_until;
+use mcp_testkit::waiting::{LONG, wait_until};
 use tests::ending_servers::runs;
 use tests::nginx::Nginx;
 

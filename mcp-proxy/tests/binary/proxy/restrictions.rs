@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mcp_proto::relay::Pins;
+use mcp_intermediary::relay::Pins;
 use mcp_testkit::loopback_server::{LoopbackServer, mcp_server};
 use mcp_testkit::messages::{INITIALIZED, initialize_result, request, result};
 

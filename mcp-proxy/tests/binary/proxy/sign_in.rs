@@ -1,14 +1,13 @@
 //! Signing in through the binary: a protected server, an authorization server and a browser, all played by the test.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use mcp_testkit::http1::{self, HttpMessage};
 use mcp_testkit::loopback_server::{Connection, LoopbackServer, PostedMessage, mcp_server};

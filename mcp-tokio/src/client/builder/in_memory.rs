@@ -1,7 +1,7 @@
 //! A server in this process.
 
+use mcp_application::Error;
 use mcp_proto::Stdio;
-use mcp_proto::driver::Error;
 use tokio::io::{duplex, split};
 
 use super::Builder;
@@ -25,9 +25,9 @@ impl Builder {
     /// # Example: a test of a handler
     ///
     /// ```
-    /// use mcp_proto::model::{CallToolRequest, CallToolRequestParams, CallToolResult, RequestMethod};
-    /// use mcp_proto::server::Config;
-    /// use mcp_proto::{ErrorObject, Json};
+    /// use mcp_tokio::model::{CallToolRequest, CallToolRequestParams, CallToolResult, RequestMethod};
+    /// use mcp_tokio::proto::server::Config;
+    /// use mcp_tokio::proto::{ErrorObject, Json};
     /// use mcp_tokio::{Client, Incoming, Server};
     ///
     /// async fn serve(incoming: Incoming) -> Result<Json, ErrorObject> {

@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use http::request::Parts;
+use mcp_application::Authenticated;
 use mcp_proto::auth::Challenge;
-use mcp_proto::driver::Authenticated;
 
 type Checked = Result<Authenticated, Challenge>;
 type Check = dyn Fn(&Parts) -> Pin<Box<dyn Future<Output = Checked> + Send>> + Send + Sync;

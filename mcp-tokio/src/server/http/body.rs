@@ -1,9 +1,8 @@
 //! Bodies of responses, with backpressure: small ones are taken in one piece, others in parts as the client reads them.
 
-use std::fmt;
-use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::{fmt, io};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};

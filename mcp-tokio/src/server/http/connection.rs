@@ -14,7 +14,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use mcp_proto::driver::{ConnectionSlot, ConnectionTimeouts};
+use mcp_application::{ConnectionSlot, ConnectionTimeouts};
 use mcp_proto::server::{PeerKey, too_many_connections};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
+use mcp_application::Authenticated;
 use mcp_proto::auth::Challenge;
-use mcp_proto::driver::Authenticated;
 use mcp_proto::server::{PeerKey, expects_continue, server_stopped};
 use tokio::sync::{mpsc, oneshot};
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_proto::driver::{Admitted, ConnectionTimeouts, SharedConnections, may_accept_later};
+use mcp_application::{Admitted, ConnectionTimeouts, SharedConnections, may_accept_later};
 use mcp_proto::server::PeerKey;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};

@@ -6,13 +6,11 @@ mod server;
 mod small;
 mod table;
 
-use std::env;
 use std::error::Error;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread;
 use std::time::Duration;
+use std::{env, io, thread};
 
 use contender::{Call, Contender, Running, size_on_disk};
 use server::Era;

@@ -1,8 +1,7 @@
 //! The cost of translation between the eras: the proxy between clients and servers of each, one call at a time.
 
-use std::io;
 use std::path::Path;
-use std::thread;
+use std::{io, thread};
 
 use crate::contender::{Call, Contender, Running};
 use crate::server::{self, Era};

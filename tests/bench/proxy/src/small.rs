@@ -1,9 +1,8 @@
 //! Any number of programs in comparison, each started with the URL: small results as JSON, and resident memory.
 
-use std::io;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
+use std::{io, thread};
 
 use crate::contender::{Call, Contender, Running, size_on_disk};
 use crate::table::{Unit, float, shown};

@@ -6,7 +6,7 @@ use std::env::args;
 use std::error::Error;
 use std::time::Duration;
 
-use mcp_proto::gateway::Config;
+use mcp_intermediary::gateway::Config;
 use mcp_tokio::{Backend, Gateway};
 use tokio::net::TcpListener;
 use tokio::process::Command;

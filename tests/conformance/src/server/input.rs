@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_proto::model::{CallToolResult, GetPromptResult, PromptMessage};
+use mcp_model::{CallToolResult, GetPromptResult, PromptMessage};
 use mcp_proto::server::InputRequired;
 use mcp_proto::{ErrorObject, Json};
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use mcp_model::{CallToolRequestParams, CallToolResult};
 use mcp_proto::client::{Call, Outcome};
-use mcp_proto::model::{CallToolRequestParams, CallToolResult};
 use mcp_proto::server::{InputRequired, Progress};
 use mcp_proto::{ErrorObject, Json, Method, Notification};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! Prompts.
 
-use mcp_proto::model::{
+use mcp_model::{
     EmbeddedResource, GetPromptRequest, GetPromptRequestParams, GetPromptResult, ImageContent, ListPromptsResult,
     Prompt, PromptArgument, PromptMessage, RequestMethod,
 };

@@ -1,6 +1,6 @@
 //! Resources.
 
-use mcp_proto::model::{BlobResourceContents, Resource, ResourceContents, ResourceTemplate, TextResourceContents};
+use mcp_model::{BlobResourceContents, Resource, ResourceContents, ResourceTemplate, TextResourceContents};
 use serde::Deserialize;
 use serde_json::json;
 

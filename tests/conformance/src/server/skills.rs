@@ -1,6 +1,6 @@
 //! The extension `io.modelcontextprotocol/skills`.
 
-use mcp_proto::skills::SkillDirectory;
+use mcp_application::skills::SkillDirectory;
 
 use super::samples::PNG;
 

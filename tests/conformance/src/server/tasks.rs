@@ -3,8 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_proto::model::{CallToolResult, Tool};
-use mcp_proto::router::HandlerError;
+use mcp_application::router::HandlerError;
+use mcp_model::{CallToolResult, Tool};
 use mcp_proto::server::{InputRequired, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 

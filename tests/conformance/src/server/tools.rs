@@ -3,15 +3,15 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Outcome};
-use mcp_proto::model::{
+use mcp_application::router::{HandlerError, IntoAnswer, RoutedCall};
+use mcp_model::{
     AudioContent, BooleanSchema, CallToolRequest, CallToolRequestParams, CallToolResult, ContentBlock,
     CreateMessageRequest, CreateMessageRequestParams, ElicitRequest, ElicitRequestFormParams, EmbeddedResource,
     EnumOption, ImageContent, JsonObject, LegacyTitledEnumSchema, NumberKind, NumberSchema, Payload, RequestMethod,
     RequestedSchema, SamplingMessage, StringSchema, TextResourceContents, TitledItems, TitledMultiSelectEnumSchema,
     TitledSingleSelectEnumSchema, Tool, UntitledItems, UntitledMultiSelectEnumSchema, UntitledSingleSelectEnumSchema,
 };
-use mcp_proto::router::{HandlerError, IntoAnswer, RoutedCall};
+use mcp_proto::client::{Call, Outcome};
 use mcp_proto::server::Progress;
 use mcp_proto::spec::LoggingLevel;
 use mcp_proto::{ErrorObject, Json, Method, Notification, UsageError};

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use fuzz_example::{Transfer, serve, transfer};
 use libfuzzer_sys::fuzz_target;
-use mcp_proto::driver::IncomingRequest;
+use mcp_application::IncomingRequest;
 use mcp_proto::{ErrorObject, Json};
 use mcp_testkit::conversation::Conversation;
 use mcp_testkit::one_answer::assert_one_answer;

@@ -1,9 +1,9 @@
 //! The server of `tests::zoo` on both drivers.
 
+use mcp_application::IncomingRequest;
+use mcp_application::router::{HandlerError, NoArguments, Structured};
 use mcp_blocking::Router as BlockingRouter;
-use mcp_proto::driver::IncomingRequest;
-use mcp_proto::model::{Resource, ResourceTemplate};
-use mcp_proto::router::{HandlerError, NoArguments, Structured};
+use mcp_model::{Resource, ResourceTemplate};
 use mcp_proto::server::Config;
 use mcp_tokio::{Incoming, Router as TokioRouter};
 use tests::zoo::{self, Functions, Shape};

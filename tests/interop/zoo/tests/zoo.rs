@@ -3,8 +3,8 @@
 
 #![expect(clippy::panic, clippy::unwrap_used, reason = "a panic fails the test")]
 
+use mcp_intermediary::relay::Config as RelayConfig;
 use mcp_proto::client::HttpConfig as ClientHttpConfig;
-use mcp_proto::relay::Config as RelayConfig;
 use mcp_proto::server::HttpConfig;
 use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion};
 use mcp_tokio::{HttpOptions, Proxy};

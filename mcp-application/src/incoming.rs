@@ -1,0 +1,131 @@
+//! A request of a client, as its handler receives it.
+
+use std::fmt;
+
+use http::{Extensions, HeaderMap};
+use mcp_proto::server::{Context, Principal, Server, ServerTransport};
+use mcp_proto::{Json, Method, ProtocolVersion, SessionKey, Ticket, TicketKey, TraceContext};
+
+/// A request of a client, and its context.
+pub struct IncomingRequest {
+    method: Method,
+    params: Option<Json>,
+    ticket: TicketKey,
+    context: Context,
+    headers: HeaderMap,
+    extensions: Extensions,
+    /// Returns the seconds since 1970.
+    unix_time: fn() -> u64,
+}
+
+/// Omits the headers, which contain credentials and the session id.
+impl fmt::Debug for IncomingRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IncomingRequest")
+            .field("method", &self.method)
+            .field("params", &self.params)
+            .field("ticket", &self.ticket)
+            .field("version", &self.context.version)
+            .finish_non_exhaustive()
+    }
+}
+
+impl IncomingRequest {
+    /// Combines a request that the machine has reported with its context; `unix_time` returns the seconds since 1970.
+    /// `None` if the client has cancelled the request in the meantime.
+    pub fn new<T: ServerTransport>(
+        machine: &Server<T>,
+        ticket: &Ticket,
+        method: Method,
+        params: Option<Json>,
+        unix_time: fn() -> u64,
+    ) -> Option<Self> {
+        let context = machine.context(ticket)?;
+        let headers = machine.request_head(ticket).map(|head| head.headers.clone()).unwrap_or_default();
+        // The clone of an empty map may allocate.
+        let extensions = machine.extensions(ticket).filter(|extensions| !extensions.is_empty());
+        let extensions = extensions.cloned().unwrap_or_default();
+        Some(Self { method, params, ticket: ticket.key(), context, headers, extensions, unix_time })
+    }
+
+    /// The method of the request.
+    #[must_use]
+    pub const fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The parameters, as they were received.
+    #[must_use]
+    pub const fn params(&self) -> Option<&Json> {
+        self.params.as_ref()
+    }
+
+    /// The key of the request.
+    #[must_use]
+    pub const fn ticket(&self) -> TicketKey {
+        self.ticket
+    }
+
+    /// The session that the request belongs to; `None` for a stateless request.
+    #[must_use]
+    pub const fn session(&self) -> Option<SessionKey> {
+        self.ticket.session()
+    }
+
+    /// The context of the request: its revision, and the client's info and capabilities.
+    #[must_use]
+    pub const fn context(&self) -> &Context {
+        &self.context
+    }
+
+    /// The protocol revision of the request.
+    #[must_use]
+    pub const fn version(&self) -> ProtocolVersion {
+        self.context.version
+    }
+
+    /// The client's capabilities: an object.
+    #[must_use]
+    pub const fn client_capabilities(&self) -> &Json {
+        &self.context.client_capabilities
+    }
+
+    /// The name and version that the client states: an object. It is not verified, so do not rely on it.
+    #[must_use]
+    pub const fn client_info(&self) -> Option<&Json> {
+        self.context.client_info.as_ref()
+    }
+
+    /// The principal that sent the request, with the scopes of this request, if the driver authenticated it.
+    #[must_use]
+    pub const fn principal(&self) -> Option<&Principal> {
+        self.context.principal.as_ref()
+    }
+
+    /// The headers of the HTTP request; empty on a byte stream.
+    #[must_use]
+    pub const fn headers(&self) -> &HeaderMap {
+        &self.headers
+    }
+
+    /// The trace to which the client states that the request belongs, in `_meta` of the parameters, or else in the
+    /// headers of the HTTP request.
+    #[must_use]
+    pub fn trace_context(&self) -> TraceContext {
+        TraceContext::from_params(self.params.as_ref()).or(TraceContext::from_headers(&self.headers))
+    }
+
+    /// The values that a layer in front of the server, or the function that authenticates its requests
+    /// ([`Authenticated`](super::Authenticated)), has added to the HTTP request, such as the tenant of its sender; empty
+    /// on a byte stream.
+    #[must_use]
+    pub const fn extensions(&self) -> &Extensions {
+        &self.extensions
+    }
+
+    /// The seconds since 1970, by the driver's clock.
+    #[must_use]
+    pub fn unix_time(&self) -> u64 {
+        (self.unix_time)()
+    }
+}

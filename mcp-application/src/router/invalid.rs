@@ -1,0 +1,72 @@
+//! Mistakes in the functions of a router.
+
+use std::io::{Error, ErrorKind};
+
+use mcp_proto::{InvalidAnnotation, UsageError};
+
+/// A router that cannot be served.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidRouter {
+    /// A router has two entries of one kind with the same name.
+    #[error("two {kind} have the name '{name}'; each needs a name of its own")]
+    DuplicateRoute {
+        /// What they are.
+        kind: &'static str,
+        /// Their name, URI or URI template.
+        name: Box<str>,
+    },
+    /// A field of the type of a prompt's arguments is no text, as all arguments of prompts are.
+    #[error("the argument '{argument}' of the prompt '{prompt}' must be a text")]
+    PromptArgument {
+        /// The name of the prompt.
+        prompt: Box<str>,
+        /// The name of the field.
+        argument: Box<str>,
+    },
+    /// The function that changes a shared router has called for another change of it, which would wait for the first.
+    #[error("a router cannot be changed inside of the function that changes it; make both changes in that function")]
+    NestedChange,
+    /// The schema of the arguments of a tool is not the schema of an object.
+    #[error("the arguments of the tool '{tool}' must be an object: use a struct with named fields")]
+    ToolSchema {
+        /// The name of the tool.
+        tool: Box<str>,
+    },
+    /// The schema of the arguments of a tool has an `x-mcp-header` for which clients would ignore the tool (MD-P-05).
+    #[error("the tool '{tool}' cannot be called over HTTP: {reason}")]
+    HeaderAnnotation {
+        /// The name of the tool.
+        tool: Box<str>,
+        /// What is invalid.
+        reason: InvalidAnnotation,
+    },
+    /// A URI template has expressions that cannot be matched.
+    #[error(
+        "the URI template '{template}' cannot be used: it may have expressions such as {{name}} and {{+path}}, \
+         each with another name, and with text between them"
+    )]
+    UriTemplate {
+        /// The template.
+        template: Box<str>,
+    },
+    /// A skill cannot be served.
+    #[cfg(feature = "skills")]
+    #[error("the skill '{path}' cannot be served: {reason}")]
+    Skill {
+        /// Its path.
+        path: Box<str>,
+        /// What is invalid.
+        reason: crate::skills::InvalidSkill,
+    },
+    /// A mistake in something else than functions, such as a capability that was not declared.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+}
+
+/// For the functions of drivers that do I/O: the kind is [`ErrorKind::InvalidInput`].
+impl From<InvalidRouter> for Error {
+    fn from(error: InvalidRouter) -> Self {
+        if let InvalidRouter::Usage(error) = error { error.into() } else { Self::new(ErrorKind::InvalidInput, error) }
+    }
+}

@@ -1,0 +1,134 @@
+//! A request whose handler was found: its arguments and its answer.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use mcp_model::CallToolResult;
+use mcp_proto::server::{HandlerError, HandlerFailure};
+use mcp_proto::spec::structured;
+use mcp_proto::{ErrorObject, Json, Method, ProtocolVersion, code};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::answer::IntoAnswer;
+use super::arguments;
+
+/// What a client wants to have completed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[non_exhaustive]
+pub struct CompletionInput {
+    /// The text that its user has entered so far.
+    pub value: String,
+    /// The values of other arguments, which were completed before (since 2025-06-18).
+    pub arguments: BTreeMap<String, String>,
+}
+
+/// A request whose handler was found. The driver reads the arguments, calls the handler, and makes the answer of what it
+/// returns. Its `Debug` form contains nothing of the request but its size.
+#[derive(Clone)]
+pub struct RoutedCall {
+    arguments: Json,
+    target: Target,
+    version: ProtocolVersion,
+}
+
+#[derive(Clone)]
+enum Target {
+    Tool,
+    Prompt,
+    Resource { uri: String, mime_type: Option<Box<str>> },
+    Other,
+}
+
+impl fmt::Debug for RoutedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RoutedCall({} bytes)", self.arguments.len())
+    }
+}
+
+impl RoutedCall {
+    pub(super) const fn new(arguments: Json, version: ProtocolVersion) -> Self {
+        Self { arguments, target: Target::Other, version }
+    }
+
+    pub(super) const fn tool(arguments: Json, version: ProtocolVersion) -> Self {
+        Self { arguments, target: Target::Tool, version }
+    }
+
+    pub(super) const fn prompt(arguments: Json, version: ProtocolVersion) -> Self {
+        Self { arguments, target: Target::Prompt, version }
+    }
+
+    pub(super) const fn resource(
+        variables: Json,
+        uri: String,
+        mime_type: Option<Box<str>>,
+        version: ProtocolVersion,
+    ) -> Self {
+        Self { arguments: variables, target: Target::Resource { uri, mime_type }, version }
+    }
+
+    /// Reads the arguments of a tool or a prompt, the variables of a resource template, or what is to be completed:
+    /// an object. A number such as `5.0` is read for an integer; and the texts that are the arguments of a prompt and the
+    /// variables of a template, for numbers and booleans.
+    ///
+    /// # Errors
+    ///
+    /// They do not have the shape of `A`. The text states the argument or the variable and what is wrong, and may quote
+    /// them: it is for the client that has sent them.
+    pub fn arguments<A: DeserializeOwned>(&self) -> Result<A, HandlerError> {
+        let arguments = &self.arguments;
+        match self.target {
+            // The language model reads the text, and can correct its call.
+            Target::Tool => {
+                arguments::read(arguments).map_err(|reason| HandlerError::new(format!("invalid arguments: {reason}")))
+            }
+            Target::Prompt => arguments::read_texts(arguments)
+                .map_err(|reason| ErrorObject::invalid_params(&format!("invalid arguments: {reason}")).into()),
+            Target::Resource { .. } => arguments::read_texts(arguments)
+                .map_err(|reason| ErrorObject::invalid_params(&format!("invalid variables: {reason}")).into()),
+            Target::Other => arguments::read(arguments)
+                .map_err(|reason| ErrorObject::invalid_params(&format!("invalid arguments: {reason}")).into()),
+        }
+    }
+
+    /// The URI of the resource that is read; empty for other requests.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        match &self.target {
+            Target::Resource { uri, .. } => uri,
+            Target::Tool | Target::Prompt | Target::Other => "",
+        }
+    }
+
+    /// The media type with which the resource was registered.
+    #[must_use]
+    pub fn mime_type(&self) -> Option<&str> {
+        match &self.target {
+            Target::Resource { mime_type, .. } => mime_type.as_deref(),
+            Target::Tool | Target::Prompt | Target::Other => None,
+        }
+    }
+
+    /// Makes the answer to the request, whose type is `R`, of what its handler has returned.
+    ///
+    /// # Errors
+    ///
+    /// The error that is sent to the client.
+    pub fn answer<R, O: IntoAnswer<R>>(&self, outcome: Result<O, HandlerError>) -> Result<Json, ErrorObject> {
+        match outcome.map_err(HandlerError::into_failure) {
+            Ok(output) => output.into_answer(self).map(|result| match self.target {
+                Target::Tool => structured::result_for(self.version, &Method::TOOLS_CALL, result),
+                Target::Prompt | Target::Resource { .. } | Target::Other => result,
+            }),
+            Err(HandlerFailure::Failed(text)) => match self.target {
+                Target::Tool => Ok(CallToolResult::error(text).into()),
+                Target::Prompt | Target::Resource { .. } | Target::Other => {
+                    Err(ErrorObject::new(code::INTERNAL_ERROR, &text))
+                }
+            },
+            Err(HandlerFailure::InputRequired(required)) => Ok(required.into()),
+            Err(HandlerFailure::Protocol(error)) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! Requests to an authorization server in which the client authenticates, and what follows from the responses (OA-K-01 to
+//! OA-K-05, OA-F-01 to OA-F-03).
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, response};
+use mcp_proto::Instant;
+use mcp_proto::auth::{ProofClaims, ProofKey, Secret};
+use mcp_proto::spec::header::DPOP;
+use mcp_proto::url::HttpUrl;
+use serde::Deserialize;
+
+use super::device::Codes;
+use super::flow::{Flow, Step, Then};
+use super::{Authorizer, without_query};
+use crate::action::Lock;
+use crate::authorization::Attempt;
+use crate::client::{ClientAuthentication, ClientIdentity};
+use crate::config::IdentityProvider;
+use crate::error::{FetchFailure, SignInError};
+use crate::form::Form;
+use crate::metadata::IssuerMetadata;
+use crate::record::Tokens;
+use crate::token::{ID_JAG, TokenError, TokenResponse, TokenScheme};
+
+/// The largest response, in bytes (OA-N-03).
+pub(super) const MAX_RESPONSE: usize = 1024 * 1024;
+
+const TOKEN_EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
+const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+pub(super) const DEVICE_CODE: &str = "urn:ietf:params:oauth:grant-type:device_code";
+const CLIENT_ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+
+/// A request to an authorization server.
+#[derive(Debug)]
+pub(super) struct ClientRequest {
+    /// The issuer of the tokens that are wanted in the end.
+    pub(super) issuer: IssuerMetadata,
+    pub(super) client: ClientIdentity,
+    pub(super) kind: Kind,
+    /// The parameter `resource`, the same in all requests (OA-Q-05).
+    pub(super) resource: Option<String>,
+    /// The requested scopes.
+    pub(super) scope: Option<String>,
+    /// The key to which the tokens are to be bound.
+    pub(super) proof_key: Option<Arc<ProofKey>>,
+}
+
+/// What is requested, and with what.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// Tokens for an authorization code.
+    Code { code: Secret, verifier: Secret, redirect_uri: String },
+    /// Tokens for a refresh token.
+    Refresh { token: Secret, granted: Option<String> },
+    /// A token for the client itself.
+    ClientCredentials,
+    /// A token for an assertion (RFC 7523, section 2.1).
+    Assertion(Secret),
+    /// An assertion for an ID token (RFC 8693), from an identity provider (OA-X-04).
+    Exchange { provider: IdentityProvider, id_token: Secret },
+    /// The codes of a device grant.
+    StartDevice,
+    /// Tokens for the code of a device grant.
+    Device(Codes),
+    /// The end of a token (RFC 7009).
+    Revocation { token: Secret, hint: &'static str },
+}
+
+/// What was signed for a request.
+#[derive(Debug, Default)]
+pub(super) struct Signed {
+    /// Who the client is (RFC 7523, section 2.2).
+    pub(super) assertion: Option<Secret>,
+    /// That the client has the key of the tokens (RFC 9449, section 5).
+    pub(super) proof: Option<Secret>,
+}
+
+impl ClientRequest {
+    pub(super) fn new(issuer: IssuerMetadata, client: ClientIdentity, kind: Kind) -> Self {
+        Self { issuer, client, kind, resource: None, scope: None, proof_key: None }
+    }
+
+    pub(super) fn code(issuer: IssuerMetadata, client: ClientIdentity, attempt: Attempt, code: Secret) -> Self {
+        let kind = Kind::Code { code, verifier: attempt.verifier, redirect_uri: attempt.redirect_uri };
+        Self { resource: attempt.resource, scope: attempt.scope, ..Self::new(issuer, client, kind) }
+    }
+
+    /// At the token endpoint that issued the tokens, as it was stored (OA-F-01).
+    pub(super) fn refresh(tokens: &Tokens, refresh_token: Secret) -> Self {
+        let kind = Kind::Refresh { token: refresh_token, granted: tokens.granted.clone() };
+        Self {
+            resource: tokens.resource.clone(),
+            scope: tokens.requested.clone(),
+            proof_key: tokens.proof_key.clone().map(Arc::new),
+            ..Self::new(tokens.issuer.clone(), tokens.client.clone(), kind)
+        }
+    }
+
+    /// The URL of the request. Requests are made only for endpoints that exist.
+    pub(super) fn endpoint(&self) -> &str {
+        match &self.kind {
+            Kind::Code { .. }
+            | Kind::Refresh { .. }
+            | Kind::ClientCredentials
+            | Kind::Assertion(_)
+            | Kind::Device(_) => self.issuer.token_endpoint(),
+            Kind::Exchange { provider, .. } => provider.token_endpoint(),
+            Kind::StartDevice => self.issuer.device_authorization_endpoint().unwrap_or_default(),
+            Kind::Revocation { .. } => self.issuer.revocation_endpoint().unwrap_or_default(),
+        }
+    }
+
+    /// For whom an assertion of the client is (OA-X-03).
+    pub(super) fn audience(&self) -> &str {
+        if let Kind::Exchange { provider, .. } = &self.kind { provider.issuer() } else { self.issuer.issuer() }
+    }
+
+    /// Whether access tokens for the server are requested: other tokens are not bound to its key.
+    pub(super) const fn is_for_access(&self) -> bool {
+        match self.kind {
+            Kind::Code { .. }
+            | Kind::Refresh { .. }
+            | Kind::ClientCredentials
+            | Kind::Assertion(_)
+            | Kind::Device(_) => true,
+            Kind::Exchange { .. } | Kind::StartDevice | Kind::Revocation { .. } => false,
+        }
+    }
+
+    /// How the client authenticates. The metadata of an identity provider are not known.
+    pub(super) fn authentication(&self) -> ClientAuthentication {
+        if let Kind::Exchange { .. } = self.kind {
+            self.client.own_authentication()
+        } else {
+            self.client.authentication(&self.issuer)
+        }
+    }
+
+    /// The claims of the proof that the request carries, if its tokens are to be bound to a key.
+    pub(super) fn proof_claims(&self, nonce: Option<&str>) -> Option<ProofClaims> {
+        let key = self.proof_key.clone().filter(|_| self.is_for_access())?;
+        let url = HttpUrl::parse(self.endpoint()).ok()?;
+        Some(ProofClaims::new(&Method::POST, &url.to_uri(), None, nonce, key))
+    }
+
+    pub(super) fn to_http(&self, signed: &Signed) -> Request<Bytes> {
+        let mut form = Form::new();
+        match &self.kind {
+            Kind::Code { code, verifier, redirect_uri } => {
+                form.add("grant_type", "authorization_code");
+                form.add("code", code.reveal());
+                form.add("redirect_uri", redirect_uri);
+                form.add("code_verifier", verifier.reveal());
+            }
+            Kind::Refresh { token, granted } => {
+                form.add("grant_type", "refresh_token");
+                form.add("refresh_token", token.reveal());
+                // No more than what was granted (OA-F-01).
+                form.add_some("scope", granted.as_deref());
+            }
+            Kind::ClientCredentials => {
+                form.add("grant_type", "client_credentials");
+                form.add_some("scope", self.scope.as_deref());
+            }
+            Kind::Assertion(assertion) => {
+                form.add("grant_type", JWT_BEARER);
+                form.add("assertion", assertion.reveal());
+                form.add_some("scope", self.scope.as_deref());
+            }
+            Kind::Exchange { provider, id_token } => {
+                form.add("grant_type", TOKEN_EXCHANGE);
+                form.add("requested_token_type", ID_JAG);
+                form.add("audience", self.issuer.issuer());
+                form.add("subject_token", id_token.reveal());
+                form.add("subject_token_type", provider.subject_token_type());
+                form.add_some("scope", self.scope.as_deref());
+            }
+            Kind::StartDevice => form.add_some("scope", self.scope.as_deref()),
+            Kind::Device(codes) => {
+                form.add("grant_type", DEVICE_CODE);
+                form.add("device_code", codes.device_code());
+            }
+            Kind::Revocation { token, hint } => {
+                form.add("token", token.reveal());
+                form.add("token_type_hint", hint);
+            }
+        }
+        if !matches!(self.kind, Kind::Revocation { .. }) {
+            form.add_some("resource", self.resource.as_deref());
+        }
+        let method = self.authentication();
+        let authorization = self.client.authenticate(method, &mut form);
+        if let Some(assertion) = &signed.assertion {
+            form.add("client_assertion_type", CLIENT_ASSERTION);
+            form.add("client_assertion", assertion.reveal());
+        }
+        let mut request = post(self.endpoint(), form.finish().into(), "application/x-www-form-urlencoded");
+        let headers = request.headers_mut();
+        headers.extend(authorization.map(|value| (AUTHORIZATION, value)));
+        if let Some(Ok(mut proof)) = signed.proof.as_ref().map(|proof| HeaderValue::from_str(proof.reveal())) {
+            proof.set_sensitive(true);
+            headers.insert(DPOP, proof);
+        }
+        request
+    }
+
+    /// The tokens of a response.
+    ///
+    /// # Errors
+    ///
+    /// The token cannot be presented as it was asked for (OA-K-03).
+    fn tokens(self, response: TokenResponse, is_identity: bool, unix: u64) -> Result<Tokens, TokenError> {
+        let scheme = match (response.scheme, &self.proof_key) {
+            (Some(TokenScheme::Bearer), None) => TokenScheme::Bearer,
+            (Some(TokenScheme::Dpop), Some(_)) => TokenScheme::Dpop,
+            (Some(TokenScheme::Bearer), Some(_)) => return Err(TokenError::NotBound),
+            (Some(TokenScheme::Dpop), None) => return Err(TokenError::unknown_type("DPoP")),
+            (None, _) => return Err(TokenError::unknown_type("N_A")),
+        };
+        let (refresh_token, granted) = match self.kind {
+            // Without a new refresh token, the old one stays valid (OA-F-03).
+            Kind::Refresh { token, granted } => (response.refresh_token.or(Some(token)), granted),
+            Kind::Code { .. } | Kind::Device(_) => (response.refresh_token, self.scope.clone()),
+            // Such a client can always ask again (OA-X-01).
+            Kind::ClientCredentials | Kind::Assertion(_) => (None, self.scope.clone()),
+            Kind::Exchange { .. } | Kind::StartDevice | Kind::Revocation { .. } => return Err(TokenError::Unusable),
+        };
+        let expires_at = response.expires_in.map(|lifetime| unix.saturating_add(lifetime));
+        let (access_token, expires_at) = if is_identity {
+            // Its own expiry counts, not that of the access token beside it (OA-X-09).
+            let token = response.id_token.ok_or(TokenError::NoIdToken)?;
+            let expiry = expiry(&token);
+            (token, expiry)
+        } else {
+            (response.access_token, expires_at)
+        };
+        Ok(Tokens {
+            issuer: self.issuer,
+            client: self.client,
+            access_token,
+            scheme,
+            issued_at: unix,
+            expires_at,
+            refresh_token,
+            resource: self.resource,
+            requested: self.scope,
+            // Without a scope, what was requested was granted (RFC 6749, section 5.1).
+            granted: response.scope.or(granted),
+            proof_key: self.proof_key.as_deref().cloned(),
+        })
+    }
+}
+
+impl Authorizer {
+    /// The authorization server has answered.
+    pub(super) fn on_response(&mut self, mut flow: Flow, head: &response::Parts, body: &[u8], now: Instant) {
+        let Step::Requesting { request, .. } = std::mem::replace(&mut flow.step, Step::Ready) else {
+            return self.flow = Some(flow);
+        };
+        self.learn_nonce(request.endpoint(), &head.headers);
+        match request.kind {
+            Kind::StartDevice => return self.on_codes(flow, *request, head.status, body, now),
+            Kind::Revocation { .. } => return self.on_revoked(flow, head.status.is_success()),
+            Kind::Code { .. }
+            | Kind::Refresh { .. }
+            | Kind::ClientCredentials
+            | Kind::Assertion(_)
+            | Kind::Exchange { .. }
+            | Kind::Device(_) => {}
+        }
+        match TokenResponse::parse(head.status, body) {
+            Ok(response) => {
+                for quirk in &response.quirks {
+                    self.report_quirk(*quirk, request.issuer.issuer());
+                }
+                self.on_issued(flow, *request, response, now);
+            }
+            Err(TokenError::Temporary(status)) => {
+                let url = without_query(request.endpoint());
+                self.on_unanswered(flow, *request, SignInError::temporary(url, status, body), now);
+            }
+            // The same request again, with another proof; this is no refusal (OA-X-07).
+            Err(refusal) if refusal.is("use_dpop_nonce") && self.may_repeat_for_nonce(&mut flow, &request) => {
+                self.request(flow, *request, now);
+            }
+            Err(refusal) => self.on_refused(flow, *request, refusal, now),
+        }
+    }
+
+    /// A request had no usable response. It may succeed later.
+    pub(super) fn on_unanswered(&mut self, flow: Flow, request: ClientRequest, error: SignInError, now: Instant) {
+        match request.kind {
+            // A person may be signing in meanwhile (OA-X-08).
+            Kind::Device(_) => self.wait_longer_for_device(flow, request, now),
+            Kind::Revocation { .. } => self.on_revoked(flow, false),
+            Kind::Code { .. }
+            | Kind::Refresh { .. }
+            | Kind::ClientCredentials
+            | Kind::Assertion(_)
+            | Kind::Exchange { .. }
+            | Kind::StartDevice => self.fail(flow, error, now),
+        }
+    }
+
+    fn on_issued(&mut self, flow: Flow, request: ClientRequest, response: TokenResponse, now: Instant) {
+        let issuer = request.issuer.issuer().to_owned();
+        if let Kind::Exchange { .. } = request.kind {
+            return self.on_exchanged(flow, &request, response, now);
+        }
+        if matches!(request.kind, Kind::Code { .. } | Kind::Device(_)) {
+            self.history.signed_in(now);
+        }
+        match request.tokens(response, self.config.uses_id_token, self.clock.unix(now)) {
+            Ok(tokens) => self.store_tokens(flow, tokens, now),
+            Err(reason) => self.fail(flow, SignInError::Token { issuer, reason }, now),
+        }
+    }
+
+    fn on_refused(&mut self, flow: Flow, request: ClientRequest, refusal: TokenError, now: Instant) {
+        let issuer = request.issuer.issuer().to_owned();
+        match request.kind {
+            Kind::Refresh { .. } => self.on_refresh_refused(flow, &issuer, &refusal, now),
+            Kind::Code { .. } => self.on_code_refused(flow, issuer, refusal, now),
+            Kind::Device(_) => self.on_device_refused(flow, request, refusal, now),
+            Kind::Exchange { provider, .. } => {
+                let issuer = provider.issuer().to_owned();
+                self.fail(flow, SignInError::Token { issuer, reason: refusal }, now);
+            }
+            // No other attempt, and no other grant (OA-X-05).
+            Kind::ClientCredentials | Kind::Assertion(_) | Kind::StartDevice | Kind::Revocation { .. } => {
+                self.fail(flow, refused(issuer, refusal), now);
+            }
+        }
+    }
+
+    /// The refresh token is of no use: it is dropped, and a person signs in again if a token is demanded
+    /// (OA-F-03). The record was read under the lock, so that no other process has a newer one.
+    fn on_refresh_refused(&mut self, flow: Flow, issuer: &str, refusal: &TokenError, now: Instant) {
+        if let Some(tokens) = &mut self.record.tokens {
+            tokens.refresh_token = None;
+        }
+        if refusal.is("invalid_client") {
+            self.record.remove_client(issuer);
+        }
+        self.store();
+        self.decide(flow, now);
+    }
+
+    pub(super) fn on_code_refused(&mut self, mut flow: Flow, issuer: String, refusal: TokenError, now: Instant) {
+        let may_register = self.may_register_scopes(&flow);
+        let once = &mut flow.repeated;
+        let is_repeated = if refusal.is("invalid_grant") {
+            !std::mem::replace(&mut once.has_restarted, true)
+        } else if refusal.is("invalid_scope") && may_register {
+            flow.must_register = true;
+            true
+        } else if refusal.is("invalid_scope") {
+            !std::mem::replace(&mut once.is_without_scope, true)
+        } else if refusal.is("invalid_client") && self.config.registered.is_none() {
+            flow.must_register = true;
+            !std::mem::replace(&mut flow.registering.is_repeated, true)
+        } else {
+            false
+        };
+        if is_repeated && flow.locks.contains(&Lock::SignIn) {
+            self.lock_record(flow, Then::Decide, now);
+        } else {
+            self.fail(flow, refused(issuer, refusal), now);
+        }
+    }
+
+    /// The request has no response at all.
+    pub(super) fn on_failed(&mut self, mut flow: Flow, reason: FetchFailure, now: Instant) {
+        let url = without_query(flow.step.request().map_or("", |(_, url)| url));
+        let error = SignInError::Fetch { url, reason };
+        match std::mem::replace(&mut flow.step, Step::Ready) {
+            Step::Requesting { request, .. } => self.on_unanswered(flow, *request, error, now),
+            Step::Discovering(discovery) => self.on_unreached(flow, discovery, error, now),
+            Step::Ready
+            | Step::Locking(_)
+            | Step::Loading(_)
+            | Step::LockingSignIn
+            | Step::Listening
+            | Step::Registering { .. }
+            | Step::AwaitingRedirect(_)
+            | Step::AwaitingDevice(_)
+            | Step::Obtaining
+            | Step::CreatingKey(_)
+            | Step::Signing(_) => self.fail(flow, error, now),
+        }
+    }
+}
+
+/// Why a token was refused, with what to do where the reason is known (OA-K-04).
+fn refused(issuer: String, refusal: TokenError) -> SignInError {
+    if refusal.is("invalid_target") {
+        SignInError::ResourceRefused { issuer }
+    } else {
+        SignInError::Token { issuer, reason: refusal }
+    }
+}
+
+/// A POST to an endpoint of an authorization server.
+pub(super) fn post(url: &str, body: Bytes, content_type: &'static str) -> Request<Bytes> {
+    let mut request = Request::new(body);
+    *request.method_mut() = Method::POST;
+    // The endpoints of metadata are checked when it is parsed.
+    *request.uri_mut() = HttpUrl::parse(url).map(|url| url.to_uri()).unwrap_or_default();
+    let headers = request.headers_mut();
+    headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    request
+}
+
+/// When a token of another issuer expires, in seconds since 1970. Its signature is not verified: the token is only
+/// passed on.
+fn expiry(token: &Secret) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Claims {
+        exp: f64,
+    }
+    let claims = token.reveal().split('.').nth(1)?;
+    let Claims { exp } = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims).ok()?).ok()?;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
+    let whole = exp as u64;
+    Some(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::auth::UnsignedJwt;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_expiry_of_a_token_is_read_from_its_claims() {
+        let of = |claims: &serde_json::Value| expiry(&UnsignedJwt::new(&json!({}), claims).sign(&[]));
+        assert_eq!(of(&json!({ "exp": 1_700_000_000 })), Some(1_700_000_000));
+        assert_eq!(of(&json!({ "exp": 1.7e9 })), Some(1_700_000_000), "a NumericDate may have a fraction");
+        assert_eq!(of(&json!({ "iat": 1 })), None);
+        assert_eq!(expiry(&"opaque".into()), None);
+    }
+}

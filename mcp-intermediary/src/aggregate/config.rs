@@ -1,0 +1,127 @@
+//! The configuration of an aggregate.
+
+use std::fmt;
+use std::time::Duration;
+
+use mcp_proto::{Json, Method, UsageError};
+
+use crate::relay;
+
+/// The configuration of an aggregate. Each field may be set separately.
+///
+/// # Example
+///
+/// ```
+/// use mcp_intermediary::aggregate::{Config, Naming};
+/// use mcp_intermediary::relay;
+///
+/// let mut config = Config::new("my-tools", "1.0.0")
+///     .with_server("files", relay::Config::default())
+///     .with_server("mail", relay::Config::default());
+/// config.naming = Naming::Unprefixed;
+/// assert_eq!(config.servers.len(), 2);
+/// ```
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// The servers, in the order of their items in lists. There are at most
+    /// [`Limits::backends`](mcp_proto::Limits::backends).
+    pub servers: Vec<ServerConfig>,
+    /// The names of tools and prompts. Default [`Naming::Prefixed`].
+    pub naming: Naming,
+    /// `serverInfo` of the aggregate: an object.
+    pub server_info: Json,
+    /// The limits and times that apply to the client, and the limits on what the aggregate holds itself.
+    pub relay: relay::Config,
+    /// How long the client waits for one server, when all are opened and when lists are composed. The items of a server that
+    /// has not answered are left out, and the client is notified when there are some. From then on, it does not wait for
+    /// this server until that was in time again. Default 5 s.
+    pub server_timeout: Duration,
+    /// Several clients use the connection, as that of a gateway with
+    /// [`Sharing::Shared`](crate::gateway::Sharing::Shared). What a server sends outside of a call is then passed on only
+    /// if no call that has ended without its answer can be meant. Default `false`.
+    pub is_shared: bool,
+    /// A random number that clients do not know. It is necessary if the client is a gateway that passes requests of
+    /// several clients on: only the client that was asked for input can then continue the call. Default 0: there is one
+    /// client.
+    pub secret: u128,
+}
+
+/// One server of an aggregate.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ServerConfig {
+    /// The name, from which the names of its tools and prompts follow, and which errors contain.
+    pub name: Box<str>,
+    /// The limits and times that apply to the server, the revisions that may be used with it, and what else a relay to
+    /// this server alone would have. `respawn` has no effect: the aggregate starts servers itself.
+    pub relay: relay::Config,
+    /// The requests that the server did not answer in time in an earlier aggregate ([`Event::Late`](super::Event::Late)):
+    /// the client does not wait for it again.
+    pub late: Vec<Method>,
+}
+
+impl ServerConfig {
+    pub(super) fn new(name: &str, relay: relay::Config) -> Self {
+        Self { name: name.into(), relay, late: Vec::new() }
+    }
+}
+
+/// The names of tools and prompts of the servers of an aggregate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Naming {
+    /// `SERVER__NAME`. The name of a tool does not depend on other servers.
+    #[default]
+    Prefixed,
+    /// `NAME`, if it is not the name of a tool of another server that was listed before; else `SERVER__NAME`. The first
+    /// server that lists a name keeps it.
+    Unprefixed,
+}
+
+/// Omits the secret.
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("servers", &self.servers)
+            .field("naming", &self.naming)
+            .field("server_info", &self.server_info)
+            .field("relay", &self.relay)
+            .field("server_timeout", &self.server_timeout)
+            .field("is_shared", &self.is_shared)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Config {
+    /// An aggregate with this name and version, without servers.
+    #[must_use]
+    pub fn new(name: &str, version: &str) -> Self {
+        let server_info = Json::empty_object().with_members(&[("name", &name.into()), ("version", &version.into())]);
+        Self {
+            servers: Vec::new(),
+            naming: Naming::Prefixed,
+            server_info,
+            relay: relay::Config::default(),
+            server_timeout: Duration::from_secs(5),
+            is_shared: false,
+            secret: 0,
+        }
+    }
+
+    /// Adds a server.
+    #[must_use]
+    pub fn with_server(mut self, name: &str, relay: relay::Config) -> Self {
+        self.servers.push(ServerConfig::new(name, relay));
+        self
+    }
+
+    /// Checks what only an aggregate requires.
+    pub(super) fn check(&self) -> Result<(), UsageError> {
+        let limit = self.relay.limits.backends;
+        if self.servers.len() > limit {
+            return Err(UsageError::TooManyServers { limit });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,527 @@
+//! Lists of several servers.
+//!
+//! All servers are asked at the same time, page by page, until each has its share of the answer. The answer contains their
+//! items in the order of the configuration. If it does not contain all, its cursor has the places where the lists of the
+//! servers go on, and the next answer begins with the servers of which least was read. So the list of one server does not
+//! end or delay those of others. What a list does not wait for is in `late`.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mcp_proto::client::Outcome;
+use mcp_proto::spec::List;
+use mcp_proto::spec::meta::without_keys;
+use mcp_proto::{ErrorObject, Instant, Json, Load, Method, RequestKey, Ticket, TicketKey, code};
+
+use super::connection::Opener;
+use super::event::ServerKey;
+use super::late::Start;
+use super::pages::{Follows, Part, Place, Position, Share};
+use super::requests::{Looked, Purpose};
+use super::{Aggregate, Event, Timer};
+
+/// How long a list waits for further pages when it has a page of each server.
+const FURTHER_PAGES: Duration = Duration::from_secs(1);
+
+/// A list that a client can request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Listing {
+    Tools,
+    Prompts,
+    Resources,
+    Templates,
+}
+
+impl Listing {
+    pub(super) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
+
+    pub(super) fn of(method: &Method) -> Option<Self> {
+        Self::ALL.into_iter().find(|listing| listing.method() == *method)
+    }
+
+    pub(super) const fn list(self) -> List {
+        match self {
+            Self::Tools => List::Tools,
+            Self::Prompts => List::Prompts,
+            Self::Resources | Self::Templates => List::Resources,
+        }
+    }
+
+    pub(super) const fn method(self) -> Method {
+        match self {
+            Self::Tools => Method::TOOLS_LIST,
+            Self::Prompts => Method::PROMPTS_LIST,
+            Self::Resources => Method::RESOURCES_LIST,
+            Self::Templates => Method::RESOURCES_TEMPLATES_LIST,
+        }
+    }
+
+    /// The member of the result with the items.
+    const fn member(self) -> &'static str {
+        match self {
+            Self::Tools | Self::Prompts | Self::Resources => self.list().capability(),
+            Self::Templates => "resourceTemplates",
+        }
+    }
+
+    /// The member of an item that identifies it.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Tools | Self::Prompts => "name",
+            Self::Resources => "uri",
+            Self::Templates => "uriTemplate",
+        }
+    }
+}
+
+/// Identifies a list that is being composed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ListKey(u64);
+
+/// All lists that are being composed.
+#[derive(Debug, Default)]
+pub(super) struct Lists {
+    open: BTreeMap<ListKey, Composed>,
+    by_ticket: BTreeMap<TicketKey, ListKey>,
+    /// The lists of servers that no client waits for.
+    without_client: BTreeMap<(ServerKey, Listing), ListKey>,
+    next: u64,
+    /// The bytes of all pages.
+    bytes: usize,
+}
+
+impl Lists {
+    pub(super) fn load(&self) -> Load {
+        let mut load = Load::default();
+        (load.held, load.waiting) = (self.bytes, self.by_ticket.len());
+        load
+    }
+
+    /// Whether the list of a server is being read without a client that waits for it.
+    pub(super) fn is_read(&self, server: ServerKey, listing: Listing) -> bool {
+        self.without_client.contains_key(&(server, listing))
+    }
+
+    fn insert(&mut self, list: Composed) -> ListKey {
+        self.next += 1;
+        let key = ListKey(self.next);
+        match &list.then {
+            Then::Answer(ticket) | Then::LookUp { ticket, .. } => {
+                self.by_ticket.insert(ticket.key(), key);
+            }
+            Then::Keep(server) => {
+                self.without_client.insert((*server, list.listing), key);
+            }
+        }
+        self.bytes += list.bytes();
+        self.open.insert(key, list);
+        key
+    }
+
+    fn remove(&mut self, key: ListKey) -> Option<Composed> {
+        let list = self.open.remove(&key)?;
+        self.bytes -= list.bytes();
+        match &list.then {
+            Then::Answer(ticket) | Then::LookUp { ticket, .. } => {
+                self.by_ticket.remove(&ticket.key());
+            }
+            Then::Keep(server) => {
+                self.without_client.remove(&(*server, list.listing));
+            }
+        }
+        Some(list)
+    }
+}
+
+/// What a list is for.
+#[derive(Debug)]
+pub(super) enum Then {
+    /// It answers a request of the client.
+    Answer(Ticket),
+    /// This request of the client names something that was not listed yet.
+    LookUp { ticket: Ticket, method: Method, params: Option<Json>, looked: Looked },
+    /// The list of a server that was late; it is kept for later requests.
+    Keep(ServerKey),
+}
+
+/// A list that is being composed.
+#[derive(Debug)]
+pub(super) struct Composed {
+    pub(super) then: Then,
+    pub(super) listing: Listing,
+    /// The parameters of the client, without a cursor.
+    pub(super) params: Option<Json>,
+    /// In the order of the servers.
+    pub(super) parts: BTreeMap<ServerKey, Part>,
+    /// The client has supplied a cursor.
+    pub(super) has_cursor: bool,
+    pub(super) begun: Instant,
+    /// The list of a server is left out, or may be older than that of the server.
+    pub(super) is_incomplete: bool,
+}
+
+impl Composed {
+    fn bytes(&self) -> usize {
+        self.parts.values().map(Part::bytes).sum()
+    }
+}
+
+impl Aggregate {
+    /// The servers that may have items of a list.
+    pub(super) fn servers_with(&self, listing: Listing) -> Vec<ServerKey> {
+        let all =
+            self.members.iter().filter(|(_, member)| member.is_running() && member.has(listing.list().capability()));
+        all.map(|(server, _)| *server).collect()
+    }
+
+    /// The client requests a list.
+    pub(super) fn on_list(&mut self, ticket: Ticket, listing: Listing, params: Option<Json>, now: Instant) {
+        let cursor = params.as_ref().and_then(|params| params.first_member("cursor"));
+        let positions = match &cursor {
+            None => Some(self.servers_with(listing).into_iter().map(Position::first).collect()),
+            Some(cursor) => Position::from_cursor(cursor, listing, &self.prefixes),
+        };
+        let Some(positions) = positions else {
+            let error = ErrorObject::invalid_params("the cursor is not one of this list");
+            return self.respond(ticket, Err(error), now);
+        };
+        let params = params.map(|params| params.without_members(&["cursor"]));
+        self.begin_list(Then::Answer(ticket), listing, positions, cursor.is_some(), params, now);
+    }
+
+    /// Asks servers for a list from these positions on.
+    pub(super) fn begin_list(
+        &mut self,
+        then: Then,
+        listing: Listing,
+        positions: Vec<Position>,
+        has_cursor: bool,
+        params: Option<Json>,
+        now: Instant,
+    ) {
+        // Progress of several requests cannot be that of one.
+        let params = params.map(|params| without_keys(&params, &["progressToken"]));
+        let is_answer = matches!(then, Then::Answer(_));
+        let is_awaited = !matches!(then, Then::Keep(_));
+        let mut list = Composed {
+            then,
+            listing,
+            params: params.clone(),
+            parts: BTreeMap::new(),
+            has_cursor,
+            begun: now,
+            is_incomplete: false,
+        };
+        let (mut asked, mut late) = (Vec::new(), Vec::new());
+        for position in positions {
+            let server = position.server;
+            let start = if is_answer { self.start_of(&position, listing) } else { Start::Ask };
+            match start {
+                Start::Ask => {
+                    list.parts.insert(server, Part::new(&position));
+                    asked.push((server, position.place));
+                }
+                Start::Kept(pages, next) => {
+                    list.parts.insert(server, Part::of_kept(&position, pages, next));
+                    list.is_incomplete = true;
+                    late.push(server);
+                }
+                Start::LeftOut => {
+                    list.is_incomplete = true;
+                    late.push(server);
+                }
+            }
+        }
+        let is_for_one = asked.len() == 1 && !is_answer;
+        let key = self.lists.insert(list);
+        for (server, place) in &asked {
+            self.ask_for_page(key, *server, place.clone(), now);
+        }
+        // A server that is still starting is waited for if a request can be for no other one.
+        let is_starting = |(server, _): &(ServerKey, Place)| !self.is_usable(*server);
+        if is_awaited && !(is_for_one && asked.iter().any(is_starting)) {
+            self.timers.set(Timer::List(key), now + self.config.server_timeout);
+        }
+        for server in late {
+            self.read_again(server, listing, params.clone(), now);
+        }
+        self.finish_if_complete(key, now);
+    }
+
+    fn ask_for_page(&mut self, key: ListKey, server: ServerKey, place: Place, now: Instant) {
+        let Some(list) = self.lists.open.get(&key) else { return };
+        let params = place.params(list.params.as_ref());
+        let asked = self.request(server, &list.listing.method(), params, now);
+        let part = self.lists.open.get_mut(&key).and_then(|list| list.parts.get_mut(&server));
+        match (asked, part) {
+            (Ok(request), Some(part)) => {
+                part.asked = Some((request, place));
+                self.pending.insert(server, request, Purpose::Page(key));
+            }
+            (Err(error), Some(part)) => part.error = Some(error),
+            (_, None) => {}
+        }
+    }
+
+    /// The bytes of one answer, so that it fits into a message and several into what the aggregate holds.
+    const fn most_of_answer(&self) -> usize {
+        let limits = self.limits();
+        let least = if limits.message < limits.held { limits.message } else { limits.held };
+        least / 4
+    }
+
+    /// A server has answered the request for a page.
+    pub(super) fn on_page(&mut self, server: ServerKey, key: ListKey, outcome: Outcome, now: Instant) {
+        let (most, held, all) = (self.most_of_answer(), self.limits().held, self.lists.bytes);
+        let Some(list) = self.lists.open.get_mut(&key) else { return };
+        let listing = list.listing;
+        // No client waits for a list that is kept.
+        let (share, waited) = match &list.then {
+            Then::Answer(_) | Then::LookUp { .. } => {
+                let share = Share::of_answer(most / list.parts.len().max(1));
+                (share, now.saturating_duration_since(list.begun))
+            }
+            Then::Keep(_) => (Share::of_kept(held / 16), Duration::ZERO),
+        };
+        let Some(part) = list.parts.get_mut(&server) else { return };
+        let Some((_, place)) = part.asked.take() else { return };
+        let mut follows = Follows::Nothing;
+        match outcome {
+            Outcome::Result(page) if all == 0 || all.saturating_add(page.len()) <= held => {
+                self.lists.bytes += page.len();
+                follows = part.add(place, page, share, waited, &self.config);
+            }
+            Outcome::Result(_) => {
+                part.error = Some(ErrorObject::overloaded());
+                part.next = Some(place);
+            }
+            Outcome::Error(error) => part.error = Some(error),
+            Outcome::Failed(reason) => {
+                let error = ErrorObject::new(code::INTERNAL_ERROR, &reason.describe("the server"));
+                part.error = Some(error);
+            }
+        }
+        match follows {
+            Follows::Page(place) => self.ask_for_page(key, server, place, now),
+            Follows::TooMany => self.report_too_long(server, listing),
+            Follows::Nothing | Follows::Later => {}
+        }
+        self.finish_if_complete(key, now);
+    }
+
+    fn finish_if_complete(&mut self, key: ListKey, now: Instant) {
+        let Some(list) = self.lists.open.get(&key) else { return };
+        let asked = || list.parts.values().filter(|part| part.asked.is_some());
+        if asked().next().is_none() {
+            return self.finish_list(key, now);
+        }
+        let timer = Timer::List(key);
+        let soon = list.begun + FURTHER_PAGES;
+        if asked().all(|part| !part.pages.is_empty()) && self.timers.get(timer).is_some_and(|at| at > soon) {
+            self.timers.set(timer, soon.max(now));
+        }
+    }
+
+    /// Answers with what servers have returned.
+    pub(super) fn finish_list(&mut self, key: ListKey, now: Instant) {
+        self.timers.clear(Timer::List(key));
+        let Some(mut list) = self.lists.remove(key) else { return };
+        let listing = list.listing;
+        for (server, part) in &mut list.parts {
+            let Some((request, place)) = part.asked.take() else { continue };
+            let server = *server;
+            if !part.pages.is_empty() {
+                // The client continues with this page.
+                part.next = Some(place);
+                self.withdraw(server, request, now);
+                continue;
+            }
+            list.is_incomplete = true;
+            // One that is not connected is announced when it is.
+            if self.is_usable(server) {
+                self.set_late(server, listing, list.params.as_ref());
+            }
+            if place == Place::First && !self.lists.is_read(server, listing) {
+                let mut part = Part::new(&Position::first(server));
+                part.asked = Some((request, place));
+                let key = self.lists.insert(Composed {
+                    then: Then::Keep(server),
+                    listing,
+                    params: list.params.clone(),
+                    parts: BTreeMap::from([(server, part)]),
+                    has_cursor: false,
+                    begun: list.begun,
+                    is_incomplete: false,
+                });
+                self.pending.insert(server, request, Purpose::Page(key));
+            } else {
+                self.withdraw(server, request, now);
+                self.read_again(server, listing, list.params.clone(), now);
+            }
+        }
+        let answer = match &list.then {
+            Then::Keep(server) => {
+                let server = *server;
+                return self.on_read_again(server, list, now);
+            }
+            Then::Answer(_) => Some(self.compose(&list, now)),
+            Then::LookUp { .. } => {
+                self.learn_all(&list);
+                None
+            }
+        };
+        match (list.then, answer) {
+            (Then::Answer(ticket), Some(answer)) => self.respond(ticket, answer, now),
+            (Then::LookUp { ticket, method, params, looked }, _) => {
+                self.on_request(ticket, method, params, looked, now);
+            }
+            (Then::Answer(_) | Then::Keep(_), _) => {}
+        }
+    }
+
+    /// The page of a server is not needed any more. Its list is gone when the request has its outcome.
+    fn withdraw(&mut self, server: ServerKey, request: RequestKey, now: Instant) {
+        if let Some(connection) = self.connection(server) {
+            connection.client.cancel(request, None, now);
+        }
+    }
+
+    /// The number of pages of each server that the answer has. Those of which the client has read least are first, so that a
+    /// list with large pages does not displace others.
+    fn choose(&self, list: &Composed) -> BTreeMap<ServerKey, usize> {
+        let mut pages = Vec::new();
+        for (server, part) in &list.parts {
+            for (number, page) in (part.before.pages..).zip(&part.pages) {
+                pages.push((number, *server, page.content.len()));
+            }
+        }
+        pages.sort_unstable();
+        let mut chosen: BTreeMap<ServerKey, usize> = BTreeMap::new();
+        let mut bytes = 0_usize;
+        for (_, server, length) in pages {
+            if bytes > 0 && bytes.saturating_add(length) > self.most_of_answer() {
+                break;
+            }
+            bytes = bytes.saturating_add(length);
+            *chosen.entry(server).or_default() += 1;
+        }
+        chosen
+    }
+
+    /// The result with the items of all servers, and what is learnt from them.
+    fn compose(&mut self, list: &Composed, now: Instant) -> Result<Json, ErrorObject> {
+        let listing = list.listing;
+        // A server refuses a cursor that is not its own, or not any more.
+        if list.has_cursor && list.parts.values().all(|part| part.pages.is_empty()) {
+            if let Some(error) = list.parts.values().find_map(|part| part.error.clone()) {
+                return Err(error);
+            }
+        }
+        let chosen = self.choose(list);
+        let waited = now.saturating_duration_since(list.begun);
+        let (mut items, mut positions) = (Vec::new(), Vec::new());
+        let (mut ttl, mut is_public, mut is_complete) = (None, true, !list.is_incomplete);
+        for (server, part) in &list.parts {
+            let count = chosen.get(server).copied().unwrap_or_default();
+            is_complete &= count > 0;
+            for page in part.pages.iter().take(count) {
+                let [of_page, page_ttl, scope] = page.content.first_members([listing.member(), "ttlMs", "cacheScope"]);
+                for item in of_page.iter().flat_map(Json::elements) {
+                    items.extend(self.learn(*server, listing, &item));
+                }
+                let page_ttl = page_ttl.and_then(|ttl| ttl.read::<u64>().ok()).unwrap_or(0);
+                ttl = Some(ttl.map_or(page_ttl, |ttl: u64| ttl.min(page_ttl)));
+                is_public &= scope.is_some_and(|scope| scope.as_bytes() == b"\"public\"");
+            }
+            let position = part.position(*server, count, waited);
+            if position.is_none() && part.is_fresh {
+                self.on_whole_list(*server, listing, part);
+            }
+            positions.extend(position);
+        }
+        let mut result = Json::empty_object().with_member(listing.member(), &Json::array(&items));
+        if !positions.is_empty() {
+            result = result.with_member("nextCursor", &Position::to_cursor(&positions, listing, &self.prefixes));
+        }
+        if let (Some(ttl), true, true) = (ttl, is_complete, self.is_stateless()) {
+            let scope = Json::from(if is_public { "public" } else { "private" });
+            result = result.with_members(&[("ttlMs", &Json::from(ttl)), ("cacheScope", &scope)]);
+        }
+        Ok(result)
+    }
+
+    fn is_stateless(&self) -> bool {
+        self.stage.opener().is_some_and(Opener::is_stateless)
+    }
+
+    /// An item as the client sees it, and what is learnt from it. `None` if the client could not use it.
+    fn learn(&mut self, server: ServerKey, listing: Listing, item: &Json) -> Option<Json> {
+        let text = item.first_member(listing.name())?;
+        let text = text.as_string()?;
+        let names = match listing {
+            Listing::Resources | Listing::Templates => {
+                let owner = self.resources.learn(listing, &text, server);
+                self.report_same_resource(server, owner);
+                return (owner == server).then(|| item.clone());
+            }
+            Listing::Prompts => &mut self.prompts,
+            Listing::Tools => &mut self.tools,
+        };
+        let public = names.publish(server, &text, self.config.naming, &self.prefixes)?;
+        Some(item.with_member(listing.name(), &Json::from(public)))
+    }
+
+    /// Learns from all pages of a list that does not answer a request.
+    pub(super) fn learn_all(&mut self, list: &Composed) {
+        let listing = list.listing;
+        for (server, part) in &list.parts {
+            for page in &part.pages {
+                for item in page.content.first_member(listing.member()).iter().flat_map(Json::elements) {
+                    let _ = self.learn(*server, listing, &item);
+                }
+            }
+            self.on_whole_list(*server, listing, part);
+        }
+    }
+
+    /// The list of a server was read as far as one answer reaches.
+    fn on_whole_list(&mut self, server: ServerKey, listing: Listing, part: &Part) {
+        if !matches!(listing, Listing::Resources | Listing::Templates) {
+            return;
+        }
+        let is_whole = part.next.is_none() && part.error.is_none() && !part.pages.is_empty();
+        let items = part.pages.iter().filter_map(|page| page.content.first_member(listing.member()));
+        let texts = items.flat_map(|items| items.elements().collect::<Vec<_>>());
+        let texts =
+            texts.filter_map(|item| item.first_member(listing.name())?.as_string().map(|text| Box::from(&*text)));
+        self.resources.on_listed(listing, server, is_whole.then(|| texts.collect()));
+    }
+
+    /// Reports that the list of a server is longer than the aggregate reads, once for each connection.
+    fn report_too_long(&mut self, server: ServerKey, listing: Listing) {
+        let Some(member) = self.members.get_mut(&server) else { return };
+        if member.too_long.insert(listing) {
+            self.out.report(Event::ListTooLong { server, method: listing.method() });
+        }
+    }
+
+    /// Reports that two servers list the same resource, once for each connection.
+    fn report_same_resource(&mut self, server: ServerKey, owner: ServerKey) {
+        let Some(member) = self.members.get_mut(&server).filter(|_| owner != server) else { return };
+        if member.same_as.insert(owner) {
+            self.out.report(Event::SameResource { owner, other: server });
+        }
+    }
+
+    /// The client has cancelled a request for which servers are asked for lists.
+    pub(super) fn cancel_list(&mut self, ticket: TicketKey, now: Instant) {
+        let Some(key) = self.lists.by_ticket.get(&ticket).copied() else { return };
+        self.timers.clear(Timer::List(key));
+        let Some(list) = self.lists.remove(key) else { return };
+        for (server, part) in list.parts {
+            if let Some((request, _)) = part.asked {
+                self.withdraw(server, request, now);
+            }
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! One server of an aggregate: its configuration, and whether it is running.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mcp_proto::{Instant, Json, Method, ProtocolVersion, Stdio, UsageError};
+
+use super::config::ServerConfig;
+use super::connection::{Connection, Opener};
+use super::event::ServerKey;
+use super::late::Late;
+use super::lists::Listing;
+use super::subscriptions::Watch;
+use crate::relay;
+use crate::relay::Relay;
+use crate::restart::Restart;
+
+/// One server of an aggregate.
+pub(super) struct Member {
+    pub(super) name: Box<str>,
+    config: relay::Config,
+    pub(super) state: State,
+    pub(super) restart: Restart,
+    /// The capabilities that it has stated when it was last connected; `None` if it never was.
+    pub(super) capabilities: Option<Json>,
+    pub(super) instructions: Option<Box<str>>,
+    /// What has become of its last process, as a predicate.
+    pub(super) end: Option<Box<str>>,
+    /// It was connected, or could not be.
+    pub(super) is_settled: bool,
+    /// Its process has exited when it was asked for its revisions (ER-06).
+    pub(super) begins_with_initialize: bool,
+    pub(super) watch: Watch,
+    /// How often it was started.
+    starts: u64,
+    /// When it was started.
+    started: Instant,
+    /// It was not connected in time.
+    pub(super) is_late: bool,
+    /// The lists with which it is late.
+    pub(super) late: BTreeMap<Listing, Late>,
+    /// The lists of which it was reported that they are too long.
+    pub(super) too_long: BTreeSet<Listing>,
+    /// The servers of which it was reported that they list the same resources.
+    pub(super) same_as: BTreeSet<ServerKey>,
+    /// The revision that is used with it, once it was connected.
+    pub(super) version: Option<ProtocolVersion>,
+    /// Until when it may work on a call that has ended for the client without its answer.
+    pub(super) works_until: Option<Instant>,
+}
+
+/// Whether a server is running.
+pub(super) enum State {
+    Stopped,
+    Running(Box<Connection>),
+    /// Nothing more is expected of it but its end.
+    Stopping,
+}
+
+impl Member {
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    pub(super) fn new(server: ServerConfig) -> Result<Self, UsageError> {
+        let ServerConfig { name, relay: mut config, late } = server;
+        let of_lists = late.iter().filter_map(Listing::of);
+        config.respawn = false;
+        Relay::new(Stdio::new(), config.clone())?;
+        Ok(Self {
+            name,
+            config,
+            state: State::Stopped,
+            restart: Restart::new(),
+            capabilities: None,
+            instructions: None,
+            end: None,
+            is_settled: false,
+            begins_with_initialize: false,
+            watch: Watch::default(),
+            starts: 0,
+            started: Instant::START,
+            is_late: late.contains(&Method::INITIALIZE),
+            late: of_lists.map(|listing| (listing, Late::new())).collect(),
+            too_long: BTreeSet::new(),
+            same_as: BTreeSet::new(),
+            version: None,
+            works_until: None,
+        })
+    }
+
+    /// Connects to the process that is being started.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    pub(super) fn connect(&mut self, opener: &Opener, now: Instant) -> Result<(), UsageError> {
+        self.starts += 1;
+        self.started = now;
+        let mut config = self.config.clone();
+        if self.begins_with_initialize {
+            config.versions.retain(|version| !version.is_stateless());
+        }
+        self.state = State::Running(Box::new(Connection::new(config, opener, now)?));
+        Ok(())
+    }
+
+    /// The number that relates calls of this process, and of no other, to their clients; zero if there is no secret.
+    pub(super) fn secret_of(&self, secret: u128, server: ServerKey) -> u128 {
+        let index = u128::try_from(server.index()).unwrap_or_default();
+        if secret == 0 { 0 } else { secret.wrapping_add(index << 64 | u128::from(self.starts)) }
+    }
+
+    /// Whether it may begin with `initialize`.
+    pub(super) fn may_begin_with_initialize(&self) -> bool {
+        self.config.versions.iter().any(|version| !version.is_stateless())
+    }
+
+    /// Whether it has a capability, as far as is known.
+    pub(super) fn has(&self, capability: &str) -> bool {
+        self.capabilities.as_ref().is_none_or(|all| all.first_member(capability).is_some())
+    }
+
+    /// Whether it has a capability with this flag, as far as is known.
+    pub(super) fn has_flag(&self, capability: &str, flag: &str) -> bool {
+        self.capabilities.as_ref().is_none_or(|all| {
+            let flag = all.first_member(capability).and_then(|capability| capability.first_member(flag));
+            flag.is_some_and(|flag| flag.as_bytes() == b"true")
+        })
+    }
+
+    /// How long it was started ago.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
+    }
+
+    /// A call has ended for the client without its answer.
+    pub(super) fn on_unanswered(&mut self, now: Instant) {
+        self.works_until = Some(now + self.config.request_timeout);
+    }
+
+    /// What its earlier process has sent is not valid any more.
+    pub(super) fn forget(&mut self) {
+        self.late.values_mut().for_each(Late::forget);
+        self.too_long.clear();
+        self.same_as.clear();
+        self.works_until = None;
+    }
+
+    /// Whether it is connected.
+    pub(super) fn is_usable(&self) -> bool {
+        match &self.state {
+            State::Running(connection) => connection.usable_since.is_some(),
+            State::Stopped | State::Stopping => false,
+        }
+    }
+
+    /// Whether it was started and can be used, or will be soon.
+    pub(super) const fn is_running(&self) -> bool {
+        matches!(self.state, State::Running(_))
+    }
+}

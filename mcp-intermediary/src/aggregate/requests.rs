@@ -1,0 +1,483 @@
+//! Which server a request of the client is for, and its answer.
+
+use std::collections::BTreeMap;
+
+use mcp_proto::client::{Call, NotRestored, Outcome};
+use mcp_proto::spec::{Change, SettingChange};
+use mcp_proto::{
+    ErrorObject, Instant, Json, Method, ProtocolVersion, RequestKey, Ticket, TicketKey, code, escape_text,
+};
+
+use super::Aggregate;
+use super::connection::Opener;
+use super::event::ServerKey;
+use super::lists::{ListKey, Listing, Then};
+use super::member::State;
+use super::names::Named;
+use super::origin::{add_origin, origin_of};
+use super::pages::Position;
+use crate::relay;
+
+/// All requests to servers without an outcome.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    by_request: BTreeMap<(ServerKey, RequestKey), Purpose>,
+    by_ticket: BTreeMap<TicketKey, (ServerKey, RequestKey)>,
+}
+
+/// Why a request was made to a server.
+#[derive(Debug)]
+pub(super) enum Purpose {
+    /// It answers a request of the client.
+    Forwarded(Forwarded),
+    /// It is for a page of a list.
+    Page(ListKey),
+    /// It sets something in the session of the server again.
+    Setting(Method),
+}
+
+/// A request of the client that was forwarded.
+#[derive(Debug)]
+pub(super) struct Forwarded {
+    ticket: Ticket,
+    method: Method,
+    /// The resource that the request is about.
+    uri: Option<Box<str>>,
+    /// The parameters, if no server is known to have the resource: further servers are asked.
+    to_others: Option<Json>,
+    /// The servers that were asked then.
+    asked: Vec<ServerKey>,
+}
+
+/// What servers have listed for a request of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Looked {
+    Nothing,
+    /// The tools, prompts or resources.
+    Items,
+    /// The templates of resources too.
+    Templates,
+}
+
+/// The destination of a request.
+enum Route {
+    To(ServerKey, Option<Json>),
+    /// The server is known after these servers have listed what they have.
+    LookUp(Vec<ServerKey>, Listing),
+    /// No server is known to have the resource.
+    InTurn(Box<str>),
+}
+
+impl Pending {
+    /// The client's request that a request to a server answers.
+    pub(super) fn ticket(&self, server: ServerKey, request: RequestKey) -> Option<TicketKey> {
+        match self.by_request.get(&(server, request))? {
+            Purpose::Forwarded(forwarded) => Some(forwarded.ticket.key()),
+            Purpose::Page(_) | Purpose::Setting(_) => None,
+        }
+    }
+
+    pub(super) fn insert(&mut self, server: ServerKey, request: RequestKey, purpose: Purpose) {
+        if let Purpose::Forwarded(forwarded) = &purpose {
+            self.by_ticket.insert(forwarded.ticket.key(), (server, request));
+        }
+        self.by_request.insert((server, request), purpose);
+    }
+
+    pub(super) fn insert_setting(&mut self, server: ServerKey, request: RequestKey, method: Method) {
+        self.insert(server, request, Purpose::Setting(method));
+    }
+
+    fn remove(&mut self, server: ServerKey, request: RequestKey) -> Option<Purpose> {
+        let purpose = self.by_request.remove(&(server, request))?;
+        if let Purpose::Forwarded(forwarded) = &purpose {
+            self.by_ticket.remove(&forwarded.ticket.key());
+        }
+        Some(purpose)
+    }
+
+    /// Whether a request of the client is open at a server.
+    pub(super) fn has_call(&self, server: ServerKey) -> bool {
+        let all = self.by_request.iter().filter(|((of, _), _)| *of == server);
+        all.into_iter().any(|(_, purpose)| matches!(purpose, Purpose::Forwarded(_)))
+    }
+
+    /// Where a request of the client was forwarded to.
+    fn find(&self, ticket: TicketKey) -> Option<(ServerKey, RequestKey)> {
+        self.by_ticket.get(&ticket).copied()
+    }
+}
+
+impl Aggregate {
+    /// Answers a request of the client.
+    pub(super) fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
+        // A code that the server must not use becomes that of an internal error.
+        let _ = self.server.respond(ticket, answer, now);
+    }
+
+    /// Handles a request of the client, for which servers have listed this.
+    pub(super) fn on_request(
+        &mut self,
+        ticket: Ticket,
+        method: Method,
+        params: Option<Json>,
+        looked: Looked,
+        now: Instant,
+    ) {
+        if let Some(listing) = Listing::of(&method) {
+            return self.on_list(ticket, listing, params, now);
+        }
+        match self.route(&method, params.as_ref(), looked) {
+            Ok(Route::To(server, params)) => {
+                let uri = uri_of(&method, params.as_ref());
+                let forwarded = Forwarded { ticket, method, uri, to_others: None, asked: Vec::new() };
+                self.forward(server, forwarded, params, now);
+            }
+            Ok(Route::InTurn(uri)) => {
+                let (uri, asked) = (Some(uri), Vec::new());
+                let forwarded = Forwarded { ticket, method, uri, to_others: params, asked };
+                let answer = Err(self.resource_not_found(&forwarded));
+                self.ask_next(forwarded, answer, now);
+            }
+            Ok(Route::LookUp(servers, listing)) => {
+                let looked = if listing == Listing::Templates { Looked::Templates } else { Looked::Items };
+                let meta = params.as_ref().and_then(|params| params.first_member("_meta"));
+                let asked = meta.map(|meta| Json::empty_object().with_member("_meta", &meta));
+                let positions = servers.into_iter().map(Position::first).collect();
+                let then = Then::LookUp { ticket, method, params, looked };
+                self.begin_list(then, listing, positions, false, asked, now);
+            }
+            Err(error) => self.respond(ticket, Err(error), now),
+        }
+    }
+
+    /// Finds the server for a request.
+    ///
+    /// # Errors
+    ///
+    /// The answer to the request.
+    fn route(&self, method: &Method, params: Option<&Json>, looked: Looked) -> Result<Route, ErrorObject> {
+        let member = |name: &'static str| {
+            let member = params.and_then(|params| params.first_member(name));
+            let text = member.as_ref().and_then(Json::as_string).map(String::from);
+            text.ok_or_else(|| ErrorObject::invalid_params(&format!("{name} must be a string")))
+        };
+        let facts = method.facts();
+        let empty = Json::empty_object();
+        let params = params.unwrap_or(&empty);
+        if *method == Method::COMPLETION_COMPLETE {
+            let reference = params.first_member("ref").unwrap_or(Json::empty_object());
+            let [name, uri] = reference.first_members(["name", "uri"]);
+            if let Some(name) = name.as_ref().and_then(Json::as_string) {
+                let to = |name: &Json| params.with_member("ref", &reference.with_member("name", name));
+                return self.route_name(&name, Listing::Prompts, looked, to);
+            }
+            let uri = uri.as_ref().and_then(Json::as_string);
+            let uri = uri.ok_or_else(|| ErrorObject::invalid_params("ref must have a name or a uri"))?;
+            return self.route_uri(&uri, self.resources.template_owner(&uri), params, looked);
+        }
+        if facts.named_by == Some("taskId") || *method == Method::TASKS_RESULT {
+            let id = member("taskId")?;
+            let found = origin_of(&id).and_then(|(prefix, id)| Some((self.prefixes.find(prefix)?, id)));
+            let (server, id) = found.ok_or_else(|| ErrorObject::invalid_params("unknown task"))?;
+            return Ok(Route::To(server, Some(params.with_member("taskId", &Json::from(id)))));
+        }
+        if facts.named_by == Some("name") {
+            let listing = if *method == Method::TOOLS_CALL { Listing::Tools } else { Listing::Prompts };
+            let to = |name: &Json| params.with_member("name", name);
+            return self.route_name(&member("name")?, listing, looked, to);
+        }
+        if is_about_resource(method) {
+            return self.route_uri(&member("uri")?, None, params, looked);
+        }
+        Err(ErrorObject::method_not_found(method))
+    }
+
+    fn route_name(
+        &self,
+        name: &str,
+        listing: Listing,
+        looked: Looked,
+        to: impl FnOnce(&Json) -> Json,
+    ) -> Result<Route, ErrorObject> {
+        let names = if listing == Listing::Tools { &self.tools } else { &self.prompts };
+        match names.resolve(name, self.config.naming, &self.prefixes, looked > Looked::Nothing) {
+            Named::Known(server, name) => {
+                let params = to(&Json::from(name));
+                let params = self.without_origin_of_state(Some(server), &params)?.1;
+                Ok(Route::To(server, Some(params)))
+            }
+            Named::Unlisted(server) => {
+                let servers = self.servers_with(listing).into_iter();
+                let servers = servers.filter(|found| server.is_none_or(|server| server == *found));
+                Ok(Route::LookUp(servers.collect(), listing))
+            }
+            Named::Unknown => {
+                let text = format!(
+                    "no server has {} of this name",
+                    if listing == Listing::Tools { "a tool" } else { "a prompt" }
+                );
+                Err(ErrorObject::invalid_params(&text))
+            }
+        }
+    }
+
+    /// The server of a resource, or of the template that is owned by `of_template`. A URI that was not listed is looked up
+    /// first, because it may be listed by another server than the one that has a template for it.
+    fn route_uri(
+        &self,
+        uri: &str,
+        of_template: Option<ServerKey>,
+        params: &Json,
+        looked: Looked,
+    ) -> Result<Route, ErrorObject> {
+        let (server, params) = self.without_origin_of_state(None, params)?;
+        if let Some(server) = server.or(of_template).or_else(|| self.resources.lister(uri)) {
+            return Ok(Route::To(server, Some(params)));
+        }
+        for (listing, of_listing) in [(Listing::Resources, Looked::Items), (Listing::Templates, Looked::Templates)] {
+            let servers = self.unknown_lists(listing);
+            if looked < of_listing && !servers.is_empty() {
+                return Ok(Route::LookUp(servers, listing));
+            }
+        }
+        match self.resources.owner(uri) {
+            Some(server) => Ok(Route::To(server, Some(params))),
+            None => Ok(Route::InTurn(uri.into())),
+        }
+    }
+
+    /// The servers whose list was not read since it has changed, and that answer requests for it in time.
+    fn unknown_lists(&self, listing: Listing) -> Vec<ServerKey> {
+        let mut servers = self.servers_with(listing);
+        servers.retain(|server| {
+            let member = self.members.get(server);
+            let is_in_time = member.is_some_and(|member| member.is_usable() && !member.late.contains_key(&listing));
+            is_in_time && !self.resources.is_known(*server, listing)
+        });
+        servers
+    }
+
+    /// The server that has sent the `requestState` of a retry, and the parameters with the state as it was sent.
+    ///
+    /// # Errors
+    ///
+    /// The state is not one that the client was sent, or is from another server than `expected`.
+    fn without_origin_of_state(
+        &self,
+        expected: Option<ServerKey>,
+        params: &Json,
+    ) -> Result<(Option<ServerKey>, Json), ErrorObject> {
+        let Some(state) = params.first_member("requestState") else { return Ok((None, params.clone())) };
+        let state = state.as_string();
+        let found = state.as_deref().and_then(origin_of);
+        let found = found.and_then(|(prefix, state)| Some((self.prefixes.find(prefix)?, state)));
+        let found = found.filter(|(server, _)| expected.is_none_or(|expected| expected == *server));
+        let (server, state) = found.ok_or_else(|| {
+            ErrorObject::invalid_params("requestState is not one that this request was answered with")
+        })?;
+        Ok((Some(server), params.with_member("requestState", &Json::from(state))))
+    }
+
+    /// Forwards a request to a server.
+    fn forward(&mut self, server: ServerKey, forwarded: Forwarded, params: Option<Json>, now: Instant) {
+        match self.request(server, &forwarded.method, params, now) {
+            Ok(request) => self.pending.insert(server, request, Purpose::Forwarded(forwarded)),
+            Err(error) => self.respond(forwarded.ticket, Err(error), now),
+        }
+    }
+
+    /// Makes a request to a server.
+    ///
+    /// # Errors
+    ///
+    /// The answer to the client.
+    pub(super) fn request(
+        &mut self,
+        server: ServerKey,
+        method: &Method,
+        params: Option<Json>,
+        now: Instant,
+    ) -> Result<RequestKey, ErrorObject> {
+        let mut call = Call::new(method.clone());
+        if let Some(params) = params {
+            call = call.params(params);
+        }
+        if self.stage.opener().is_some_and(Opener::is_stateless) {
+            call = call.unchanged();
+        }
+        match self.connection(server).map(|connection| connection.client.request(call, now)) {
+            Some(Ok(request)) => Ok(request),
+            Some(Err(error)) => {
+                let text = format!("{}: {error}", self.describe(server));
+                Err(ErrorObject::new(code::INTERNAL_ERROR, &text))
+            }
+            None => Err(self.not_running(server, now)),
+        }
+    }
+
+    /// Asks the next server that may have a resource; one that is connected before one that is not yet. If there is none,
+    /// `answer` is that of the last one.
+    fn ask_next(&mut self, mut forwarded: Forwarded, mut answer: Result<Json, ErrorObject>, now: Instant) {
+        let (resources, subscribe) = Change::Resource.capability();
+        let is_setting = forwarded.method.facts().changes_setting.is_some();
+        loop {
+            let may_have = self.members.iter().filter(|(server, member)| {
+                let has = if is_setting { member.has_flag(resources, subscribe) } else { member.has(resources) };
+                has && member.is_running() && !forwarded.asked.contains(server)
+            });
+            let next = may_have.min_by_key(|(server, member)| (!member.is_usable(), **server));
+            let (Some(next), Some(params)) = (next.map(|(server, _)| *server), &forwarded.to_others) else {
+                return self.respond(forwarded.ticket, answer, now);
+            };
+            forwarded.asked.push(next);
+            match self.request(next, &forwarded.method, Some(params.clone()), now) {
+                Ok(request) => return self.pending.insert(next, request, Purpose::Forwarded(forwarded)),
+                Err(error) => answer = Err(error),
+            }
+        }
+    }
+
+    /// The client has cancelled a request.
+    pub(super) fn cancel(&mut self, ticket: TicketKey, params: Option<Json>, now: Instant) {
+        if let Some((server, request)) = self.pending.find(ticket) {
+            self.pending.remove(server, request);
+            self.on_unanswered(server, now);
+            if let Some(connection) = self.connection(server) {
+                connection.client.cancel_with(request, &params.unwrap_or(Json::empty_object()), now);
+            }
+        }
+        self.cancel_list(ticket, now);
+    }
+
+    /// Handles the outcome of a request to a server.
+    pub(super) fn on_outcome(&mut self, server: ServerKey, request: RequestKey, outcome: Outcome, now: Instant) {
+        match self.pending.remove(server, request) {
+            Some(Purpose::Forwarded(forwarded)) => self.on_answered(server, forwarded, outcome, now),
+            Some(Purpose::Page(list)) => self.on_page(server, list, outcome, now),
+            Some(Purpose::Setting(method)) => self.on_setting(server, method, outcome),
+            // The client has cancelled it.
+            None => {}
+        }
+    }
+
+    /// A request has ended for the client without the server's answer.
+    fn on_unanswered(&mut self, server: ServerKey, now: Instant) {
+        if let Some(member) = self.members.get_mut(&server) {
+            member.on_unanswered(now);
+        }
+    }
+
+    fn on_answered(&mut self, server: ServerKey, forwarded: Forwarded, outcome: Outcome, now: Instant) {
+        let is_of_server = match &outcome {
+            Outcome::Result(_) => true,
+            Outcome::Error(error) => !is_of_relay(error),
+            Outcome::Failed(_) => false,
+        };
+        if !is_of_server {
+            self.on_unanswered(server, now);
+        }
+        let answer = match outcome {
+            Outcome::Result(result) => Ok(self.with_origins(server, &result)),
+            Outcome::Error(error) => Err(self.with_name_of(server, error)),
+            Outcome::Failed(reason) => {
+                Err(ErrorObject::new(code::INTERNAL_ERROR, &reason.describe(&self.describe(server))))
+            }
+        };
+        if answer.is_err() && forwarded.to_others.is_some() {
+            return self.ask_next(forwarded, answer, now);
+        }
+        if let (Ok(_), Some(uri)) = (&answer, &forwarded.uri) {
+            let watch = self.members.get_mut(&server).map(|member| &mut member.watch);
+            match (forwarded.method.facts().changes_setting, watch) {
+                (Some(SettingChange::Subscribe), Some(watch)) => watch.insert(uri),
+                (Some(SettingChange::Unsubscribe), Some(watch)) => watch.remove(uri),
+                (Some(_) | None, _) => {}
+            }
+            if forwarded.to_others.is_some() {
+                self.resources.on_found(uri, server);
+            }
+        }
+        self.respond(forwarded.ticket, answer, now);
+    }
+
+    /// A result with the server in what the client may return.
+    fn with_origins(&self, server: ServerKey, result: &Json) -> Json {
+        let mentions = |name: &[u8]| memchr::memmem::find(result.as_bytes(), name).is_some();
+        let prefix = self.prefixes.get(server);
+        let mut result = result.clone();
+        if mentions(b"\"requestState\"") {
+            result = add_origin(&result, "requestState", prefix);
+        }
+        if mentions(b"\"taskId\"") {
+            result = add_origin(&result, "taskId", prefix);
+            if let Some(task) = result.first_member("task") {
+                result = result.with_member("task", &add_origin(&task, "taskId", prefix));
+            }
+        }
+        result
+    }
+
+    /// An error of a server; one of its relay names the server.
+    fn with_name_of(&self, server: ServerKey, error: ErrorObject) -> ErrorObject {
+        match error.data().filter(|_| is_of_relay(&error)) {
+            Some(data) => {
+                let text = format!("{}: {}", self.describe(server), error.message());
+                ErrorObject::with_data(error.code(), &text, &data)
+            }
+            None => error,
+        }
+    }
+
+    /// A server, for messages to people.
+    pub(super) fn describe(&self, server: ServerKey) -> String {
+        format!("the server '{}'", escape_text(self.server_name(server).unwrap_or_default(), 80))
+    }
+
+    /// The answer to a request to a server that is not running.
+    fn not_running(&self, server: ServerKey, now: Instant) -> ErrorObject {
+        let at = self.timers.get(super::Timer::Start(server));
+        let seconds = at.map_or(0, |at| at.saturating_duration_since(now).as_secs() + 1);
+        let member = self.members.get(&server);
+        let is_stopping = member.is_some_and(|member| matches!(member.state, State::Stopping));
+        let why = member.and_then(|member| member.end.as_deref()).unwrap_or("is not running");
+        let when = if at.is_none() && is_stopping { "when it has ended".into() } else { format!("in {seconds} s") };
+        let text = format!("{} {why}; it is started again {when}", self.describe(server));
+        ErrorObject::new(code::INTERNAL_ERROR, &text)
+    }
+
+    fn resource_not_found(&self, forwarded: &Forwarded) -> ErrorObject {
+        let version = self.server.context(&forwarded.ticket).map_or(ProtocolVersion::LATEST, |context| context.version);
+        ErrorObject::resource_not_found(forwarded.uri.as_deref().unwrap_or_default(), version)
+    }
+
+    /// A setting was made again, or not.
+    fn on_setting(&mut self, server: ServerKey, method: Method, outcome: Outcome) {
+        let reason = match outcome {
+            Outcome::Result(_) => return,
+            Outcome::Error(error) => NotRestored::Error(error),
+            Outcome::Failed(reason) => NotRestored::Failed(reason),
+        };
+        let event = relay::Event::NotInEffect { method, reason };
+        self.out.report(super::Event::Server { server, event });
+    }
+}
+
+/// Whether an error is from the relay to a server, not from the server.
+fn is_of_relay(error: &ErrorObject) -> bool {
+    let source = error.data().and_then(|data| data.first_member("source"));
+    source.is_some_and(|source| source.as_bytes() == b"\"relay\"")
+}
+
+/// Whether a request is about the resource that its member `uri` names.
+fn is_about_resource(method: &Method) -> bool {
+    let facts = method.facts();
+    let subscribes = matches!(facts.changes_setting, Some(SettingChange::Subscribe | SettingChange::Unsubscribe));
+    facts.named_by == Some("uri") || subscribes || *method == Method::RESOURCES_DIRECTORY_READ
+}
+
+/// The resource that a request is about.
+fn uri_of(method: &Method, params: Option<&Json>) -> Option<Box<str>> {
+    let uri = params.filter(|_| is_about_resource(method))?.first_member("uri")?;
+    uri.as_string().map(|uri| Box::from(&*uri))
+}

@@ -1,0 +1,201 @@
+//! How one client is joined to the server that it uses.
+//!
+//! The machine that the client is connected to may have other clients, and so may the one that faces the server. A link
+//! owns neither: the relay or the gateway passes both in with each input ([`Link::join`]).
+
+use std::time::Duration;
+
+use mcp_proto::client::{ClientTransport, SubscriptionKey};
+use mcp_proto::server::{Server, ServerTransport, SubscriptionChange};
+use mcp_proto::{Instant, Json, Load, ProtocolVersion, SessionKey};
+
+use super::Config;
+use super::cold_start::ColdStart;
+use super::legacy_client::LegacyClient;
+use super::modern_client::ModernClient;
+use super::opening::Opening;
+use super::policy::Policy;
+use super::sides::Sides;
+use super::upstream::Upstream;
+
+/// How one client is joined to the server that it uses.
+pub(crate) struct Link {
+    path: Path,
+    /// The revisions that may be used with the server.
+    versions: Vec<ProtocolVersion>,
+    /// How long a parked call waits for its retry.
+    parking_timeout: Duration,
+    cold_start: ColdStart,
+    connection: Connection,
+    /// The server is known to begin with `initialize`.
+    is_legacy_server: bool,
+}
+
+/// How the client of a link is connected, and whether it is alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Connection {
+    /// On a byte stream. The server has no other clients.
+    Stream,
+    /// Over HTTP, where each request has its exchange. The server has no other clients.
+    Session,
+    /// Over HTTP, and the server has other clients.
+    SharingSession,
+    /// There are many clients over HTTP, whose requests belong to no session.
+    Requests,
+}
+
+/// How a link joins the two sides.
+#[derive(Debug)]
+pub(super) enum Path {
+    /// The eras are not known yet.
+    Opening(Opening),
+    /// Both sides are of the same era.
+    PassThrough {
+        /// The `server/discover` result of a modern server.
+        discovered: Option<Json>,
+    },
+    /// The client is legacy, the server modern.
+    LegacyClient(LegacyClient),
+    /// The client is modern, the server legacy.
+    ModernClient(ModernClient),
+}
+
+/// A link together with the machines of both sides.
+pub(crate) struct Joined<'l, S: ServerTransport, T: ClientTransport> {
+    pub(super) sides: Sides<'l, S, T>,
+    pub(super) path: &'l mut Path,
+    pub(super) versions: &'l [ProtocolVersion],
+    pub(super) parking_timeout: Duration,
+    pub(super) cold_start: &'l mut ColdStart,
+    pub(super) is_legacy_server: bool,
+}
+
+impl Connection {
+    /// Whether the server has several clients.
+    pub(super) const fn is_shared(self) -> bool {
+        match self {
+            Self::Stream | Self::Session => false,
+            Self::SharingSession | Self::Requests => true,
+        }
+    }
+}
+
+impl Link {
+    /// A link of a client that has sent nothing yet. `config` is that of the relay or gateway.
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            path: Path::Opening(Opening::Awaited),
+            versions: config.versions.clone(),
+            parking_timeout: config.parking_timeout,
+            cold_start: ColdStart::new(config),
+            connection: Connection::Stream,
+            is_legacy_server: false,
+        }
+    }
+
+    /// The same for a client that is connected over HTTP.
+    pub(crate) fn over_http(config: &Config) -> Self {
+        Self { connection: Connection::Session, ..Self::new(config) }
+    }
+
+    /// The same for a client that shares the server with others.
+    pub(crate) fn sharing(config: &Config) -> Self {
+        Self { connection: Connection::SharingSession, ..Self::new(config) }
+    }
+
+    /// The same for the stateless requests of many clients.
+    pub(crate) fn for_requests(config: &Config) -> Self {
+        Self { connection: Connection::Requests, ..Self::new(config) }
+    }
+
+    /// The same if the server is known to begin with `initialize`.
+    pub(crate) fn for_requests_to_legacy(config: &Config) -> Self {
+        Self { is_legacy_server: true, ..Self::for_requests(config) }
+    }
+
+    /// Sets a number that is not known to clients, and another one after each of their requests: calls that are parked from
+    /// now on can be retried only by a client that was sent it.
+    pub(crate) const fn set_secret(&mut self, secret: u128) {
+        if let Path::ModernClient(state) = &mut self.path {
+            state.set_secret(secret);
+        }
+    }
+
+    /// Whether a subscription to changes is that of the client.
+    pub(crate) fn has_subscription(&self, subscription: SubscriptionKey) -> bool {
+        match &self.path {
+            Path::LegacyClient(state) => state.has_subscription(subscription),
+            Path::Opening(_) | Path::PassThrough { .. } | Path::ModernClient(_) => false,
+        }
+    }
+
+    /// The link with the machine that the client is connected to, in this session if there is one, and the one that faces
+    /// the server.
+    pub(crate) fn join<'l, S: ServerTransport, T: ClientTransport>(
+        &'l mut self,
+        server: &'l mut Server<S>,
+        session: impl Into<Option<SessionKey>>,
+        upstream: &'l mut Upstream<T>,
+    ) -> Joined<'l, S, T> {
+        Joined {
+            sides: Sides::new(server, session.into(), upstream, self.connection),
+            path: &mut self.path,
+            versions: &self.versions,
+            parking_timeout: self.parking_timeout,
+            cold_start: &mut self.cold_start,
+            is_legacy_server: self.is_legacy_server,
+        }
+    }
+
+    /// When [`Joined::handle_timeout`] must be called next.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        let parked = if let Path::ModernClient(state) = &self.path { state.poll_timeout() } else { None };
+        [parked, self.cold_start.poll_timeout()].into_iter().flatten().min()
+    }
+
+    /// Whether the client has declared that it opens URLs for the server.
+    pub(crate) const fn client_opens_urls(&self) -> bool {
+        self.cold_start.opens_urls()
+    }
+
+    /// What the link holds.
+    pub(crate) fn load(&self) -> Load {
+        match &self.path {
+            Path::Opening(opening) => opening.load(),
+            Path::ModernClient(state) => state.load(),
+            Path::PassThrough { .. } | Path::LegacyClient(_) => Load::default(),
+        }
+    }
+}
+
+impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
+    /// Handles the timers of the link that are due.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if let Path::ModernClient(state) = &mut *self.path {
+            state.handle_timeout(&mut self.sides, now);
+        }
+        self.answer_early(now);
+    }
+
+    /// Handles one change of the subscriptions of clients, if there is one. Returns whether there was one.
+    pub(crate) fn take_subscription(&mut self, policy: &Policy, now: Instant) -> bool {
+        if let Some(change) = self.sides.server.poll_subscription() {
+            let denied = match &change {
+                SubscriptionChange::Subscribed(uri) if !policy.allows_resource(uri) => Some(uri),
+                SubscriptionChange::Subscribed(_) | SubscriptionChange::Unsubscribed(_) => None,
+            };
+            if let Some(uri) = denied {
+                self.sides.server.exclude_resource(uri, now);
+            } else if let Path::ModernClient(state) = &mut *self.path {
+                state.on_subscription_change(&mut self.sides, change, now);
+            }
+        } else if self.sides.server.poll_unacknowledged() {
+            if let Path::ModernClient(state) = &mut *self.path {
+                state.acknowledge_listens(&mut self.sides, now);
+            }
+        } else {
+            return false;
+        }
+        true
+    }
+}

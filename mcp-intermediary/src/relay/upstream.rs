@@ -1,0 +1,191 @@
+//! The machine that faces the server, and the requests in flight over it.
+
+use std::time::Duration;
+
+use mcp_proto::client::{self, Client, ClientTransport, Opening, Outcome};
+use mcp_proto::{
+    ErrorObject, Failed, Instant, Json, Limits, Load, Method, ProtocolVersion, RequestKey, SessionKey, Ticket,
+    TicketKey, UsageError,
+};
+
+use super::Event;
+use super::in_flight::InFlight;
+use super::opening::identify_legacy;
+use super::owner::Owner;
+use super::possibly_open::PossiblyOpen;
+use super::sides::{Reports, error_for};
+
+/// The session to which a message of the server belongs that names no request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// No call that could have caused it may be open.
+    NoCall,
+    /// All calls that could have caused it are of this session, which may have ended.
+    Session(SessionKey),
+    /// Several clients have calls that could have caused it.
+    Unknown,
+}
+
+/// The machine that faces the server, and the requests in flight over it, of one client or of several.
+pub(crate) struct Upstream<T: ClientTransport> {
+    pub(crate) client: Client<T>,
+    pub(super) owner: Owner,
+    pub(super) in_flight: InFlight,
+    pub(super) possibly_open: PossiblyOpen,
+    pub(super) limits: Limits,
+    /// The time for requests, if it is another one than that of the configuration.
+    pub(super) request_timeout: Option<Duration>,
+    /// Where a person signs in.
+    pub(super) sign_in_url: Option<Box<str>>,
+    pub(super) reports: Reports,
+    /// Lists of tools that wait until new pins are stored, with the requests that they answer.
+    pub(super) held_lists: Vec<(RequestKey, Json)>,
+}
+
+impl<T: ClientTransport> Upstream<T> {
+    /// Reaches the server through this transport, for clients of this owner. `redelivery` is that of the relay or gateway,
+    /// and `client` the configuration of the machine that faces the server.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the configuration is invalid.
+    pub(crate) fn new(
+        mut transport: T,
+        owner: Owner,
+        redelivery: Duration,
+        client: client::Config,
+    ) -> Result<Self, UsageError> {
+        transport.set_redelivery_time(redelivery);
+        let limits = client.limits.clone();
+        let possibly_open = PossiblyOpen::new(client.request_timeout, limits.tombstones);
+        Ok(Self {
+            client: Client::new(transport, client)?,
+            owner,
+            in_flight: InFlight::default(),
+            possibly_open,
+            limits,
+            request_timeout: None,
+            sign_in_url: None,
+            reports: Reports::default(),
+            held_lists: Vec::new(),
+        })
+    }
+
+    /// Opens the session of a server that several clients use, with the parameters of the `initialize` of the first one: in
+    /// the newest of these revisions, and without these capabilities.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if it is open, or closed.
+    pub(crate) fn open(
+        &mut self,
+        params: &Json,
+        without: &[&str],
+        versions: &[ProtocolVersion],
+        now: Instant,
+    ) -> Result<(), UsageError> {
+        let capabilities = params.first_member("capabilities").filter(Json::is_object);
+        let capabilities = capabilities.unwrap_or(Json::empty_object()).without_members(without);
+        let mut params = params.with_member("capabilities", &capabilities);
+        let newest = versions.iter().filter(|version| !version.is_stateless()).max();
+        let Some(newest) = newest else {
+            identify_legacy(&mut self.client, &params);
+            return self.client.connect(now);
+        };
+        params = params.with_member("protocolVersion", &Json::from(newest.as_str()));
+        identify_legacy(&mut self.client, &params);
+        self.client.connect_with(Opening::Initialize(params), now)
+    }
+
+    /// The next event. The owner takes all events after each input, so that they precede what is caused later.
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.reports.pop()
+    }
+
+    pub(crate) fn report(&mut self, event: Event) {
+        self.reports.report(event);
+    }
+
+    /// The events of lists that were held until new pins are stored.
+    pub(crate) fn take_held_lists(&mut self) -> Vec<client::Event> {
+        let held = std::mem::take(&mut self.held_lists).into_iter();
+        held.map(|(request, list)| client::Event::Responded { request, outcome: Outcome::Result(list) }).collect()
+    }
+
+    /// The method of a request of a client.
+    pub(crate) fn method_of(&self, request: RequestKey) -> Option<&Method> {
+        Some(&self.in_flight.get_to_server(request)?.method)
+    }
+
+    /// The ticket of a request of a client.
+    pub(crate) fn ticket_of(&self, request: RequestKey) -> Option<&Ticket> {
+        Some(&self.in_flight.get_to_server(request)?.ticket)
+    }
+
+    /// The session of the client that has made a request; `None` if the gateway has made it.
+    pub(crate) fn session_of(&self, request: RequestKey) -> Option<SessionKey> {
+        self.in_flight.get_to_server(request)?.ticket.key().session()
+    }
+
+    /// The session of the client to which a request of the server was forwarded.
+    pub(crate) fn session_asked(&self, ticket: TicketKey) -> Option<SessionKey> {
+        self.in_flight.get_to_client(ticket)?.session()
+    }
+
+    /// For whom the server works.
+    pub(crate) const fn owner(&self) -> &Owner {
+        &self.owner
+    }
+
+    /// The session to which a message of the server belongs that names no request; `takes_input` states whether it is a
+    /// request for input, which only some calls may cause (BR-M-05, BR-T-05).
+    pub(crate) fn origin(&mut self, takes_input: bool, now: Instant) -> Origin {
+        self.possibly_open.update(|request| self.client.is_answered_late(request), now);
+        if self.possibly_open.has_unknown() {
+            return Origin::Unknown;
+        }
+        let causes_it = |method: &Method| if takes_input { method.facts().takes_input } else { true };
+        let open = self.in_flight.all_to_server().map(|(_, forwarded)| forwarded);
+        let open =
+            open.filter(|forwarded| causes_it(&forwarded.method)).map(|forwarded| forwarded.ticket.key().session());
+        let ended = self.possibly_open.calls().filter(|call| causes_it(&call.method)).map(|call| call.session);
+        let mut sessions = open.chain(ended);
+        match sessions.next() {
+            None => Origin::NoCall,
+            Some(Some(session)) if sessions.all(|other| other == Some(session)) => Origin::Session(session),
+            Some(_) => Origin::Unknown,
+        }
+    }
+
+    /// The number of open subscriptions that clients have made by themselves.
+    pub(crate) fn subscriptions(&self) -> usize {
+        let all = self.in_flight.all_to_server();
+        all.filter(|(_, forwarded)| forwarded.method == Method::SUBSCRIPTIONS_LISTEN).count()
+    }
+
+    /// Whether no request of a client is open.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.in_flight.all_to_server().next().is_none()
+    }
+
+    /// The error for clients whose request has failed.
+    pub(crate) fn error_for(&self, reason: &Failed) -> ErrorObject {
+        error_for(&self.client, self.sign_in_url.as_deref(), reason)
+    }
+
+    /// A person signs in at this URL; `None` ends that.
+    pub(crate) fn set_sign_in_url(&mut self, url: Option<&str>) {
+        self.sign_in_url = url.map(Box::from);
+    }
+
+    pub(crate) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// What is held for requests in flight, and by the client machine.
+    pub(crate) fn load(&self) -> Load {
+        let mut in_flight = Load::default();
+        in_flight.held = self.in_flight.bytes() + self.held_lists.iter().map(|(_, list)| list.len()).sum::<usize>();
+        in_flight + self.client.load()
+    }
+}
