@@ -73,7 +73,22 @@ impl Instances {
     fn start(count: usize, store: &(impl Store + Clone)) -> Self {
         let may_answer = Arc::new(Semaphore::new(0));
         let all = (0..count).map(|_| Instance::start(store.clone(), Arc::clone(&may_answer))).collect();
-        Self { all, may_answer }
+        let instances = Self { all, may_answer };
+        // The store gets to know an instance soon after its start, and passes on no message to it before.
+        for at in 0..count {
+            let mut tries = 0..1000;
+            while instances.find(at, store) == StoreResult::Found(false) && tries.next().is_some() {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+        instances
+    }
+
+    /// Whether the store knows an instance as one that runs.
+    fn find(&self, at: usize, store: &impl Store) -> StoreResult {
+        let (asked, by) = (&self.all[at], self.all.get(1).unwrap_or(&self.all[0]));
+        let find = StoreAction::Find { key: StoreKey::new(1), instance: asked.id };
+        by.block_on(store.carry_out(by.id, find))
     }
 
     fn at(&self, at: usize) -> &RawClient {
@@ -243,18 +258,6 @@ fn a_stream_of_an_instance_that_has_crashed_ends_with_an_error(store: &(impl Sto
 fn an_instance_that_is_shut_down_ends_the_sessions_of_no_other(store: &(impl Store + Clone)) {
     let instances = Instances::start(3, store);
     let session = instances.session(0, 1);
-    let find = |at: usize| {
-        let (asked, by) = (&instances.all[at], &instances.all[1]);
-        let find = StoreAction::Find { key: StoreKey::new(1), instance: asked.id };
-        by.block_on(store.carry_out(by.id, find))
-    };
-    // The store gets to know an instance soon after its start.
-    for at in 0..3 {
-        let mut tries = 0..1000;
-        while find(at) == StoreResult::Found(false) && tries.next().is_some() {
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
     let mut counting = instances.at(0).open(&call(&session, "count"));
     let sent = counting.until(|sent| sent.data().len() == 3);
     instances.may_answer.add_permits(1);
@@ -264,7 +267,7 @@ fn an_instance_that_is_shut_down_ends_the_sessions_of_no_other(store: &(impl Sto
     closing.block_on(closing.service.close());
     // The store has all events, and knows that the instances have ended.
     for (at, is_found) in [(0, false), (1, true), (2, false)] {
-        assert_eq!(find(at), StoreResult::Found(is_found), "{at}");
+        assert_eq!(instances.find(at, store), StoreResult::Found(is_found), "{at}");
     }
     let resumed = instances.at(1).answer(&resume(&session, &sent.ids()[0]));
     assert_eq!(resumed.data().len(), 5);
