@@ -190,14 +190,14 @@ pub enum Step {
     AuthorizationServer {
         /// The issuer.
         issuer: String,
-        /// Clients can register, or use the URL of their metadata, if they have one, as their id.
+        /// Clients can register, or this client has a URL of its metadata that the server accepts as its id.
         registers: bool,
         /// The metadata lists S256 as a method of PKCE.
         lists_pkce: bool,
         /// The scopes that are requested, separated by spaces.
         scope: Option<String>,
     },
-    /// The authorization server, or the server that names it, differs from the rules, which is accepted.
+    /// An accepted deviation from the rules, by the authorization server or by the server that names it.
     #[error("accepted of {from}: {quirk}")]
     Quirk {
         /// What differs.
@@ -205,13 +205,13 @@ pub enum Step {
         /// The issuer, or the URL of the server.
         from: String,
     },
-    /// The browser has returned with an error that names no sign-in, so that another program may have sent it there. The
-    /// sign-in goes on.
+    /// The browser has returned with an error that names no sign-in. Another program may have sent the browser there,
+    /// so the sign-in goes on.
     #[error(
         "the browser returned with an error that names no sign-in (it lacks `state`); the sign-in waits for another return: {error}"
     )]
     ErrorWithoutState {
-        /// What the authorization server reports, if it was that.
+        /// The error, which the authorization server reports unless another program has sent the browser.
         error: RedirectError,
     },
     /// The client was registered.

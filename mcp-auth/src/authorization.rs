@@ -120,8 +120,8 @@ impl Attempt {
 }
 
 impl Attempt {
-    /// The error of a return that names no sign-in, as some authorization servers send it when they fail before they have
-    /// read the request. Another program may have sent it, so that it must not end the sign-in (OA-Q-03).
+    /// The error of a redirect without `state`. Some authorization servers send one when they fail before they have
+    /// read the request. Another program may have sent it, so it must not end the sign-in (OA-Q-03).
     pub(super) fn error_without_state(&self, redirect: &str) -> Option<RedirectError> {
         let query = query_of(redirect);
         let issuer = parameter(query, "iss").ok()?;

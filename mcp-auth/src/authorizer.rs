@@ -52,7 +52,7 @@ use crate::authorizer::signing::Nonce;
 
 pub use crate::authorizer::cause::Cause;
 
-/// A lock that is not taken within this time is that of another process.
+/// If a lock is not taken within this time, another process holds it.
 const BUSY: Duration = Duration::from_secs(1);
 
 /// Gets tokens for one server: discovers its authorization server, signs in, and refreshes the tokens.
@@ -80,7 +80,7 @@ pub struct Authorizer {
 struct Held {
     /// Counts the tokens of this machine.
     generation: u64,
-    /// The serial number of the stored tokens that it is from; `None` if it is not stored.
+    /// The serial number of the tokens in the record; `None` if this token is not stored.
     serial: Option<u64>,
     /// Seconds since 1970.
     issued_at: u64,
@@ -93,7 +93,7 @@ struct Held {
 }
 
 impl Held {
-    /// Which tokens of the record these are, if they are of the record.
+    /// The serial number and the access token, if the token is from the record.
     fn stored(&self) -> Option<(u64, Secret)> {
         Some((self.serial?, self.token.clone()))
     }
@@ -265,7 +265,7 @@ impl Authorizer {
         Some((flow, step))
     }
 
-    /// An input was for something else than what the flow waits for.
+    /// Puts the flow back, because an input was not the one that the flow waits for.
     fn go_on_waiting(&mut self, mut flow: Flow, step: Step) {
         flow.step = step;
         self.flow = Some(flow);
@@ -355,8 +355,8 @@ impl Authorizer {
         self.outbox.report(Event::Step(action::Step::Quirk { quirk, from: from.to_owned() }));
     }
 
-    /// Where a request to a host may go: the server itself is reached anyway, and what it names on a private network may
-    /// be there too, if it is itself (OA-N-02).
+    /// The addresses that a request to a host may reach. Private addresses are allowed for the server's own host, and
+    /// for other hosts only if the server itself is on a private network (OA-N-02).
     fn reach(&self, host: &str) -> Reach {
         let own = &self.config.endpoint;
         let may_be_private = self.config.exceptions.private_addresses

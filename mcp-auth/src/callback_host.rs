@@ -30,9 +30,9 @@ impl CallbackHost {
         }
     }
 
-    /// The addresses at which a driver listens, all with the same port: of those after the first, it leaves out what this
-    /// machine does not have, but opens none of them if one of these ports is taken. Otherwise the browser could return to
-    /// another program.
+    /// The addresses at which a driver listens, all with the same port. The driver leaves out an address after the
+    /// first if this machine does not have it. If the port of one address is taken, the driver opens none of them:
+    /// otherwise the browser could return to another program.
     ///
     /// # Example
     ///
@@ -74,8 +74,8 @@ impl fmt::Display for CallbackHost {
     }
 }
 
-/// Whether a text can be the path of a redirect URI, in which it means the same to every reader: it has no query, no
-/// percent-encoding and no segments that parsers remove.
+/// Whether a text can be the path of a redirect URI. Every reader must understand the path alike, so it has no query,
+/// no percent-encoding and no segments that parsers remove.
 pub(super) fn is_callback_path(path: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     path.len() <= 256

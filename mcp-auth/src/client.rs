@@ -164,7 +164,7 @@ pub(super) struct Registration<'r> {
     #[serde(skip_serializing_if = "<[&str]>::is_empty")]
     pub(super) redirect_uris: &'r [&'r str],
     pub(super) grant_types: &'r [&'r str],
-    /// None are stated as such: a server takes `code` for granted if this is absent, and then demands redirect URIs.
+    /// An empty list is stated, too: without this member, a server assumes `code`, and then demands redirect URIs.
     pub(super) response_types: &'r [&'r str],
     pub(super) token_endpoint_auth_method: &'r str,
     /// A program on the user's machine (OA-R-03).

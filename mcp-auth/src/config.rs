@@ -124,7 +124,7 @@ pub enum Proofs {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// As it was configured: `resource` may be derived from it.
+    /// The server's URL as it was configured: `resource` may be derived from it.
     pub(super) server: String,
     pub(super) endpoint: HttpUrl,
     /// How tokens are obtained. Default [`Grant::AuthorizationCode`].

@@ -170,7 +170,7 @@ pub enum SignInError {
     UserTimedOut {
         /// The time that was given.
         after: Duration,
-        /// With what the browser had returned, although nothing shows that it belongs to this sign-in.
+        /// The error with which the browser had returned, although nothing shows that it belongs to this sign-in.
         reported: Option<RedirectError>,
     },
     /// The stored record could not be locked or read in time.
@@ -182,8 +182,8 @@ pub enum SignInError {
     /// The server refuses the tokens that its authorization server issues (OA-T-04).
     #[error("the server refused {0} tokens in a row that its authorization server had just issued")]
     TokensRefused(u32),
-    /// The server demands another sign-in, although a person has just signed in this often (OA-T-04). Whether it has accepted the
-    /// tokens is not known.
+    /// The server demands another sign-in, although a person has just signed in this often (OA-T-04). It is not known
+    /// whether the server has accepted the tokens.
     #[error("the server demands a sign-in again after {0} within a minute; no person is asked for the rest of it")]
     SignedInTooOften(u32),
 }
@@ -196,7 +196,7 @@ impl SignInError {
     }
 }
 
-/// The end of a sentence that states with what the browser had returned.
+/// The end of a sentence: the error with which the browser had returned.
 fn before(reported: Option<&RedirectError>) -> String {
     reported
         .map(|error| format!("; before that, the browser had returned with an error that names no sign-in: {error}"))

@@ -1,10 +1,11 @@
 //! Signing in to servers of the Model Context Protocol with OAuth 2.1, for all revisions that know it (2025-03-26 and
 //! later), as a state machine without I/O.
 //!
-//! A server that demands a token answers with 401 and a *challenge*. The client finds the *metadata* of the server, which
-//! names its *authorization server*, and that server's metadata, which name its endpoints. It registers there, if it is
-//! not known yet, and gets a token by one of the [`Grant`]s: in most cases, a person signs in with a browser. From then on
-//! each request carries the token, until it expires, and is refreshed, or until the server challenges it again.
+//! A server that demands a token answers with 401 and a *challenge*. The client reads the *metadata* of the server,
+//! which name its *authorization server*, and then the metadata of the authorization server, which name its endpoints.
+//! A client that is not known there registers. The client gets a token by one of the [`Grant`]s: in most cases, a
+//! person signs in with a browser. From then on each request carries the token, which is refreshed when it expires. The
+//! server may also challenge the client again.
 //!
 //! # Which type for what
 //!

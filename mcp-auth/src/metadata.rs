@@ -1,7 +1,8 @@
 //! Metadata documents: of the resource (RFC 9728), and of its authorization server (RFC 8414, `OpenID` Connect
 //! Discovery).
 //!
-//! Where they are looked for, what they must contain, and how they are compared with the URLs that they were found by.
+//! This module states where documents are looked for, what they must contain, and how they are compared with the URLs
+//! by which they were found.
 
 use mcp_proto::Excerpt;
 use mcp_proto::url::HttpUrl;
@@ -131,14 +132,14 @@ impl ResourceMetadata {
     ///
     /// # Errors
     ///
-    /// It is not such a document ([`InvalidMetadata::NotMetadata`]), names no authorization server, or is that of
-    /// another resource (OA-P-03, OA-P-04).
+    /// The document is not the metadata of a resource ([`InvalidMetadata::NotMetadata`]), names no authorization
+    /// server, or describes another resource (OA-P-03, OA-P-04).
     pub fn parse(document: &[u8], server: &str) -> Result<Self, InvalidMetadata> {
         Self::accept(document, server, &ResourceParameter::Published).map(|(metadata, _)| metadata)
     }
 
-    /// Like [`ResourceMetadata::parse`], but that the document is that of another resource is a quirk if the resource is
-    /// configured: tokens are requested for the configured one then, whatever the document names.
+    /// Like [`ResourceMetadata::parse`], except for a configured resource. The document of another resource is then
+    /// only a quirk, and tokens are requested for the configured resource, whatever the document names.
     pub(super) fn accept(
         document: &[u8],
         server: &str,
@@ -264,8 +265,9 @@ impl IssuerMetadata {
     ///
     /// # Errors
     ///
-    /// It is not such a document ([`InvalidMetadata::NotMetadata`]), it lacks its issuer or its token endpoint, its issuer
-    /// is another one, compared as texts (OA-A-03), or one of its URLs is refused (OA-A-06).
+    /// The document is not the metadata of an issuer ([`InvalidMetadata::NotMetadata`]), or lacks its issuer or its
+    /// token endpoint. Or its issuer is another one, compared as texts (OA-A-03), or one of its URLs is refused
+    /// (OA-A-06).
     pub fn parse(document: &[u8], issuer: Option<&str>) -> Result<Self, InvalidMetadata> {
         Self::accept(document, issuer, "", &Exceptions::default()).map(|(metadata, _)| metadata)
     }

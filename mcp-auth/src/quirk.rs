@@ -1,7 +1,8 @@
-//! In which ways authorization servers, and the servers that name them, differ from the rules, and what is made of it.
+//! Deviations from the rules, by authorization servers and by the servers that name them, and whether they are
+//! accepted.
 //!
-//! Most of it is accepted, because nothing is lost by it; the rest has a price, and is accepted only where a person has
-//! said so, by [`Exceptions`](super::Exceptions). `docs/proxy.md` has the same table for people.
+//! Most deviations are accepted, because nothing is lost by that. The others cost safety, and are accepted only where a
+//! person has said so, by [`Exceptions`](super::Exceptions). `docs/proxy.md` has the same table for people.
 
 use std::fmt;
 
@@ -25,7 +26,7 @@ pub enum ProviderQuirk {
     NoResourceDocument,
     /// The challenge names the resource's metadata by a relative URL (RFC 9728, section 5.1).
     RelativeMetadataUrl,
-    /// The challenge names a place of the resource's metadata where none is, or which cannot be reached.
+    /// The challenge names a place of the resource's metadata that has none, or that cannot be reached.
     NoMetadataAtUrl,
     /// A token that has expired, or was withdrawn, is refused with `insufficient_scope`.
     GrantedScopeRefused,
@@ -119,7 +120,7 @@ impl ProviderQuirk {
         }
     }
 
-    /// What happens, in a sentence without its end.
+    /// A sentence that describes the quirk, without its full stop.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {

@@ -84,7 +84,7 @@ impl Host {
         if last == "localhost" || LOOPBACK_NAMES.contains(&&*name) {
             return Self::Addresses([Some(Ipv4Addr::LOCALHOST.into()), None]);
         }
-        // Of names that end so, WHATWG knows addresses only.
+        // WHATWG takes every name whose last part is a number for an address.
         let is_number = |part: &str| {
             let is_hex = part.strip_prefix("0x").is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
             is_hex || (!part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
@@ -101,7 +101,7 @@ impl Host {
     }
 }
 
-/// What `hosts` files name the loopback address beside `localhost`.
+/// Names other than `localhost` that `hosts` files give to the loopback address.
 const LOOPBACK_NAMES: [&str; 5] =
     ["localhost.localdomain", "localhost6", "localhost6.localdomain6", "ip6-localhost", "ip6-loopback"];
 
@@ -165,7 +165,7 @@ impl Class {
                 }
                 // Unique local addresses (RFC 4193).
                 None if address.is_loopback() || address.segments()[0] & 0xFE00 == 0xFC00 => Self::Private,
-                // What was site-local (RFC 3879), and what a network translates for itself (RFC 8215).
+                // Addresses that were site-local (RFC 3879), or that a network translates for itself (RFC 8215).
                 None if address.segments()[0] & 0xFFC0 == 0xFEC0 || address.segments()[..3] == [0x64, 0xFF9B, 1] => {
                     Self::Private
                 }

@@ -15,7 +15,7 @@ const FORMAT: u32 = 1;
 /// The number of registrations that are kept; the oldest is dropped.
 const MAX_CLIENTS: usize = 8;
 
-/// The seconds that a token must still be valid for, so that it is when the request arrives.
+/// A token must be valid for this many more seconds, so that it still is when the request arrives.
 const LEEWAY: u64 = 10;
 
 /// All that is stored for one server and one account.
@@ -123,7 +123,7 @@ impl Record {
         self.clients.iter().any(|own| own.issuer == issuer && own.is_in_use)
     }
 
-    /// Notes whether a person is at the issuer of a client. Returns whether that was another state before.
+    /// Notes whether a person is at the issuer of a client. Returns whether that is a change.
     pub(super) fn set_in_use(&mut self, id: &str, is_in_use: bool) -> bool {
         let client = self.clients.iter_mut().find(|own| own.client.id() == id && own.is_in_use != is_in_use);
         client.map(|client| client.is_in_use = is_in_use).is_some()
@@ -133,7 +133,7 @@ impl Record {
         self.clients.retain(|own| own.issuer != issuer);
     }
 
-    /// Replaces the tokens.
+    /// Replaces the tokens, which get the next serial number.
     pub(super) fn set_tokens(&mut self, tokens: Tokens) {
         self.serial += 1;
         self.set_in_use(tokens.client.id(), false);

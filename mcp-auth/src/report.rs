@@ -1,4 +1,4 @@
-//! What the events of a sign-in mean for the machine that it is for, and for a log.
+//! What the events of a sign-in mean for the machine that needs the token, and for a log.
 
 use std::fmt;
 

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ResourceParameter {
-    /// What the server publishes, or its URL.
+    /// The resource that the server publishes, or else the server's URL.
     #[default]
     Published,
     /// Omitted, for authorization servers that refuse it.

@@ -118,7 +118,7 @@ impl TokenError {
         Self::UnknownType { token_type: Excerpt::new(name, SHOWN_TYPE) }
     }
 
-    /// A refusal with an error code. What else the body says is its description, if it has none of its own.
+    /// A refusal with an error code. If it has no description, the other explanation in the body takes its place.
     fn refused(error: &str, description: Option<String>, body: &[u8]) -> Self {
         let described = description.filter(|text| !text.is_empty()).or_else(|| {
             let text = find_explanation(body).filter(|_| body.trim_ascii_start().first() == Some(&b'{'))?;
@@ -130,7 +130,7 @@ impl TokenError {
         }
     }
 
-    /// A response that is neither a token nor an error by the rules: what it says, if it is an error.
+    /// A response that is neither a token nor an error by the rules, with its explanation if it is an error.
     fn other(status: StatusCode, body: &[u8], is_error: bool) -> Self {
         let text = find_explanation(body).filter(|_| is_error || status.is_client_error());
         match text {

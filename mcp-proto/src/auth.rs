@@ -1,4 +1,4 @@
-//! What requests carry of an authorization (RFC 6750, RFC 9449), and what servers publish of theirs (RFC 9728).
+//! Authorization in requests (RFC 6750, RFC 9449), and the metadata that servers publish about theirs (RFC 9728).
 //!
 //! | you write | take |
 //! |---|---|

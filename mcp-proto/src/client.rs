@@ -421,8 +421,8 @@ impl<T: ClientTransport> Client<T> {
         Ok(())
     }
 
-    /// Whether the server has answered a request that was cancelled or has timed out here, so that it does not work on it
-    /// any more. A server should not answer what was cancelled (CX-03); this is known of the latest
+    /// Whether the server has answered a request that was cancelled or has timed out here: the server then does not
+    /// work on it any more. A server should not answer a cancelled request (CX-03). Answers are known of the latest
     /// [`Limits::tombstones`](crate::Limits::tombstones) such requests.
     ///
     /// # Example
@@ -647,7 +647,7 @@ impl<T: ClientTransport> Client<T> {
         let is_taken = self.transport.takes_answer(message.payload_len(), &self.config.limits);
         let message = if is_taken { message } else { message.overloaded() };
         if self.inbound.is_handled {
-            // A server can send any number of requests in one chunk, and a nested call for each would take stack for each.
+            // No nested call: a server can send any number of requests in one chunk, and each call would take stack.
             let output = &mut TransportOutput { out: &mut self.out, inbound: &mut self.inbound };
             return self.transport.send(&message, Role::Answer, now, output);
         }

@@ -1,4 +1,4 @@
-//! What the machines keep their data in.
+//! Data structures of the machines.
 
 pub(crate) mod buffer;
 pub(crate) mod deadlines;

@@ -105,8 +105,8 @@ impl Json {
         Self(Bytes::from_static(b"{}"))
     }
 
-    /// Wraps text that is one JSON value without white space around it, which is not checked. Anything else is sent as it
-    /// is, and makes the message invalid that it becomes a part of.
+    /// Wraps a text without a check. The text must be one JSON value without white space around it: any other text is
+    /// sent as it is, and makes its message invalid.
     #[must_use]
     pub const fn from_valid_text(text: Bytes) -> Self {
         Self(text)
@@ -242,7 +242,7 @@ impl From<f64> for Json {
     }
 }
 
-/// The text of a tree, whose numbers and order of keys are those of the tree.
+/// The text of a tree, with the numbers and the order of keys that the tree has.
 ///
 /// # Example
 ///

@@ -187,9 +187,9 @@ impl Limits {
     /// bounded.
     pub(crate) const SMALL: usize = 16 * 1024;
 
-    /// Whether a message of this many bytes may be held in addition to `others`, the bytes that are held already, which
-    /// are computed only for a message over 16 KiB. A message of any size is accepted where nothing is held. This is
-    /// for a machine that another crate composes, which applies [`Limits::held`] to what it holds itself.
+    /// Whether a message of this many bytes may be held in addition to `others`, the bytes that are held already.
+    /// `others` is called only for a message over 16 KiB. A message of any size is accepted where nothing is held. This
+    /// is for a machine that another crate composes, which applies [`Limits::held`] to what it holds itself.
     pub fn holds(&self, bytes: usize, others: impl FnOnce() -> usize) -> bool {
         bytes <= Self::SMALL || self.holds_beside(bytes, others())
     }

@@ -196,8 +196,8 @@ pub trait HandleAuthorization: Machine {
     /// There will be no authorization: everything that waits for it fails for this reason, which a person reads.
     fn refuse_authorization(&mut self, reason: &str, now: Instant);
 
-    /// A person signs in at this URL; `None` ends that. A machine whose own client can be asked to open it, or reads the
-    /// URL in errors, needs it (OA-G-07).
+    /// A person signs in at this URL; `None` if no person signs in any more. A machine needs the URL if its own client
+    /// can be asked to open it, or reads it in errors (OA-G-07).
     fn set_sign_in_url(&mut self, _url: Option<&str>) {}
 }
 

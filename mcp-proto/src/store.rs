@@ -22,14 +22,15 @@
 //!
 //! # What a store has to promise
 //!
-//! * What was answered is stored: after [`StoreResult::Done`] for a `Save` or `Append`, every later `Load` or `Read`
+//! * An answered write is stored: after [`StoreResult::Done`] for a `Save` or `Append`, every later `Load` or `Read`
 //!   of any instance has it.
 //! * A `Save` or an `Append` takes effect in full or not at all, and once, also if the driver repeats it because the
 //!   connection was lost.
 //! * The events of a stream are numbered from 1 without gaps. A stream may lose its oldest events, never one between two
 //!   others.
-//! * Everything expires: a record or stream at the latest `expires_in` and an eighth of it after the last action that names it. The stream for
-//!   messages that relate to no request ([`StreamId::OF_SESSION`]) does not expire before the record of its session.
+//! * Everything expires: a record or stream expires at the latest `expires_in` and an eighth of it after the last
+//!   action that names it. The stream for messages that relate to no request ([`StreamId::OF_SESSION`]) does not expire
+//!   before the record of its session.
 //! * An instance is found while it runs, and is not found any more a short time after it has ended in any way. Ten seconds
 //!   are a good choice.
 //! * Messages of one instance to another arrive in their order, at most once. They may be lost if the receiving instance

@@ -17,7 +17,6 @@ pub(crate) const fn load(bytes: [u8; WIDTH]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Loads four words.
 #[inline]
 pub(crate) fn load_four(bytes: &[u8; 4 * WIDTH]) -> [u64; 4] {
     let mut words = [0; 4];
@@ -27,7 +26,6 @@ pub(crate) fn load_four(bytes: &[u8; 4 * WIDTH]) -> [u64; 4] {
     words
 }
 
-/// Whether all bytes of the word are ASCII.
 pub(crate) const fn is_ascii(word: u64) -> bool {
     word & HIGHEST == 0
 }

@@ -169,7 +169,8 @@ impl Stdio {
         std::mem::take(&mut self.oddities)
     }
 
-    /// Ends the incoming stream; the fault is that it ended inside a line. `None` if it had ended before.
+    /// Ends the incoming stream; the fault is reported if the stream ended inside a line. `None` if it had ended
+    /// before.
     pub(crate) fn end(&mut self) -> Option<Result<(), Fault>> {
         let decoder = self.decoder.take()?;
         Some(decoder.finish().map_err(|truncated| Fault::Truncated { bytes: truncated.bytes }))
@@ -186,7 +187,8 @@ impl Stdio {
         self.not_messages.on_line(now);
     }
 
-    /// Whether the last line that is not a message is reported by itself. Of many, only the number is.
+    /// Whether the last line that is not a message is reported by itself. If there are many such lines, only their
+    /// number is reported.
     pub(crate) const fn reports_line(&self) -> bool {
         self.not_messages.report_line()
     }

@@ -36,7 +36,7 @@ impl Authorizer {
         if head.method != Method::GET || head.uri.path() != self.config.callback_path || !is_local {
             return page(StatusCode::NOT_FOUND, "Not found", "There is nothing here.");
         }
-        // With its path: a query alone may contain a question mark, too, behind which nothing else begins.
+        // The path is included: in a query alone, a question mark would be taken for the beginning of the query.
         let url = head.uri.path_and_query().map(PathAndQuery::as_str).unwrap_or_default();
         // A page of another site may send requests in the background.
         let is_page = head.headers.get("sec-fetch-dest").is_none_or(|destination| destination == "document");
@@ -96,7 +96,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// Whether the `Host` of a request is this machine: a name that another site had pointed here is not (DNS rebinding).
+/// Whether the `Host` of a request is this machine, and not a name that another site points here (DNS rebinding).
 fn is_loopback_host(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -105,7 +105,7 @@ fn is_loopback_host(host: &str) -> bool {
     matches!(name, "127.0.0.1" | "localhost" | "[::1]")
 }
 
-/// A page for the person at the browser. Of the request, it contains at most the error, as text.
+/// A page for the person at the browser. The page repeats nothing of the request but the error, as text.
 fn page(status: StatusCode, title: &str, text: &str) -> Response<Bytes> {
     let text = escaped(text);
     let body = format!(

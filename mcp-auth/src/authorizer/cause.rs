@@ -60,9 +60,9 @@ impl From<Challenged> for Cause {
 impl Authorizer {
     /// A token is needed. `seed` is new random data, and `unix` the time in seconds since 1970.
     ///
-    /// While a flow runs, no other one is begun: everything that needs a token waits for that flow (OA-T-05). A flow that
-    /// would end without a token, because none was needed, gets one then; one that may ask no person may do so if a person
-    /// waits by now. A sign-out and an import end a flow that runs, and while a person signs out, no other flow begins
+    /// One flow runs at a time: every cause that needs a token waits for that flow (OA-T-05). A flow that needed no
+    /// token, and would have ended without one, now gets one. A flow that may ask no person may ask one as soon as a
+    /// person waits. A sign-out or an import ends a running flow. While a person signs out, no other flow begins
     /// ([`SignInError::SignedOut`]).
     pub fn begin(&mut self, cause: Cause, seed: Seed, unix: u64, now: Instant) {
         let has_person = cause.has_person();
@@ -181,8 +181,9 @@ impl Authorizer {
         })
     }
 
-    /// Whether the token in use was granted these scopes, and is refused with them for the first time since it was
-    /// refreshed: some servers answer so to an expired one. A token that has just been issued lacks something else.
+    /// Whether the token in use may have expired, although the server complains of scopes: the token was granted these
+    /// scopes, and is refused with them for the first time since it was refreshed. Some servers refuse an expired token
+    /// in this way. A token that has just been issued lacks something else.
     fn may_be_expired(&mut self, scope: Option<&str>, now: Instant) -> bool {
         let wanted = union([scope]).unwrap_or_default();
         let (Some(held), Some(tokens)) = (&self.held, &self.record.tokens) else { return false };

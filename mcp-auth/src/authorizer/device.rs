@@ -60,7 +60,8 @@ struct Response {
 }
 
 impl Response {
-    /// The response, if a person can be shown what it contains: a URL that a browser may open, and a short text.
+    /// Parses the response. A person must be able to use it: the URL may be opened in a browser, and the code is a
+    /// short text.
     fn parse(status: StatusCode, body: &[u8]) -> Result<Self, TokenError> {
         let not_codes = TokenError::NotToken(status);
         let mut response: Self = match serde_json::from_slice(body) {
@@ -75,7 +76,7 @@ impl Response {
         if !is_shown || SecureUrl::parse(&response.verification_uri).is_err() {
             return Err(not_codes);
         }
-        // It only spares the person the typing of the code.
+        // The complete URL only saves typing the code, so an unusable one is dropped.
         response.verification_uri_complete =
             response.verification_uri_complete.filter(|url| SecureUrl::parse(url).is_ok());
         Ok(response)

@@ -37,7 +37,7 @@ pub(super) struct Discovery {
     redirects: u32,
     /// The challenge has named the current place.
     is_named: bool,
-    /// All places so far have no document, and said so.
+    /// Every place so far has stated that it has no document.
     is_absent: bool,
     /// Why a place that comes before others could not be used, which is reported if none of the others can.
     obstacle: Option<SignInError>,
@@ -173,7 +173,8 @@ impl Authorizer {
             None
         };
         let is_resource = matches!(discovery.wanted, Wanted::Resource);
-        // Something else than the metadata of a resource is no sign of an outage: many servers answer every path.
+        // Another document in the place of the resource's metadata is no sign of an outage: many servers answer every
+        // path.
         discovery.is_absent &= head.status.is_client_error() || (is_resource && invalid.is_some());
         match invalid {
             None => self.step(&discovery, format!("status {}", head.status.as_u16())),
@@ -199,8 +200,9 @@ impl Authorizer {
         self.look_further(flow, discovery, now);
     }
 
-    /// A place of a document cannot be reached. Another server than the own one may be named by mistake; for any other
-    /// place, an outage must not lead to a sign-in elsewhere (OA-P-03).
+    /// A place of a document cannot be reached. The next place is tried if the challenge named a place on another
+    /// server, because the challenge may be wrong. For any other place, an outage must not lead to a sign-in elsewhere
+    /// (OA-P-03).
     pub(super) fn on_unreached(&mut self, flow: Flow, mut discovery: Box<Discovery>, error: SignInError, now: Instant) {
         let is_elsewhere =
             HttpUrl::parse(&discovery.url).is_ok_and(|url| Origin::of(&url) != Origin::of(&self.config.endpoint));
@@ -332,7 +334,6 @@ impl Authorizer {
     }
 }
 
-/// A document that was found.
 enum Document {
     Resource(ResourceMetadata, Option<ProviderQuirk>),
     Issuer(Box<IssuerMetadata>, Option<ProviderQuirk>),

@@ -74,9 +74,9 @@ pub(super) enum Kind {
 /// What was signed for a request.
 #[derive(Debug, Default)]
 pub(super) struct Signed {
-    /// Who the client is (RFC 7523, section 2.2).
+    /// The client's assertion of who it is (RFC 7523, section 2.2).
     pub(super) assertion: Option<Secret>,
-    /// That the client has the key of the tokens (RFC 9449, section 5).
+    /// The proof that the client has the key of the tokens (RFC 9449, section 5).
     pub(super) proof: Option<Secret>,
 }
 
@@ -90,7 +90,7 @@ impl ClientRequest {
         Self { resource: attempt.resource, scope: attempt.scope, ..Self::new(issuer, client, kind) }
     }
 
-    /// At the token endpoint that issued the tokens, as it was stored (OA-F-01).
+    /// A refresh at the stored token endpoint, which issued the tokens (OA-F-01).
     pub(super) fn refresh(tokens: &Tokens, refresh_token: Secret) -> Self {
         let kind = Kind::Refresh { token: refresh_token, granted: tokens.granted.clone() };
         Self {
@@ -115,7 +115,7 @@ impl ClientRequest {
         }
     }
 
-    /// For whom an assertion of the client is (OA-X-03).
+    /// The issuer for which an assertion of the client is made (OA-X-03).
     pub(super) fn audience(&self) -> &str {
         if let Kind::Exchange { provider, .. } = &self.kind { provider.issuer() } else { self.issuer.issuer() }
     }

@@ -56,7 +56,7 @@ pub(super) enum Need {
         sign_in_parameters: Vec<(String, String)>,
         /// The token that was sent lacks scopes.
         is_step_up: bool,
-        /// These scopes were granted, so that a refresh may help: some servers refuse expired tokens so.
+        /// The token was granted these scopes, so a refresh may help: some servers refuse expired tokens in this way.
         may_be_expired: bool,
         /// The stored tokens that were refused: their serial number, and the access token, because the numbers begin again
         /// after a sign-out.
@@ -158,7 +158,7 @@ pub(super) enum Then {
     Store(Box<Tokens>),
     /// A client that may be unknown at its issuer is forgotten, and the flow ends.
     Forget { client: String, error: SignInError },
-    /// A client is known at its issuer, which has sent the person back, and the flow ends.
+    /// The issuer knows the client, because it has sent the person back. The flow ends.
     Keep { client: String, error: SignInError },
 }
 

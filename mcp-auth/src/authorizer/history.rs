@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// The number of times that a person may sign in within [`PAUSE`] for a server that accepts nothing (OA-T-04).
 const MAX_SIGN_INS: u32 = 3;
 
-/// What was in vain.
+/// The attempts that did not help: refused tokens, useless scopes, and sign-ins.
 #[derive(Debug, Default)]
 pub(super) struct History {
     /// New tokens that the server refused, one after the other.
@@ -47,7 +47,7 @@ struct LastRefused {
 }
 
 impl History {
-    /// Whether a token was issued so recently that one that is refused now was never accepted.
+    /// Whether a token was issued so recently that, if it is refused now, it was never accepted.
     pub(super) const fn is_fresh(held: &Held, unix: u64) -> bool {
         unix.saturating_sub(held.issued_at) < FRESH
     }
@@ -70,7 +70,7 @@ impl History {
         self.refused_in_a_row = match (is_fresh, is_in_row) {
             (true, true) => self.refused_in_a_row + u32::from(!is_same),
             (true, false) => 1,
-            // Whether it was accepted before it expired is not known.
+            // It is not known whether the token was accepted before it expired.
             (false, true) if is_expired => self.refused_in_a_row,
             (false, _) => 0,
         };
@@ -92,7 +92,8 @@ impl History {
         }
     }
 
-    /// The server refuses a token because it lacks these scopes; `was_requested` if it was requested with all of them.
+    /// The server refuses a token because it lacks these scopes. `was_requested`: the token was requested with all of
+    /// them.
     ///
     /// # Errors
     ///
@@ -122,7 +123,8 @@ impl History {
         self.signed_in.clear();
     }
 
-    /// Why no person is asked now: every message would ask the one again who has just refused, or has just signed in.
+    /// Why no person is asked now. Without this pause, every message would again ask the person who has just refused or
+    /// signed in.
     pub(super) fn pause(&self, now: Instant) -> Option<SignInError> {
         let is_recent = |at: Instant| now.saturating_duration_since(at) < PAUSE;
         match &self.without_person {

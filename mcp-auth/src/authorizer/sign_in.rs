@@ -32,7 +32,7 @@ pub(super) struct Awaited {
     attempt: Attempt,
     issuer: IssuerMetadata,
     client: ClientIdentity,
-    /// With what the browser has returned, although nothing shows that it belongs to this request.
+    /// The error with which the browser has returned, although nothing shows that it belongs to this request.
     pub(super) reported: Option<RedirectError>,
 }
 
@@ -80,7 +80,7 @@ impl Authorizer {
             Ok(_) => {}
             Err(error) => return self.fail(flow, error, now),
         }
-        // No person has come back from the last sign-in with this client, whose process has ended.
+        // The process of the last sign-in with this client has ended, and no person has come back from it.
         flow.must_register |= !flow.registering.is_earlier_used
             && self.record.is_in_use(issuer.issuer())
             && issuer.registration_endpoint().is_some();
@@ -123,8 +123,8 @@ impl Authorizer {
         self.with_client(flow, &issuer, redirect_uri, now);
     }
 
-    /// Goes on with the client that is registered for this redirect URI, which is empty for the device grant, or registers
-    /// one.
+    /// Goes on with the client that is registered for this redirect URI, or registers one. For the device grant, the
+    /// URI is empty.
     fn with_client(&mut self, flow: Flow, issuer: &IssuerMetadata, redirect_uri: String, now: Instant) {
         match self.registered_client(issuer) {
             Ok(Some(client)) => return self.authorize(flow, client, &redirect_uri, now),
@@ -132,7 +132,8 @@ impl Authorizer {
             Err(error) => return self.fail(flow, error, now),
         }
         if flow.must_register && flow.registering.is_repeated {
-            // No other process may ask a person for it, also if no other client can be registered now.
+            // No other process may send a person to the issuer with this client, even if no other client can be
+            // registered now.
             self.record.remove_client(issuer.issuer());
             self.store();
         }
@@ -251,8 +252,8 @@ impl Authorizer {
         }
     }
 
-    /// The port with which a registration is tried again for `localhost`, if this refusal is about the address of the
-    /// redirect URI, and the person has not chosen it (OA-Q-09).
+    /// The port for a second registration, with `localhost`. `None` unless the refusal is about the address of the
+    /// redirect URI, and the person has not chosen that address (OA-Q-09).
     fn port_for_localhost(&self, flow: &Flow, status: StatusCode, body: &[u8], redirect_uri: &str) -> Option<u16> {
         let is_about_redirect = body.windows(8).any(|part| part.eq_ignore_ascii_case(b"redirect"));
         let (host, port) = CallbackHost::read(redirect_uri, &self.config.callback_path)?;
@@ -315,8 +316,8 @@ impl Authorizer {
         }
     }
 
-    /// Whether a person's browser may open a URL that the server or its authorization server names: one that leads to the
-    /// person's own network only if the server is there, too (OA-N-02).
+    /// Whether a person's browser may open a URL that the server or its authorization server names. A URL on the
+    /// person's own network is allowed only if the server is on that network, too (OA-N-02).
     pub(super) fn may_open(&self, url: &str) -> bool {
         SecureUrl::parse(url).is_ok_and(|url| {
             let host = url.endpoint().host();
@@ -343,7 +344,7 @@ impl Authorizer {
         union([scope.as_deref().or(listed)])
     }
 
-    /// The scopes that a person is asked for, and whether they are those of refresh tokens too.
+    /// The scopes that a person is asked for, and whether they include the scope of refresh tokens.
     pub(super) fn person_scope(&self, flow: &Flow, issuer: &IssuerMetadata) -> (Option<String>, bool) {
         let scope = self.scope(flow);
         let identity = self.config.uses_id_token.then_some("openid");
@@ -356,8 +357,8 @@ impl Authorizer {
         }
     }
 
-    /// A person was sent to the issuer, and did not come back in time. The server may have shown an error, because it has
-    /// forgotten the client that had registered itself: the next sign-in registers another one.
+    /// A person was sent to the issuer, and did not come back in time. The server may have shown an error because it
+    /// has forgotten a client that had registered itself. The next sign-in therefore registers another client.
     pub(super) fn on_no_redirect(&mut self, flow: Flow, awaited: &Awaited, error: SignInError, now: Instant) {
         if self.config.registered.is_some() {
             return self.fail(flow, error, now);
@@ -409,8 +410,8 @@ impl Authorizer {
         }
     }
 
-    /// Whether refused scopes may be granted to another client: some servers grant only those for which a client was
-    /// registered, and this one was registered by an earlier flow, perhaps for fewer (OA-S-02).
+    /// Whether another client may be granted the refused scopes. Some servers grant only the scopes for which a client
+    /// was registered, and an earlier flow may have registered this client for fewer (OA-S-02).
     pub(super) fn may_register_scopes(&self, flow: &Flow) -> bool {
         let has_url = flow.found.as_ref().is_none_or(|found| self.metadata_url(&found.issuer).is_some());
         !flow.registering.is_done && !has_url && self.config.registered.is_none()

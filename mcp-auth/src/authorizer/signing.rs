@@ -1,5 +1,5 @@
-//! What requests to an authorization server are signed with: assertions of the client (OA-X-03), and proofs that it has
-//! the key of its tokens (OA-X-06, OA-X-07).
+//! Signatures in requests to an authorization server: assertions of the client (OA-X-03), and proofs that it has the
+//! key of its tokens (OA-X-06, OA-X-07).
 
 use std::sync::Arc;
 
@@ -38,7 +38,6 @@ pub(super) struct Signing {
     part: Part,
 }
 
-/// What is signed.
 #[derive(Debug, Clone, Copy)]
 enum Part {
     Assertion,

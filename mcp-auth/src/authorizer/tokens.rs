@@ -24,8 +24,8 @@ impl Authorizer {
         self.flow = Some(Flow { step: Step::Loading(Then::UseAsItIs), ..Flow::new(Need::Stored) });
     }
 
-    /// Uses the stored tokens, if that needs no request. Another process may be replacing the record, which is replaced as
-    /// a whole.
+    /// Uses the stored tokens, if that needs no request. The record need not be locked, because other processes replace
+    /// it as a whole.
     pub(super) fn use_as_it_is(&mut self, flow: Flow, now: Instant) {
         let (unix, serial) = (self.clock.unix(now), self.record.serial);
         let tokens = self.record.tokens.as_ref();
@@ -176,7 +176,6 @@ impl Authorizer {
         self.report_held();
     }
 
-    /// Reports the token in use.
     pub(super) fn report_held(&mut self) {
         let Some(Held { generation, token, scheme, proof_key, .. }) = &self.held else { return };
         let credentials = match (scheme, proof_key) {
@@ -199,9 +198,9 @@ impl Authorizer {
     pub(super) fn fail(&mut self, flow: Flow, error: SignInError, now: Instant) {
         match flow.need {
             Need::Stored => self.end_without_token(flow),
-            // What could not be revoked is erased nevertheless.
+            // The tokens are erased even if they could not be revoked.
             Need::SignOut if flow.locks.contains(&Lock::Record) => self.on_revoked(flow, false),
-            // New tokens were expected, which there are not.
+            // The flow has ended without the new tokens; the stored ones remain to be revoked and erased.
             Need::SignOut if !matches!(error, SignInError::StoreTimedOut) => self.lock_record(flow, Then::Decide, now),
             Need::New { .. } | Need::SignOut => {
                 self.history.ended(&error, now);

@@ -137,7 +137,7 @@ impl Challenge {
     /// The value of a `WWW-Authenticate` field. All parameters are quoted.
     #[must_use]
     pub fn to_header_value(&self) -> HeaderValue {
-        // The constructors let only characters in that a field may contain, and `parse` takes them from a field.
+        // All characters may stand in a field: the constructors ensure that, and `parse` takes them from a field.
         HeaderValue::from_bytes(self.to_string().as_bytes()).unwrap_or(HeaderValue::from_static("Bearer"))
     }
 }

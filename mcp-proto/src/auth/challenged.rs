@@ -1,4 +1,4 @@
-//! What a client is told of a server that demands authorization.
+//! The demand of a server for authorization, as a client reports it.
 
 use http::StatusCode;
 

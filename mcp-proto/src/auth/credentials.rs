@@ -33,7 +33,7 @@ const HASH: usize = 43;
 pub struct Credentials {
     /// The value of `Authorization`.
     header: HeaderValue,
-    /// What a token needs that is sent with proofs.
+    /// The binding of a token that is sent with proofs; `None` for a bearer token.
     bound: Option<Bound>,
     generation: u64,
 }

@@ -95,7 +95,7 @@ pub struct ProofKey {
 }
 
 impl ProofKey {
-    /// A key: the private one in whatever form its driver reads again, and the two coordinates of the public one in
+    /// A key: the private key in any form that its driver can read again, and the two coordinates of the public key in
     /// Base64url (RFC 7518, section 6.2.1).
     #[must_use]
     pub fn new(private: Secret, x: &str, y: &str) -> Self {

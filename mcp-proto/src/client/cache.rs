@@ -109,8 +109,8 @@ impl Cache {
         self.entries.insert(key, Entry { result, is_private, expires });
     }
 
-    /// The server has reported a change: what it concerns is not fresh any more, nor are the results of requests that
-    /// were sent before (MD-K-03).
+    /// The server has reported a change: the results that it concerns are not fresh any more, including those of
+    /// requests that are not answered yet (MD-K-03).
     pub(super) fn on_notification(&mut self, method: &Method, params: Option<&Json>) {
         if self.limit == 0 {
             return;
@@ -151,7 +151,8 @@ impl Cache {
         self.clear_entries();
     }
 
-    /// There is a new connection, on which waiting requests are sent.
+    /// Removes the entries, because there is a new connection. Waiting requests are sent on it, so their results may
+    /// still be cached.
     pub(super) fn clear_entries(&mut self) {
         self.entries.clear();
         self.by_expiry.clear();
@@ -177,7 +178,7 @@ impl Cache {
         self.remove_each(method, |_| true);
     }
 
-    /// Removes the results of a method for whose URIs `is_concerned` holds.
+    /// Removes the results of a method whose URIs satisfy `is_concerned`.
     fn remove_each(&mut self, method: &Method, is_concerned: impl Fn(&str) -> bool) {
         self.sent.retain(|_, key| key.method != *method || !is_concerned(&key.uri));
         let after = self.entries.range((Bound::Included(Key::first(method.clone(), "")), Bound::Unbounded));

@@ -12,7 +12,6 @@ use crate::error::UsageError;
 use crate::json::Json;
 use crate::spec::{Method, ProtocolVersion};
 
-/// The connection to the server.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) phase: Phase,
@@ -28,7 +27,7 @@ pub(super) struct Connection {
 impl Connection {
     /// # Errors
     ///
-    /// [`UsageError::NotAnObject`] if the configured identity is not one of objects.
+    /// [`UsageError::NotAnObject`] if the client's information or capabilities are not an object.
     pub(super) fn new(config: &Config, silence_means_legacy: bool) -> Result<Self, UsageError> {
         Ok(Self {
             phase: Phase::Idle,
@@ -69,7 +68,6 @@ impl Connection {
         }
     }
 
-    /// The settings of the session, if there is one.
     pub(super) const fn settings_mut(&mut self) -> Option<&mut Settings> {
         match &mut self.established {
             Some(Established::Session(session)) => Some(&mut session.settings),
@@ -84,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// A session was opened in this revision. It has the settings of the one that it replaces.
+    /// A session was opened in this revision. The session takes over the settings of the one that it replaces.
     pub(super) fn establish_session(&mut self, version: ProtocolVersion) {
         let settings = self.settings_mut().map(std::mem::take).unwrap_or_default();
         self.established = Some(Established::Session(Session { version, settings }));
@@ -101,11 +99,10 @@ impl Connection {
 pub(super) enum Established {
     /// A session, which began with `initialize`.
     Session(Session),
-    /// An exchange of requests each of which has all that the server needs.
+    /// An exchange of independent requests: each has all that the server needs.
     Stateless(Stateless),
 }
 
-/// A session.
 #[derive(Debug)]
 pub(super) struct Session {
     version: ProtocolVersion,

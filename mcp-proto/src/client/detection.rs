@@ -54,8 +54,8 @@ pub(super) struct Detection {
     has_asked_again: bool,
     /// `server/discover` was sent to the server's process, which was not restarted since.
     has_asked_process: bool,
-    /// The era of the server's process, which was sent `initialize` on a byte stream and was not restarted since. It stays
-    /// (ER-09), because the two eras must not be mixed (ER-11).
+    /// The era of the server's process, if the process was sent `initialize` on a byte stream and was not restarted
+    /// since. The era stays (ER-09), because the two eras must not be mixed (ER-11).
     of_process: Option<DetectedEra>,
     /// A missing answer means a legacy server, because nothing else can be the reason (ER-04, ER-26).
     silence_means_legacy: bool,
@@ -186,9 +186,10 @@ impl Detection {
         }
     }
 
-    /// The step that follows an `initialize` with the revision `offered` that was refused. If the revision is the reason, a
-    /// server that should have answered with an older one (LC-05) is offered that. Otherwise, the server may be a modern one
-    /// that answered `server/discover` too late (ER-08) or did not receive it. `server/discover` is sent at most once more.
+    /// The step that follows a refused `initialize` with the revision `offered`. If the revision is the reason, the
+    /// next step offers an older one, with which the server should have answered (LC-05). Otherwise, the server may be
+    /// a modern one that answered `server/discover` too late (ER-08) or did not receive it. `server/discover` is sent
+    /// at most once more.
     ///
     /// # Errors
     ///

@@ -77,7 +77,7 @@ pub enum Event {
     Requested {
         /// The right to answer.
         ticket: Ticket,
-        /// What it belongs to.
+        /// The request, subscription or connection to which the message belongs.
         scope: Scope,
         /// The method of the request.
         method: Method,
@@ -93,7 +93,7 @@ pub enum Event {
     },
     /// The server has sent a notification.
     Notified {
-        /// What it belongs to.
+        /// The request, subscription or connection to which the message belongs.
         scope: Scope,
         /// The method of the notification.
         method: Method,
@@ -186,12 +186,12 @@ impl SubscriptionKey {
 /// What a message of the server belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// It came on the stream of this request (SH-S-13), or it belongs to the subscription of this request: a
+    /// The message came on the stream of this request (SH-S-13), or belongs to the subscription of this request: a
     /// `subscriptions/listen` that the application made with [`Call::unchanged`](super::Call::unchanged).
     Request(RequestKey),
-    /// It belongs to this subscription (MD-L-04).
+    /// The message belongs to this subscription (MD-L-04).
     Subscription(SubscriptionKey),
-    /// It came on a stream for the whole connection, and belongs to no known request or subscription.
+    /// The message came on a stream for the whole connection, and belongs to no known request or subscription.
     Connection,
 }
 

@@ -231,7 +231,7 @@ impl<T: ClientTransport> Client<T> {
         };
         if opening.is_none_or(|opening| opening.method != Method::SERVER_DISCOVER) {
             if T::SILENCE_MEANS_LEGACY && matches!(outcome, Outcome::Failed(Failed::TimedOut { .. })) {
-                // The first one: the server refuses those that it receives later.
+                // The first `initialize` is kept: the server refuses those that it receives later.
                 self.connection.handshake.unanswered.get_or_insert(request);
             }
             return self.on_initialize_outcome(outcome, awaited, now);
@@ -242,8 +242,8 @@ impl<T: ClientTransport> Client<T> {
         }
     }
 
-    /// The request that opens the connection waits for authorization, which may need a person: the transport limits how
-    /// long.
+    /// The request that opens the connection waits for authorization, which may need a person. Its deadline is cleared,
+    /// because the transport limits the wait.
     pub(super) fn on_opening_waits(&mut self, request: RequestKey) {
         if self.connection.phase.opening() == Some(request) {
             self.timers.clear(Timer::Answer(request));

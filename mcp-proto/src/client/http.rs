@@ -421,7 +421,7 @@ enum Due {
 }
 
 impl Http {
-    /// Removes and returns the earliest timer that is due; of those for one time, that of an exchange first.
+    /// Removes and returns the earliest timer that is due. Among timers for the same time, an exchange's is first.
     fn pop_due(&mut self, now: Instant) -> Option<Due> {
         let next = self.poll_timeout().filter(|next| *next <= now)?;
         let due = self.exchanges.pop_due(next).map(Due::Exchange);

@@ -46,7 +46,7 @@ impl Identity {
         meta::stamp(params.unwrap_or(&Json::empty_object()), &set)
     }
 
-    /// Whether the capability is declared that a request of the server needs.
+    /// Whether the client declares the capability that a request of the server needs.
     pub(super) fn declares(&self, method: &Method) -> bool {
         method.facts().client_capability.is_none_or(|name| self.capabilities.first_member(name).is_some())
     }

@@ -187,8 +187,8 @@ impl<T: ClientTransport> Client<T> {
         }
     }
 
-    /// A request of this scope was answered or cancelled: the deadlines of the requests about which the server does not
-    /// wait for another answer are as usual again (TO-04).
+    /// A request of this scope was answered or cancelled. Usual deadlines apply again to the requests about which the
+    /// server waits for no other answer (TO-04).
     pub(super) fn resume_deadlines(&mut self, scope: Scope, now: Instant) {
         let mut asked_about = BTreeSet::new();
         for asked in self.incoming.values() {
@@ -204,8 +204,9 @@ impl<T: ClientTransport> Client<T> {
         }
     }
 
-    /// Whether the server waits for an answer that may be about this request: while it does, the time of the request does not
-    /// count (TO-04). A server that does one thing after the other needs the answer before it reads a request made since.
+    /// Whether the server waits for an answer that may be about this request. Meanwhile, the time of the request does
+    /// not count (TO-04). A server that does one thing after the other needs the answer before it reads a request that
+    /// was made since.
     pub(super) fn is_asked_about(&self, request: RequestKey) -> bool {
         self.may_need_a_person(request)
             && self.incoming.values().any(|asked| asked.request().is_none_or(|asked| asked == request))
@@ -295,8 +296,8 @@ impl<T: ClientTransport> Client<T> {
         }
     }
 
-    /// Reports an event of which the server can cause any number. Over the limits, only the newest progress is kept,
-    /// notifications that may be missed are dropped, and anything else ends the connection (RP9).
+    /// Reports an event that the server can cause any number of times. Over the limits, only the newest progress is
+    /// kept, notifications that may be missed are dropped, and anything else ends the connection (RP9).
     pub(super) fn report_bounded(&mut self, event: Event, now: Instant) {
         if !self.out.is_overfull(&self.config.limits) {
             self.out.report(event);

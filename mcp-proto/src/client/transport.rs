@@ -86,7 +86,7 @@ impl Role {
 #[derive(Debug, Default)]
 pub(super) struct InboundQueue {
     pub(super) messages: VecDeque<Inbound>,
-    /// Whether the queue is being handled: what is added to it will be, too.
+    /// Whether the queue is being handled; messages that are added meanwhile are handled, too.
     pub(super) is_handled: bool,
 }
 
@@ -248,7 +248,7 @@ impl Backlog {
         self.bytes == 0 || self.bytes.saturating_add(bytes) <= limits.unwritten
     }
 
-    /// Whether too many messages wait that are not requests, because the server makes requests without accepting the
+    /// Whether too many messages other than requests wait, because the server makes requests without accepting the
     /// answers (RP10).
     pub(crate) const fn is_overfull(self, limits: &Limits) -> bool {
         self.messages >= 2 * limits.queue || self.message_bytes >= 2 * limits.queue_bytes

@@ -14,7 +14,7 @@ pub(super) struct GivenUp {
 
 #[derive(Debug)]
 struct Entry {
-    /// The request, of which the key is another one if it was sent more than once.
+    /// The request by its own key, which differs from the key on the wire if the request was sent more than once.
     request: RequestKey,
     /// A response has arrived since.
     is_answered: bool,

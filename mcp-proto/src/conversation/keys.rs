@@ -53,7 +53,8 @@ impl fmt::Display for InstanceId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestKey {
     session: Option<SessionKey>,
-    /// The instance that has made it, if other instances may serve the session, too: two of them never use the same id.
+    /// The instance that has made the request, if other instances may serve the session, too. No two instances use the
+    /// same id.
     instance: Option<InstanceId>,
     number: u64,
 }

@@ -70,12 +70,11 @@ pub(crate) struct OwnRequest<P> {
     state: State,
 }
 
-/// The state of a request.
 #[derive(Debug)]
 enum State {
     /// It waits until it may be sent.
     Waiting(Payload),
-    /// It is on the wire under this key. What it needs to be sent again is kept if that may happen.
+    /// The request is on the wire under this key. `attempts` is kept if the request may be sent again.
     Sent { wire: RequestKey, attempts: Option<Attempts> },
     /// The peer requires input, and the application has not provided all of it.
     AwaitingInput { attempts: Attempts, input: RequiredInput },
@@ -115,7 +114,7 @@ pub(crate) struct RequiredInput {
     pub(crate) state: Option<Json>,
 }
 
-/// What a request is sent with.
+/// The data for sending a request once.
 #[derive(Debug)]
 pub(crate) struct Sending {
     /// Its key on the wire.
@@ -149,7 +148,6 @@ impl<P> Outgoing<P> {
         Self { instance, ..self }
     }
 
-    /// The number of the next request.
     pub(crate) const fn next_number(&self) -> u64 {
         self.next
     }
@@ -159,7 +157,6 @@ impl<P> Outgoing<P> {
         self.next = number;
     }
 
-    /// The key of the next request.
     pub(crate) const fn next_key(&self) -> RequestKey {
         RequestKey::new(self.session, self.instance, self.next)
     }
@@ -255,12 +252,12 @@ impl<P> Outgoing<P> {
         self.take_off_wire(key, |attempts| State::AwaitingInput { attempts, input });
     }
 
-    /// A request, which is no longer on the wire, is sent again after a pause, with this `requestState`.
+    /// A request that is no longer on the wire is sent again after a pause, with this `requestState`.
     pub(crate) fn pause(&mut self, key: RequestKey, state: Option<Json>) {
         self.take_off_wire(key, |attempts| State::Pausing { attempts, state });
     }
 
-    /// A request, which is no longer on the wire, is sent again after the schemas of tools were fetched.
+    /// A request that is no longer on the wire is sent again after the schemas of tools were fetched.
     pub(crate) fn fetch_tools(&mut self, key: RequestKey) {
         self.take_off_wire(key, |attempts| State::FetchingTools {
             attempts: Attempts { has_fetched_tools: true, ..attempts },
@@ -287,7 +284,7 @@ impl<P> Outgoing<P> {
         input.asked.remove(&ticket)
     }
 
-    /// Stores the answer to an input request; returns whether no other is unanswered.
+    /// Stores the answer to an input request; returns whether all input requests of the request are answered.
     pub(crate) fn provide(&mut self, key: RequestKey, position: usize, answer: Json) -> bool {
         let Some(OwnRequest { state: State::AwaitingInput { input, .. }, .. }) = self.requests.get_mut(&key) else {
             return false;
@@ -406,7 +403,6 @@ impl<P> Outgoing<P> {
         }
     }
 
-    /// What is kept of a request that may be sent again.
     pub(crate) fn attempts(&self, key: RequestKey) -> Option<&Attempts> {
         match &self.requests.get(&key)?.state {
             State::Waiting(_) | State::Sent { attempts: None, .. } => None,
@@ -445,7 +441,6 @@ impl<P> Outgoing<P> {
         Some((key, self.requests.get(&key)?))
     }
 
-    /// The number of requests that wait.
     pub(crate) fn waiting_len(&self) -> usize {
         self.indices.waiting.len()
     }
@@ -598,7 +593,7 @@ impl State {
 }
 
 impl Payload {
-    /// What the first attempt is sent with, and what is kept for others.
+    /// The data for the first attempt, and the data that is kept for further ones.
     fn first(self, wire: RequestKey, method: Method, is_kept: bool) -> (Sending, Option<Attempts>) {
         let Self { params, meta } = self;
         let attempts = is_kept.then(|| Attempts {
@@ -626,11 +621,11 @@ impl Attempts {
 /// What follows from the states of all requests.
 #[derive(Debug)]
 struct Indices {
-    /// Requests whose key on the wire is not their own, by that key.
+    /// Requests whose key on the wire is not their own key, by the key on the wire.
     by_wire: BTreeMap<RequestKey, RequestKey>,
     /// Requests that wait. The order of their keys is the order in which they were made.
     waiting: BTreeSet<RequestKey>,
-    /// Bytes of their parameters.
+    /// Bytes of the parameters of requests that wait.
     waiting_bytes: usize,
     /// Bytes that are kept for the next attempts of requests, in addition to their parameters.
     kept_bytes: usize,

@@ -132,7 +132,7 @@ pub enum Failed {
         /// `Limits::held`, in bytes.
         limit: usize,
     },
-    /// The server demands authorization, which the message has waited for in vain. It was not processed.
+    /// The server demands authorization, and the message has waited for it in vain. The message was not processed.
     NotAuthorized {
         /// The answer with the demand, which another message may have received.
         refusal: Refusal,
@@ -319,7 +319,7 @@ impl fmt::Display for Failed {
 
 impl std::error::Error for Failed {}
 
-/// Why a request that requires input from the client was not answered with it.
+/// Why a request that requires input from the client did not get the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoInput {

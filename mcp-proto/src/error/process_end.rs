@@ -76,8 +76,8 @@ const fn signal_name(signal: i32) -> Option<&'static str> {
     })
 }
 
-/// Why the process of a server could not be started, without the command and without the words of the system, because
-/// clients of other people read it.
+/// Why the process of a server could not be started. The reason contains neither the command nor the words of the
+/// system, because clients of other people read it.
 ///
 /// # Example
 ///

@@ -25,7 +25,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Whether the body speaks of a session, which only the right path has.
+    /// Whether the body mentions a session: then the path is right, because no other path has sessions.
     fn is_about_a_session(&self) -> bool {
         self.explanation
             .as_ref()

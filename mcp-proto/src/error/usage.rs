@@ -121,7 +121,8 @@ pub enum UsageError {
     /// Sessions are sealed or stored, at a server that passes requests through.
     #[error("sealed and stored sessions need a server that answers initialize itself, and this one passes it through")]
     SealedSessions,
-    /// A snapshot of a session is none, is of another form than this version reads, or is of a revision that is not served.
+    /// The snapshot of a session is not a snapshot, has a form that this version does not read, or has a revision that
+    /// is not served.
     #[error("this is no snapshot of a session that this server can continue")]
     UnreadableSnapshot,
     /// The session of a snapshot is open already.

@@ -78,7 +78,7 @@ fn canonical(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Writes a string; one with an unpaired surrogate, which is no text, as it is.
+/// Writes a string. A string with an unpaired surrogate is not text, and is written as it is.
 fn write_string(out: &mut Vec<u8>, quoted: &[u8]) {
     match unquote(quoted) {
         Some(value) => quote_into(out, &value),

@@ -205,7 +205,6 @@ impl Cursor<'_> {
         self.rest.first().copied()
     }
 
-    /// Skips the next byte.
     #[inline]
     fn skip_byte(&mut self) {
         if let [_, rest @ ..] = self.rest {

@@ -50,7 +50,7 @@ impl Frame {
         outcome.and_then(|frame| frame)
     }
 
-    /// The outer error is one of the text or batch, the inner one of a single message in valid text.
+    /// The outer error is about the text or the batch, the inner one about a single message in valid text.
     fn read(
         text: &Bytes,
         limits: &Limits,
@@ -181,7 +181,7 @@ pub enum ParseErrorKind {
     /// `params` is a number, a string, `true` or `false` (JR-12).
     #[error("invalid params: they must be an object")]
     ParamsNotStructured,
-    /// Both a method and a result or error, which is null or for which there is no id (RP6).
+    /// Both a method and a result or error, where the result or error is null or there is no id (RP6).
     #[error("not a JSON-RPC message: both a method and a result or error")]
     RequestAndResponse,
     /// Neither a method nor a result nor an error.
@@ -295,7 +295,7 @@ impl Envelope {
         let Some(id) = id.filter(|_| self.duplicate != Some("id")) else { return Subject::Unknown };
         match (self.method.is_some(), has_answer) {
             _ if self.repeats_method(text) => Subject::Response(id),
-            // RP6: with null as the result or error, it is not a response, and is answered.
+            // RP6: a message with a method and a null result or error is not a response, and is answered.
             (true, _) => Subject::Request(id),
             (false, true) => Subject::Response(id),
             // A line of a log may have an id of its own.
@@ -304,8 +304,8 @@ impl Envelope {
         }
     }
 
-    /// RP6: whether this is a response that repeats the method of its request. A result or an error is never one of a
-    /// request, so that the message cannot be executed; of an id of null it would not be known what it answers.
+    /// RP6: whether this is a response that repeats the method of its request. No request has a result or an error, so
+    /// the message cannot be executed. With a null id, it would not be known what the message answers.
     fn repeats_method(&self, text: &[u8]) -> bool {
         let is_given = |member: &Option<Value>| member.as_ref().is_some_and(|value| value.text(text) != b"null");
         self.method.is_some() && is_given(&self.id) && (is_given(&self.result) || is_given(&self.error))

@@ -1,4 +1,4 @@
-//! Capabilities: those of a client that requests to it need, and those of a server.
+//! Capabilities: those that requests to a client need, and those of a server.
 
 use super::Method;
 use crate::json::Json;
@@ -30,13 +30,13 @@ pub(crate) fn needed(method: &Method, params: &Json) -> Option<(&'static str, Op
 /// The capabilities that the functions of a server need, and the extensions.
 const OF_SERVERS: [&str; 6] = ["completions", "logging", "prompts", "resources", "tools", super::TASKS_EXTENSION];
 
-/// Whether these capabilities contain the one of this name, which may be that of an extension.
+/// Whether these capabilities contain the capability or extension with this name.
 pub(crate) fn is_declared(capabilities: &Json, name: &str) -> bool {
     let extension = || capabilities.first_member("extensions")?.first_member(name);
     capabilities.first_member(name).or_else(extension).is_some()
 }
 
-/// The names of the capabilities of a server that only the later ones contain.
+/// The names of the server capabilities that `later` contains and `earlier` does not.
 #[must_use]
 pub fn added(earlier: &Json, later: &Json) -> Vec<&'static str> {
     OF_SERVERS.into_iter().filter(|name| is_declared(later, name) && !is_declared(earlier, name)).collect()

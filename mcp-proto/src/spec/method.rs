@@ -42,7 +42,7 @@ pub struct MethodFacts {
     pub changes_setting: Option<SettingChange>,
     /// The change that this notification reports to subscribers.
     pub change: Option<Change>,
-    /// The request changes nothing, so that it may be sent again if it is not known whether the server has received it.
+    /// The request changes nothing, so it may be sent again even if the server has perhaps received it.
     pub only_reads: bool,
     /// A notification that may be dropped under load, because a later one replaces it or it is only displayed (RP9).
     pub may_be_missed: bool,
@@ -128,7 +128,8 @@ impl Change {
         }
     }
 
-    /// The capability that a server declares if it sends this notification, and the member that it has then (LC-18).
+    /// The capability that a server declares if it sends this notification, and the member of the capability that is
+    /// then set (LC-18).
     #[must_use]
     pub const fn capability(self) -> (&'static str, &'static str) {
         match self {
@@ -214,7 +215,7 @@ impl List {
 /// The member of a resource template that identifies it.
 const URI_TEMPLATE: &str = "uriTemplate";
 
-/// With this, the names of notifications begin.
+/// The beginning of the names of all notifications.
 const NOTIFICATION: &str = "notifications/";
 
 const NONE: MethodFacts = MethodFacts {

@@ -102,7 +102,7 @@ pub enum Era {
     Modern,
 }
 
-/// Whether a name is that of a stateless revision. It is a date: an unknown one is compared with the known dates.
+/// Whether a name is that of a stateless revision. Names are dates: an unknown name is compared with the known dates.
 pub(crate) fn names_stateless(name: &str) -> bool {
     let first = ProtocolVersion::ALL.iter().find(|version| version.is_stateless());
     first.is_some_and(|first| name >= first.as_str())
@@ -135,8 +135,8 @@ pub(crate) enum FallbackOn {
     NoSuchEndpoint,
 }
 
-/// How an error is written whose request id could not be read (A28): the schemas before 2025-11-25 require `null`, the
-/// later ones allow only its absence.
+/// How an error is written if the id of its request could not be read (A28): the schemas before 2025-11-25 require
+/// `null`, the later ones allow only its absence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum UnreadableId {
     /// `"id":null`

@@ -9,7 +9,7 @@ pub enum Holds {
     SchemasByName,
     /// A schema, or an array of schemas.
     Schemas,
-    /// A schema that is a boolean in many schemas, also in those of the dialects that have no other boolean schemas.
+    /// A schema that is often a boolean, even in dialects that have no other boolean schemas.
     SchemaOrBoolean,
     /// No schema: a value, or what the dialects do not define.
     Value,

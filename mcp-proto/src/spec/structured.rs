@@ -10,8 +10,8 @@ pub fn result_for(version: ProtocolVersion, method: &Method, result: Json) -> Js
     if version.rules().any_structured_content { result } else { to_legacy(method, &result) }
 }
 
-/// The result of this method without structured content, and schemas of it, that are not objects: clients read the text
-/// instead. Schemas of properties that are booleans become objects.
+/// The result of this method without structured content that is not an object, and without schemas of such content:
+/// clients read the text instead. Schemas of properties that are booleans become objects.
 #[must_use]
 pub fn to_legacy(method: &Method, result: &Json) -> Json {
     if *method == Method::TOOLS_CALL {

@@ -45,7 +45,7 @@ impl SupportedVersions {
         self.newest_modern().is_some()
     }
 
-    /// The era to which all of them belong; that of `initialize` if there is none.
+    /// The era to which all revisions belong; the legacy era if there are no revisions.
     pub(crate) fn only_era(&self) -> Option<Era> {
         let mut eras = self.0.iter().map(|version| version.rules().era);
         let first = eras.next().unwrap_or(Era::Legacy);

@@ -17,9 +17,9 @@ const MAX_TRACEPARENT: usize = 128;
 const MAX_TRACESTATE: usize = 512;
 const MAX_BAGGAGE: usize = 8192;
 
-/// The trace to which a request belongs, in the formats of W3C Trace Context and W3C Baggage. The values are not changed,
-/// and of their formats only is checked that they are short enough for an HTTP header, and fit in one: others count as
-/// absent.
+/// The trace to which a request belongs, in the formats of W3C Trace Context and W3C Baggage. The values are not
+/// changed. They are checked only for their length and for characters that an HTTP header cannot contain: a value that
+/// fails counts as absent.
 ///
 /// A client states it in `_meta` of the parameters; over HTTP, the client repeats it in headers of the same names, which
 /// proxies read. A server finds it at either place.

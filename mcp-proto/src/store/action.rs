@@ -119,8 +119,8 @@ pub enum StoreAction {
     /// Add events to the end of a stream, which is created if it does not exist. From then on, the stream expires after
     /// `expires_in`.
     ///
-    /// With `first`, the events have the numbers from it on; those that are stored already are left as they are, and
-    /// if there would be a gap, none is stored. Without it, they have the numbers after the last event.
+    /// With `first`, the numbers of the events begin with it: events that are stored already are left as they are, and
+    /// if there would be a gap, none is stored. Without `first`, the numbers follow that of the last event.
     ///
     /// Answered with [`StoreResult::Done`], or [`StoreResult::Conflict`] if there would be a gap, or if the stream has
     /// ended.
@@ -133,7 +133,7 @@ pub enum StoreAction {
         first: Option<u64>,
         /// The events; perhaps none.
         events: Vec<Bytes>,
-        /// What [`StoredEvents::label`] is for readers, if this creates the stream.
+        /// The value of [`StoredEvents::label`] for readers, if this action creates the stream.
         label: Bytes,
         /// The stream ends with the last of these events.
         is_last: bool,

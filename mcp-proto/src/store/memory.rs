@@ -43,7 +43,6 @@ pub struct MemoryStore {
     running: BTreeSet<InstanceId>,
 }
 
-/// What expires.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Stored {
     Record(Arc<str>),

@@ -46,7 +46,7 @@ pub(super) struct Authorization {
 #[derive(Debug)]
 struct Awaited {
     refusal: Refusal,
-    /// The scopes that it demands; `None` if it demands credentials, without which nothing can be sent.
+    /// The demanded scopes; `None` if the challenge demands credentials, without which nothing can be sent.
     scope: Option<Box<str>>,
 }
 
@@ -60,7 +60,7 @@ struct Refused {
 }
 
 impl Refused {
-    /// Whether what a response demands was refused: without credentials, there are no scopes either.
+    /// Whether the demand of a response was refused already. Refused credentials refuse all scopes, too.
     fn answers(&self, exchange: ExchangeKey, scope: Option<&str>) -> bool {
         exchange < self.before && (self.scope.is_none() || self.scope.as_deref() == scope)
     }
@@ -84,7 +84,6 @@ pub(super) struct Resent {
     demanded: Option<Box<str>>,
 }
 
-/// What a server demands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Demand {
     /// Credentials, or other ones.
@@ -121,7 +120,7 @@ impl WaitingStream {
         self.waits = true;
     }
 
-    /// Returns whether it waited, and ends that.
+    /// Ends the wait; returns whether the stream waited.
     const fn take(&mut self) -> bool {
         std::mem::replace(&mut self.waits, false)
     }
@@ -153,7 +152,6 @@ impl Authorization {
         self.awaited.as_ref().is_some_and(|awaited| awaited.scope.is_none() || self.two_endpoint_stream.waits)
     }
 
-    /// The generation of the credentials.
     pub(super) fn generation(&self) -> Option<u64> {
         self.credentials.as_ref().map(Credentials::generation)
     }
@@ -172,8 +170,7 @@ impl Authorization {
         }
     }
 
-    /// What a response demands that another request may fulfil; `None` if it demands nothing of the kind (OA-T-02,
-    /// OA-T-07).
+    /// The demand in a response that another request may fulfil; `None` if there is none (OA-T-02, OA-T-07).
     fn demand(&self, head: &Parts) -> Option<(Demand, Vec<Challenge>)> {
         let is_candidate = matches!(head.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
         if !is_candidate {
@@ -193,7 +190,7 @@ impl Authorization {
         Some((demand, challenges))
     }
 
-    /// Why something fails that waited for authorization.
+    /// The failure of everything that waited for authorization, with this reason.
     fn failure(&self, reason: Box<str>) -> Option<Failed> {
         self.awaited.as_ref().map(|awaited| Failed::NotAuthorized { refusal: awaited.refusal.clone(), reason })
     }
@@ -295,7 +292,7 @@ impl Http {
         self.undelivered(message, failed, output);
     }
 
-    /// Until when something waits that waits for authorization from now on.
+    /// The end of a wait for authorization that begins now.
     pub(super) fn authorization_deadline(&self, now: Instant) -> Instant {
         now + self.config.authorization_timeout
     }
@@ -325,13 +322,13 @@ impl Http {
         }
         let Some((demand, challenges)) = self.authorization.demand(head) else { return false };
         let purpose = exchange.purpose;
-        // The credentials that the request was sent with are not those that it would be sent with now (OA-T-05).
+        // The request would now be sent with other credentials than those that it carried (OA-T-05).
         let is_stale = exchange.opened_in.credentials != self.authorization.generation();
         let scope: Option<Box<str>> = match demand {
             Demand::Scope => Challenge::for_token(&challenges).and_then(Challenge::scope).map(Into::into),
             Demand::Credentials | Demand::Nonce => None,
         };
-        // What waits for the answer to another challenge was not sent in vain.
+        // The application has not answered another challenge yet, so this attempt is not counted.
         let is_behind = self.authorization.awaited.as_ref().is_some_and(|awaited| awaited.scope != scope);
         let Some(resent) = self.resent_mut(purpose) else { return false };
         if !is_stale && !is_behind && !resent.try_count(demand) {
@@ -360,7 +357,8 @@ impl Http {
         true
     }
 
-    /// How often what an exchange is for was sent again; `None` if that is not needed any more, or never sent again.
+    /// How often the message or stream of an exchange was sent again; `None` if it is not needed any more, or is never
+    /// sent again.
     fn resent_mut(&mut self, purpose: Purpose) -> Option<&mut Resent> {
         match purpose {
             Purpose::Post(posted) => self.deliveries.resent_mut(posted.message),

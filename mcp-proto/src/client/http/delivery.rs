@@ -162,7 +162,7 @@ impl Deliveries {
         self.change_post(key, |post| State::WaitingForSession { position, post });
     }
 
-    /// The server demands authorization for a message, which waits for that until `until`.
+    /// A message waits for authorization until `until`, because the server demands it.
     pub(super) fn wait_for_authorization(&mut self, key: DeliveryKey, until: Instant) {
         self.change_post(key, |post| State::WaitingForAuthorization { position: post.position, until, post });
     }
@@ -195,7 +195,8 @@ impl Deliveries {
         self.waiting_in(Line::Authorization)
     }
 
-    /// The server demands authorization before it resumes the stream of a request, which waits for that until `until`.
+    /// The stream of a request waits for authorization until `until`, because the server demands it before the stream
+    /// is resumed.
     pub(super) fn wait_to_resume(&mut self, request: RequestKey, until: Instant) {
         self.change(DeliveryKey::Request(request), |state| match state {
             State::Reading { cursor, .. } | State::Resuming { cursor, .. } => State::WaitingToResume { until, cursor },
@@ -400,7 +401,7 @@ impl Deliveries {
         self.table.get(&key)?.state.post()
     }
 
-    /// Whether a message has neither its outcome nor been dropped.
+    /// Whether a message is still in the table: it has no outcome, and was not dropped.
     pub(super) fn contains(&self, key: DeliveryKey) -> bool {
         self.table.contains_key(&key)
     }
@@ -479,7 +480,6 @@ impl Deliveries {
         (waiting + self.index.resuming, self.index.backlog.bytes - waiting * size_of::<Post>())
     }
 
-    /// The number of timers that are set.
     pub(super) fn timers(&self) -> usize {
         self.index.timers.len()
     }
@@ -512,7 +512,7 @@ impl Deliveries {
         });
     }
 
-    /// For changes of everything but the role and the body, of which there are sums.
+    /// For changes of anything but the role and the body: the index has sums that depend on these two.
     fn post_mut(&mut self, key: DeliveryKey) -> Option<&mut Post> {
         match &mut self.table.get_mut(&key)?.state {
             State::Queued { post, .. }
@@ -564,8 +564,8 @@ enum State {
     WaitingForSession { position: u64, post: Post },
     /// It waits for authorization until this time.
     WaitingForAuthorization { position: u64, until: Instant, post: Post },
-    /// It is on this exchange, whose response has not begun, or shows in its body whether the session is lost: an HTTP
-    /// error, or JSON.
+    /// The message is on this exchange. The response has not begun, or its body (an HTTP error, or JSON) shows whether
+    /// the session is lost.
     Sending { exchange: ExchangeKey, post: Post },
     /// The answer to it is read from this exchange, or the stream with the answer is being resumed there.
     Reading { exchange: ExchangeKey, cursor: Cursor },
@@ -573,7 +573,7 @@ enum State {
     Accepted,
     /// The stream with the answer broke and is opened again at this time.
     Resuming { at: Instant, cursor: Cursor },
-    /// The stream with the answer is not opened again before the client is authorized, for which it waits until this time.
+    /// The stream with the answer waits for authorization until this time, and is then opened again.
     WaitingToResume { until: Instant, cursor: Cursor },
 }
 
@@ -659,7 +659,7 @@ mod tests {
             .map(|line| deliveries.waiting_in(line))
     }
 
-    /// Compares everything that is derived with what a look at every message gives.
+    /// Compares all derived values with what a look at every message gives.
     fn check(deliveries: &Deliveries) {
         let (mut order, mut timers, mut being_sent, mut resuming) = (BTreeMap::new(), 0, 0, 0);
         let mut backlog = Backlog::default();

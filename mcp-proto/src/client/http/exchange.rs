@@ -54,7 +54,6 @@ impl Exchanges {
         Self { open: BTreeMap::new(), next_key: 0, receiving: 0, timers: Deadlines::new() }
     }
 
-    /// Opens an exchange.
     pub(super) fn open(
         &mut self,
         exchange: Exchange,
@@ -107,7 +106,7 @@ impl Exchanges {
         Some(exchange)
     }
 
-    /// Aborts every such exchange.
+    /// Aborts every exchange for which `wanted` holds.
     pub(super) fn abort_where(
         &mut self,
         wanted: impl Fn(&Exchange) -> bool,
@@ -180,7 +179,6 @@ impl Exchanges {
         self.receiving
     }
 
-    /// The number of timers that are set.
     pub(super) fn timers(&self) -> usize {
         self.timers.len()
     }

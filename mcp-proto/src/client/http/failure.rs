@@ -41,8 +41,8 @@ pub enum Failure {
         /// A short description for people, without secrets.
         detail: Box<str>,
     },
-    /// The connection was closed after a part of the request may have reached the server: perhaps while the server was
-    /// closing it because it was idle, so that a request which may be repeated is sent again.
+    /// The connection was closed after a part of the request may have reached the server. The server may have closed it
+    /// because it was idle, so a request that may be repeated is sent again.
     Closed {
         /// A short description for people, without secrets.
         detail: Box<str>,

@@ -82,7 +82,7 @@ impl Common<'_> {
         let query = query.map(|pair| pair.split_once('=').map_or(pair, |(_, value)| value));
         let cookies = self.cookies.into_iter().flat_map(Cookies::values);
         let secrets = headers.chain(query).chain(cookies).filter(|secret| secret.len() >= SHORTEST_SECRET);
-        // The longest first: of a secret that contains another one, no part stays.
+        // The longest first, so that no part of a secret that contains another one stays.
         let mut secrets: Vec<_> = secrets.collect();
         secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
         secrets.into_iter().fold(text, |text, secret| text.replace(secret, "[…]"))

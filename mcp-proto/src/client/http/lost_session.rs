@@ -67,8 +67,9 @@ pub(super) fn states_loss(refusal: &Refusal) -> bool {
     of_refusal(refusal.status, None, explanation) == SessionState::Lost
 }
 
-/// Whether an error response says that the session of its request is unknown. An error without an id may also have a code
-/// with which servers refuse what they do not read; any other may be one of a request that was executed.
+/// Whether an error response says that the session of its request is unknown. If the error has no id, its code may also
+/// be one with which servers refuse messages that they do not read. With an id, such a code may belong to a request
+/// that was executed.
 pub(super) fn is_lost_by(error: &ErrorObject, has_id: bool) -> bool {
     let is_unread = !has_id && matches!(error.code(), code::INVALID_REQUEST | OTHER_REFUSAL);
     (error.code() == SESSION_NOT_FOUND || is_unread) && says_lost(&error.message().to_ascii_lowercase())

@@ -145,7 +145,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) -> Next {
         if self.session.is_closing() && exchange.purpose.request().is_some() {
-            // Such an exchange is open only for the id of the session, which is ended (SH-C-09).
+            // The exchange is open only to get the id of the session, which is then ended (SH-C-09).
             if let (true, SessionHeader::Valid(id)) =
                 (head.status.is_success(), session_id(&head.headers, &self.limits))
             {
@@ -165,7 +165,7 @@ impl Http {
             exchange.reading = Reading::Refusal { refusal, body: Vec::new(), challenge };
             return Next::Read;
         }
-        // The body is not waited for: of such a response, the challenge is all that matters (AU-14).
+        // The body is not waited for: only the challenge of such a response matters (AU-14).
         if self.is_challenged(key, exchange, head, now, output) {
             exchange.discard_rest(&self.limits);
             return Next::Read;
@@ -348,7 +348,7 @@ impl Http {
                 }
                 let room = self.limits.error_body - body.len();
                 body.extend(chunk.iter().take(room));
-                // Of a body that is too long, the beginning is shown to a person, but not read as a message (HT8).
+                // The beginning of a body that is too long is shown to a person, but not read as a message (HT8).
                 self.refusal_read(key, exchange, false, now, output);
                 Next::Abort
             }
@@ -485,8 +485,8 @@ impl Http {
     }
 }
 
-/// Why a request fails whose stream could not be opened again: the request itself was delivered, so that it is not
-/// `Unreachable`.
+/// The failure of a request whose stream could not be opened again. The request itself was delivered, so the failure is
+/// not `Unreachable`.
 fn delivered(reason: Failed) -> Failed {
     if let Failed::Unreachable { detail } = reason { Failed::Broken { detail } } else { reason }
 }

@@ -1,4 +1,5 @@
-//! Messages are sent while exchanges are free: which is next, with which request, and what happens to it otherwise.
+//! Sends messages while exchanges are free: the order, the HTTP requests, and what happens to messages that are not
+//! delivered.
 
 use bytes::Bytes;
 use http::Request as HttpRequest;
@@ -204,7 +205,8 @@ impl Http {
     }
 }
 
-/// Whether a request may be sent again if the server has perhaps received it. What a person has supplied may be used once.
+/// Whether a request may be sent again if the server has perhaps received it. Input from a person may be used only
+/// once.
 fn may_repeat(request: &Request) -> bool {
     let has = |params: &Json| params.first_members(["inputResponses", "requestState"]).iter().any(Option::is_some);
     request.method.facts().only_reads && !request.params.as_ref().is_some_and(has)

@@ -19,7 +19,7 @@ use crate::url::{HttpUrl, shown};
 pub(super) enum HttpMode {
     /// Streamable HTTP: sent to one endpoint, and answered in the response.
     Streamable,
-    /// Two endpoints, of which the stream has not named the one for messages: nothing can be sent yet.
+    /// Two endpoints: the stream has not named the endpoint for messages yet, so nothing can be sent.
     Opening {
         /// How `initialize` failed on Streamable HTTP, if this is the fallback (ER-27).
         instead_of: Option<Failed>,
@@ -42,7 +42,7 @@ impl HttpMode {
         Self::Opening { instead_of, stream: None }
     }
 
-    /// The request for the stream was redirected to this URL, to which the endpoint is relative.
+    /// The request for the stream was redirected to this URL. The endpoint is relative to it.
     pub(super) fn stream_is_at(&mut self, target: HttpUrl) {
         if let Self::Opening { stream, .. } = self {
             *stream = Some(target);

@@ -13,9 +13,9 @@ use crate::url::HttpUrl;
 #[derive(Debug)]
 pub(in crate::client::http) struct Post {
     pub(in crate::client::http) role: Role,
-    /// It is the request `ping`.
+    /// The message is the request `ping`.
     pub(in crate::client::http) is_ping: bool,
-    /// It may be sent again if the server has perhaps received it.
+    /// The message may be sent again even if the server has perhaps received it.
     pub(in crate::client::http) may_repeat: bool,
     pub(in crate::client::http) body: Bytes,
     /// The revision of the message, if it may differ from the one in force (RULES 8.2).
@@ -30,7 +30,7 @@ pub(in crate::client::http) struct Post {
     /// When an attempt first failed without reaching the server.
     pub(super) first_tried: Option<Instant>,
     pub(super) attempts: u32,
-    /// It was refused once because its session was lost, and is sent a second and last time.
+    /// The message was refused once because its session was lost, and is sent a second and last time.
     pub(super) is_second_session: bool,
 }
 
@@ -60,12 +60,12 @@ impl Post {
         }
     }
 
-    /// Its bytes, unless it is a request.
+    /// The bytes of a message that is not a request; 0 for a request.
     pub(super) fn message_bytes(&self) -> usize {
         if self.role.request().is_none() { self.body.len() } else { 0 }
     }
 
-    /// The queue in which it waits for an exchange.
+    /// The queue in which the message waits for an exchange.
     pub(super) const fn queue(&self) -> Queue {
         match (self.role.request(), self.is_ping) {
             (None, _) => Queue::Others,
