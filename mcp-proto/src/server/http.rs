@@ -155,8 +155,7 @@ enum Stage {
     Closed,
 }
 
-/// A step that continues after the server has handled a message, or has ended a session: one that made room, or that of a
-/// DELETE.
+/// A step that waits until the server has handled a message or ended a session, to make room or for a DELETE.
 enum Step {
     Respond {
         exchange: ExchangeKey,
@@ -178,7 +177,7 @@ enum Step {
         version: u64,
         state: SessionState,
     },
-    /// The session of the request was restored, or looked for.
+    /// The search for the session of the request is over, whether it was found or not.
     Admit(Arriving),
     OpenSession {
         exchange: ExchangeKey,
@@ -197,7 +196,7 @@ enum Step {
         after: Box<str>,
         holder: Holder,
     },
-    /// There is room for its stream, but perhaps not for its session.
+    /// There is room for the stream of a two-endpoint session, but perhaps not for the session.
     MakeRoomForTwoEndpointSession {
         exchange: ExchangeKey,
         info: RequestInfo,
@@ -220,9 +219,9 @@ enum Timer {
     Unread(ExchangeKey),
     /// The store must have answered.
     Store(StoreKey),
-    /// The record of a session that has ended is removed, after an attempt that has failed.
+    /// The record of an ended session is removed again, because the last attempt failed.
     End(StoreKey),
-    /// No instance has reported new events of the stream that is read on the exchange.
+    /// The stream on the exchange is read again, although no instance has reported new events.
     Poll(ExchangeKey),
     /// No client has resumed the stream.
     Forget(SessionKey, ExchangeKey),
@@ -310,9 +309,9 @@ impl Server<Http> {
         self.settle(now);
     }
 
-    /// The client has ended its sending side after a whole request. It may still read the response, or be gone, which shows
-    /// only when something is written to it. So a stream gets a comment, and before a response there is
-    /// [`HttpAction::Continue`], at once and again after each [`HttpConfig::keep_alive`].
+    /// The client has ended its sending side after a whole request. Only a write shows whether it is gone or still
+    /// reads the response. So the server writes at once, and again after each [`HttpConfig::keep_alive`]: a comment to
+    /// a stream, and [`HttpAction::Continue`] before a response.
     pub fn handle_half_close(&mut self, exchange: ExchangeKey, now: Instant) {
         self.with_transport(now, |http, output| http.probe(exchange, output));
         self.settle(now);
@@ -433,7 +432,7 @@ impl Http {
                 self.resume_stored(key, session, &after, &info, output);
             }
             Plan::Delete { session } if self.stored_at(session).is_some() => self.forget(key, session, output),
-            // Only the state of a session changes it.
+            // Only the store's answer continues this plan.
             Plan::LookUp { .. } => {}
             Plan::Get { session } => self.make_room_for_get_stream(key, session, info.holder(), output),
             Plan::Resume { session, after } => self.make_room_to_resume(key, session, after, info.holder(), output),
@@ -445,7 +444,7 @@ impl Http {
         }
     }
 
-    /// Refuses the streams that a server which is being stopped does not begin. Of a POST, the body decides.
+    /// Refuses new streams while the server is being stopped. A POST is refused later, depending on its body.
     fn check_draining(plan: Plan) -> Result<Plan, Refusal> {
         match plan {
             Plan::Get { .. } | Plan::OpenStream => Err(admission::stopped()),
@@ -511,7 +510,7 @@ impl Http {
         }
     }
 
-    /// Writes something that has no meaning to a client, so that it shows if it is gone.
+    /// Writes bytes without meaning to a client, to detect whether the client is gone.
     fn probe(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         match self.exchanges.get(exchange) {
             Some(Exchange::Streaming { .. }) => {
@@ -596,7 +595,7 @@ impl Http {
     fn open_session(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no unique session id could be created");
         let key = self.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
-        // One in the store is kept there in time.
+        // A session in the store must be renewed there before it expires.
         let idle = self.config.session_idle;
         self.timers.set(Timer::Idle(key), now + if self.config.stored().is_some() { idle / 2 } else { idle });
         Ok(key)
@@ -650,12 +649,12 @@ impl Http {
         self.deferred = Some(Step::Admit(arriving));
     }
 
-    /// Admits a request whose session was looked for, with what has arrived of its body.
+    /// Admits a request after the search for its session, with the part of its body that has arrived.
     fn admit(&mut self, arriving: Arriving, output: &mut TransportOutput<'_, HttpAction>) {
         let Arriving { exchange, head, info, body, is_whole } = arriving;
         let planned = self.planned(&head, &info);
         self.on_planned(exchange, planned, *head, info, output);
-        // It was within the limits when it arrived.
+        // The body was within the limits when it arrived.
         if self.exchanges.append(exchange, &body, 0, &self.limits).is_ok() && is_whole {
             self.on_body_end(exchange, output);
         }

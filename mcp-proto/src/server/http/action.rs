@@ -12,9 +12,9 @@ use crate::store::StoreAction;
 /// An action for the driver of an HTTP server.
 #[non_exhaustive]
 pub enum HttpAction {
-    /// Send `100 Continue`: before the body is read, because the head was accepted and the client expects it (RFC 9110,
-    /// section 10.1.1), which comes only for requests with that expectation ([`expects_continue`]); or after
-    /// [`Server::handle_half_close`](crate::Server::handle_half_close), so that it shows if the client is gone. Clients of
+    /// Send `100 Continue`, for one of two reasons. Before the body is read, it states that the head was accepted; this
+    /// comes only for requests that expect it ([`expects_continue`]; RFC 9110, section 10.1.1). After
+    /// [`Server::handle_half_close`](crate::Server::handle_half_close), it shows whether the client is gone. Clients of
     /// HTTP/1.0 are sent nothing.
     ///
     /// [`expects_continue`]: crate::server::expects_continue

@@ -30,7 +30,7 @@ pub(super) enum Plan {
     OpenStream,
     /// Send the metadata of the protected resource.
     Metadata,
-    /// Permit a browser to request them.
+    /// Permit a browser to request the metadata.
     MetadataPreflight,
     /// Permit a browser to send requests with these methods for a page.
     Preflight { methods: &'static str },
@@ -75,7 +75,8 @@ impl Http {
         if self.config.cors && cors::is_preflight(head) {
             return Ok(Plan::Preflight { methods: if is_stream { "GET" } else { self.methods(is_messages) } });
         }
-        // Before any session is looked up, so that an unauthenticated sender learns of none (SE-02, OA-Z-02).
+        // The sender is authenticated before any session is looked up, so that others learn of no session (SE-02,
+        // OA-Z-02).
         let principal = info.authentication.as_ref().map_err(|challenge| self.challenged(challenge))?.as_ref();
         if is_stream {
             return Self::plan_stream(head);
@@ -110,7 +111,7 @@ impl Http {
         self.config.has_sessions() && self.versions.has_sessions()
     }
 
-    /// The methods that are allowed at the endpoint, or at that for the messages of two-endpoint sessions.
+    /// The allowed methods of the endpoint, or with `is_messages` of the message endpoint of two-endpoint sessions.
     fn methods(&self, is_messages: bool) -> &'static str {
         let has_streams = self.has_sessions() && !is_messages;
         match (self.config.get_stream && has_streams, self.config.delete && has_streams) {
@@ -135,7 +136,7 @@ impl Http {
         Ok(Plan::Post { session: None })
     }
 
-    /// A session id, perhaps of an earlier configuration, is ignored.
+    /// Plans a POST at a server without sessions. A session id, perhaps of an earlier configuration, is ignored.
     fn plan_sessionless(&self, head: &Parts) -> Result<Plan, Refusal> {
         self.check_message(head)?;
         self.check_version(&head.headers)?;
@@ -309,7 +310,7 @@ pub(super) const fn overloaded() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is overloaded; try again later")
 }
 
-/// For what needs the store that does not answer, or not in time.
+/// For a request that needs the store, if the store has failed or has not answered in time.
 pub(super) const fn store_unavailable() -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the store of sessions cannot be reached; try again later")
 }

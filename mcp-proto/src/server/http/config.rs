@@ -34,8 +34,8 @@ pub enum Access {
     Anybody,
 }
 
-/// Where the sessions of clients of revisions up to 2025-11-25 are, and with that which instances of a server can serve
-/// them. Of the two-endpoint transport, all sessions are in the memory of the instance that has opened them.
+/// Where the sessions of clients of revisions up to 2025-11-25 are. This determines which instances of a server can
+/// serve them. Sessions of the two-endpoint transport are always in the memory of the instance that has opened them.
 ///
 /// | | instances that serve a session | across instances |
 /// |---|---|---|
@@ -46,16 +46,16 @@ pub enum Access {
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum SessionMode {
-    /// There are none. `initialize` is answered without a session id, and each later request is served by itself, so that
-    /// several processes behind a load balancer can serve them: the server cannot send requests to clients, clients
-    /// cannot cancel, subscribe, set a log level, open a stream by GET or resume one, and batches are refused. The
-    /// context of a request has no capabilities of the client, and no session.
+    /// There are no sessions. `initialize` is answered without a session id, and each later request is served by
+    /// itself, so that several processes behind a load balancer can serve a client. The server cannot send requests to
+    /// clients. Clients cannot cancel, subscribe, set a log level, open a stream by GET or resume one. Batches are
+    /// refused. The context of a request has no capabilities of the client, and no session.
     None,
     /// In the memory of this process.
     #[default]
     InMemory,
-    /// In their ids, so that every instance with the same keys serves them. A client whose state is too large for an id
-    /// gets a session in the memory of this process.
+    /// In the session ids, so that every instance with the same keys serves the sessions. A client whose state is too
+    /// large for an id gets a session in the memory of this process.
     Sealed(SealedSessions),
     /// In a store that several instances share, with the events for replay and what one instance has to pass to another.
     Stored(StoredSessions),
@@ -69,7 +69,7 @@ const MAX_STREAMS: usize = 768;
 pub struct TwoEndpoints {
     /// The path at which a client opens the stream by GET.
     pub stream: Box<str>,
-    /// The path to which it sends its messages by POST.
+    /// The path to which a client sends its messages by POST.
     pub messages: Box<str>,
 }
 
@@ -95,8 +95,8 @@ pub struct HttpConfig {
     pub path: Option<Box<str>>,
     /// The two-endpoint transport of 2024-11-05, if it is also served (ER-45). Default `None`.
     pub two_endpoints: Option<TwoEndpoints>,
-    /// The path below which a reverse proxy or a router serves these paths, such as `/v1`, if it removes it before the server
-    /// receives a request. It begins the URI of the `endpoint` event of [`HttpConfig::two_endpoints`]. The URL of
+    /// The path prefix, such as `/v1`, that a reverse proxy or a router removes before the server receives a request.
+    /// The URI in the `endpoint` event of [`HttpConfig::two_endpoints`] begins with it. The URL of
     /// [`HttpConfig::protected_resource`] contains it, too. Default: empty.
     pub public_path: Box<str>,
     /// Which hosts and origins may access the server. Default [`Access::Loopback`].
@@ -126,9 +126,10 @@ pub struct HttpConfig {
     /// that has an effect. If the driver states no number of connections, the default is 768.
     pub max_streams: Option<usize>,
     /// How long a session without an open exchange, or a stream without an event, must be unused before it is ended for
-    /// a new one of any client. For a new client that would still hold fewer than the client that holds the most, this
-    /// time does not apply: the session or stream of the latter that is unused for longest is ended at once. Clients
-    /// are distinguished by [`RequestInfo::authentication`], or without that by [`RequestInfo::peer`]. Default 60 s.
+    /// a new one of any client. This time does not apply to a new client that would still hold fewer than the client
+    /// that holds the most: then the longest unused session or stream of the client with the most is ended at once.
+    /// Clients are distinguished by [`RequestInfo::authentication`], or without that by [`RequestInfo::peer`]. Default
+    /// 60 s.
     ///
     /// [`RequestInfo::authentication`]: super::super::RequestInfo::authentication
     /// [`RequestInfo::peer`]: super::super::RequestInfo::peer
@@ -180,8 +181,8 @@ impl HttpConfig {
         }
     }
 
-    /// Whether something is served at this path: an endpoint of one of the transports, or the metadata. A driver of several
-    /// servers finds with it the one that a request is for.
+    /// Whether something is served at this path: an endpoint of one of the transports, or the metadata. A driver of
+    /// several servers uses this to select the server for a request.
     ///
     /// # Example
     ///
@@ -198,9 +199,9 @@ impl HttpConfig {
         is_own || self.two_endpoints.as_ref().is_some_and(is_either) || self.metadata_at(path).is_some()
     }
 
-    /// How a request is refused that is for a path which only the driver knows, such as a list of servers: with 403 if its
-    /// host or its origin is not allowed (SH-S-03, SH-S-05), else with the challenge, which is that of the application's
-    /// check of credentials. `None` if it may be answered.
+    /// The refusal of a request for a path that only the driver knows, such as a list of servers; `None` if the request
+    /// may be answered. The status is 403 if the host or the origin is not allowed (SH-S-03, SH-S-05). Otherwise, the
+    /// refusal is that of `challenge`, which the application's check of credentials has returned.
     ///
     /// # Example
     ///

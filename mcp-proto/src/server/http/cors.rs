@@ -32,7 +32,7 @@ const RESPONSE_HEADERS: HeaderValue =
 /// How long a browser may use a permission, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("3600");
 
-/// The exchanges whose responses a web page may read and have not begun, with the value of
+/// The exchanges whose responses a web page may read, until the response begins, with the value of
 /// `Access-Control-Allow-Origin`.
 #[derive(Default)]
 pub(super) struct AllowedOrigins(BTreeMap<ExchangeKey, HeaderValue>);

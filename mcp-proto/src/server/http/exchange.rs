@@ -45,7 +45,7 @@ pub(super) enum Exchange {
         head: Box<Parts>,
         /// The tag of the stream, should the response become one.
         tag: u64,
-        /// The ids of its requests, if another instance may have to answer them.
+        /// The ids of the requests in the body, if another instance may have to answer them.
         requests: Box<[RequestId]>,
     },
     /// The store has to carry something out before the response is sent.
@@ -54,13 +54,13 @@ pub(super) enum Exchange {
     Streaming { session: Option<SessionKey>, stream: Option<ExchangeKey> },
 }
 
-/// How an exchange continues when the store has carried out what was asked.
+/// How an exchange continues after the store has carried out its action.
 pub(super) enum Then {
-    /// The response is sent.
+    /// Sends the response.
     Respond(Response<Bytes>),
-    /// The GET stream of the session is opened.
+    /// Opens the GET stream of the session.
     OpenGetStream,
-    /// A stream is read, of which it is not known whether it is there.
+    /// Resumes a stream that may not exist.
     Resume,
 }
 
@@ -73,7 +73,7 @@ pub(super) enum Asked {
     InSession(SessionKey),
     /// A request of 2026-07-28.
     Stateless,
-    /// A request of 2026-07-28 about a task, which this instance has received: there, the number identifies it.
+    /// A request of 2026-07-28 about a task. `instance` has received it, and identifies it by `number`.
     Elsewhere { instance: InstanceId, number: u64 },
     /// A request of an older revision, at a server that opens no sessions (ER-43).
     Sessionless,
@@ -140,7 +140,7 @@ impl Exchanges {
         self.open.len()
     }
 
-    /// The streams that clients keep open.
+    /// The number of open streams, those of `subscriptions/listen` included.
     pub(super) fn kept_open(&self) -> usize {
         self.streams.len() + self.listens.len()
     }

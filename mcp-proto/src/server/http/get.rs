@@ -117,7 +117,7 @@ impl Http {
         }
     }
 
-    /// A client opens a two-endpoint session by its stream.
+    /// A client opens the stream that begins a two-endpoint session.
     pub(super) fn make_room_for_two_endpoint_stream(
         &mut self,
         exchange: ExchangeKey,
@@ -188,7 +188,7 @@ impl Http {
         Ok(())
     }
 
-    /// Whether a stream may be ended: that of a two-endpoint session is needed for the answers to its requests.
+    /// Whether a stream may be ended. A two-endpoint session needs its stream while it has unanswered requests.
     fn can_end_stream(&self, exchange: ExchangeKey) -> bool {
         let session = self.two_endpoint_session_of(exchange).and_then(|session| self.sessions.get(session));
         session.is_none_or(|session| !session.is_serving)

@@ -18,7 +18,7 @@ use crate::store::{Record, StoreAction};
 pub(super) enum Notice {
     /// The session has ended.
     Ended,
-    /// Its GET stream is at this instance, since this version of the record.
+    /// The GET stream is at this instance since this version of the record.
     Moved { instance: InstanceId, version: u64 },
     /// The client has changed its settings at the sender, which has written this record.
     Changed { version: u64, state: Json },
@@ -44,7 +44,6 @@ enum Arrived {
 }
 
 impl Http {
-    /// Sends a notice to one instance.
     pub(super) fn send_to(
         &mut self,
         to: InstanceId,
@@ -109,7 +108,7 @@ impl Http {
         output.out.act(HttpAction::Store(StoreAction::Send { to, message }));
     }
 
-    /// Another instance publishes what the application has published at this one.
+    /// Makes the other instances publish a change that the application has published here.
     pub(super) fn publish_elsewhere(&self, change: &ChangeNotification, output: &mut TransportOutput<'_, HttpAction>) {
         if self.config.stored().is_none() {
             return;
@@ -126,8 +125,8 @@ impl Http {
         output.out.act(HttpAction::Store(StoreAction::Send { to: None, message: message.to_bytes() }));
     }
 
-    /// Passes what the client has sent for another instance on to it. Returns what remains for this one; `None` if
-    /// nothing does.
+    /// Passes messages of the client on to the instances that they concern. Returns those that remain for this
+    /// instance; `None` if there are none.
     pub(super) fn route_elsewhere(
         &mut self,
         session: SessionKey,
@@ -167,7 +166,7 @@ impl Http {
                 let token = token.and_then(|token| crate::RequestId::from_json_text(token.as_bytes()));
                 token.as_ref().and_then(RequestKey::instance_of)
             }
-            // The request may be served anywhere.
+            // Any instance may be serving the cancelled request.
             Message::Notification(notification) if notification.method == Method::CANCELLED => {
                 self.send_to_all(session, Notice::Posted(message.clone()), output);
                 None
@@ -185,7 +184,7 @@ impl Http {
 
     /// Another instance has sent a message.
     pub(super) fn on_message(&mut self, message: &[u8], output: &mut TransportOutput<'_, HttpAction>) {
-        // The message that it contains is checked by itself.
+        // The limits apply only to the contained message, which `read` checks.
         let Ok(message) = Json::parse_within(message.to_vec(), DEEPEST) else { return };
         let [kind, session, posted] = message.first_members(["k", "s", "m"]);
         let Some(kind) = kind.as_ref().and_then(Json::as_string) else { return };
@@ -226,7 +225,7 @@ impl Http {
             ("added", Some(tag), _) => Some(Arrived::Added { tag }),
             ("over", Some(tag), _) => Some(Arrived::Over { tag }),
             ("posted", ..) => read(posted).map(Arrived::Posted),
-            // That of a later version.
+            // A later version may have other kinds.
             _ => None,
         };
         let id = session.as_ref().and_then(Json::as_string);
@@ -253,7 +252,7 @@ impl Http {
     }
 }
 
-/// The change in a message; `None` if it is not known for whom it is.
+/// The change in a message; `None` if its recipients cannot be read.
 fn change(message: &Json, notification: Notification) -> Option<ChangeNotification> {
     let [for_one, principal] = message.first_members(["o", "p"]);
     let principal = match principal {

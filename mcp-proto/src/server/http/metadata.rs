@@ -16,8 +16,8 @@ use crate::auth::{ProtectedResource, WELL_KNOWN};
 const METHODS: &str = "GET, HEAD, OPTIONS";
 
 impl HttpConfig {
-    /// The metadata, if they are served at this path: their own one, and the one without a path for an endpoint at `/`
-    /// (OA-Z-01).
+    /// The metadata, if they are served at this path. For an endpoint at `/`, this includes the well-known path without
+    /// a suffix (OA-Z-01).
     pub(super) fn metadata_at(&self, path: &str) -> Option<&ProtectedResource> {
         let resource = self.protected_resource.as_ref()?;
         let is_root = self.path.as_deref() == Some("/") && path == WELL_KNOWN;
@@ -26,7 +26,6 @@ impl HttpConfig {
 }
 
 impl Http {
-    /// What is done for a request for the metadata.
     pub(super) fn plan_metadata(method: &Method) -> Result<Plan, Refusal> {
         match *method {
             Method::GET | Method::HEAD => Ok(Plan::Metadata),

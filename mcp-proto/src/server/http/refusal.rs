@@ -20,7 +20,7 @@ pub(super) struct Refusal {
     status: StatusCode,
     code: i64,
     text: Cow<'static, str>,
-    /// What would be accepted, or that the connection ends.
+    /// A header that states what would be accepted, or that the connection ends.
     header: Option<(HeaderName, HeaderValue)>,
 }
 
@@ -41,8 +41,8 @@ impl Refusal {
         Self { header: Some((ACCEPT_ENCODING, HeaderValue::from_static("identity"))), ..refusal }
     }
 
-    /// For a body with a transfer coding besides `chunked`. Where such a body ends is not certain for all parsers, so that nothing
-    /// may follow it (OR7).
+    /// For a body with a transfer coding besides `chunked`. Parsers may disagree on where such a body ends, so that
+    /// nothing may follow it (OR7).
     pub(super) fn transfer() -> Self {
         let refusal = Self::new(StatusCode::NOT_IMPLEMENTED, "the only supported Transfer-Encoding is chunked");
         Self { header: Some((CONNECTION, HeaderValue::from_static("close"))), ..refusal }

@@ -23,14 +23,14 @@ pub(super) struct Stream {
     evicted: u64,
     /// The stream has ended with the answer.
     pub(super) is_over: bool,
-    /// Its events are in the store.
+    /// Present if the events are in the store.
     pub(super) appending: Option<Box<Appending>>,
 }
 
 struct Kept {
     number: u64,
     text: Bytes,
-    /// It was written to an exchange.
+    /// The event was written to an exchange.
     is_written: bool,
 }
 
@@ -39,7 +39,7 @@ impl Stream {
         Self { tag, next: 0, exchange: None, kept: VecDeque::new(), evicted: 0, is_over: false, appending: None }
     }
 
-    /// The same stream after its events before this number, which are not stored.
+    /// Continues the stream at this number; no event before it is stored.
     pub(super) const fn continue_at(&mut self, number: u64) {
         (self.next, self.evicted) = (number, number);
     }

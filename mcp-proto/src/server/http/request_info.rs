@@ -44,15 +44,15 @@ pub struct RequestInfo {
     /// [`HttpConfig::path`]: super::super::HttpConfig::path
     /// [`HttpConfig::two_endpoints`]: super::super::HttpConfig::two_endpoints
     pub is_routed: bool,
-    /// Seconds since 1970, with which sealed sessions are opened and expire; without them, there are none
-    /// ([`SessionMode::Sealed`](super::super::SessionMode::Sealed)). Default `None`.
+    /// The time in seconds since 1970, at which sealed sessions open and expire; without it, there are no sealed
+    /// sessions ([`SessionMode::Sealed`](super::super::SessionMode::Sealed)). Default `None`.
     pub unix_time: Option<u64>,
     /// Random bytes from a secure source, new for each request. Session and event ids are built from them (SH-S-41).
     pub nonce: [u8; 32],
 }
 
 impl RequestInfo {
-    /// A request with these random bytes, of which nothing else is known.
+    /// The information about a request with these random bytes; the other fields have their defaults.
     #[must_use]
     pub const fn new(nonce: [u8; 32]) -> Self {
         Self { authentication: Ok(None), peer: None, is_routed: false, unix_time: None, nonce }

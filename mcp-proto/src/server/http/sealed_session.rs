@@ -22,10 +22,10 @@ pub(super) type Nonce = [u8; NONCE];
 /// Keys and lifetime of sessions whose ids contain their state: the revision, and the capabilities and the name of the
 /// client. The id is signed, bound to the principal, and expires; a client can read it, but not alter it (SH-S-41).
 ///
-/// Each instance with the same keys continues a session that another one has opened, without a store and wherever a load
-/// balancer sends a request. Each keeps what it learns itself: log levels, subscriptions to resources, events for replay,
-/// and requests to the client, whose answers have to arrive at the instance that sent them. A session that was ended is
-/// unknown to the instance that ended it; the others accept its id until it expires.
+/// Each instance with the same keys continues a session that another one has opened, without a store and wherever a
+/// load balancer sends a request. Some state stays at one instance: log levels, subscriptions to resources, events for
+/// replay, and requests to the client, whose answers have to arrive at the instance that sent them. A session that was
+/// ended is unknown to the instance that ended it; the others accept its id until it expires.
 ///
 /// # Example
 ///
@@ -48,8 +48,8 @@ pub struct SealedSessions {
 }
 
 impl SealedSessions {
-    /// Sessions that are signed with these keys, each for 24 hours. A server has keys of its own: sessions of another
-    /// server with the same keys would be accepted.
+    /// Sessions that are signed with these keys, each for 24 hours. Every server needs its own keys: it would accept
+    /// sessions of another server with the same keys.
     #[must_use]
     pub fn new<K: StateKey + Send + Sync + 'static>(keys: StateKeys<K>) -> Self {
         Self { keys: keys.map(|key| Arc::new(key) as _), lifetime: Duration::from_secs(24 * 3600) }
@@ -65,9 +65,9 @@ impl SealedSessions {
         self.lifetime
     }
 
-    /// The id of a session that was opened at `now`, in seconds since 1970; `None` if its state is too large for one. What
-    /// is left out of a large state is what behaviour must not depend on: `clientInfo`, at first up to its name and
-    /// version.
+    /// The id of a session that was opened at `now`, in seconds since 1970; `None` if its state is too large for one.
+    /// To fit a large state, `clientInfo` is first reduced to its name and version, then left out, because behaviour
+    /// must not depend on it.
     pub(super) fn seal(
         &self,
         nonce: &Nonce,
@@ -85,7 +85,8 @@ impl SealedSessions {
         })
     }
 
-    /// What a session id contains, if it is one that an instance has given to this principal and that has not expired.
+    /// The nonce and the state in a session id; `None` unless an instance gave the id to this principal, and it has not
+    /// expired.
     pub(super) fn open(&self, id: &str, principal: Option<&Principal>, now: u64) -> Option<(Nonce, SessionState)> {
         if id.len() > LONGEST {
             return None;
@@ -117,7 +118,7 @@ fn without_info(client: &Json) -> Json {
     Json::empty_object().with_member("capabilities", &capabilities)
 }
 
-/// The sessions that this instance has ended before they expire: a bounded number, the latest.
+/// The latest sessions that this instance has ended before they expired; their number is bounded.
 pub(super) struct EndedSessions {
     order: VecDeque<Nonce>,
     nonces: BTreeSet<Nonce>,

@@ -19,16 +19,16 @@ use crate::spec::ProtocolVersion;
 /// What the transport stores for a session. It has no `Debug`, because its id is a secret.
 pub(super) struct Session {
     pub(super) id: Arc<str>,
-    /// What makes it unique, wherever it is served.
+    /// Identifies the session among those of all instances.
     pub(super) nonce: Nonce,
-    /// When it was opened here, in seconds since 1970, if its id is to be sealed.
+    /// When the session was opened here, in seconds since 1970, if its id is to be sealed.
     pub(super) opened: Option<u64>,
-    /// Its id contains its state.
+    /// The id contains the state.
     pub(super) is_sealed: bool,
-    /// Its state is in the store.
+    /// Present if the state is in the store.
     pub(super) stored: Option<Box<StoredSession>>,
     pub(super) principal: Option<Principal>,
-    /// Those of the message of a two-endpoint session that is being handled, whose exchange has ended.
+    /// The extensions of the two-endpoint message that is being handled; its exchange has already ended.
     pub(super) extensions: Extensions,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) last_active: Instant,
@@ -46,7 +46,6 @@ pub(super) struct Session {
     pub(super) kept_bytes: usize,
 }
 
-/// All sessions.
 pub(super) struct Sessions {
     next: SessionKey,
     /// Boxed, because the nodes of the map are not full.
@@ -165,8 +164,7 @@ impl Sessions {
         }
     }
 
-    /// A request of the session's principal has arrived: from now on, the session has what this request states about its
-    /// sender, such as the scopes of its token.
+    /// Replaces what the session knows of its principal by what a new request states, such as the scopes of its token.
     pub(super) fn authenticated(&mut self, key: SessionKey, info: &RequestInfo) {
         if let Some(session) = self.by_key.get_mut(&key) {
             session.principal = info.principal().cloned();
@@ -195,8 +193,8 @@ impl Sessions {
         self.by_key.get_mut(&key).map(AsMut::as_mut)
     }
 
-    /// Removes a session. If its id contains its state, it is not continued here, unless it was only unused; of such
-    /// sessions, the last `max_ended` are known.
+    /// Removes a session. If the id contains the state, this instance then refuses the id, unless `may_return`; it
+    /// remembers the last `max_ended` of them.
     pub(super) fn remove(&mut self, key: SessionKey, may_return: bool, max_ended: usize) -> Option<Session> {
         let session = self.by_key.remove(&key)?;
         self.by_id.remove(&session.id);

@@ -16,10 +16,10 @@ use crate::server::shares::Holder;
 use crate::server::snapshot::{Kept, SessionState};
 use crate::server::transport::Inbound;
 
-/// A session as a value: its id, and what it is between two messages. The bytes contain the revision, what the client has
-/// stated about itself, its principal, log level and subscriptions, and no time of a clock.
+/// A session as a value: its id, and its state between two messages. The bytes contain the revision, what the client
+/// has stated about itself, its principal, log level and subscriptions, and no time of a clock.
 ///
-/// Not contained are requests that are not answered, on both sides, and events for replay: a client that resumes a stream
+/// A snapshot contains neither unanswered requests of either side nor events for replay: a client that resumes a stream
 /// receives 400.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -105,8 +105,8 @@ impl Server<Http> {
         Some(Snapshot::new(Arc::clone(&found.id), state.to_text().to_bytes()))
     }
 
-    /// Continues a session that another server has had, or this one before it was started again. [`Event::Restored`]
-    /// follows. Its requests are served as those of the original would be; the original must not serve any more.
+    /// Continues a session of another server, or of this one before a restart. [`Event::Restored`] follows. Its
+    /// requests are served as those of the original would be; the original must not serve any more.
     ///
     /// [`Event::Restored`]: crate::server::Event::Restored
     ///

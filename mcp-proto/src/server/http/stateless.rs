@@ -89,7 +89,7 @@ impl Http {
         let refuse = |text| Refusal::new(StatusCode::BAD_REQUEST, text);
         let request = match frame {
             Ok(Frame::Single(Message::Request(request))) => request,
-            // They could refer only to requests of other exchanges, perhaps of other clients (CX-10).
+            // Notifications could refer only to requests of other exchanges, perhaps of other clients (CX-10).
             Ok(Frame::Single(Message::Notification(_))) => {
                 return self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
             }
@@ -144,7 +144,7 @@ impl Http {
                 self.respond(key, json(status, text), output);
                 return;
             }
-            // What precedes the response is not passed on.
+            // Messages before the answer are not passed on to another instance.
             Some(
                 Exchange::Waiting { asked: Asked::Elsewhere { .. }, .. }
                 | Exchange::Receiving { .. }

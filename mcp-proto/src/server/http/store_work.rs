@@ -19,7 +19,7 @@ pub(super) enum Pending {
     /// The record of a session that has been in use for long.
     Touch(SessionKey),
     Save(SessionKey),
-    /// The record, to apply changes to it again.
+    /// The record that another instance has written, to apply the changes to it.
     Reload(SessionKey),
     /// The record is removed, for this DELETE.
     Forget(SessionKey, ExchangeKey),
@@ -27,20 +27,20 @@ pub(super) enum Pending {
     End,
     /// The last events of a stream whose session has ended.
     LastAppend,
-    /// Whether the instance runs that has the GET stream which this exchange is to have.
+    /// Whether the instance with the GET stream runs; this exchange is to take the stream over.
     Holder(ExchangeKey),
     /// Events of the stream of a request.
     Append(SessionKey, ExchangeKey),
     /// A message of this many bytes for the GET stream.
     AppendMessage(SessionKey, usize),
-    /// The errors that end the stream of an instance that has ended, read on this exchange.
+    /// The errors that end the stream on this exchange, because no instance adds to it any more.
     AppendErrors(ExchangeKey),
     Read(ExchangeKey),
-    /// Whether the instance runs that adds to the stream which is read on this exchange.
+    /// Whether the instance that adds to the stream on this exchange runs.
     Producer(ExchangeKey),
-    /// Whether the instance runs that has the task of a request.
+    /// Whether the instance with the task of a request runs.
     TaskInstance(ExchangeKey),
-    /// The response of that instance, which is a message.
+    /// The response of the task's instance, which arrives as a message.
     TaskAnswer(ExchangeKey),
 }
 
@@ -55,9 +55,9 @@ pub(super) struct StoreWork {
     pub(super) task_requests: BTreeMap<ExchangeKey, TaskRequest>,
     /// Bytes of these requests, and of events that are not stored yet.
     pub(super) queued: usize,
-    /// The sessions that have ended here and whose records are being removed, by the action.
+    /// The ended sessions whose records are being removed, by the key of the action.
     pub(super) ending: BTreeMap<StoreKey, Arc<str>>,
-    /// Until when their removal is tried.
+    /// The ended sessions, each with the time until which the removal of its record is tried.
     pub(super) ended: BTreeMap<Arc<str>, Instant>,
     /// Sessions whose GET stream has been closed here.
     pub(super) closed_streams: Vec<SessionKey>,

@@ -21,17 +21,17 @@ use crate::server::transport::TransportOutput;
 use crate::sse::{EventId, EventName, encode_event};
 use crate::store::{StoreAction, StoreResult, StreamId};
 
-/// The other instances that are notified of new events of one stream. A client resumes it at one of them.
+/// The most other instances that are notified of new events of one stream. A client resumes the stream at one of them.
 const WATCHERS: usize = 16;
 
 /// The events of a request that are being added to the store.
 #[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
 pub(super) struct Appending {
-    /// What readers need to know.
+    /// The label of the stream, for readers at other instances.
     label: Bytes,
     /// The number of the first event that is not known to be stored.
     next: u64,
-    /// What is being stored, if an action is not answered.
+    /// The events of an action that the store has not answered.
     in_flight: Option<InFlight>,
     /// Events that are stored next.
     queue: Vec<Bytes>,
@@ -41,9 +41,9 @@ pub(super) struct Appending {
     has_begun: bool,
     /// The store has failed: events are only written to the client that is connected.
     is_broken: bool,
-    /// The response ends with what is stored next, and its client resumes the stream.
+    /// The response ends after the next action of the store, and its client resumes the stream.
     releases: bool,
-    /// What is queued ends with the last event.
+    /// The queue ends with the last event of the stream.
     is_ending: bool,
     /// The instances that read the stream for a client.
     watchers: BTreeSet<InstanceId>,
@@ -74,7 +74,7 @@ impl Appending {
 }
 
 impl Http {
-    /// Adds a message to the stream of a request, which perhaps ends with it.
+    /// Adds a message to the stream of a request; with `is_last`, the stream ends with it.
     pub(super) fn append(
         &mut self,
         session: SessionKey,
@@ -108,7 +108,7 @@ impl Http {
         self.flush(session, of, output);
     }
 
-    /// The client is to come again for the rest of the stream.
+    /// Ends the response early, so that the client resumes the stream for the rest.
     pub(super) fn release_append(
         &mut self,
         session: SessionKey,
@@ -191,7 +191,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         if let Some(appending) = self.appending_mut(session, of).filter(|appending| appending.in_flight.is_none()) {
-            // The action has no events.
+            // Without this, `flush` would store nothing, because there are no events.
             appending.is_created = false;
             self.flush(session, of, output);
         }
@@ -210,7 +210,7 @@ impl Http {
         let tag = stream.tag();
         let Some(appending) = stream.appending.as_deref_mut() else { return };
         let Some(InFlight { events, is_last }) = appending.in_flight.take() else { return };
-        // Nothing is missing in a stream that could not be kept from expiring: that is tried again.
+        // If only the renewal of the expiry failed, no event is missing, and the renewal is tried again.
         let is_tried_again = *result == StoreResult::Failed && events.is_empty() && !is_last && appending.next > 1;
         if *result == StoreResult::Done || is_tried_again {
             appending.is_created = true;
@@ -218,14 +218,14 @@ impl Http {
                 self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
             }
         } else {
-            // What the client receives from now on is not stored, so that no resumption may find a part of it.
+            // Later events are not stored. The store drops the stream, so that no client resumes a part of it.
             appending.is_broken = true;
             output.out.act(HttpAction::Store(StoreAction::ForgetStream { stream: StreamId { session: id, tag } }));
         }
         self.on_events_stored(session, of, &events, is_last, output);
     }
 
-    /// Writes events that are stored, or will not be, to the client that is connected.
+    /// Writes events to the connected client after they were stored, or if they cannot be.
     fn on_events_stored(
         &mut self,
         session: SessionKey,
@@ -274,7 +274,7 @@ impl Http {
         }
     }
 
-    /// A session ends while events of its requests are being stored: they are written without waiting for the store.
+    /// Writes the events of an ending session to its clients without waiting for the store.
     pub(super) fn end_appending(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
         let streams = self.sessions.get(session).map(|found| found.streams.keys().copied().collect::<Vec<_>>());
         for of in streams.unwrap_or_default() {
@@ -332,11 +332,11 @@ impl Http {
                 appending.watchers.insert(by);
             }
         }
-        // What was added before this message arrived.
+        // The other instance does not know of events that were added before its message arrived.
         self.send_to(by, session, Notice::Added { tag }, output);
     }
 
-    /// A client has resumed the stream of a request: what is added is not written to its old connection any more.
+    /// A client has resumed the stream of a request: new events are not written to its old connection any more.
     pub(super) fn detach(&mut self, session: SessionKey, tag: u64, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         let old = found.streams.values_mut().find(|stream| stream.tag() == tag).and_then(|stream| {

@@ -1,7 +1,7 @@
-//! The GET stream of a session in a store: any instance adds messages to it, and the one that its client is connected to
-//! reads it.
+//! The GET stream of a session in a store: any instance adds messages to it, and the instance with the client's
+//! connection reads it.
 //!
-//! That instance is in the record of the session ([`Home`]), so that the others notify it of what they add.
+//! The record of the session names the reading instance ([`Home`]), so that the others notify it of new messages.
 
 use bytes::Bytes;
 
@@ -38,7 +38,7 @@ impl Http {
     ) {
         let Some(stream) = self.get_stream_id(session).filter(|_| self.config.get_stream) else { return };
         self.store.queued += message.len();
-        // Without replay, the message waits for the client for a while all the same.
+        // Even without replay, the message is stored for a while, until the client reads it.
         let keep = self.config.replay.max(self.limits.message);
         let (events, expires_in) = (vec![message.clone()], self.config.session_idle);
         self.ask_store(Pending::AppendMessage(session, message.len()), output, |key| StoreAction::Append {
@@ -102,13 +102,13 @@ impl Http {
         }
     }
 
-    /// The other instance that has the GET stream of a session.
+    /// The other instance at which the GET stream of a session is open.
     pub(super) fn holder_elsewhere(&self, session: SessionKey, home: Home) -> Option<InstanceId> {
         let here = self.stored_at(session);
         Some(home.instance).filter(|instance| home.is_open && Some(*instance) != here)
     }
 
-    /// Finds out whether the instance runs that has the GET stream.
+    /// Asks the store whether the instance with the GET stream runs.
     pub(super) fn find_holder(
         &mut self,
         exchange: ExchangeKey,
@@ -129,8 +129,8 @@ impl Http {
         })
     }
 
-    /// Whether another instance has the GET stream of the session. If it has ended, what it has sent is not known, and may
-    /// be all that is stored.
+    /// The store has answered whether the instance with the GET stream runs. If it has ended, it may have sent all
+    /// stored events, so that only later ones are read.
     pub(super) fn on_holder_found(
         &mut self,
         exchange: ExchangeKey,
@@ -154,7 +154,7 @@ impl Http {
         self.refuse_storing(exchange, refusal, output);
     }
 
-    /// This instance has the GET stream of a session from now on, which is opened when that is in the store.
+    /// Records that this instance has the GET stream of a session. The stream opens when the record is written.
     pub(super) fn claim_get_stream(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
         let Some(instance) = self.stored_at(session) else { return };
@@ -184,8 +184,8 @@ impl Http {
         self.read(exchange, output);
     }
 
-    /// Reports to the instance that had the GET stream before that this one has it according to the record, also if the
-    /// client that asked for it has left meanwhile.
+    /// Notifies the instance that had the GET stream of the new one in the record, even if the client has left
+    /// meanwhile.
     pub(super) fn report_moved_stream(
         &mut self,
         session: SessionKey,
@@ -222,13 +222,13 @@ impl Http {
         let reader = stored.readers.get(&StreamId::OF_SESSION).copied().filter(|_| is_elsewhere);
         let Some(reader) = reader else { return };
         self.end_replaced(reader, output);
-        // A client that waits for its stream has perhaps opened it elsewhere before.
+        // An exchange that still waits for the stream goes on: its client may have opened the stream elsewhere before.
         if matches!(self.exchanges.get(reader), Some(Exchange::Streaming { .. })) {
             self.finish(reader, output);
         }
     }
 
-    /// Writes that GET streams are no longer open here.
+    /// Records that GET streams were closed here.
     pub(super) fn store_closed_streams(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
         while let Some(session) = self.store.closed_streams.pop() {
             let Some(instance) = self.stored_at(session) else { continue };
@@ -242,7 +242,7 @@ impl Http {
         }
     }
 
-    /// Writes once more that a GET stream is no longer open here, if that has failed.
+    /// Records again that a GET stream was closed here, if the last attempt failed.
     pub(super) fn close_stream_again(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
         if let Some(closed) = self.stored_mut(session).and_then(|stored| stored.unwritten_closed()) {
             self.change(session, What::Home(closed), None, output);

@@ -1,5 +1,4 @@
-//! The label of the stream of a request in the store: what a reader needs to know if the instance that adds its events has
-//! ended.
+//! The label of a request's stream in the store. A reader needs it if the instance that adds the events has ended.
 
 use bytes::Bytes;
 

@@ -31,19 +31,18 @@ pub(super) struct Reader {
     pub(super) stream: StreamId,
     pub(super) is_get_stream: bool,
     pub(super) after: After,
-    /// An action is not answered.
+    /// The store has not answered the last read.
     is_reading: bool,
-    /// There is more since that action.
+    /// The stream must be read again after that.
     has_more: bool,
     /// The client has not taken what was written.
     is_behind: bool,
-    /// If the next read finds no events, it is asked whether the instance that adds them runs.
+    /// If the next read finds no events, the store is asked whether the instance that adds events runs.
     is_polling: bool,
     label: Option<Label>,
     /// The open stream that this one is to replace: a client that resumes has lost the old connection, even if the server has
     /// not detected that.
     pub(super) replaces: Option<ExchangeKey>,
-    /// From whom this GET stream may be taken over.
     pub(super) takes_over: TakesOver,
     start: Start,
 }
@@ -64,7 +63,7 @@ pub(super) enum TakesOver {
 enum Start {
     /// Nothing was read yet.
     Unread,
-    /// Nothing was found, so that the end of the stream is read, if there is a stream.
+    /// The first read found nothing, so that the end of the stream is read next.
     Sought,
     /// Perhaps the events up to this one were removed before they were read.
     Lost(u64),
@@ -80,7 +79,8 @@ impl Reader {
         }
     }
 
-    /// The events up to this one were sent, perhaps by another instance. A client that resumes states itself what it has received.
+    /// Skips the events up to this one, which were sent, perhaps by another instance. A client that resumes states its
+    /// position itself.
     pub(super) fn skip_sent(&mut self, sent: u64) {
         if let (After::Number(after), false) = (&mut self.after, self.takes_over == TakesOver::All) {
             *after = sent.max(*after);
@@ -176,7 +176,7 @@ impl Http {
         }
     }
 
-    /// A stream is opened in the place of another one, which ends.
+    /// Ends the stream that the stream on this exchange replaces.
     pub(super) fn end_replaced(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let reader = self.store.readers.get_mut(&exchange);
         if let Some(old) = reader.and_then(|reader| reader.replaces.take()) {
@@ -266,7 +266,7 @@ impl Http {
         reader.is_reading = false;
         let is_get_stream = reader.is_get_stream;
         let events = match result {
-            // What cannot be counted is damaged.
+            // If the number of the next event overflows, the events are damaged.
             StoreResult::Events(events) => Some(events.and_then(|events| Some((events.next()?, events)))),
             StoreResult::Loaded(_)
             | StoreResult::Done
@@ -276,7 +276,7 @@ impl Http {
         };
         let is_open = matches!(self.exchanges.get(exchange), Some(Exchange::Streaming { .. }));
         match (events, is_open) {
-            // Nothing is stored that the instance which has ended may have sent.
+            // The ended instance can have sent nothing, because no event is stored.
             (Some(None), false) if is_get_stream && reader.after == After::Latest => {
                 reader.after = After::Number(0);
                 self.claim_get_stream(exchange, output);
@@ -323,7 +323,7 @@ impl Http {
     ) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         if matches!(reader.start, Start::Sought) {
-            // The first event may have been added since nothing was found, or is lost.
+            // The first event was added after the read that found nothing, or is lost.
             (reader.after, reader.start) = (After::Number(0), Start::Lost(events.first.saturating_sub(1)));
             return self.read(exchange, output);
         }
@@ -339,7 +339,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
-        // The exchange is that of no request, so that the stream is only in the table of readers.
+        // This exchange belongs to no request, so that the stream is only in the table of readers.
         self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: Some(exchange) });
         self.exchanges.streams.set_used(exchange);
         self.end_replaced(exchange, output);
@@ -360,7 +360,7 @@ impl Http {
         self.write_read(exchange, events, next, output);
     }
 
-    /// Writes events that were read, after which this is the next one.
+    /// Writes events that were read; `next` is the number after the last of them.
     fn write_read(
         &mut self,
         exchange: ExchangeKey,
@@ -418,7 +418,7 @@ impl Http {
         }
     }
 
-    /// Whether the instance runs that adds to a stream on which nothing was reported for a while.
+    /// The store has answered whether the instance runs that adds to a stream without recent events.
     pub(super) fn on_producer_found(
         &mut self,
         exchange: ExchangeKey,
@@ -427,7 +427,7 @@ impl Http {
     ) {
         match result {
             StoreResult::Found(false) => self.append_errors(exchange, output),
-            // It may not have received that the stream is read here.
+            // The instance may have missed the notice that the stream is read here.
             StoreResult::Found(true) => {
                 let session = self.exchanges.get(exchange).and_then(Exchange::session);
                 let Some((session, reader)) = session.zip(self.store.readers.get(&exchange)) else { return };
@@ -456,7 +456,7 @@ impl Http {
         }
     }
 
-    /// The requests of a stream to which no instance adds any more are answered with errors, once.
+    /// Answers the requests of an abandoned stream with errors, once: no instance adds to it any more.
     fn append_errors(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         let Some(reader) = self.store.readers.get(&exchange) else { return };
         let Some(label) = &reader.label else { return };
@@ -469,7 +469,8 @@ impl Http {
         self.ask_store(Pending::AppendErrors(exchange), output, |key| StoreAction::Append {
             key,
             stream,
-            // After events that this client has not received yet. If the stream has ended, nothing is added.
+            // The errors follow all stored events, because this client may not have received those yet. If the stream
+            // has ended, nothing is added.
             first: None,
             events,
             label: Bytes::new(),

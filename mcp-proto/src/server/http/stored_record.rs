@@ -31,9 +31,9 @@ use crate::store::{Record, StoreAction, StoreResult, StreamId};
 /// How often a change is written again because another instance has written in between.
 const TRIES: u32 = 16;
 
-/// What a session in the store has here.
+/// The part of a stored session that this instance keeps in memory.
 pub(super) struct StoredSession {
-    /// As it was read or written last.
+    /// The state of the record that was read or written last.
     state: SessionState,
     /// The version of that record; zero before the first one is written.
     pub(super) version: u64,
@@ -44,7 +44,7 @@ pub(super) struct StoredSession {
     pub(super) unanswered: BTreeMap<ExchangeKey, Vec<Setting>>,
     /// The streams that clients read here, by their tags.
     pub(super) readers: BTreeMap<u64, ExchangeKey>,
-    /// The GET stream as it was closed here, until that is in the record.
+    /// The GET stream that was closed here, until the record states that.
     pub(super) closed: Option<Home>,
 }
 
@@ -69,7 +69,7 @@ impl Change {
         }
     }
 
-    /// The instance at which the GET stream was closed.
+    /// The GET stream, if this change states that it was closed.
     const fn closed_home(&self) -> Option<Home> {
         match self.what {
             What::Home(home) if !home.is_open => Some(home),
@@ -77,7 +77,7 @@ impl Change {
         }
     }
 
-    /// The GET stream that this instance is to have, for the client of an exchange.
+    /// The GET stream, if this change claims it for this instance.
     const fn claimed_home(&self) -> Option<Home> {
         match self.what {
             What::Home(home) if home.is_open => Some(home),
@@ -85,7 +85,7 @@ impl Change {
         }
     }
 
-    /// The exchange that is to have the GET stream.
+    /// The exchange for which this change claims the GET stream.
     fn claim(&self) -> Option<ExchangeKey> {
         self.claimed_home().and(self.waiting)
     }
@@ -99,7 +99,7 @@ pub(super) enum What {
 }
 
 impl StoredSession {
-    /// A session that is not in the store yet.
+    /// A session with this record; `version` is zero if the record is not in the store yet.
     pub(super) fn new(state: SessionState, version: u64) -> Box<Self> {
         Box::new(Self {
             state,
@@ -116,7 +116,7 @@ impl StoredSession {
         self.state.kept.as_ref()
     }
 
-    /// A state of the record, with all that was set here and is not written yet.
+    /// This state of the record, with all changes of this instance that are not written yet.
     fn in_force(&self, state: &SessionState) -> SessionState {
         let written = self.saving.iter().flat_map(|saving| &saving.changes);
         let mut state = applied(state, written.chain(&self.queue));
@@ -129,8 +129,8 @@ impl StoredSession {
         self.kept().and_then(|kept| kept.home)
     }
 
-    /// Sets the state of a record that was read or written. Its GET stream may have been closed here since, unless another
-    /// instance has it.
+    /// Sets the state of a record that was read or written. If its GET stream was closed here since, the stream stays
+    /// closed, unless another instance has it.
     fn set_state(&mut self, state: SessionState) {
         self.state = state;
         let here = |closed: &Home| self.home().is_some_and(|home| home.instance == closed.instance);
@@ -140,13 +140,14 @@ impl StoredSession {
         }
     }
 
-    /// The GET stream was closed here, which is to be written.
+    /// Notes that the GET stream was closed here. The caller has the record written.
     pub(super) fn close_home(&mut self, closed: Home) {
         self.closed = Some(closed);
         self.set_home(closed);
     }
 
-    /// The GET stream as it was closed here, if that is not being written, and no other one is open or about to be.
+    /// The GET stream that was closed here, if no pending change states that, and no other one is open here or about to
+    /// be.
     pub(super) fn unwritten_closed(&self) -> Option<Home> {
         let mut changes = self.saving.iter().flat_map(|saving| &saving.changes).chain(&self.queue);
         self.closed.filter(|_| !self.has_get_stream() && !changes.any(|change| change.closed_home().is_some()))
@@ -158,17 +159,17 @@ impl StoredSession {
         }
     }
 
-    /// Whether its GET stream is open here, or about to be.
+    /// Whether the GET stream is open here, or about to be.
     pub(super) fn has_get_stream(&self) -> bool {
         self.readers.contains_key(&StreamId::OF_SESSION)
     }
 
-    /// A stream is no longer read on this exchange, whose response has begun if `was_open`. Returns whether it is the GET
-    /// stream.
+    /// Ends the reading of a stream on this exchange. `was_open` states that its response has begun. Returns whether
+    /// the stream is the GET stream.
     pub(super) fn on_reader_closed(&mut self, exchange: ExchangeKey, reader: &Reader, was_open: bool) -> bool {
         if self.readers.get(&reader.stream.tag) == Some(&exchange) {
             match reader.replaces {
-                // It is still open.
+                // The stream that this one was to replace is still open.
                 Some(old) => self.readers.insert(reader.stream.tag, old),
                 None => self.readers.remove(&reader.stream.tag),
             };
@@ -251,8 +252,8 @@ impl Http {
         self.write_record(session, output);
     }
 
-    /// Takes the claims out of changes that may not be written, because another instance has the GET stream by now: it is
-    /// found out whether that runs.
+    /// Removes the claims that may not be written, because another instance has the GET stream by now. For each, the
+    /// store is asked whether that instance runs.
     fn without_refused_claims(
         &mut self,
         session: SessionKey,
@@ -297,7 +298,7 @@ impl Http {
                 let before = stored.home();
                 stored.version = stored.version.saturating_add(1);
                 if saving.changes.iter().any(|change| matches!(change.what, What::Home(_))) {
-                    // It may have been closed while this was being written.
+                    // The GET stream may have been closed while the record was being written.
                     stored.closed = stored.queue.iter().rev().find_map(Change::closed_home);
                 }
                 stored.set_state(saving.state);
@@ -330,7 +331,7 @@ impl Http {
         }
     }
 
-    /// Another instance has written a record in between, to which the changes are applied.
+    /// Applies the changes to the record that another instance has written in between.
     pub(super) fn on_reloaded(
         &mut self,
         session: SessionKey,
@@ -374,7 +375,7 @@ impl Http {
         self.fail_changes(session, admission::store_unavailable, output);
         let Some(stored) = self.stored_mut(session) else { return };
         if !stored.has_get_stream() {
-            // It may have been written that this instance has the stream.
+            // The record may state, in spite of the failure, that this instance has the stream.
             stored.closed = stored.closed.or(claimed.map(|home| Home { is_open: false, ..home }));
         }
         if stored.closed.is_some() {
@@ -406,7 +407,7 @@ impl Http {
         }
     }
 
-    /// What an exchange waits for is in the store.
+    /// Continues an exchange whose change is in the store.
     fn proceed_with(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
         match self.exchanges.get(exchange) {
             Some(Exchange::Storing { then: Then::Respond(_), .. }) => {
@@ -443,7 +444,7 @@ impl Http {
         if version <= stored.version {
             return;
         }
-        // What is being written is either in this record, or is written again after a conflict.
+        // Changes that are being written are in this record, or are written again after a conflict.
         let in_force = stored.in_force(&state);
         if stored.saving.is_none() {
             stored.version = version;
@@ -453,8 +454,8 @@ impl Http {
         self.end_moved_stream(session, output);
     }
 
-    /// Reports settings that were written: here, because they may have been made in another order, and to the instances at
-    /// which they are in force without a request of the client: a log level where its calls are being served, and
+    /// Reports settings that were written. They are reported here, because they may have been made in another order.
+    /// Other instances apply them without a request of the client: a log level where its calls are being served, and
     /// subscriptions where its GET stream is.
     fn report_settings(
         &mut self,

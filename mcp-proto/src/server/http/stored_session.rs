@@ -27,16 +27,17 @@ use crate::server::transport::{Inbound, TransportOutput};
 use crate::spec::header::SESSION_ID;
 use crate::store::{LAST_NUMBER, Record, StoreAction, StoreKey, StoreResult};
 
-/// A session in use is kept in the store again after this part of the time after which it expires, if that has failed.
+/// If a session in the store could not be kept from expiring, the next attempt follows after this fraction of its
+/// lifetime.
 pub(super) const TOUCHES: u32 = 16;
 
 /// Sessions in a store ([`store`](crate::store)), so that every instance with the same store serves them: requests, streams,
 /// resumptions, cancellations, and answers to requests of the server reach a session wherever they arrive, and changes
 /// that one instance publishes reach the clients of all.
 ///
-/// Each request of a session begins with reading its record. The response to what changes the record is sent after it was
-/// written. Events of streams are stored before they are sent. If the store cannot be reached, requests of sessions are
-/// answered with 503 and `Retry-After`.
+/// Each request of a session begins with reading the record of the session. If a request changes the record, its
+/// response is sent after the record was written. Events of streams are stored before they are sent. If the store
+/// cannot be reached, requests of sessions are answered with 503 and `Retry-After`.
 ///
 /// # Example
 ///
@@ -51,27 +52,27 @@ pub(super) const TOUCHES: u32 = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoredSessions {
-    /// This instance.
+    /// The id of this instance among those that share the store.
     pub instance: InstanceId,
     /// How long the store may take for an action, after which it counts as unreachable. Default 5 s.
     pub timeout: Duration,
 }
 
 impl StoredSessions {
-    /// The sessions that this instance shares with others.
+    /// The configuration of this instance, with the default timeout.
     #[must_use]
     pub const fn new(instance: InstanceId) -> Self {
         Self { instance, timeout: Duration::from_secs(5) }
     }
 }
 
-/// A request of which everything that has arrived waits for its session.
+/// A request that waits for its session, with the part of its body that has arrived.
 pub(super) struct Arriving {
     pub(super) exchange: ExchangeKey,
     pub(super) head: Box<Parts>,
     pub(super) info: RequestInfo,
     pub(super) body: Vec<u8>,
-    /// It has arrived in full.
+    /// The request has arrived in full.
     pub(super) is_whole: bool,
 }
 
@@ -95,9 +96,9 @@ impl Http {
             Err(refusal) => *refusal == admission::unknown_session(),
         };
         let id = admission::single(&head.headers, &SESSION_ID).ok()?.filter(|_| needs)?;
-        // No other text is the id of a session, so that nothing else is asked for.
+        // The store is asked only for a text that can be the id of a session.
         let is_id = id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        // One that has ended here is perhaps still in the store.
+        // A session that has ended here may still be in the store.
         (is_id && !self.store.ended.contains_key(id)).then(|| id.into())
     }
 
@@ -135,7 +136,7 @@ impl Http {
         let Some(id) = id else { return };
         let record = record.and_then(|record| self.read_record(&record).map(|state| (record.version, state)));
         if record.is_none() {
-            // What is here of a session that has ended elsewhere is ended before the request is refused.
+            // If the session has ended elsewhere, it ends here before the request is refused.
             self.end_if_gone(&id, output);
         }
         let mine = record.filter(|(_, state)| {
@@ -270,7 +271,7 @@ impl Http {
         }
     }
 
-    /// A session has ended here for good, so that it ends everywhere.
+    /// Ends a session everywhere, because it has ended here for good.
     pub(super) fn forget_ended(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
         let is_written = self.stored_mut(session).is_some_and(|stored| stored.version > 0);
         let Some(found) = self.sessions.get(session).filter(|_| is_written && self.stage != Stage::Closed) else {
@@ -296,7 +297,8 @@ impl Http {
         }
     }
 
-    /// The store has removed a record, or has failed. Then it is asked again, until the record has expired in any case.
+    /// The store has removed a record, or has failed. After a failure, it is asked again until the record must have
+    /// expired.
     pub(super) fn on_record_ended(
         &mut self,
         key: StoreKey,

@@ -9,7 +9,8 @@
 //!     ◀── response ─── HTTP response ◀──────────────── answered ────── its response
 //! ```
 //!
-//! The tasks of an instance that has ended are lost: the request is handled where it arrives, where there is no such task.
+//! The tasks of an instance that has ended are lost: the instance that receives the request handles it, and has no such
+//! task.
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -29,7 +30,7 @@ use crate::spec::UnreadableId;
 use crate::spec::meta::RequestMeta;
 use crate::store::{StoreAction, StoreKey, StoreResult};
 
-/// A request about a task, while it is not known whether the instance of the task runs.
+/// A request about a task, until the store has answered whether the instance of the task runs.
 pub(super) struct TaskRequest {
     instance: InstanceId,
     request: Request,
@@ -53,7 +54,7 @@ impl Http {
         TaskId::instance_of(&id.as_string()?).filter(|instance| *instance != here)
     }
 
-    /// Handles a request about a task of another instance, if that runs.
+    /// Asks the store whether the other instance runs that has the task of a request.
     pub(super) fn find_instance_of_task(
         &mut self,
         exchange: ExchangeKey,
@@ -142,7 +143,7 @@ impl Http {
         output.inbound.push_back(Inbound::Stateless { request, meta, envelope, reply_to: exchange.to_reply() });
     }
 
-    /// Sends the response to a request to the instance that has received it.
+    /// Sends a response back to the instance that has received the request.
     pub(super) fn answer_elsewhere(
         instance: InstanceId,
         number: u64,
@@ -168,7 +169,7 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         let status = status.and_then(|status| StatusCode::from_u16(status.read().ok()?).ok());
-        // A server sends no other status: some of them have no body, and are followed by another response.
+        // A server sends no other status. Some of the others have no body, and another response follows them.
         let is_sent = |status: &StatusCode| matches!(status.as_u16(), 200 | 202 | 400..=599);
         let Some(status) = status.filter(is_sent) else { return };
         if let Some(exchange) = self.take_task_answer(StoreKey(number)) {

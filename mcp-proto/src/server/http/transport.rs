@@ -30,7 +30,7 @@ impl ServerTransport for Http {
 
     fn configure(&mut self, config: &Config, is_serving: bool) -> Result<(), UsageError> {
         self.config.check()?;
-        // What the application that answers `initialize` stores for a session would be missing.
+        // The application answers `initialize`; what it stores for a session would be missing at other instances.
         let is_elsewhere = self.config.sealed().is_some() || self.config.stored().is_some();
         if is_elsewhere && !is_serving {
             return Err(UsageError::SealedSessions);
@@ -152,7 +152,7 @@ impl ServerTransport for Http {
         let found = self.sessions.get(session).filter(|session| !session.is_two_endpoint)?;
         match &self.config.sessions {
             SessionMode::None | SessionMode::InMemory => None,
-            // Random, and so that of no other instance.
+            // The tag is random, so that no other instance has it.
             SessionMode::Sealed(_) => Some(InstanceId::new(found.get_stream.tag())),
             SessionMode::Stored(stored) => Some(stored.instance),
         }

@@ -27,7 +27,7 @@ pub(super) struct Unwritten {
     exchanges: BTreeMap<ExchangeKey, Waiting>,
     /// The sum over all exchanges.
     bytes: usize,
-    /// The exchanges with more than [`Limits::SMALL`] bytes, ordered by the time since when.
+    /// The exchanges with more than [`Limits::SMALL`] bytes, ordered by the time since which they have them.
     large: BTreeSet<(Instant, ExchangeKey)>,
 }
 
