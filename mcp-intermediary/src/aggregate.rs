@@ -1,8 +1,8 @@
 //! The aggregate: one server that has the tools, prompts and resources of several.
 //!
-//! It is a server on one byte stream, whose client may be an editor or a [`Gateway`](crate::Gateway). Each server behind
-//! it has a relay, so that the revisions of all sides may differ, and the aggregate forwards messages of its client's era
-//! only.
+//! The aggregate is a server on one byte stream, whose client may be an editor or a [`Gateway`](crate::Gateway). Each
+//! server behind it has a relay, so that the revisions of all sides may differ, and the aggregate forwards messages of
+//! its client's era only.
 //!
 //! ```text
 //!                                               ┌─ Client ── Relay ── lines ──▶ server 0
@@ -22,10 +22,12 @@
 //! | subscriptions | each server has the part that concerns it |
 //! | `requestState`, ids of tasks | with the server that has sent them |
 //!
-//! The first message of the client starts the servers. It is answered when each server can be used, has failed, or is not
-//! ready in time. A server that was late once, at its start or with a list, is not waited for again until it was in time: the
-//! client is notified that lists have changed when there is more. The first message also determines the era of all requests: those of the other era are refused. A server that exits is started again after a pause, and the client is notified that lists have changed
-//! when it can be used. Until then, requests to it are answered with an error that names it.
+//! The first message of the client starts the servers. It is answered when each server can be used, has failed, or is
+//! not ready in time. A server that was late once, at its start or with a list, is not waited for again until it
+//! answers in time. When its items arrive late, the client is notified that lists have changed. The first message also
+//! determines the era of all requests: those of the other era are refused. A server that exits is started again after a
+//! pause, and the client is notified that lists have changed when it can be used. Until then, requests to it are
+//! answered with an error that names it.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -113,7 +115,7 @@ pub use event::{Action, Event, ServerKey};
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
 pub struct Aggregate {
-    /// Faces the client.
+    /// The machine that faces the client.
     server: Server<Stdio>,
     config: Config,
     stage: Stage,
@@ -467,7 +469,7 @@ impl Aggregate {
         self.members.keys().copied().collect()
     }
 
-    /// A server that is running; it may have outputs after what the caller does with it.
+    /// Borrows a running server and marks it as active, because the caller's use of it may cause outputs.
     fn connection(&mut self, server: ServerKey) -> Option<&mut Connection> {
         let member = self.members.get_mut(&server)?;
         let secret = member.secret_of(self.config.secret, server);

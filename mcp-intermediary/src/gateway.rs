@@ -1,8 +1,8 @@
 //! The gateway: serves clients over HTTP by processes of a server that speaks on a byte stream.
 //!
-//! It joins one [`Server`] over HTTP, to which all clients are connected, to one [`Client`](mcp_proto::Client) for each
-//! process. Such a process is a *backend*. As the relay does, the gateway forwards payloads unchanged if client and backend
-//! are of the same era, and converts them if they are not.
+//! The gateway joins one [`Server`] over HTTP, which all clients use, to one [`Client`](mcp_proto::Client) for each
+//! process. Such a process is a *backend*. As the relay does, the gateway forwards payloads unchanged if client and
+//! backend are of the same era, and converts them if they are not.
 //!
 //! ```text
 //!                                          ┌─ Link ─ Client<Stdio> ── lines ──▶ backend 1
@@ -109,7 +109,7 @@ use crate::relay::{self, Owner, Policy, Upstream, derived_secret};
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
 pub struct Gateway {
-    /// Faces the clients.
+    /// The machine that faces the clients.
     server: Server<Http>,
     sharing: Sharing,
     unused_timeout: Duration,
@@ -126,12 +126,12 @@ pub struct Gateway {
     /// Requests that wait until there may be one more backend.
     waiting: Vec<Waiting>,
     next: BackendKey,
-    /// The pauses of the clients whose requests have started backends that failed.
+    /// The pause of each client whose request has started a backend that failed.
     pauses: Recent<Holder, Pause>,
     /// No more sessions are opened.
     is_closed: bool,
     eras: Eras,
-    /// The random bytes of all requests, of which clients do not know all.
+    /// The random bytes of all requests, combined: no client knows all of them.
     secret: u128,
     /// The backends whose machines may have outputs.
     active: BTreeSet<BackendKey>,
@@ -182,7 +182,7 @@ impl Gateway {
             http.max_sessions = http.max_sessions.min(relay.limits.backends);
         }
         let (server, mut client) = relay.clone().split();
-        // A session of a backend ends with its process, for which the gateway starts another one itself.
+        // The session of a backend ends with its process, and the gateway itself starts another process.
         (client.reconnect, client.respawn) = (false, false);
         let gateway = Self {
             server: Server::pass_through(Http::new(http), server)?,
@@ -425,7 +425,8 @@ impl Gateway {
                 self.on_server_output(output, now);
                 continue;
             };
-            // All that follows from one event is done before the next, such as that of a session for which another ended.
+            // All that follows from one event is done before the next event is taken: if a session ends for a new one,
+            // its end comes first.
             let Some(Backend::Running(running)) = self.backends.get_mut(&backend) else {
                 self.active.remove(&backend);
                 continue;
@@ -504,7 +505,7 @@ impl Gateway {
                 self.stop_unused();
             }
             (Some(backend), event) => self.pass(session, backend, event, now),
-            // It belongs to a client whose backend has been stopped.
+            // The event belongs to a client whose backend has been stopped.
             (None, _) => {}
         }
     }
@@ -562,7 +563,7 @@ impl Gateway {
                     Unavailable::Failed(Failed::NoCommonVersion { .. }) | Unavailable::Error(_) => None,
                     Unavailable::Failed(reason) => Some(reason.clone()),
                 };
-                // It may have kept something of this attempt.
+                // The backend is closed, because its process may have kept something of this attempt.
                 if let Some(Backend::Running(mut running)) = self.backends.remove(&backend) {
                     running.failed.clone_from(&failed);
                     // A process that has ended is reported as closed.
@@ -584,7 +585,8 @@ impl Gateway {
         }
     }
 
-    /// A backend that was started and not stopped; it may have outputs after what the caller does with it.
+    /// Borrows a backend that was started and not stopped, and marks it as active, because the caller's use of it may
+    /// cause outputs.
     fn running(&mut self, backend: BackendKey) -> Option<&mut Running> {
         match self.backends.get_mut(&backend)? {
             Backend::Running(running) => {

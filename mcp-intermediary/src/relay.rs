@@ -1,12 +1,12 @@
-//! The relay: joins a [`Server`], to which a client is connected by a byte stream, and a [`Client`], which is connected
-//! to a server over HTTP or by another byte stream.
+//! The relay: joins a [`Server`], with a client on a byte stream, to a [`Client`], with a server over HTTP or on
+//! another byte stream.
 //!
-//! It is an application of these two machines and implements no protocol of its own. The client's first message is
-//! forwarded unchanged. If the server is of the same era, everything else is too: payloads are forwarded byte for byte
-//! as they were validated, each side has its own request ids, and the ids in cancellations and progress notifications
-//! are mapped. If the server is of the other era, the relay acts as a server of the client's era and as a client of the
-//! server's era (RULES section 13). If the session to a legacy server is lost, the relay opens it again without an
-//! effect on the client's session.
+//! The relay is an application of these two machines and implements no protocol of its own. The client's first message
+//! is forwarded unchanged. If the server is of the same era, everything else is too: payloads are forwarded byte for
+//! byte as they were validated, each side has its own request ids, and the ids in cancellations and progress
+//! notifications are mapped. If the server is of the other era, the relay acts as a server of the client's era and as a
+//! client of the server's era (RULES section 13). If the session to a legacy server is lost, the relay opens it again
+//! without an effect on the client's session.
 //!
 //! ```text
 //!  client ── lines ──▶ Server<Stdio> ── events ──▶ Relay ── commands ──▶ Client<T> ── exchanges, lines ──▶ server
@@ -129,7 +129,7 @@ pub(crate) use watched::Watched;
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
 pub struct Relay<T: ClientTransport = Http> {
-    /// Faces the client.
+    /// The machine that faces the client.
     server: Server<Stdio>,
     upstream: Upstream<T>,
     link: Link,
@@ -236,7 +236,8 @@ impl<T: ClientTransport> Relay<T> {
         self.out.has_room(self.upstream.limits()) && self.server.has_room() && self.upstream.client.wants_input()
     }
 
-    /// A person signs in at this URL: requests that wait for that in vain fail with it (OA-G-07). `None` ends that.
+    /// Sets the URL at which a person signs in; `None` removes it. The error of a request that waits for the sign-in in
+    /// vain contains the URL (OA-G-07).
     pub fn set_sign_in_url(&mut self, url: Option<&str>) {
         self.upstream.set_sign_in_url(url);
     }
@@ -277,8 +278,8 @@ impl<T: ClientTransport> Relay<T> {
         self.settle(now);
     }
 
-    /// Sets a number that is not known to clients, if the client passes requests of several clients on: calls that are
-    /// parked from now on can be retried only by a client that was sent it.
+    /// Sets a number that clients do not know. It is needed if the client passes on the requests of several clients:
+    /// only the client that receives a `requestState` made from the number can retry a call that is parked from now on.
     pub(crate) const fn set_secret(&mut self, secret: u128) {
         self.link.set_secret(secret);
     }

@@ -37,9 +37,9 @@ pub struct Config {
     /// has not answered are left out, and the client is notified when there are some. From then on, it does not wait for
     /// this server until that was in time again. Default 5 s.
     pub server_timeout: Duration,
-    /// Several clients use the connection, as that of a gateway with
-    /// [`Sharing::Shared`](crate::gateway::Sharing::Shared). What a server sends outside of a call is then passed on only
-    /// if no call that has ended without its answer can be meant. Default `false`.
+    /// Whether several clients use the connection, such as that of a gateway with
+    /// [`Sharing::Shared`](crate::gateway::Sharing::Shared). A message that a server sends outside of a call is then
+    /// passed on only if it cannot belong to a call that has ended without an answer. Default `false`.
     pub is_shared: bool,
     /// A random number that clients do not know. It is necessary if the client is a gateway that passes requests of
     /// several clients on: only the client that was asked for input can then continue the call. Default 0: there is one
@@ -51,7 +51,7 @@ pub struct Config {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerConfig {
-    /// The name, from which the names of its tools and prompts follow, and which errors contain.
+    /// The name of the server. The names of its tools and prompts are made from it, and errors contain it.
     pub name: Box<str>,
     /// The limits and times that apply to the server, the revisions that may be used with it, and what else a relay to
     /// this server alone would have. `respawn` has no effect: the aggregate starts servers itself.

@@ -25,7 +25,7 @@ pub(super) enum Opener {
 
 /// A server that is running.
 pub(super) struct Connection {
-    /// Faces the server.
+    /// The relay that faces the server.
     relay: Relay<Stdio>,
     /// The client of the relay.
     pub(super) client: Client<Stdio>,
@@ -33,7 +33,7 @@ pub(super) struct Connection {
     to_relay: VecDeque<Bytes>,
     /// The client has closed its stream to the relay.
     is_input_ended: bool,
-    /// What has become of its process, as a predicate.
+    /// How the process ended, as a predicate such as "could not be started".
     pub(super) end: Option<Box<str>>,
     /// The server's stream has ended.
     pub(super) has_ended: bool,
@@ -82,7 +82,7 @@ impl Connection {
         let mut client = client::Config::new("", "");
         client.versions = opener.versions();
         client.limits = config.limits.clone();
-        // A message that the relay does not take at once waits here, and those that wait are bounded by the relay.
+        // A message that the relay does not take at once waits here. The relay bounds the waiting messages.
         client.limits.unwritten = client.limits.unwritten.saturating_add(client.limits.message).min(1 << 30);
         // The relay has the timeouts.
         let longest = config.max_timeout.saturating_mul(2).max(Duration::from_secs(1));

@@ -1,9 +1,10 @@
 //! Servers that did not answer in time.
 //!
-//! The client waits for a server once. A server that has not answered a request for a list in time is late with it: further
-//! lists do not wait for it, and its answer is kept. The client is notified when there is one, and its next request for the
-//! list has the items. Each such request makes the aggregate read the list of the server again, so that what is kept
-//! follows the server; a list that is read in time ends this. A server whose request fails is asked again after a pause.
+//! The client waits for a server once. A server that has not answered a request for a list in time is late with it:
+//! further lists do not wait for it, and its answer is kept. The client is notified when there is one, and its next
+//! request for the list has the items. With each such request, the aggregate reads the server's list again, so that the
+//! kept list stays current. The first reading in time ends this. A server whose request fails is asked again after a
+//! pause.
 //!
 //! A server that was not connected in time when the aggregate was opened is left out of lists until it is connected.
 
@@ -38,7 +39,7 @@ pub(super) struct Late {
 #[derive(Debug, PartialEq, Eq)]
 struct Kept {
     pages: Vec<Page>,
-    /// The place of the page that follows, which was not read.
+    /// The place of the next page, which was not read.
     next: Option<Place>,
 }
 
@@ -47,7 +48,7 @@ struct Kept {
 pub(super) enum Start {
     /// The server is asked.
     Ask,
-    /// It has these pages, which were read earlier, and goes on at this place.
+    /// The list begins with these pages of an earlier reading, and goes on at this place.
     Kept(Vec<Page>, Option<Place>),
     LeftOut,
 }
@@ -107,7 +108,7 @@ impl Aggregate {
         }
     }
 
-    /// Reads the list of a server that is late with it, unless that is being done.
+    /// Reads the list with which a server is late, unless a reading is in progress.
     pub(super) fn read_again(&mut self, server: ServerKey, listing: Listing, params: Option<Json>, now: Instant) {
         let is_usable = self.is_usable(server);
         let late = self.members.get_mut(&server).and_then(|member| member.late.get_mut(&listing));
@@ -153,7 +154,7 @@ impl Aggregate {
         } else {
             (late.kept, late.pause) = (Some(read).filter(|_| is_kept), FIRST_PAUSE);
         }
-        // What is not kept for lack of room is not announced, because the next list would not have it.
+        // A list that is not kept for lack of room is not announced, because the next answer would not have it.
         let is_changed = if is_kept || (is_read && is_in_time) { !is_same } else { earlier.is_some() };
         if is_changed {
             self.announce_list(listing.list(), now);

@@ -1,9 +1,9 @@
 //! Lists of several servers.
 //!
-//! All servers are asked at the same time, page by page, until each has its share of the answer. The answer contains their
-//! items in the order of the configuration. If it does not contain all, its cursor has the places where the lists of the
-//! servers go on, and the next answer begins with the servers of which least was read. So the list of one server does not
-//! end or delay those of others. What a list does not wait for is in `late`.
+//! All servers are asked at the same time, page by page, until each has its share of the answer. The answer contains
+//! their items in the order of the configuration. If items are left, the cursor of the answer has the place where each
+//! server's list goes on, and the next answer begins with the servers of which least was read. So the list of one
+//! server does not end or delay those of others. Servers that a list does not wait for are in `late`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -136,11 +136,11 @@ impl Lists {
 /// What a list is for.
 #[derive(Debug)]
 pub(super) enum Then {
-    /// It answers a request of the client.
+    /// To answer this request of the client.
     Answer(Ticket),
-    /// This request of the client names something that was not listed yet.
+    /// To find the server of this request of the client, which names something that was not listed yet.
     LookUp { ticket: Ticket, method: Method, params: Option<Json>, looked: Looked },
-    /// The list of a server that was late; it is kept for later requests.
+    /// To keep the list of this late server for later requests.
     Keep(ServerKey),
 }
 
@@ -263,7 +263,7 @@ impl Aggregate {
         }
     }
 
-    /// The bytes of one answer, so that it fits into a message and several into what the aggregate holds.
+    /// The maximum of the bytes of one answer: it fits into a message, and the aggregate can hold several.
     const fn most_of_answer(&self) -> usize {
         let limits = self.limits();
         let least = if limits.message < limits.held { limits.message } else { limits.held };
@@ -386,8 +386,8 @@ impl Aggregate {
         }
     }
 
-    /// The number of pages of each server that the answer has. Those of which the client has read least are first, so that a
-    /// list with large pages does not displace others.
+    /// Chooses how many pages of each server the answer has. Servers of whose lists the client has read least come
+    /// first, so that a list with large pages does not displace others.
     fn choose(&self, list: &Composed) -> BTreeMap<ServerKey, usize> {
         let mut pages = Vec::new();
         for (server, part) in &list.parts {

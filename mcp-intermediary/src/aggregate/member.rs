@@ -21,31 +21,30 @@ pub(super) struct Member {
     config: relay::Config,
     pub(super) state: State,
     pub(super) restart: Restart,
-    /// The capabilities that it has stated when it was last connected; `None` if it never was.
+    /// The capabilities that the server stated at its last connection; `None` if there was none.
     pub(super) capabilities: Option<Json>,
     pub(super) instructions: Option<Box<str>>,
-    /// What has become of its last process, as a predicate.
+    /// How the last process ended, as a predicate such as "could not be started".
     pub(super) end: Option<Box<str>>,
-    /// It was connected, or could not be.
+    /// The server was connected, or could not be.
     pub(super) is_settled: bool,
-    /// Its process has exited when it was asked for its revisions (ER-06).
+    /// The process exited when it was asked for its revisions, so the connection begins with `initialize` (ER-06).
     pub(super) begins_with_initialize: bool,
     pub(super) watch: Watch,
     /// How often it was started.
     starts: u64,
-    /// When it was started.
     started: Instant,
-    /// It was not connected in time.
+    /// The server was not connected in time.
     pub(super) is_late: bool,
     /// The lists with which it is late.
     pub(super) late: BTreeMap<Listing, Late>,
-    /// The lists of which it was reported that they are too long.
+    /// The lists that were already reported as too long.
     pub(super) too_long: BTreeSet<Listing>,
-    /// The servers of which it was reported that they list the same resources.
+    /// The servers that were already reported as listing the same resources.
     pub(super) same_as: BTreeSet<ServerKey>,
     /// The revision that is used with it, once it was connected.
     pub(super) version: Option<ProtocolVersion>,
-    /// Until when it may work on a call that has ended for the client without its answer.
+    /// Until when the server may still work on a call that has ended for the client without an answer.
     pub(super) works_until: Option<Instant>,
 }
 
@@ -53,7 +52,7 @@ pub(super) struct Member {
 pub(super) enum State {
     Stopped,
     Running(Box<Connection>),
-    /// Nothing more is expected of it but its end.
+    /// Only the end of the server is awaited.
     Stopping,
 }
 
@@ -138,7 +137,7 @@ impl Member {
         self.works_until = Some(now + self.config.request_timeout);
     }
 
-    /// What its earlier process has sent is not valid any more.
+    /// Forgets what the earlier process has sent, which is not valid any more.
     pub(super) fn forget(&mut self) {
         self.late.values_mut().for_each(Late::forget);
         self.too_long.clear();

@@ -20,7 +20,7 @@ const LONGEST_PREFIX: usize = 24;
 const SEPARATOR: &str = "__";
 /// The length of the end of a shortened name: a hyphen and a checksum.
 const CHECKSUM: usize = 17;
-/// The maximum of stored names, and of the bytes of what is stored; each server has its share.
+/// The maximum number of stored names, and of their bytes; each server has its share.
 const STORED: usize = 8192;
 const STORED_BYTES: usize = 1024 * 1024;
 
@@ -81,7 +81,7 @@ fn prefix_of(name: &str) -> String {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     stored: BTreeMap<Box<str>, (ServerKey, Box<str>)>,
-    /// The number of stored names of each server, and the bytes of what is stored.
+    /// The number of stored names of each server, and of their bytes.
     usage: BTreeMap<ServerKey, (usize, usize)>,
 }
 
@@ -90,14 +90,15 @@ pub(super) struct Names {
 pub(super) enum Named {
     /// This name of this server.
     Known(ServerKey, String),
-    /// It may be a name of this server, or of any, that was not listed yet.
+    /// Perhaps a name that was not listed yet: of this server or, with `None`, of any.
     Unlisted(Option<ServerKey>),
     /// No server can have it.
     Unknown,
 }
 
 impl Names {
-    /// The name for clients of what a server has listed. `None` if it cannot be distinguished from another one.
+    /// Returns the name under which clients see a listed tool or prompt; `None` if it cannot be distinguished from
+    /// another one.
     pub(super) fn publish(
         &mut self,
         server: ServerKey,
@@ -139,13 +140,13 @@ impl Names {
         true
     }
 
-    /// What a name of a client stands for. If the servers `were_listed`, all that they have is known.
+    /// Finds what a name from a client stands for. If the servers `were_listed`, all of their names are known.
     pub(super) fn resolve(&self, name: &str, naming: Naming, prefixes: &Prefixes, were_listed: bool) -> Named {
         if let Some((server, name)) = self.stored.get(name) {
             return Named::Known(*server, String::from(&**name));
         }
         match prefixes.split(name) {
-            // Without prefixes, which server keeps a name depends on the order in which they are listed.
+            // Without prefixes, the order in which servers are listed decides which of them keeps a name.
             Some((server, _)) if is_shortened(name) && !were_listed => {
                 Named::Unlisted(Some(server).filter(|_| naming == Naming::Prefixed))
             }

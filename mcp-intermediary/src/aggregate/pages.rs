@@ -18,7 +18,7 @@ use super::origin::{origin_of, with_origin};
 
 /// The maximum number of pages of one server in one answer.
 const PAGES: usize = 64;
-/// The maximum of the pages of one server that a client reads one after the other, and of the time that this takes.
+/// The maximum number of pages of one server that a client reads one after the other, and the maximum time for that.
 const PAGES_OF_READING: u64 = 1024;
 const TIME_OF_READING: Duration = Duration::from_secs(30);
 /// The maximum length of a server's cursor.
@@ -38,7 +38,7 @@ pub(super) struct Share {
     bytes: usize,
 }
 
-/// What a client has read of a server's list with earlier requests.
+/// How much of a server's list a client has read with earlier requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Reading {
     pub(super) pages: u64,
@@ -73,7 +73,7 @@ pub(super) struct Part {
     pub(super) error: Option<ErrorObject>,
     pub(super) before: Reading,
     bytes: usize,
-    /// It begins with the first page of the list, which the server has sent for this answer.
+    /// The part begins with the first page of the list, which the server has sent for this answer.
     pub(super) is_fresh: bool,
 }
 
@@ -120,7 +120,7 @@ impl Position {
         Self { server, place: Place::First, before: Reading::default() }
     }
 
-    /// These positions as a cursor of the client.
+    /// Encodes all positions as one cursor for the client.
     pub(super) fn to_cursor(all: &[Self], listing: Listing, prefixes: &Prefixes) -> Json {
         let all: Vec<_> = all.iter().map(|position| position.to_json(prefixes)).collect();
         // Some clients do not escape cursors.
@@ -222,7 +222,7 @@ impl Part {
         read.pages >= PAGES_OF_READING || read.bytes >= most || read.milliseconds >= time
     }
 
-    /// What the client has read when it has received this number of pages, for which it has waited for this time.
+    /// How much the client has read after this number of pages and this waiting time.
     fn read(&self, pages: usize, waited: Duration) -> Reading {
         let bytes: usize = self.pages.iter().take(pages).map(|page| page.content.len()).sum();
         let to_number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);

@@ -28,11 +28,11 @@ pub(super) struct Pending {
 /// Why a request was made to a server.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// It answers a request of the client.
+    /// To answer a request of the client.
     Forwarded(Forwarded),
-    /// It is for a page of a list.
+    /// To read a page of a list.
     Page(ListKey),
-    /// It sets something in the session of the server again.
+    /// To make a setting again in the session of a server.
     Setting(Method),
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Forwarded {
     asked: Vec<ServerKey>,
 }
 
-/// What servers have listed for a request of the client.
+/// Which lists were read to find the server for a request of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Looked {
     Nothing,
@@ -111,11 +111,11 @@ impl Pending {
 impl Aggregate {
     /// Answers a request of the client.
     pub(super) fn respond(&mut self, ticket: Ticket, answer: Result<Json, ErrorObject>, now: Instant) {
-        // A code that the server must not use becomes that of an internal error.
+        // An error code that servers must not use is replaced by that of an internal error.
         let _ = self.server.respond(ticket, answer, now);
     }
 
-    /// Handles a request of the client, for which servers have listed this.
+    /// Handles a request of the client; `looked` states which lists were read for it.
     pub(super) fn on_request(
         &mut self,
         ticket: Ticket,
@@ -222,8 +222,8 @@ impl Aggregate {
         }
     }
 
-    /// The server of a resource, or of the template that is owned by `of_template`. A URI that was not listed is looked up
-    /// first, because it may be listed by another server than the one that has a template for it.
+    /// Finds the server of a resource, or of the template that `of_template` owns. A URI that was not listed is looked
+    /// up first: another server than the one with a template for it may list it.
     fn route_uri(
         &self,
         uri: &str,
@@ -247,7 +247,7 @@ impl Aggregate {
         }
     }
 
-    /// The servers whose list was not read since it has changed, and that answer requests for it in time.
+    /// The servers whose list was not read since its last change. Servers that are late with the list are left out.
     fn unknown_lists(&self, listing: Listing) -> Vec<ServerKey> {
         let mut servers = self.servers_with(listing);
         servers.retain(|server| {
@@ -316,8 +316,8 @@ impl Aggregate {
         }
     }
 
-    /// Asks the next server that may have a resource; one that is connected before one that is not yet. If there is none,
-    /// `answer` is that of the last one.
+    /// Asks the next server that may have a resource, connected servers first. If no server is left, the client
+    /// receives `answer`, that of the last one.
     fn ask_next(&mut self, mut forwarded: Forwarded, mut answer: Result<Json, ErrorObject>, now: Instant) {
         let (resources, subscribe) = Change::Resource.capability();
         let is_setting = forwarded.method.facts().changes_setting.is_some();
@@ -401,7 +401,7 @@ impl Aggregate {
         self.respond(forwarded.ticket, answer, now);
     }
 
-    /// A result with the server in what the client may return.
+    /// Adds the name of the server to the states and ids that the client may send back.
     fn with_origins(&self, server: ServerKey, result: &Json) -> Json {
         let mentions = |name: &[u8]| memchr::memmem::find(result.as_bytes(), name).is_some();
         let prefix = self.prefixes.get(server);

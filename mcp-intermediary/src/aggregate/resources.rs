@@ -1,9 +1,9 @@
 //! Which server has a resource: learnt from the lists of resources and of templates.
 //!
-//! A resource belongs to the server that has listed its URI; to the first one, if several have, and of those that are listed
-//! at the same time to the first in the configuration. Only a URI that no server has listed belongs to the server with the
-//! template for it that has the longest text in front of its first expression. What is stored of one server is bounded by
-//! itself, so that it displaces nothing of others.
+//! A resource belongs to the server that has listed its URI. If several servers have, it belongs to the first one; if
+//! they were listed at the same time, to the first in the configuration. Only a URI that no server has listed belongs
+//! to the server with a template for it: the template with the longest text in front of its first expression. Each
+//! server has a bound of its own on what is stored, so that it displaces nothing of others.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,13 +38,13 @@ struct Claims {
     by_text: BTreeMap<Box<str>, Vec<ServerKey>>,
     /// The number of texts of each server, and of their bytes.
     usage: BTreeMap<ServerKey, (usize, usize)>,
-    /// The maximum of both.
+    /// The maximum number of texts of one server, and of their bytes.
     most: (usize, usize),
     longest: usize,
 }
 
 impl Claims {
-    /// Stores that a server has listed a text, if there is room; returns to which server it belongs.
+    /// Stores a text that a server has listed, if there is room. Returns the server that the text belongs to.
     fn learn(&mut self, text: &str, server: ServerKey) -> ServerKey {
         let owner = self.owner(text).unwrap_or(server);
         let is_known = self.by_text.get(text).is_some_and(|servers| servers.contains(&server));
@@ -107,8 +107,8 @@ impl Resources {
         self.known.contains(&(server, listing))
     }
 
-    /// The lists of a server may have changed. What it has listed is valid until they are read again, so that it is not
-    /// taken by others.
+    /// The lists of a server may have changed. Its earlier entries stay valid until the lists are read again, so that
+    /// no other server takes them.
     pub(super) fn on_changed(&mut self, server: ServerKey) {
         self.known.remove(&(server, Listing::Resources));
         self.known.remove(&(server, Listing::Templates));

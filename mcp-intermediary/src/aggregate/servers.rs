@@ -106,7 +106,7 @@ impl Aggregate {
     pub(super) fn confirm(&mut self, server: ServerKey, now: Instant) {
         let is_session = self.stage.opener().is_some_and(|opener| !opener.is_stateless());
         if let Some(connection) = self.connection(server).filter(|_| is_session) {
-            // It has an effect once, after the server has answered `initialize`.
+            // Only the first call after the answer to `initialize` has an effect.
             let _ = connection.client.confirm(None, now);
         }
     }
@@ -122,11 +122,11 @@ impl Aggregate {
 
     /// Notifies the client of a change, if it has asked for that.
     pub(super) fn publish(&mut self, change: Notification, now: Instant) {
-        // It fails if the aggregate has not stated the capability when it was opened.
+        // Publishing fails if the aggregate did not state the capability when it was opened.
         let _ = self.server.publish(change, now);
     }
 
-    /// Sets in the session of a server that was started again what was set in the earlier one.
+    /// Repeats the settings of the earlier session in that of a server that was started again.
     fn restore(&mut self, server: ServerKey, now: Instant) {
         if self.stage.opener().is_none_or(Opener::is_stateless) {
             return;

@@ -1,8 +1,8 @@
 //! Subscriptions to changes: each server has the part that concerns it.
 //!
 //! A server of a session notifies of changed lists by itself, and of resources after `resources/subscribe`, which is
-//! forwarded like other requests. A server without a session has one subscription for all that clients have subscribed to,
-//! which is replaced when that changes.
+//! forwarded like other requests. A server without a session has one subscription for everything that clients have
+//! subscribed to. When that changes, another subscription replaces it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ pub(super) struct Watch {
     uris: Watched,
     /// The subscription that is in effect.
     current: Option<SubscriptionKey>,
-    /// Its replacement, until that is acknowledged.
+    /// The subscription that replaces `current`, until the server has acknowledged it.
     next: Option<SubscriptionKey>,
     /// The resources that the server notifies of.
     in_effect: BTreeSet<Arc<str>>,
     /// The subscription must be replaced.
     is_outdated: bool,
-    /// The server has not acknowledged its subscription in time: those of the client do not wait for it.
+    /// The server has not acknowledged its subscription in time: subscriptions of the client do not wait for it.
     is_overdue: bool,
 }
 
@@ -154,7 +154,7 @@ impl Aggregate {
         self.await_watch(server, now);
     }
 
-    /// Bounds the time for which subscriptions of the client wait for that of a server.
+    /// Limits how long subscriptions of the client wait for the acknowledgement of a server.
     fn await_watch(&mut self, server: ServerKey, now: Instant) {
         let timer = Timer::Watch(server);
         let Some(member) = self.members.get_mut(&server) else { return };
@@ -186,7 +186,7 @@ impl Aggregate {
         let Some(member) = self.members.get_mut(&server) else { return };
         let watch = &mut member.watch;
         if watch.current == Some(subscription) {
-            // It was interrupted and is open again: changes in between may have been missed.
+            // The subscription was interrupted and is open again: changes in between may have been missed.
             return self.report_gap(server, now);
         }
         if watch.next != Some(subscription) {
@@ -228,7 +228,7 @@ impl Aggregate {
         self.acknowledge(now);
     }
 
-    /// Leaves the resources out of acknowledgements of which no server notifies, and acknowledges what can be.
+    /// Acknowledges the subscriptions that some server supports; leaves out the rest.
     fn exclude_unwatched(&mut self, server: ServerKey, now: Instant) {
         let uris = self.members.get(&server).map(|member| member.watch.uris()).unwrap_or_default();
         for uri in uris {
@@ -263,7 +263,7 @@ impl Aggregate {
 }
 
 impl super::Member {
-    /// Whether it is not known yet whether this server notifies of changes of a resource.
+    /// Whether the server may still acknowledge that it notifies of changes of a resource.
     fn is_pending(&self, uri: &str) -> bool {
         let State::Running(connection) = &self.state else { return false };
         let is_replaced = self.watch.next.is_some() || self.watch.is_outdated;

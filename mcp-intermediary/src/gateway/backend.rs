@@ -15,11 +15,11 @@ pub(super) struct Running {
     /// The client whose request was the reason for the start.
     opener: Holder,
     clients: Clients,
-    /// It has answered `initialize` or `server/discover`.
+    /// The backend has answered `initialize` or `server/discover`.
     pub(super) is_usable: bool,
-    /// Its process has ended.
+    /// The process has ended.
     pub(super) has_stopped: bool,
-    /// Why it cannot be used.
+    /// Why the backend cannot be used.
     pub(super) failed: Option<Failed>,
 }
 
@@ -30,7 +30,7 @@ enum Clients {
         link: Link,
     },
     Shared(Shared),
-    /// Those of stateless requests.
+    /// The senders of stateless requests.
     Requests(Requests),
 }
 
@@ -148,7 +148,7 @@ impl Running {
         [link, self.upstream.client.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Sets what clients must know to retry a call that is parked from now on.
+    /// Sets the number from which the `requestState` of calls that are parked from now on is made.
     pub(super) const fn set_secret(&mut self, secret: u128) {
         if let Clients::Requests(requests) = &mut self.clients {
             requests.set_secret(secret);
@@ -163,12 +163,11 @@ impl Running {
         }
     }
 
-    /// Whether it serves stateless requests.
     pub(super) const fn serves_requests(&self) -> bool {
         matches!(self.clients, Clients::Requests(_))
     }
 
-    /// The session that has it alone.
+    /// The session that has this backend alone.
     pub(super) const fn only_session(&self) -> Option<SessionKey> {
         match &self.clients {
             Clients::One { session, .. } => Some(*session),
@@ -176,7 +175,6 @@ impl Running {
         }
     }
 
-    /// Its sessions.
     pub(super) fn sessions(&self) -> Vec<SessionKey> {
         match &self.clients {
             Clients::One { session, .. } => vec![*session],

@@ -27,9 +27,9 @@ pub struct Config {
     /// How clients reach the gateway. With [`Sharing::PerSession`], there are never more sessions than
     /// [`Limits::backends`](mcp_proto::Limits::backends).
     pub http: HttpConfig,
-    /// The limits, of which `backends` is the maximum number of processes, and the times that apply between clients and
-    /// backends. `versions` are the revisions that may be used with backends; `respawn` has no effect. `filter` may have rules
-    /// for single principals, and the pins of `pinning` are those of all backends.
+    /// The limits and times that apply between clients and backends; the limit `backends` is the maximum number of
+    /// processes. `versions` are the revisions that may be used with backends; `respawn` has no effect. `filter` may
+    /// have rules for single principals, and all backends have the pins of `pinning`.
     pub relay: relay::Config,
     /// How long a backend that several clients may use is kept without a session or a stateless request, so that the next
     /// one need not wait for its start. Default 60 s.
@@ -47,22 +47,24 @@ impl Default for Config {
     }
 }
 
-/// Which clients use one backend. Except with [`Sharing::Shared`], it works for one principal alone, whatever the revisions of
-/// clients and server.
+/// Which clients use one backend. Except with [`Sharing::Shared`], a backend works for one principal alone, whatever
+/// the revisions of clients and server.
 ///
-/// The stateless requests of one principal have one in common, if it is of 2026-07-28, as have those without a principal; if it is
-/// of an older revision, they have one where sessions of their clients would share it, and else are refused, so that their
-/// clients open sessions.
+/// The stateless requests of one principal share one backend if it is of 2026-07-28; so do those without a principal.
+/// If the backend is of an older revision, they share it only where sessions of their clients would. Elsewhere they are
+/// refused, so that their clients open sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sharing {
-    /// Each has its own, so that the state of a server is that of one client (BR-T-06).
+    /// Each session has its own backend, so that the state of a server is that of one client (BR-T-06).
     #[default]
     PerSession,
-    /// Those of one principal whose clients have declared the same capabilities. A session without a principal has its own.
+    /// Sessions of one principal use the same backend if their clients have declared the same capabilities. A session
+    /// without a principal has its own backend.
     PerPrincipal,
-    /// All sessions use one, and all stateless requests one, for clients of one person whose server keeps no state of a client.
-    /// The server receives no roots, since those of one client would apply to all, and asks a client only while no other can be
-    /// meant. Clients with a principal cannot use its tasks.
+    /// All sessions use one backend, and all stateless requests use one. This is for the clients of one person, if the
+    /// server keeps no state of a client. The server receives no roots, since those of one client would apply to all.
+    /// It can ask a client only while no other client can be meant. Clients with a principal cannot use the tasks of
+    /// the server.
     Shared,
 }

@@ -1,7 +1,7 @@
-//! Of which era the backends of each owner are, which decides where stateless requests are served.
+//! The era of the backends of each owner, which decides where stateless requests are served.
 //!
-//! Only a handshake that has succeeded decides it. What the backend of one owner answers says nothing about those of
-//! another, because a server may behave differently for each.
+//! Only a successful handshake shows the era. The answer of one owner's backend says nothing about the backends of
+//! another owner, because a server may behave differently for each.
 
 use mcp_proto::Instant;
 
@@ -13,12 +13,12 @@ use crate::restart::Restart;
 pub(super) struct Eras(Recent<Owner, Known>);
 
 enum Known {
-    /// They serve stateless requests.
+    /// The backends serve stateless requests.
     Modern,
-    /// They begin with `initialize`.
+    /// The backends begin with `initialize`.
     Legacy,
-    /// One has exited before it answered `server/discover`: some servers of older revisions exit on a request that they do
-    /// not know (ER-06). During the pause, they are treated as legacy ones.
+    /// A backend has exited before it answered `server/discover`: some servers of older revisions exit on a request
+    /// that they do not know (ER-06). During the pause, they are treated as legacy ones.
     Exited(Restart),
 }
 

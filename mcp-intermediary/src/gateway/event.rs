@@ -94,9 +94,9 @@ pub enum Event {
         /// What happened.
         event: relay::Event,
     },
-    /// A backend could not be started, has exited, or did not answer, before it could be used. Until the pause is over, none is
-    /// started because of a request of the same principal, or without a principal of the same address; such requests are
-    /// answered with an error that states the reason.
+    /// A backend could not be started, has exited, or did not answer, before it could be used. Until the pause is over,
+    /// no backend is started for requests of the same principal, or for requests without a principal from the same
+    /// address. Such requests are answered with an error that states the reason.
     NotStarted {
         /// Why the last one could not be used.
         reason: Failed,
@@ -105,7 +105,7 @@ pub enum Event {
     },
     /// A client violated the protocol, or messages were lost because it did not read in time. The gateway continues.
     Faulted(Fault),
-    /// What [`Gateway::drain`](super::Gateway::drain) waited for is over.
+    /// The requests that [`Gateway::drain`](super::Gateway::drain) waited for are over.
     Drained {
         /// The number of requests that are cancelled, because they were not answered in time.
         cancelled: usize,

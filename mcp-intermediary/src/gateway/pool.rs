@@ -76,9 +76,10 @@ impl Gateway {
         }
     }
 
-    /// The clients with which the client of this request may share a backend; `None` if its revision is not served.
+    /// The group of clients that may share a backend with the client of this request; `None` if its revision is not
+    /// served.
     ///
-    /// What separates clients is their principal, whatever their revision. Sessions are separated as [`Sharing`] states.
+    /// Clients are separated by their principal, whatever their revision. Sessions are separated as [`Sharing`] states.
     fn group(&self, ticket: &Ticket, now: Instant) -> Option<Group> {
         let context = self.server.context(ticket)?;
         let capabilities = || Box::from(context.client_capabilities.to_text());
@@ -93,7 +94,7 @@ impl Gateway {
                 (true, Sharing::Shared, _) | (true, Sharing::PerPrincipal, Owner::Principal(_)) => {
                     Kind::LegacyRequests(capabilities())
                 }
-                // Such a backend has the state of its client, which would be that of several.
+                // A legacy backend keeps the state of its client, which several clients would share here.
                 (true, Sharing::PerSession | Sharing::PerPrincipal, _) => return None,
             };
             return Some(Group { owner, kind });
@@ -200,7 +201,7 @@ impl Gateway {
 
     fn refuse(&mut self, ticket: Ticket, text: &str, now: Instant) {
         let error = ErrorObject::new(code::INTERNAL_ERROR, text);
-        // The code is that of an internal error, which may always be sent.
+        // The code of an internal error may always be sent.
         let _ = self.server.respond(ticket, Err(error), now);
     }
 

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-/// A map with at most [`Recent::LIMIT`] entries. For a further one, the entry is removed that was written longest ago.
+/// A map with at most [`Recent::LIMIT`] entries. A further entry replaces the one that was written longest ago.
 #[derive(Debug)]
 pub(super) struct Recent<K, V> {
-    /// Each with the number of the write.
+    /// Each value with the number of its write.
     entries: BTreeMap<K, (u64, V)>,
     by_age: BTreeMap<u64, K>,
     writes: u64,
 }
 
 impl<K: Clone + Ord, V> Recent<K, V> {
-    /// Some 200 bytes each.
+    /// The maximum number of entries, of some 200 bytes each.
     const LIMIT: usize = 1024;
 
     pub(super) const fn new() -> Self {

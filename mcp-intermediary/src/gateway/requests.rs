@@ -1,12 +1,12 @@
 //! A backend that serves stateless requests.
 //!
-//! A modern backend serves those of all clients. Each request states its client and revision itself, so that clients share
-//! the backend as they would share a server over HTTP. Ids, progress tokens and subscription ids are mapped (BR-T-04), and
-//! the end of an exchange cancels its request.
+//! A modern backend serves the stateless requests of all clients. Each request states its client and revision itself,
+//! so that clients share the backend as they would share a server over HTTP. Ids, progress tokens and subscription ids
+//! are mapped (BR-T-04), and the end of an exchange cancels its request.
 //!
-//! A legacy backend has one session for the clients of one group (BR-M-02). It may ask a client for input during a call, which
-//! stays open at the backend until the client retries it (BR-M-03): only a client that knows its `requestState` can do that.
-//! Such clients are not notified of changes.
+//! A legacy backend has one session for the clients of one group (BR-M-02). The backend may ask a client for input
+//! during a call. The call stays open at the backend until the client retries it (BR-M-03); only a client that knows
+//! its `requestState` can do that. Clients of a legacy backend are not notified of changes.
 
 use mcp_proto::client::{self, Unavailable};
 use mcp_proto::server::{self, Http};
@@ -15,11 +15,11 @@ use mcp_proto::{ErrorObject, Failed, Instant, Json, Load, Method, ProtocolVersio
 use super::shared::Ends;
 use crate::relay::{self, Joined, Link};
 
-/// What joins the stateless requests of all clients to a backend.
+/// Joins the stateless requests of all clients to a backend.
 pub(super) struct Requests {
     link: Link,
     is_legacy: bool,
-    /// Requests that this backend does not serve, because it is not of the era that was expected.
+    /// Requests that this backend does not serve, because its era is not the expected one.
     unserved: Vec<(Ticket, Method, Option<Json>)>,
 }
 
@@ -42,7 +42,7 @@ impl Requests {
         // Over capacity, a subscription is refused before its acknowledgement (MD-L-14).
         let limit = ends.server.config().limits.subscriptions;
         if method == Method::SUBSCRIPTIONS_LISTEN && ends.upstream.subscriptions() >= limit {
-            // The code is that of an internal error, which may always be sent.
+            // The code of an internal error may always be sent.
             let _ = ends.server.respond(ticket, Err(ErrorObject::too_many_subscriptions()), now);
             return;
         }
@@ -92,7 +92,7 @@ impl Requests {
         self.link.poll_timeout()
     }
 
-    /// Sets what clients must know to retry a call that is parked from now on.
+    /// Sets the number from which the `requestState` of calls that are parked from now on is made.
     pub(super) const fn set_secret(&mut self, secret: u128) {
         self.link.set_secret(secret);
     }

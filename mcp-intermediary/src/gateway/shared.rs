@@ -48,7 +48,7 @@ struct Member {
     context: Context,
 }
 
-/// What a session is joined to.
+/// The two sides that a session joins: the machine that faces the clients, and the backend.
 pub(super) struct Ends<'e> {
     pub(super) server: &'e mut Server<Http>,
     pub(super) upstream: &'e mut Upstream<Stdio>,
@@ -61,7 +61,6 @@ impl Shared {
         Self { sessions: BTreeMap::new(), waiting: Vec::new(), is_opening: false, opened: None, has_roots, settings }
     }
 
-    /// The sessions.
     pub(super) fn sessions(&self) -> impl Iterator<Item = SessionKey> {
         self.sessions.keys().copied()
     }
@@ -198,7 +197,7 @@ impl Shared {
             }
             (None, E::QuirkObserved(quirk)) => ends.upstream.report(relay::Event::QuirkObserved(quirk)),
             (None, E::Closed(reason)) => ends.upstream.report(relay::Event::Closed(reason)),
-            // It belongs to a session that has ended.
+            // The event belongs to a session that has ended.
             (None, _) => {}
         }
     }
@@ -293,8 +292,8 @@ impl Shared {
         *method != Method::INITIALIZED && (self.has_roots || *method != Method::ROOTS_LIST_CHANGED)
     }
 
-    /// The session to which a message of the backend belongs that names no request; if no call can be its cause, the only
-    /// session.
+    /// Finds the session of a message of the backend that names no request. If no call can be the cause, this is the
+    /// only session.
     fn origin(&self, takes_input: bool, ends: &mut Ends<'_>, now: Instant) -> Option<SessionKey> {
         match ends.upstream.origin(takes_input, now) {
             Origin::NoCall => self.only_session(),

@@ -31,7 +31,7 @@ pub(super) fn withhold_from_request(
     Some(server::Event::Requested { ticket, method, params })
 }
 
-/// Removes the tasks from what a backend for everyone states about itself to authenticated clients.
+/// Removes tasks from the capabilities that a backend for everyone states to authenticated clients.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
 pub(super) fn withhold_from_event(
     event: client::Event,

@@ -20,18 +20,18 @@ pub(super) fn check(uri: &str) -> Result<(), &'static str> {
     check_text(uri)
 }
 
-/// Checks that what is outside of the expressions of a URI template can be a part of a canonical URI.
+/// Checks that the text outside of the expressions of a URI template can be a part of a canonical URI.
 ///
 /// # Errors
 ///
-/// What cannot, as a part of a sentence.
+/// The problem, as a part of a sentence.
 pub(super) fn check_template(template: &str) -> Result<(), &'static str> {
     let mut parts = template.split('{');
     let beginning = parts.next().unwrap_or_default();
     let mut text = beginning.to_owned();
     for part in parts {
         let (_, after) = part.split_once('}').ok_or("a brace in it is not closed")?;
-        // Stands for any value.
+        // The letter stands for any value of the expression.
         text.push('x');
         text.push_str(after);
     }
@@ -39,11 +39,11 @@ pub(super) fn check_template(template: &str) -> Result<(), &'static str> {
     check_text(&text)
 }
 
-/// Checks that a pattern can match a canonical URI, or a template of which [`check_template`] accepts.
+/// Checks that a pattern can match a canonical URI, or a template that [`check_template`] accepts.
 ///
 /// # Errors
 ///
-/// Why it cannot, as a part of a sentence.
+/// The problem, as a part of a sentence.
 pub(super) fn check_pattern(pattern: &str) -> Result<(), &'static str> {
     let end = pattern.find(['*', '?', '{']).unwrap_or(pattern.len());
     let beginning = pattern.get(..end).unwrap_or(pattern);
@@ -150,7 +150,7 @@ fn check_host(host: &str, is_special: bool, is_complete: bool) -> Result<(), &'s
         let is_name = symbol.is_ascii_lowercase() || symbol.is_ascii_digit() || "-._".contains(symbol);
         let is_other = !is_special && "~!$&'()*+,;=".contains(symbol);
         if symbol == '%' && !is_special {
-            // What separates the parts of a URI would do so when it is decoded.
+            // An escaped separator of parts of a URI would separate them when it is decoded.
             let is_data = |byte: u8| !byte.is_ascii_graphic() || b"\"%<>^`{|}".contains(&byte);
             if !rest.as_str().get(..2).and_then(value_of).is_some_and(is_data) {
                 return Err("its host has an escape that hosts do not have");
@@ -212,7 +212,7 @@ fn check_text(text: &str) -> Result<(), &'static str> {
         if decoded.contains(|symbol: char| symbol.is_ascii_control()) {
             return Err("it has an escaped control character");
         }
-        // What is no UTF-8 is read in many ways, also as another character.
+        // Parsers read bytes that are no UTF-8 in many ways, also as another character.
         if decoded.contains(char::REPLACEMENT_CHARACTER) {
             return Err("its escapes must be UTF-8");
         }
@@ -224,10 +224,10 @@ fn check_text(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A text without its escapes; if that is repeated, also without those that appear when others are decoded.
+/// Decodes the escapes of a text; if this is repeated, also escapes that appear when others are decoded.
 pub(super) fn decoded(text: &str, is_repeated: bool) -> String {
     let mut plain = Vec::with_capacity(text.len());
-    // What begins here may be an escape.
+    // The bytes from here on may contain an escape.
     let mut start = 0;
     for byte in text.bytes() {
         plain.push(byte);

@@ -1,7 +1,7 @@
 //! The cold start: while a person signs in, the client's `initialize` is answered in the place of the server (OA-G-07).
 //!
-//! Clients give `initialize` less time than a person takes. What the client requests next waits for the server, and the
-//! client learns of changes that the server's own answer makes.
+//! Clients give `initialize` less time than a person takes. Further requests of the client wait for the server, and the
+//! client is notified of changes that the server's own answer makes.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ impl KnownServer {
         Some(Self { version, result: result.filter(Json::is_object)? })
     }
 
-    /// The result of `initialize` that the server would give to a legacy client, which has asked for this revision.
+    /// The result of `initialize` that the server would give to a legacy client that has asked for this revision.
     fn to_legacy(&self, asked: &Json) -> Json {
         if !self.version.is_stateless() {
             return self.result.clone();
@@ -165,8 +165,9 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         }
     }
 
-    /// Asks the client to open a URL, at which a person signs in. One that waits for the answer to `initialize` gets it
-    /// now, because it accepts no request before. Without effect if the client does not open URLs.
+    /// Asks the client to open a URL at which a person signs in. A client that still waits for the answer to
+    /// `initialize` gets that answer now, because it accepts no request before. This has no effect if the client does
+    /// not open URLs.
     pub(super) fn send_or_keep_url(&mut self, url: &str, now: Instant) {
         if self.cold_start.opens_urls {
             self.cold_start.url = Some(url.into());
@@ -194,7 +195,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         let params = [("url", &*url), ("elicitationId", &*url), ("mode", "url"), ("message", &*text)];
         let add = |params: Json, (name, value): (&str, &str)| params.with_member(name, &Json::from(value));
         let call = Call::new(Method::ELICITATION_CREATE).params(params.into_iter().fold(Json::empty_object(), add));
-        // Its answer is not needed: the redirect shows whether the person has signed in.
+        // The answer of the client is not needed: the redirect shows whether the person has signed in.
         let Some(session) = self.sides.session else { return };
         if let Err(error) = self.sides.server.request(session, call, now) {
             self.sides.out.report(Event::NotPassed { method: Method::ELICITATION_CREATE, error });

@@ -1,4 +1,4 @@
-//! What is pinned of the definition of a tool, and how two definitions differ.
+//! The pinned members of the definition of a tool, and how two definitions differ.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,19 +18,20 @@ const BEFORE: usize = 24;
 /// A SHA-256 value.
 pub(super) type Digest = [u8; 32];
 
-/// A member of the definition of a tool that is pinned: what a language model is shown of it, and what it is called with.
+/// A pinned member of the definition of a tool. These members are what a language model is shown, and what the tool is
+/// called with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ToolField {
-    /// Its name for people.
+    /// The tool's name for people.
     Title,
-    /// Its description.
+    /// The tool's description.
     Description,
     /// The schema of its arguments.
     InputSchema,
     /// The schema of its structured result.
     OutputSchema,
-    /// What it states about its effects, such as `readOnlyHint`.
+    /// The tool's statements about its effects, such as `readOnlyHint`.
     Annotations,
 }
 
@@ -98,15 +99,15 @@ impl Value {
         Self { digest: Sha256::digest(canonical).into(), start: start.into(), is_whole: start.len() == canonical.len() }
     }
 
-    /// The value of which only the digest is kept.
+    /// The value with its digest only.
     fn without_text(&self) -> Self {
         Self { digest: self.digest, start: Box::default(), is_whole: false }
     }
 }
 
 impl Definition {
-    /// What is pinned of an element of the list of tools. Members of the same name, or of one that differs only in case, are
-    /// pinned together, because it depends on the client which of them it reads.
+    /// Reads the pinned members of an element of the list of tools. Members whose names are equal or differ only in
+    /// case are pinned together, because clients differ in which of them they read.
     pub(super) fn of(tool: &Json) -> Self {
         let mut texts = BTreeMap::<_, Vec<String>>::new();
         for (name, value) in tool.entries() {
@@ -116,7 +117,7 @@ impl Definition {
         }
         let value_of = |texts: &[String]| {
             let value = Value::new(&texts.join(","));
-            // Several are not the text of one value.
+            // Several texts are not the text of one value.
             Value { is_whole: value.is_whole && texts.len() == 1, ..value }
         };
         Self { values: texts.into_iter().map(|(field, texts)| (field, value_of(&texts))).collect() }

@@ -43,7 +43,7 @@ pub enum Event {
     },
     /// The server cannot be used now. If the client waits for its opening request, that is answered with an error.
     Unavailable {
-        /// The reason.
+        /// Why the server cannot be used.
         reason: Unavailable,
         /// How long until the relay tries again; `None` if it tries only on the next request.
         retry_in: Option<Duration>,
@@ -57,11 +57,11 @@ pub enum Event {
         /// The method of the request that sets it: `resources/subscribe`, `logging/setLevel` or
         /// `subscriptions/listen`.
         method: Method,
-        /// The reason.
+        /// Why the setting is not in effect.
         reason: NotRestored,
     },
-    /// A request waits because `limit` requests are open at the server, which is the maximum that `Limits::exchanges`
-    /// allows over HTTP. This is reported once.
+    /// A request waits because `limit` requests are open at the server: the maximum that `Limits::exchanges` allows
+    /// over HTTP. This is reported once.
     RequestWaits {
         /// The maximum number of requests that can be open at the server at one time.
         limit: usize,
@@ -82,14 +82,14 @@ pub enum Event {
     Failed(Failed),
     /// A notification could not be forwarded.
     NotPassed {
-        /// Its method.
+        /// The method of the notification.
         method: Method,
-        /// The reason.
+        /// Why the notification could not be forwarded.
         error: UsageError,
     },
     /// One side violated the protocol, or messages were lost because it did not read in time. The relay continues.
     Faulted {
-        /// The side.
+        /// The side that the fault is from.
         side: Side,
         /// The violation, or the loss.
         fault: Fault,

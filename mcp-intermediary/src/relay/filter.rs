@@ -10,8 +10,8 @@ use super::readings::{self, Pattern, Reading};
 /// The maximum number of characters of a pattern.
 const PATTERN: usize = 1024;
 
-/// Which tools, prompts and resources of a server clients may use: those that no rule denies and, if there are rules that
-/// allow some of their kind, that one of these allows.
+/// Which tools, prompts and resources of a server clients may use: those that no rule denies. If there are rules that
+/// allow some of a kind, clients may use only those of that kind that one of these rules allows.
 ///
 /// What a client may not use is left out of lists, and a request for it is answered as one for an unknown name. The rest of
 /// lists, and all other messages, stay as they are. Descriptions and results are not searched: they may mention anything.
@@ -43,12 +43,13 @@ pub struct Filter {
 /// In a pattern, `*` stands for any characters, also none and also `/`, and `?` for any one character. What is denied is
 /// denied in upper and lower case, what is allowed only as the pattern is written.
 ///
-/// Where there are rules for resources, a URI is denied unless it is in canonical form, which parsers of RFC 3986 and of the
-/// WHATWG URL standard both leave unchanged: a scheme and a host in lower case, two slashes after `http:` and its like, three
-/// after `file:`; no user name, default port, empty label of a host, backslash, blank, control character or segment `.` or
-/// `..`, also not escaped; escapes only where they are needed, in capitals. It is compared as it is, decoded, decoded
-/// repeatedly, and without its query and fragment: it is denied if one of these is. It is allowed if all are, except that
-/// without its query only where the pattern has no `?` for it.
+/// Where there are rules for resources, a URI is denied unless it is in canonical form, which parsers of RFC 3986 and
+/// of the WHATWG URL standard both leave unchanged: a scheme and a host in lower case, two slashes after `http:` and
+/// its like, three after `file:`; no user name, default port, empty label of a host, backslash, blank, control
+/// character or segment `.` or `..`, also not escaped; escapes only where they are needed, in capitals. The URI is
+/// compared as it is, decoded, decoded repeatedly, and without its query and fragment. It is denied if one of these
+/// forms is denied, and allowed if all of them are allowed; the form without the query must be allowed only where the
+/// pattern has no `?` for the query.
 #[derive(Debug, Clone)]
 pub struct Rule {
     effect: Effect,
@@ -64,7 +65,8 @@ enum Effect {
 }
 
 impl Rule {
-    /// Allows what has such a name or URI, and denies every other of its kind for which there is no such rule.
+    /// Allows everything of this kind whose name or URI matches the pattern. All others of this kind are denied, unless
+    /// another such rule allows them.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! Patterns with wildcards: `*` for any characters, also none and also `/`, and `?` for any one character.
 //!
-//! A pattern is matched as a nondeterministic automaton, all states of which advance with each character of a text. The
+//! A pattern is matched as a nondeterministic automaton: all of its states advance with each character of a text. The
 //! time is that of one pass over the text for each 64 characters of the pattern, whatever both contain.
 
 use std::collections::BTreeMap;

@@ -24,16 +24,15 @@ pub(super) struct InFlight {
 pub(super) struct ToServer {
     pub(super) ticket: Ticket,
     pub(super) method: Method,
-    /// Its parameters and its outcome are passed on unchanged.
+    /// The parameters and the outcome are passed on unchanged.
     pub(super) is_unchanged: bool,
-    /// The bytes of its parameters, which are held until its outcome.
+    /// The bytes of the parameters, which are held until the outcome.
     pub(super) bytes: usize,
     /// The forwarded parameters, if they may have to be sent again.
     pub(super) params: Option<Json>,
     /// The name of its target, if the client may have to retry it.
     pub(super) name: Option<Json>,
-    /// The client's progress token, if the server has another one: that of the latest retry, or one that other clients may
-    /// use too.
+    /// The client's own token, where the server was given a substitute (after a retry, or in a shared process).
     pub(super) token: Option<Json>,
     /// The last progress that was forwarded (BR-L-12).
     pub(super) progress: f64,

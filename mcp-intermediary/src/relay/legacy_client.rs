@@ -19,7 +19,7 @@ use super::{Event, convert};
 /// What the relay stores for the client (BR-L-02).
 #[derive(Debug)]
 pub(super) struct LegacyClient {
-    /// The lists of which the server announces changes.
+    /// The lists whose changes the server announces.
     lists: Vec<List>,
     /// The resources that the client has subscribed to.
     uris: Watched,
@@ -27,7 +27,8 @@ pub(super) struct LegacyClient {
     subscription: Option<SubscriptionKey>,
     /// The server has ended the subscription. It is opened again with the client's next request.
     is_lost: bool,
-    /// Its replacement, until that is acknowledged; `waiting` holds the client's requests until then (BR-L-04).
+    /// The subscription that replaces `subscription`, until the server has acknowledged it; `waiting` holds the
+    /// client's requests until then (BR-L-04).
     next: Option<SubscriptionKey>,
     waiting: Vec<Waiting>,
 }
@@ -159,7 +160,7 @@ impl LegacyClient {
         now: Instant,
     ) {
         if self.subscription == Some(subscription) {
-            // It was interrupted and is open again: changes in between may have been missed.
+            // The subscription was interrupted and is open again: changes in between may have been missed.
             return self.report_gap(sides, now);
         }
         if self.next != Some(subscription) {

@@ -113,8 +113,8 @@ impl Link {
         Self { is_legacy_server: true, ..Self::for_requests(config) }
     }
 
-    /// Sets a number that is not known to clients, and another one after each of their requests: calls that are parked from
-    /// now on can be retried only by a client that was sent it.
+    /// Sets a number that clients do not know, another one after each of their requests. Only the client that receives
+    /// a `requestState` made from the number can retry a call that is parked from now on.
     pub(crate) const fn set_secret(&mut self, secret: u128) {
         if let Path::ModernClient(state) = &mut self.path {
             state.set_secret(secret);
@@ -129,8 +129,8 @@ impl Link {
         }
     }
 
-    /// The link with the machine that the client is connected to, in this session if there is one, and the one that faces
-    /// the server.
+    /// Joins the link to both machines: `server`, to which the client is connected, in this session if there is one,
+    /// and that of `upstream`, which faces the server.
     pub(crate) fn join<'l, S: ServerTransport, T: ClientTransport>(
         &'l mut self,
         server: &'l mut Server<S>,

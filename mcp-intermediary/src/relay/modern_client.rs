@@ -183,7 +183,7 @@ impl ModernClient {
         }
         let about = match scope {
             client::Scope::Request(request) => sides.in_flight.get_to_server(request),
-            // That of a parked call has no exchange now.
+            // A parked call, which may be the cause, has no exchange now.
             client::Scope::Connection | client::Scope::Subscription(_)
                 if sides.connection.is_shared() && self.parked.requests().next().is_some() =>
             {

@@ -23,7 +23,7 @@ pub(super) enum Opening {
     Sent { ticket: Ticket, params: Json },
     /// A person signs in, and the client's `initialize` was answered in the place of the server.
     Answered(EarlyAnswer),
-    /// It failed and the client received an error. The connection is retried in the background.
+    /// The opening failed and the client received an error. The connection is retried in the background.
     Failed { params: Json },
     /// The retry in the background succeeded. If the client sends `initialize` again, this is the answer.
     Prepared { params: Json, version: ProtocolVersion, result: Json },
@@ -277,7 +277,8 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
         self.sides.respond(ticket, Ok(result), now);
     }
 
-    /// Replaces the server behind the relay for a legacy client; `discovered` is what that server has stated.
+    /// Makes the relay act as the server for a legacy client; `discovered` is what the modern server behind it has
+    /// stated.
     pub(super) fn become_legacy_server(&mut self, discovered: &Json) {
         let [capabilities, meta] = discovered.first_members(["capabilities", "_meta"]);
         let capabilities = capabilities.filter(Json::is_object).unwrap_or(Json::empty_object());

@@ -1,8 +1,8 @@
 //! For whom something works: a process, the session with a remote server, several servers as one, a parked call with its
 //! `requestState`, and what is known from them.
 //!
-//! Nothing of one owner reaches a client of another. What separates clients is their principal, whatever their revision and
-//! that of the server; the sessions of one principal are separated only where each has its own process.
+//! Nothing of one owner reaches a client of another. Clients are separated by their principal, whatever their revision
+//! and that of the server. The sessions of one principal are separated only where each has its own process.
 
 use mcp_proto::SessionKey;
 use mcp_proto::server::{Principal, Requesters};
@@ -21,7 +21,7 @@ pub(crate) enum Owner {
 }
 
 impl Owner {
-    /// The owner of what works for all stateless requests of this principal.
+    /// The owner for all stateless requests of this principal.
     pub(crate) fn of_requests(principal: Option<Principal>) -> Self {
         principal.map_or(Self::Unauthenticated, Self::Principal)
     }
@@ -36,7 +36,7 @@ impl Owner {
         }
     }
 
-    /// The senders of stateless requests for whom it works.
+    /// The senders of stateless requests that this owner stands for.
     pub(crate) fn requesters(&self) -> Requesters {
         match self {
             Self::Everyone => Requesters::All,
@@ -45,7 +45,7 @@ impl Owner {
         }
     }
 
-    /// The only principal for which it works, if there is one.
+    /// The principal, if the owner stands for exactly one.
     pub(crate) const fn principal(&self) -> Option<&Principal> {
         match self {
             Self::Principal(principal) | Self::Session(_, Some(principal)) => Some(principal),

@@ -20,8 +20,8 @@ const STALL_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Pace {
     stall_timeout: Duration,
-    /// The number of queued messages other than requests at which the client is no longer read, and the number of
-    /// queued bytes above which it is not.
+    /// The client is read while fewer than this number of messages other than requests, and at most this number of
+    /// bytes, are queued.
     max_backlog: (usize, usize),
     state: State,
     /// The number of queued bytes at the last update.
@@ -39,7 +39,7 @@ enum State {
 
 impl Pace {
     pub(super) fn new(request_timeout: Duration, limits: &Limits) -> Self {
-        // What a driver has already read must not be refused while the server is only slow.
+        // Messages that a driver has already read must not be refused while the server is only slow.
         let max_backlog = (limits.queue, limits.queue_bytes.min(limits.unwritten / 2));
         Self { stall_timeout: request_timeout.min(STALL_TIMEOUT), max_backlog, state: State::Flowing, waiting: 0 }
     }

@@ -44,7 +44,7 @@ pub(super) struct Parked {
     /// The input that the client must provide, by the keys of `inputRequests`.
     pub(super) questions: BTreeMap<Box<str>, Question>,
     asked: u64,
-    /// What the `requestState` contains besides the key.
+    /// The number that the `requestState` contains besides the key.
     secret: u128,
 }
 
@@ -74,8 +74,8 @@ impl ParkedCalls {
         Self { by_key, by_request, next: ParkKey(1), secret: 0, timers: Deadlines::new(), timeout }
     }
 
-    /// Calls that are parked from now on can be retried only with a number that follows from this one. That of one call does
-    /// not show those of others.
+    /// Calls that are parked from now on can be retried only with a number that is derived from this one. The number of
+    /// one call does not show those of others.
     pub(super) const fn set_secret(&mut self, secret: u128) {
         self.secret = secret;
     }
@@ -225,8 +225,7 @@ impl ParkKey {
     }
 }
 
-/// A number that follows from a secret and from the number of what it is for, and does not show the secret; zero if there is
-/// no secret.
+/// Derives a number from a secret and another number, without showing the secret; zero if there is no secret.
 pub(crate) fn derived_secret(secret: u128, number: u64) -> u128 {
     let half = |half: u8| {
         let mut hasher = DefaultHasher::new();

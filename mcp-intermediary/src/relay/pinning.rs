@@ -26,7 +26,8 @@ pub struct Pinning {
     pub pins: Pins,
     /// What follows if a tool is not as it was pinned. Default [`PinMode::Block`].
     pub mode: PinMode,
-    /// What follows if a tool is listed that the complete list of an earlier use did not have. Default [`NewTools::Accept`].
+    /// What follows if a tool is new: the complete list of an earlier use did not have it. Default
+    /// [`NewTools::Accept`].
     pub new_tools: NewTools,
     /// Whether other processes may pin tools of the same server. If so, a list with new pins is passed on only when the driver
     /// has answered [`Event::PinsChanged`] with [`Relay::handle_pins`](super::Relay::handle_pins), and is compared with those.
@@ -38,20 +39,21 @@ pub struct Pinning {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PinMode {
-    /// It can be used.
+    /// The tool can be used.
     Warn,
-    /// It is left out of lists, and calls of it are refused, until the end of the relay or gateway, even if it is listed as it
-    /// was pinned again. The pins keep their definition: a person accepts another one by removing the pin.
+    /// The tool is left out of lists, and its calls are refused, until the end of the relay or gateway. This holds even
+    /// if the tool is later listed as it was pinned. The pins keep their definition: a person accepts another one by
+    /// removing the pin.
     Block,
 }
 
-/// What follows if a tool is listed that has no pin.
+/// What follows if a tool without a pin is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NewTools {
-    /// It is pinned, and can be used.
+    /// The tool is pinned, and can be used.
     Accept,
-    /// The same until a list was seen to its end; later ones deviate from the pins.
+    /// Until a list was seen to its end, a new tool is pinned and can be used. Later new tools deviate from the pins.
     Refuse,
 }
 
@@ -79,11 +81,11 @@ pub struct ToolDeviation {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DeviationKind {
-    /// Its definition has changed in these fields.
+    /// The definition has changed in these fields.
     Changed(Vec<FieldChange>),
-    /// It is new.
+    /// The tool is new since the tools were pinned.
     New,
-    /// It cannot be pinned, because there are too many tools or its name is too long.
+    /// The tool cannot be pinned, because there are too many tools or its name is too long.
     NotPinned,
 }
 

@@ -19,7 +19,7 @@ const DEPTH: usize = 1024;
 const TOOLS: usize = 4096;
 /// The maximum number of bytes of the name of a tool.
 pub(super) const NAME: usize = 1024;
-/// The maximum of the bytes that are kept of values, so that differences can be shown.
+/// The maximum number of bytes of values that are kept to show differences.
 const TEXT: usize = 4 << 20;
 
 /// The definitions of tools, each as it was when the tool was listed first. Cloning is cheap.
@@ -60,19 +60,19 @@ impl fmt::Debug for Pins {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidPins {
-    /// It is too long.
+    /// The text is too long.
     #[error("it has more than {limit} bytes")]
     TooLarge {
         /// The maximum number of bytes.
         limit: usize,
     },
-    /// It is not JSON.
+    /// The text is not JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// It has no version, or another one.
+    /// The version is missing, or is another one.
     #[error("it is not an object with the member \"version\": 1")]
     Version,
-    /// It lacks a member, or has it with a value of another type.
+    /// A member is missing, of the wrong type, or there twice.
     #[error("its member \"{member}\" is missing, of the wrong type, or there twice")]
     Member {
         /// The name of the member.
@@ -123,12 +123,12 @@ impl Pins {
         self.0.tools.is_empty()
     }
 
-    /// These pins and, for the tools that have none here, those of `others`.
+    /// These pins, and the pins of `others` for tools that have none here.
     #[must_use]
     pub fn with_missing(mut self, others: &Self) -> Self {
         for (name, definition) in &others.0.tools {
             if self.get(name).is_none() {
-                // Those for which there is no room are pinned when their tool is listed again.
+                // A tool for which there is no room is pinned when it is listed again.
                 let _ = self.insert(name, definition.clone());
             }
         }

@@ -37,12 +37,12 @@ impl Policy {
         if !self.restricts_any() {
             return Some(event);
         }
-        // The machine has dropped those whose methods are exactly those of requests.
+        // The machine has dropped notifications whose methods are exactly those of requests.
         if let server::Event::Notified { method, .. } = &event {
             return if plain(method).is_request() { None } else { Some(event) };
         }
         let server::Event::Requested { ticket, method, params } = event else { return Some(event) };
-        // A request that has ended since has no principal, for whom it could be allowed.
+        // A request that has ended meanwhile has no principal, so that no rule can allow it.
         let context = server.context(&ticket)?;
         match self.check_request(&method, params, context.principal.as_ref(), context.version) {
             Ok(params) => Some(server::Event::Requested { ticket, method, params }),
@@ -324,14 +324,14 @@ fn principal_of<S: ServerTransport, T: ClientTransport>(
     server.context(upstream.ticket_of(request)?)?.principal
 }
 
-/// The method that a server could understand which ignores case, blanks and control characters.
+/// The method as a server could understand it that ignores case, blanks and control characters.
 fn plain(method: &Method) -> Method {
     let visible: String =
         method.as_str().chars().filter(|symbol| !symbol.is_whitespace() && !symbol.is_control()).collect();
     Method::from(without_case(&visible).to_ascii_lowercase().as_str())
 }
 
-/// The answer of a server that does not have it.
+/// The answer of a server that does not have the tool, prompt or resource.
 fn not_available(primitive: Primitive, name: &str, version: ProtocolVersion) -> ErrorObject {
     match primitive {
         Primitive::Resource => {

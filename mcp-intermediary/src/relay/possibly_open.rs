@@ -56,7 +56,7 @@ impl PossiblyOpen {
         self.calls.iter()
     }
 
-    /// Whether there are calls of which nothing more is known.
+    /// Whether calls may be open that were dropped because there were too many.
     pub(super) const fn has_unknown(&self) -> bool {
         self.dropped_until.is_some()
     }

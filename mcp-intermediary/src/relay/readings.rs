@@ -1,4 +1,4 @@
-//! What servers may read instead of a name or URI.
+//! The forms in which servers may read a name or URI.
 //!
 //! A server may decode the escapes of a URI once or again, take a backslash for a slash and several slashes for one, drop the
 //! fragment or the query, or join the host to the path. A rule is compared with all of these.
@@ -9,9 +9,7 @@ use super::glob::Glob;
 /// How a URI, and the pattern that it is compared with, are decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Decoding {
-    /// Not at all.
     None,
-    /// Once.
     Once,
     /// Until no escapes are left.
     Repeated,
@@ -20,7 +18,7 @@ enum Decoding {
 impl Decoding {
     const EACH: [Self; 3] = [Self::None, Self::Once, Self::Repeated];
 
-    /// Decodes a text; one that is decoded has slashes instead of backslashes, and no empty segments.
+    /// Decodes a text. A decoded text has slashes instead of backslashes, and no empty segments.
     fn of(self, text: &str) -> String {
         match self {
             Self::None => text.to_owned(),
@@ -37,7 +35,7 @@ pub(super) struct Reading {
     text: String,
     /// The text without case.
     folded: String,
-    /// What servers may read that join the host to the path or ignore which of both it is, without case.
+    /// The forms, without case, for servers that join the host to the path or do not distinguish the two.
     joined: Vec<String>,
     /// Where the query of a URI begins.
     query: Option<usize>,
@@ -97,7 +95,7 @@ impl Reading {
     }
 }
 
-/// A text, the same without its fragment, and without its query, and whether that was dropped.
+/// A text, the text without its fragment, and the text without its query; each with whether the query was dropped.
 fn cuts(text: &str) -> impl Iterator<Item = (&str, bool)> {
     let end_of = |symbols: &[char]| text.find(symbols).and_then(|end| text.get(..end));
     let without_query = text.contains('?').then(|| end_of(&['?', '#'])).flatten();
@@ -132,7 +130,7 @@ fn joined(uri: &str) -> Vec<String> {
     }
 }
 
-/// The pattern for what [`joined`] returns.
+/// The pattern that is compared with the results of [`joined`].
 fn joined_pattern(pattern: &str) -> String {
     let single = with_single_slashes(pattern);
     let single = single.trim_end_matches('/');
@@ -167,7 +165,7 @@ impl Pattern {
         let each = Decoding::EACH.into_iter();
         let decode = |decoding: Decoding| match decoding {
             Decoding::None => pattern.to_owned(),
-            // An escaped wildcard is a character like others, for which a `?` stands.
+            // An escaped wildcard is an ordinary character, and a `?` stands for it.
             Decoding::Once | Decoding::Repeated => decoding.of(&pattern.replace("%2A", "?")),
         };
         Self { forms: each.map(|decoding| PatternForm::new(decoding, &decode(decoding))).collect() }
@@ -216,8 +214,8 @@ impl PatternForm {
     }
 }
 
-/// A text in which letters that differ in case only are equal. In both directions, because some letters, such as the sign
-/// of kelvin, have the case of others in only one.
+/// Makes letters equal that differ only in case. The case is converted in both directions, because some letters, such
+/// as the sign of kelvin, have the case of others in only one.
 pub(super) fn without_case(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).flat_map(char::to_uppercase).collect()
 }
@@ -237,7 +235,7 @@ mod tests {
         let once = texts(uri, Decoding::Once);
         assert_eq!(once, ["file:///a/%2Fb/?q#f", "file:///a/%2Fb/?q", "file:///a/%2Fb/"]);
         assert_eq!(texts(uri, Decoding::Repeated)[2], "file:///a/b/");
-        // What was escaped may separate parts when it is decoded.
+        // An escaped character may separate parts when it is decoded.
         assert!(texts("note:a%3Fb%23c", Decoding::Once).contains(&"note:a".to_owned()));
         assert!(texts("note:a%23c", Decoding::Once).contains(&"note:a".to_owned()));
         assert_eq!(texts("note:a", Decoding::None), ["note:a"]);

@@ -20,7 +20,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
                     self.sides.client.cancel_with(request, &params.unwrap_or(Json::empty_object()), now);
                     self.sides.ended_unanswered(request, ticket.session(), forwarded.method, now);
                 }
-                // It was not sent to the server.
+                // The request was not sent to the server.
                 None => match &mut *self.path {
                     Path::Opening(opening) => opening.on_cancelled(ticket),
                     Path::LegacyClient(state) => state.on_cancelled(&mut self.sides, ticket, now),

@@ -26,9 +26,9 @@ pub(super) struct SessionSettings {
     watched: BTreeSet<Arc<str>>,
     /// Setting requests that are not answered yet.
     open: BTreeMap<RequestKey, Setting>,
-    /// The bytes of the resource names in them.
+    /// The bytes of the resource names in `open`.
     open_bytes: usize,
-    /// Those that ended without an answer: they are sent again in the next session.
+    /// Setting requests that ended without an answer: they are sent again in the next session.
     unanswered: BTreeSet<Setting>,
 }
 

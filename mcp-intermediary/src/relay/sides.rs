@@ -19,17 +19,17 @@ use super::upstream::Upstream;
 /// The machines of both sides, the requests in flight between them, and the queue of events, borrowed while an input is
 /// handled.
 pub(super) struct Sides<'l, S: ServerTransport, T: ClientTransport> {
-    /// Faces the client, and perhaps others.
+    /// The machine that faces the client, and perhaps other clients.
     pub(super) server: &'l mut Server<S>,
     /// The client's session; `None` for stateless requests.
     pub(super) session: Option<SessionKey>,
-    /// Faces the server.
+    /// The machine that faces the server.
     pub(super) client: &'l mut Client<T>,
     pub(super) owner: &'l Owner,
     pub(super) in_flight: &'l mut InFlight,
     pub(super) possibly_open: &'l mut PossiblyOpen,
     pub(super) limits: &'l Limits,
-    /// The time for requests, if it is another one than that of the configuration.
+    /// The time for requests, if it differs from that of the configuration.
     pub(super) request_timeout: &'l mut Option<Duration>,
     /// Where a person signs in.
     pub(super) sign_in_url: Option<&'l str>,
@@ -93,7 +93,7 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
         method: Method,
         now: Instant,
     ) {
-        // What a server with one client sends about it can reach no other.
+        // With one client, what the server still sends about the call can reach no other client.
         if self.connection.is_shared() {
             self.possibly_open.insert(request, session, method, now);
         }
@@ -113,15 +113,16 @@ impl<'l, S: ServerTransport, T: ClientTransport> Sides<'l, S, T> {
         Some(session.into())
     }
 
-    /// Whether calls that have ended may still be open at the server, so that a message which names no call may be theirs.
+    /// Whether calls that have ended may still be open at the server. A message that names no call may then belong to
+    /// one of them.
     pub(super) fn has_possibly_open(&mut self, now: Instant) -> bool {
         self.possibly_open.update(|request| self.client.is_answered_late(request), now);
         self.possibly_open.has_unknown() || self.possibly_open.calls().next().is_some()
     }
 
-    /// The request that a log message belongs to which names none, if its client wants log messages: the only one of those
-    /// that want them (BR-M-08). If several clients share a legacy server, which logs for all of its requests, it is the
-    /// only one that is open.
+    /// The request of a log message that names none: the only open request whose client wants log messages (BR-M-08).
+    /// If several clients share a legacy server, which logs for all of its requests, no other request at all may be
+    /// open.
     pub(super) fn sole_cause_of_log(&mut self, is_legacy_server: bool, now: Instant) -> Option<&ToServer> {
         if self.has_possibly_open(now) {
             return None;

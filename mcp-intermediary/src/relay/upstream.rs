@@ -15,12 +15,12 @@ use super::owner::Owner;
 use super::possibly_open::PossiblyOpen;
 use super::sides::{Reports, error_for};
 
-/// The session to which a message of the server belongs that names no request.
+/// The session of a message of the server that names no request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// No call that could have caused it may be open.
     NoCall,
-    /// All calls that could have caused it are of this session, which may have ended.
+    /// All calls that could have caused the message are of this session, which may have ended.
     Session(SessionKey),
     /// Several clients have calls that could have caused it.
     Unknown,
@@ -33,7 +33,7 @@ pub(crate) struct Upstream<T: ClientTransport> {
     pub(super) in_flight: InFlight,
     pub(super) possibly_open: PossiblyOpen,
     pub(super) limits: Limits,
-    /// The time for requests, if it is another one than that of the configuration.
+    /// The time for requests, if it differs from that of the configuration.
     pub(super) request_timeout: Option<Duration>,
     /// Where a person signs in.
     pub(super) sign_in_url: Option<Box<str>>,
@@ -137,8 +137,8 @@ impl<T: ClientTransport> Upstream<T> {
         &self.owner
     }
 
-    /// The session to which a message of the server belongs that names no request; `takes_input` states whether it is a
-    /// request for input, which only some calls may cause (BR-M-05, BR-T-05).
+    /// Finds the session of a message of the server that names no request. `takes_input` states whether the message is
+    /// a request for input, which only some calls may cause (BR-M-05, BR-T-05).
     pub(crate) fn origin(&mut self, takes_input: bool, now: Instant) -> Origin {
         self.possibly_open.update(|request| self.client.is_answered_late(request), now);
         if self.possibly_open.has_unknown() {
@@ -173,7 +173,7 @@ impl<T: ClientTransport> Upstream<T> {
         error_for(&self.client, self.sign_in_url.as_deref(), reason)
     }
 
-    /// A person signs in at this URL; `None` ends that.
+    /// Sets the URL at which a person signs in; `None` removes it.
     pub(crate) fn set_sign_in_url(&mut self, url: Option<&str>) {
         self.sign_in_url = url.map(Box::from);
     }
