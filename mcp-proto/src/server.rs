@@ -163,15 +163,15 @@ pub use crate::conversation::outcome::{CloseReason, Outcome};
 /// ```
 pub struct Server<T: Transport> {
     handling: Handling,
-    /// How requests of sessions are handled for which [`Server::serve_session`] was called.
+    /// The handling of requests in the sessions for which [`Server::serve_session`] was called.
     served_sessions: BTreeMap<SessionKey, Handling>,
-    /// How stateless requests are handled for which [`Server::serve_requests`] was called.
+    /// The handling of the stateless requests for which [`Server::serve_requests`] was called.
     served_requests: ServedRequests,
     transport: T,
     /// Boxed, because the nodes of the map are not full.
     sessions: BTreeMap<SessionKey, Box<Session>>,
-    /// The number of the first request to the client of a session that is restored: no session that has ended here, and
-    /// perhaps returns, has had a request with this number.
+    /// The number of the first request to the client in a restored session. No session that has ended here, and perhaps
+    /// returns, has used this number.
     next_request: u64,
     stateless: Stateless,
     timers: Deadlines<Timer>,
@@ -469,7 +469,7 @@ impl<T: ServerTransport> Server<T> {
             params = params.with_member("logger", &Json::from(logger));
         }
         let params = params.with_member("level", &Json::from(level.as_str()));
-        // The level that a stateless request states is checked there.
+        // `notify` checks the level that a stateless request states.
         self.notify(scope, Notification::with_params(Method::MESSAGE, params), now)
     }
 

@@ -13,7 +13,7 @@ pub(super) struct BatchKey(u64);
 pub(super) struct Batches {
     next: u64,
     open: BTreeMap<BatchKey, Batch>,
-    /// The number and the bytes of the answers that are stored in all of them.
+    /// The number and the bytes of the stored answers of all batches.
     answers: usize,
     bytes: usize,
 }
@@ -48,7 +48,7 @@ impl Batches {
         self.answers
     }
 
-    /// The bytes of these answers.
+    /// The bytes of the answers that wait for others of their batches.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

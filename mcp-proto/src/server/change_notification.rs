@@ -30,8 +30,8 @@ pub(super) enum Recipients {
 }
 
 impl ChangeNotification {
-    /// A change of which only the subscriptions of this principal are notified, or if there is none, those of clients
-    /// without a principal. Clients of revisions up to 2025-11-25 are not.
+    /// A change for the subscriptions of this principal only, or with `None` for those of clients without a principal.
+    /// Clients of revisions up to 2025-11-25 are not notified.
     #[must_use]
     pub fn for_principal(notification: Notification, principal: Option<&Principal>) -> Self {
         Self { notification, recipients: Recipients::Of(principal.cloned()) }
@@ -51,7 +51,7 @@ impl ChangeNotification {
         self.recipients == Recipients::All
     }
 
-    /// Whether a client with this principal may receive it.
+    /// Whether a client with this principal may receive the notification.
     pub(super) fn is_for(&self, principal: Option<&Principal>) -> bool {
         match &self.recipients {
             Recipients::All => true,

@@ -36,7 +36,7 @@ pub struct Config {
     /// effect when they are answered with a result. Default `false`.
     pub reports_subscribe: bool,
     /// Whether a `subscriptions/listen` that names resources is acknowledged only by
-    /// [`Server::acknowledge_listens`](super::Server::acknowledge_listens), for a proxy that must first subscribe to
+    /// [`Server::acknowledge_listens`](super::Server::acknowledge_listens), for a proxy. It must first subscribe to
     /// them at another server, because an acknowledged filter is in effect (MD-L-02). Default `false`.
     pub manual_acknowledgement: bool,
     /// `instructions` of the answers to `initialize` and `server/discover`.
@@ -53,7 +53,7 @@ pub struct Config {
     pub limits: Limits,
     /// How long the client may take to answer a request of this server. Default 60 s.
     pub request_timeout: Duration,
-    /// The maximum time for that answer, whatever progress is made (TO-03). Default 10 min.
+    /// The maximum time for an answer of the client, whatever progress is made (TO-03). Default 10 min.
     pub max_timeout: Duration,
     /// How long requests in flight may still be answered after the client's stream has ended (FR15). Default 5 s.
     pub drain_timeout: Duration,

@@ -35,9 +35,9 @@ pub enum Admission<H> {
 
 /// The connections of a listening server, with a limit, and a rule that determines which one is closed for a new one.
 ///
-/// At the limit, a connection that waits for a request is closed: the one that has waited for longest of the holder
-/// with the most connections, if that holder has more than the new one would then have; else the one that has waited
-/// for longest of all. If all are in use, the new one is refused. `H` is the handle with which the driver closes a
+/// At the limit, a connection that waits for a request is closed: one of the holder with the most connections, if that
+/// holder has more than the new one would then have; else one of any holder. Among several, the one that has waited for
+/// longest is closed. If all are in use, the new one is refused. `H` is the handle with which the driver closes a
 /// connection. Memory: some 300 bytes for each connection, plus its handle. Each call takes logarithmic time.
 ///
 /// # Example: two connections at one time, and one more that is refused

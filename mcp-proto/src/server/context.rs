@@ -29,8 +29,8 @@ pub struct Context {
 }
 
 impl Context {
-    /// The context of a request in this revision, of a client that declared these capabilities, for tests of what receives
-    /// one.
+    /// The context of a request in this revision, of a client that declared these capabilities, for tests of functions
+    /// that receive a context.
     #[must_use]
     pub const fn new(version: ProtocolVersion, client_capabilities: Json) -> Self {
         Self { version, client_capabilities, client_info: None, logging_level: None, principal: None, instance: None }
@@ -40,7 +40,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// It is a change notification, which may be sent only on subscriptions (SH-S-14, MD-L-03).
+    /// The notification is a change notification, which may be sent only on subscriptions (SH-S-14, MD-L-03).
     pub(super) fn lets_pass(&self, notification: &Notification) -> Result<bool, UsageError> {
         if notification.method.facts().change.is_some() {
             let what = "a change notification that relates to a request";

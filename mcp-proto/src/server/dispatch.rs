@@ -27,7 +27,6 @@ impl<T: ServerTransport> Server<T> {
         }
     }
 
-    /// Calls a function of the transport.
     pub(super) fn with_transport<R>(
         &mut self,
         now: Instant,
@@ -47,7 +46,7 @@ impl<T: ServerTransport> Server<T> {
                     session.set_all(&state, shared);
                 }
             }
-            // What a later version publishes may be no change here.
+            // A later version may publish changes that this version does not know.
             Inbound::Published(change) => drop(self.publish_here(&change, now)),
             Inbound::Message { session, message, reply_to } => {
                 self.on_message(session, message, Source { reply_to, batch: None }, now);

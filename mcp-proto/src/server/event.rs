@@ -20,8 +20,9 @@ pub enum Event {
         /// The parameters of `initialize`, as received.
         params: Json,
     },
-    /// A session continues here that another instance has opened, or this one before it was ended for lack of use
-    /// ([`SessionMode::Sealed`](super::SessionMode::Sealed), [`SessionMode::Stored`](super::SessionMode::Stored)). Requests may be sent to its client.
+    /// A session continues here. Another instance has opened it, or this one, which then ended it for lack of use
+    /// ([`SessionMode::Sealed`](super::SessionMode::Sealed), [`SessionMode::Stored`](super::SessionMode::Stored)).
+    /// Requests may be sent to its client.
     Restored {
         /// The session, which has a new key.
         session: SessionKey,
@@ -81,9 +82,9 @@ pub enum Event {
     InputEnded,
     /// A fault, such as a protocol violation of the client, that did not end the session.
     Faulted(Fault),
-    /// What [`Server::drain`](super::Server::drain) waited for is over: all requests were answered, or the time has
-    /// passed. The server closes now: [`Event::Cancelled`] follows for each of the cancelled requests, and
-    /// [`Event::Closed`] for each session.
+    /// The wait of [`Server::drain`](super::Server::drain) is over: all requests were answered, or the time has passed.
+    /// The server closes now: [`Event::Cancelled`] follows for each of the cancelled requests, and [`Event::Closed`]
+    /// for each session.
     Drained {
         /// The number of requests that are cancelled, because they were not answered in time.
         cancelled: usize,

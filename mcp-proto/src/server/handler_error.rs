@@ -8,7 +8,7 @@ use crate::jsonrpc::ErrorObject;
 
 /// Why a handler has no result. Any error converts to it with `?`, and so does a text.
 ///
-/// It is not an [`Error`] itself, because then not every error could be converted.
+/// This type is not an [`Error`] itself, because then not every error could be converted to it.
 ///
 /// | made by | a tool answers with | others answer with |
 /// |---|---|---|
@@ -54,7 +54,7 @@ impl HandlerError {
         Self(HandlerFailure::Failed(text.into()))
     }
 
-    /// What it was made of, for what answers with it.
+    /// The cause, for the code that sends the answer.
     #[must_use]
     pub fn into_failure(self) -> HandlerFailure {
         self.0

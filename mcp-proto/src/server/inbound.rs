@@ -49,8 +49,8 @@ impl Session {
         if let Err(error) = self.admit(&request.method, request.params.as_ref(), source, shared) {
             return self.refuse(Some(request.id), error, source, shared);
         }
-        // The confirmation of a session that others may serve, too, may have arrived at another instance. A client sends
-        // no request but `ping` before it (LC-11).
+        // If other instances may serve the session, too, the confirmation may have arrived at one of them. Before the
+        // confirmation, a client sends no request but `ping` (LC-11).
         let is_confirmed = self.phase == Phase::Open && request.method != Method::PING;
         if is_confirmed && shared.transport.instance(self.key).is_some() {
             self.on_initialized(None, shared);
@@ -115,8 +115,8 @@ impl Session {
             if T::IS_ONE_CONNECTION {
                 self.settings.client.clone_from(&params);
             } else {
-                // The application may start a process for a session, which a request that no server accepts must not
-                // cause.
+                // The application may start a process for a session. A request that no server accepts must not cause
+                // that.
                 match what_is_stated(params.as_ref()) {
                     Ok((_, client)) => self.settings.client = Some(client),
                     Err(error) => return self.refuse(Some(id), error, source, shared),
@@ -172,7 +172,7 @@ impl Session {
         if self.input_ended {
             return refuse(code::INVALID_REQUEST, "the connection is being closed");
         }
-        // A client that checks with `ping` whether its request is still being served receives the answer (LC-17).
+        // `ping` is answered, so that a client can check whether its request is still being served (LC-17).
         if shared.is_draining && *method != Method::PING {
             return Err(ErrorObject::stopping());
         }
@@ -364,7 +364,7 @@ impl Session {
         self.on_bad_frame(subject, too_long(limit), Failed::TooLarge { limit }, source, shared);
     }
 
-    /// Returns whether an answer was sent, which is not so for a response or a notification.
+    /// Returns whether an answer was sent: a response or a notification gets none.
     fn on_bad_frame<T: ServerTransport>(
         &mut self,
         subject: Subject,

@@ -107,7 +107,7 @@ impl InputRequired {
         result.with_member("resultType", &Json::from("input_required"))
     }
 
-    /// Checks whether it is a valid answer to this method (MD-I-01 to MD-I-03).
+    /// Checks whether a request of this method may be answered with this input requirement (MD-I-01 to MD-I-03).
     pub(super) fn check(&self, method: &Method, context: &Context) -> Result<(), UsageError> {
         let version = context.version;
         if !method.facts().takes_input {
@@ -122,10 +122,11 @@ impl InputRequired {
         Ok(())
     }
 
-    /// The answer to this request of a client that has not declared what the input needs (MD-I-04); `None` if it has.
+    /// The answer if the client has not declared a capability that the input needs (MD-I-04); `None` if all are
+    /// declared.
     ///
-    /// 2026-07-28 demands an error (MD-M-05). Before, the call of a tool has a result that the language model reads, and can
-    /// explain; most clients show an error of the protocol as a failure of the server.
+    /// 2026-07-28 demands an error (MD-M-05). Before, the call of a tool is answered with a result, which the language
+    /// model reads and can explain; most clients show an error of the protocol as a failure of the server.
     pub(super) fn refusal(&self, method: &Method, context: &Context) -> Option<Result<Json, ErrorObject>> {
         let missing = context.require(&self.capabilities()).err()?;
         if *method != Method::TOOLS_CALL || context.version.is_stateless() {

@@ -58,8 +58,8 @@ impl<T: ServerTransport> Server<T> {
         Self::with_handling(transport, Handling::PassThrough(config))
     }
 
-    /// From now on, the machine answers the requests of the protocol in this session by itself, as `config` describes, but
-    /// passes through those of other sessions. The application calls this once for a session, for which it has to answer
+    /// From now on, the machine answers the requests of the protocol in this session by itself, as `config` describes,
+    /// but passes through those of other sessions. The application calls this once for a session, when it has to answer
     /// instead of the server to which it forwards. On a byte stream, which has one session, this includes stateless
     /// requests.
     ///
@@ -89,10 +89,10 @@ impl<T: ServerTransport> Server<T> {
         Ok(())
     }
 
-    /// From now on, the machine answers the stateless requests of the protocol that are of these clients by itself, as
-    /// `config` describes, and completes the results of the others. What is set for one principal has precedence over what
-    /// is set for all. Otherwise, this is as [`Server::serve_session`]; on a byte stream, which has one client, it is the
-    /// same.
+    /// From now on, the machine answers the stateless protocol requests of these clients by itself, as `config`
+    /// describes, and completes the results of their other requests. A setting for one principal has precedence over
+    /// the setting for all. Otherwise, this works like [`Server::serve_session`]; on a byte stream, which has one
+    /// client, it is the same.
     ///
     /// # Errors
     ///

@@ -18,7 +18,7 @@ pub use hmac::HmacKey;
 
 const FORMAT: u8 = 1;
 const TAG: usize = 32;
-/// Format and expiry.
+/// The bytes before the content: format and expiry.
 const HEAD: usize = 9;
 
 /// A keyed message authentication code, such as HMAC-SHA-256. `HmacKey` of the feature `seal` implements it.
@@ -104,8 +104,9 @@ impl<K> fmt::Debug for StateKeys<K> {
     }
 }
 
-/// What a sealed text is bound to: its purpose, which separates this use of a key from any other, and parts, each of
-/// which may be absent. Each has its length before it, so that no two lists of parts give the same bytes.
+/// The bytes to which a sealed text is bound. They begin with its purpose, which separates this use of a key from any
+/// other. The parts follow; any of them may be absent. Each part has its length before it, so that no two lists of
+/// parts give the same bytes.
 pub(super) fn bound_to<'p>(purpose: &[u8], parts: impl IntoIterator<Item = Option<&'p [u8]>>) -> Vec<u8> {
     let mut bound = purpose.to_vec();
     for part in parts {

@@ -5,17 +5,17 @@ use std::collections::BTreeMap;
 use super::config::Handling;
 use super::principal::Principal;
 
-/// Whose stateless requests something concerns.
+/// The clients whose stateless requests a setting concerns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Requesters {
-    /// Those of all clients.
+    /// All clients.
     All,
-    /// Those of the clients with this principal, or of those without one.
+    /// The clients with this principal, or with `None` those without a principal.
     Of(Option<Principal>),
 }
 
-/// How stateless requests are handled where that is not as for all others.
+/// The handling of stateless requests that differs from the default.
 #[derive(Debug, Default)]
 pub(super) struct ServedRequests {
     of_all: Option<Handling>,
@@ -23,7 +23,7 @@ pub(super) struct ServedRequests {
 }
 
 impl ServedRequests {
-    /// How those of this principal are handled; `None` if they are passed through.
+    /// The handling for this principal; `None` if nothing is set for its requests.
     pub(super) fn handling(&self, principal: Option<&Principal>) -> Option<&Handling> {
         if self.of.is_empty() {
             return self.of_all.as_ref();
@@ -31,7 +31,7 @@ impl ServedRequests {
         self.of.get(&principal.cloned()).or(self.of_all.as_ref())
     }
 
-    /// Whether those are handled already.
+    /// Whether a handling is set for these clients.
     pub(super) fn contains(&self, requesters: &Requesters) -> bool {
         match requesters {
             Requesters::All => self.of_all.is_some(),

@@ -54,14 +54,14 @@ pub(super) struct Settings {
 /// Why the server sends a request to the client.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    /// The application makes it, perhaps because of a request of the client.
+    /// The application sends the request, perhaps because of a request of the client.
     Application { during: Option<TicketKey> },
-    /// Its outcome is the input with this key for a request of the client.
+    /// The outcome is the input with this key, which a request of the client requires.
     Input { ticket: TicketKey, key: Box<str> },
 }
 
 impl Purpose {
-    /// The request of the client because of which it is sent.
+    /// The request of the client that is the reason for this one, if any.
     pub(super) const fn ticket(&self) -> Option<TicketKey> {
         match self {
             Self::Application { during } => *during,
@@ -94,9 +94,9 @@ pub(super) struct InboundRequest {
     pub(super) source: Source,
     pub(super) method: Method,
     pub(super) opens_session: bool,
-    /// Its sender, which may have other scopes than those of later requests of the session.
+    /// The sender. Later requests of the session may have other scopes.
     pub(super) principal: Option<Principal>,
-    /// Those of the HTTP request that contained it.
+    /// The extensions of the HTTP request that contained this request.
     pub(super) extensions: Extensions,
     /// The input, if its method may require it.
     pub(super) parked: Option<Parked>,
@@ -124,7 +124,8 @@ impl InboundRequest {
 }
 
 impl Session {
-    /// A session whose requests to the client have ids that name this instance, if others may serve it, too.
+    /// Creates a session. With `instance`, the ids of requests to the client name it, because other instances may serve
+    /// the session, too.
     pub(super) fn new(key: SessionKey, instance: Option<InstanceId>, limits: &Limits) -> Self {
         Self {
             key,

@@ -30,7 +30,7 @@ pub(super) struct Usage {
     pub(super) held: usize,
     /// The number of the next request.
     next_ticket: u64,
-    /// The number of notifications that were dropped because the client does not read, and that is not reported yet.
+    /// How many notifications were dropped since the last report, because the client does not read.
     pub(super) not_written: u64,
 }
 
@@ -38,9 +38,9 @@ pub(super) struct Usage {
 #[derive(Debug)]
 pub(super) struct Shared<'s, T: Transport> {
     pub(super) handling: &'s Handling,
-    /// How all is handled for which nothing else is set.
+    /// The handling of everything that has no setting of its own.
     pub(super) default_handling: &'s Handling,
-    /// How stateless requests are handled where that is not as for all others.
+    /// The handling of stateless requests that differs from the default.
     pub(super) served_requests: &'s ServedRequests,
     pub(super) transport: &'s mut T,
     pub(super) timers: &'s mut Deadlines<Timer>,
@@ -62,7 +62,7 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
         self.handling.serving()
     }
 
-    /// What follows concerns a stateless request of this principal.
+    /// Selects the handling of stateless requests of this principal.
     pub(super) fn handle_request_of(&mut self, principal: Option<&Principal>) {
         self.handling = self.served_requests.handling(principal).unwrap_or(self.default_handling);
     }
@@ -114,7 +114,7 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
         key
     }
 
-    /// Counts an open request with this many bytes no more.
+    /// Subtracts a request with this many bytes from the counts, because it has ended.
     pub(super) const fn end_request(&mut self, bytes: usize) {
         self.usage.requests = self.usage.requests.saturating_sub(1);
         self.usage.held -= bytes;
@@ -140,8 +140,8 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
         Ok(())
     }
 
-    /// The answer of the application, or an internal error if a server that serves must not send its error code
-    /// (RP15), which is returned, too.
+    /// The answer of the application. If a server that serves must not send its error code (RP15), this is an internal
+    /// error instead, and the code is returned, too.
     pub(super) fn check_code(
         &self,
         answer: Result<Json, ErrorObject>,
@@ -204,7 +204,6 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
         }
     }
 
-    /// Refuses a message.
     pub(super) fn refuse(&mut self, id: Option<RequestId>, error: ErrorObject, route: Route) {
         self.write(&Message::Response(Response::Error { id, error }), Route { kind: Kind::Refusal, ..route });
     }

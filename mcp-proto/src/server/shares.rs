@@ -75,8 +75,8 @@ impl Holder {
     }
 }
 
-/// A set of things of which a limited number may exist, such as connections, each with its holder and the time since
-/// when it is unused.
+/// A set of things whose number is limited, such as connections. Each has a holder and, while it is unused, the time
+/// since then.
 ///
 /// When the caller's limit is reached, [`Shares::to_evict`] returns what can be removed for a new one. Memory: some 200
 /// bytes for each thing and each holder. Each call takes logarithmic time.

@@ -18,7 +18,7 @@ const LARGEST: usize = 16 << 20;
 /// The form of the text that this version reads and writes.
 const FORM: i64 = 1;
 
-/// What a session is between two messages: what the handshake has settled, and what the client has set since.
+/// The state of a session between two messages: the result of the handshake, and what the client has set since.
 ///
 /// As text it is a JSON object, because its largest part is one. A reader ignores members that it does not know, and reads
 /// no text of another form.
@@ -42,7 +42,7 @@ pub(crate) struct SessionState {
     pub(super) client: Option<Json>,
     pub(super) logging_level: Option<LoggingLevel>,
     pub(super) subscribed: Names,
-    /// What only a text outside of a session id has.
+    /// The part that session ids do not contain.
     pub(super) kept: Option<Kept>,
 }
 
@@ -57,12 +57,12 @@ pub(super) struct Kept {
     pub(super) next_event: u64,
 }
 
-/// The instance that has the GET stream of a session, or had it last, and with it changes that are published for the
-/// session.
+/// The instance that has the GET stream of a session, or had it last. This instance also sends published changes to the
+/// client of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Home {
     pub(super) instance: InstanceId,
-    /// A client is connected to it.
+    /// A client is connected to the GET stream.
     pub(super) is_open: bool,
     /// The number of the last event that was sent, if no client is connected.
     pub(super) sent: u64,
@@ -73,9 +73,9 @@ pub(super) struct Home {
 pub enum Setting {
     /// The lowest level of log messages.
     Level(LoggingLevel),
-    /// It has subscribed to a resource.
+    /// The client has subscribed to a resource.
     Subscribed(Arc<str>),
-    /// It has unsubscribed from a resource.
+    /// The client has unsubscribed from a resource.
     Unsubscribed(Arc<str>),
 }
 
@@ -112,7 +112,7 @@ impl SessionState {
         if text.len() > LARGEST {
             return None;
         }
-        // What the client has stated is at most as deep as its message, whose limit another server may not have.
+        // The server that received the client's statements may have had another limit for the depth of messages.
         let state = Json::parse_within(text, DEEPEST).ok()?;
         let [form, version, client, level, subscribed] = state.first_members(["f", "v", "c", "l", "s"]);
         let kept = match form {

@@ -39,7 +39,7 @@ pub(super) struct StatelessRequest {
     pub(super) reply_to: ReplyTo,
     pub(super) method: Method,
     pub(super) context: Box<Context>,
-    /// Those of the HTTP request that contained it.
+    /// The extensions of the HTTP request that contained this request.
     pub(super) extensions: Extensions,
     progress: ProgressToken,
 }
@@ -163,7 +163,7 @@ impl Stateless {
         }
     }
 
-    /// What follows concerns an open request.
+    /// Selects the handling of the client of an open request.
     fn handle_request<T: ServerTransport>(&self, ticket: TicketKey, shared: &mut Shared<'_, T>) {
         if let Some(request) = self.incoming.get(ticket) {
             shared.handle_request_of(request.context.principal.as_ref());
@@ -269,7 +269,7 @@ impl Stateless {
         Ok(())
     }
 
-    /// A request to the client that relates to a request: there are none since 2026-07-28 (SH-S-15).
+    /// Checks whether a request to the client may relate to this request. Since 2026-07-28, none may (SH-S-15).
     pub(super) fn check_ask(&self, during: TicketKey) -> Result<(), UsageError> {
         let version = self.incoming.get(during).map(|request| request.context.version);
         match version.filter(|version| !version.rules().server_requests) {

@@ -9,7 +9,7 @@ use crate::json::Json;
 
 /// The maximum number of names for one client or one filter.
 const NAMES: usize = 512;
-/// The maximum of their bytes together.
+/// The maximum number of bytes of these names together.
 const NAME_BYTES: usize = 32 * 1024;
 
 /// A resource that gained its first subscription or lost its last one, from [`Server::poll_subscription`].
@@ -109,7 +109,7 @@ pub(super) struct SubscribedResources {
 #[derive(Debug, Default)]
 struct Resource {
     subscriptions: usize,
-    /// Whether it was reported last as subscribed.
+    /// Whether the resource was last reported as subscribed.
     is_told: bool,
 }
 

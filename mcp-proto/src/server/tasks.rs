@@ -73,8 +73,8 @@ pub struct TaskLimits {
     pub lifetime: Duration,
     /// How often clients should ask for the status of a task. Default 1 s.
     pub poll_interval: Duration,
-    /// The most tasks at one time. For one more, one that has ended is dropped: of the principal with the most. Default
-    /// 1024.
+    /// The most tasks at one time. At the limit, an ended task of the principal with the most is dropped for a new one.
+    /// Default 1024.
     pub tasks: usize,
     /// The most tasks of one principal, or of all clients without one. Default 256.
     ///
@@ -97,8 +97,8 @@ impl Default for TaskLimits {
     }
 }
 
-/// The id of a task. It is not guessable, because with it, everyone may fetch the result, unless clients are authenticated
-/// (SE-10). Its `Debug` form does not show it.
+/// The id of a task. Unless clients are authenticated, everyone who knows the id may fetch the result, so that it must
+/// not be guessable (SE-10). Its `Debug` form does not show it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskId(Arc<str>);
 
@@ -110,7 +110,7 @@ impl TaskId {
     }
 
     /// An id for a task of this call, of 16 random bytes from a secure source. If the server shares a store with other
-    /// instances, the id names the one that serves the call, to which they pass requests about the task on.
+    /// instances, the id names the one that serves the call. The others pass requests about the task on to it.
     #[must_use]
     pub fn for_call(context: &Context, random: [u8; 16]) -> Self {
         let Self(random) = Self::new(random);
@@ -196,7 +196,7 @@ impl Tasks {
     ) -> Result<Json, ErrorObject> {
         context.require(&Self::capabilities())?;
         self.handle_timeout(now);
-        // Without the claims of its token.
+        // The owner is stored without the claims of its token.
         let owner = context.principal.as_ref().map(|principal| Principal::new(principal.as_str()));
         let own = self.open.values().filter(|task| task.owner == owner).count();
         let is_dropped = if own >= self.limits.tasks_of_principal {
@@ -275,7 +275,7 @@ impl Tasks {
         for (key, answer) in responses.entries() {
             if let Some((key, request)) = key.and_then(|key| requests.remove_entry(&*key)) {
                 self.bytes = self.bytes + answer.len() - request.len();
-                // Not the whole message, of which the answer is a part (M3).
+                // The answer is copied, so that the whole message is not kept (M3).
                 answers.insert(key.clone(), answer.detached_from(usize::MAX));
                 given.push(key);
             }
@@ -335,7 +335,7 @@ impl Tasks {
         self.open.get(id).is_some_and(|task| !task.status.has_ended())
     }
 
-    /// Whether there is room for these bytes of a task, for which tasks that have ended are dropped.
+    /// Makes room for this many bytes of a task by dropping ended tasks. Returns whether there is room.
     fn has_room_for(&mut self, id: &TaskId, bytes: usize) -> bool {
         // Nothing is dropped for what cannot be kept anyway.
         if bytes > self.limits.bytes {
@@ -350,8 +350,8 @@ impl Tasks {
         true
     }
 
-    /// Drops a task that has ended: of the principal whose tasks have the greatest weight together, the one that has not
-    /// changed for longest. So a principal with many results drops its own first. Returns whether there was one.
+    /// Drops an ended task of the principal whose tasks have the greatest weight together: the one that has not changed
+    /// for longest. So a principal with many results drops its own first. Returns whether there was one.
     fn drop_ended(&mut self, may_drop: impl Fn(&Task) -> bool, weight: impl Fn(&TaskId, &Task) -> usize) -> bool {
         let mut weights = BTreeMap::<_, usize>::new();
         for (id, task) in &self.open {

@@ -24,7 +24,7 @@ use crate::transport::Transport;
 pub(crate) enum Inbound {
     /// A client has opened a session, with this request if there is one. If the request is refused, there is no session.
     Opened { session: SessionKey, request: Option<(Request, ReplyTo)> },
-    /// A session continues here whose state its client has returned.
+    /// A session continues here with this state, from its id, the store or a snapshot.
     Restored { session: SessionKey, state: SessionState },
     /// The client of a session has set this at another instance.
     Updated { session: SessionKey, state: SessionState },
@@ -61,7 +61,7 @@ pub enum ReplyTo {
 /// What was received with a stateless request in addition to its body.
 #[derive(Debug)]
 pub(crate) struct Envelope {
-    /// Whether it states that the request is of the modern era.
+    /// Whether the envelope states that the request is of the modern era.
     pub(crate) names_stateless: bool,
     /// Whether its revision is that of the body (MD-H-02).
     pub(crate) version: Result<(), ErrorObject>,
@@ -74,11 +74,11 @@ pub(crate) struct Envelope {
 }
 
 impl Envelope {
-    /// A line of a byte stream contains nothing else (ST-14).
+    /// The envelope of a request on a byte stream, where a line contains only the message (ST-14).
     pub(crate) const NONE: Self =
         Self { names_stateless: false, version: Ok(()), method_and_name: Ok(()), arguments: Ok(()), principal: None };
 
-    /// Whether it agrees with the body.
+    /// Whether the envelope agrees with the body.
     pub(crate) const fn agrees(&self) -> bool {
         self.version.is_ok() && self.method_and_name.is_ok() && self.arguments.is_ok()
     }
@@ -89,7 +89,7 @@ impl Envelope {
 pub struct Route {
     /// `None` if it relates to a stateless request.
     pub(crate) session: Option<SessionKey>,
-    /// That of the request that it answers or to which it relates.
+    /// Copied from the request that the message answers or relates to.
     pub(crate) reply_to: ReplyTo,
     pub(crate) kind: Kind,
 }
@@ -117,7 +117,7 @@ pub struct TransportOutput<'s, A> {
 ///
 /// The trait is sealed. A driver for all transports can be generic over it; its items are for the machine alone.
 pub trait ServerTransport: Transport<Action: Weight> {
-    /// Whether there is one client, on one connection, which its only session shares with stateless requests.
+    /// Whether there is one client on one connection, which carries both its only session and stateless requests.
     #[doc(hidden)]
     const IS_ONE_CONNECTION: bool;
     /// Applies the configuration of the server. `is_serving` states whether it answers the requests of the protocol by
@@ -128,7 +128,7 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// [`UsageError`] if the configuration is invalid for this transport.
     #[doc(hidden)]
     fn configure(&mut self, config: &Config, is_serving: bool) -> Result<(), UsageError>;
-    /// Continues what had to wait until the server has handled all that was received before; `false` if nothing has.
+    /// Continues a step that had to wait until the server has handled all earlier input; `false` if there is none.
     #[doc(hidden)]
     fn proceed(&mut self, output: &mut TransportOutput<'_, Self::Action>) -> bool;
     /// Handles one timer that is due; `false` if none is.
@@ -140,7 +140,7 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// Ends the streams that no unanswered request needs, and refuses new ones.
     #[doc(hidden)]
     fn drain(&mut self, output: &mut TransportOutput<'_, Self::Action>);
-    /// Whether no answer waits for a client that may still come for it.
+    /// Whether no answer is kept for a client that may still return.
     #[doc(hidden)]
     fn is_drained(&self) -> bool;
     /// Refuses all later input.
@@ -161,7 +161,8 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// Ends an exchange that contained an invalid response, which no message answers.
     #[doc(hidden)]
     fn reject(&mut self, error: &ParseError, route: Route, output: &mut TransportOutput<'_, Self::Action>);
-    /// Whether a message that is invalid or too long, and in no batch, is reported by itself. Of many, only the number is.
+    /// Whether an invalid or too long message outside of a batch is reported by itself. Of many such messages, only the
+    /// number is reported.
     #[doc(hidden)]
     fn reports_invalid(&self) -> bool;
     /// Whether a request or notification with a payload of this many bytes may be sent now (K1).
@@ -182,10 +183,10 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// A session was opened by a client that has stated this about itself. The answer to its `initialize` follows.
     #[doc(hidden)]
     fn opened(&mut self, session: SessionKey, client: Option<&Json>);
-    /// The client of a session has set something with the request that is answered there next.
+    /// The client of a session has set something with a request. The next answer to `reply_to` is that of the request.
     #[doc(hidden)]
     fn changed(&mut self, session: SessionKey, reply_to: ReplyTo, setting: Setting);
-    /// Whether changes that concern all clients are sent to the client of this session from here.
+    /// Whether this instance sends published changes to the client of this session.
     #[doc(hidden)]
     fn has_client(&self, session: SessionKey) -> bool;
     /// A change was published here.
@@ -215,10 +216,11 @@ pub trait ServerTransport: Transport<Action: Weight> {
     /// The principal to which a session belongs, as its latest request states it.
     #[doc(hidden)]
     fn principal(&self, session: SessionKey) -> Option<&Principal>;
-    /// The head of the HTTP request that is answered there and whose response has not begun.
+    /// The head of the HTTP request that is answered to `reply_to`, until its response begins.
     #[doc(hidden)]
     fn request_head(&self, reply_to: ReplyTo) -> Option<&http::request::Parts>;
-    /// The extensions of the HTTP request that has just arrived there, or without an exchange in this session.
+    /// The extensions of the HTTP request that has just arrived at `reply_to`, or in this session if there is no
+    /// exchange.
     #[doc(hidden)]
     fn extensions(&self, session: Option<SessionKey>, reply_to: ReplyTo) -> http::Extensions;
 }

@@ -194,7 +194,7 @@ impl Sessions {
     }
 
     /// Removes a session. If the id contains the state, this instance then refuses the id, unless `may_return`; it
-    /// remembers the last `max_ended` of them.
+    /// remembers the last `max_ended` such ids.
     pub(super) fn remove(&mut self, key: SessionKey, may_return: bool, max_ended: usize) -> Option<Session> {
         let session = self.by_key.remove(&key)?;
         self.by_id.remove(&session.id);

@@ -21,7 +21,8 @@ use crate::server::transport::TransportOutput;
 use crate::sse::{EventId, EventName, encode_event};
 use crate::store::{StoreAction, StoreResult, StreamId};
 
-/// The most other instances that are notified of new events of one stream. A client resumes the stream at one of them.
+/// The maximum number of other instances that are notified of new events of one stream. A client resumes the stream at
+/// one of them.
 const WATCHERS: usize = 16;
 
 /// The events of a request that are being added to the store.

@@ -38,7 +38,7 @@ impl Http {
     ) {
         let Some(stream) = self.get_stream_id(session).filter(|_| self.config.get_stream) else { return };
         self.store.queued += message.len();
-        // Even without replay, the message is stored for a while, until the client reads it.
+        // Even without replay, the message is kept for the client for a while.
         let keep = self.config.replay.max(self.limits.message);
         let (events, expires_in) = (vec![message.clone()], self.config.session_idle);
         self.ask_store(Pending::AppendMessage(session, message.len()), output, |key| StoreAction::Append {
@@ -184,8 +184,8 @@ impl Http {
         self.read(exchange, output);
     }
 
-    /// Notifies the instance that had the GET stream of the new one in the record, even if the client has left
-    /// meanwhile.
+    /// Notifies the previous holder of the GET stream that the record names another instance, even if the client has
+    /// left meanwhile.
     pub(super) fn report_moved_stream(
         &mut self,
         session: SessionKey,

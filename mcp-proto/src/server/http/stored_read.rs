@@ -418,7 +418,7 @@ impl Http {
         }
     }
 
-    /// The store has answered whether the instance runs that adds to a stream without recent events.
+    /// The store has answered whether the producer of a stream without recent events runs.
     pub(super) fn on_producer_found(
         &mut self,
         exchange: ExchangeKey,

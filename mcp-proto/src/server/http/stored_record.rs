@@ -140,7 +140,7 @@ impl StoredSession {
         }
     }
 
-    /// Notes that the GET stream was closed here. The caller has the record written.
+    /// Notes that the GET stream was closed here. The caller writes the record.
     pub(super) fn close_home(&mut self, closed: Home) {
         self.closed = Some(closed);
         self.set_home(closed);

@@ -54,7 +54,7 @@ impl Http {
         TaskId::instance_of(&id.as_string()?).filter(|instance| *instance != here)
     }
 
-    /// Asks the store whether the other instance runs that has the task of a request.
+    /// Asks the store whether the instance with the task of a request runs.
     pub(super) fn find_instance_of_task(
         &mut self,
         exchange: ExchangeKey,
