@@ -3,11 +3,10 @@
 use http::Extensions;
 use mcp_proto::server::Principal;
 
-/// What the function that authenticates the requests of an HTTP server has found out about the sender of one: the
-/// principal, and any values that handlers receive by
-/// [`IncomingRequest::extensions`](super::IncomingRequest::extensions).
+/// The sender of an HTTP request, as the function that authenticates requests has found out: the principal, and any
+/// values that handlers receive by [`IncomingRequest::extensions`](super::IncomingRequest::extensions).
 ///
-/// A [`Principal`] or an `Option<Principal>` becomes one without such values.
+/// A [`Principal`] or an `Option<Principal>` becomes an `Authenticated` without such values.
 ///
 /// # Example
 ///

@@ -132,7 +132,8 @@ impl ChildEnd {
         }
     }
 
-    /// Whether the server has ended. [`ChildEnd::pass_to`] reports it, before which a driver may pass in what it has read.
+    /// Whether the server has ended. Before [`ChildEnd::pass_to`] reports the end, a driver may pass in what it has
+    /// read.
     #[must_use]
     pub fn has_ended(&self, now: Instant) -> bool {
         let is_complete = self.output_ended && (self.has_exited() || !self.has_process);

@@ -6,8 +6,8 @@ use mcp_proto::{Json, Method, Notification, ProtocolVersion, RequestKey, Ticket,
 
 use super::{Change, Error, Observation};
 
-/// An [`Event`] of a client, sorted by who receives it, in a driver that has callers of requests, receivers of
-/// subscriptions, and one handler for everything else that the server sends.
+/// An [`Event`] of a client, sorted by its receiver. The driver has callers of requests, receivers of subscriptions,
+/// and one handler for everything else that the server sends.
 #[derive(Debug)]
 pub enum ClientEvent {
     /// For the driver: the first connection was made.

@@ -128,8 +128,8 @@ impl<Q, N> ClientHandlers<Q, N> {
         self.notifications.get(method)
     }
 
-    /// The capabilities of the application, and those that the functions for requests need. A kind that the application
-    /// has declared, and for which it has no function here, is left to it.
+    /// Adds the capabilities that the functions for requests need to those of the application. A kind of request that
+    /// the application has declared, without a function here, is left to the application.
     #[must_use]
     pub fn declare_in(&mut self, capabilities: &Json) -> Json {
         self.declared = RequestKind::EACH.into_iter().filter(|kind| kind.is_declared(capabilities)).collect();

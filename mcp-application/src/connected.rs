@@ -47,7 +47,7 @@ impl Connected {
     }
 }
 
-/// What is known about the server of a client now: the driver sets it when the connection was made again.
+/// What is known about the server of a client now. The driver updates it whenever the connection was made again.
 ///
 /// # Example
 ///

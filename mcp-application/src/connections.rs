@@ -85,7 +85,7 @@ impl<H> fmt::Debug for SharedConnections<H> {
 pub enum Admitted<H> {
     /// Serve it.
     Served {
-        /// Its place.
+        /// The place of the connection.
         slot: ConnectionSlot<H>,
         /// The handle of the connection that must be closed for it.
         evicted: Option<H>,

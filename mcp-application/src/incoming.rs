@@ -108,8 +108,8 @@ impl IncomingRequest {
         &self.headers
     }
 
-    /// The trace to which the client states that the request belongs, in `_meta` of the parameters, or else in the
-    /// headers of the HTTP request.
+    /// The trace that the client has stated for the request, in `_meta` of the parameters, or else in the headers of
+    /// the HTTP request.
     #[must_use]
     pub fn trace_context(&self) -> TraceContext {
         TraceContext::from_params(self.params.as_ref()).or(TraceContext::from_headers(&self.headers))

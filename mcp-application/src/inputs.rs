@@ -162,7 +162,7 @@ impl Inputs {
         Ok(None)
     }
 
-    /// What was asked for and not answered yet: the error that the handler returns.
+    /// The requests for input that are not answered yet, as the error that the handler returns.
     #[must_use = "the handler returns it"]
     pub fn required<E: From<InputRequired>>(self) -> E {
         let Self { answers, required, .. } = self;

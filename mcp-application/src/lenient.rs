@@ -84,7 +84,7 @@ impl Reading {
             let alone = Json::empty_object().with_member(list, &Json::array([&entry]));
             let Err(error) = T::from_json(&alone) else { return Some(entry) };
             let steps = steps(error.path());
-            // What is lacking outside of the entry is no matter here.
+            // Problems outside of the entry do not matter here.
             let [Step::Member(_), Step::Index(_), inside @ ..] = steps.as_slice() else { return Some(entry) };
             let Some(repaired) = self.repaired(&entry, inside, 0, error.problem()) else { break };
             entry = repaired;
@@ -126,7 +126,8 @@ impl Step<'_> {
         }
     }
 
-    /// The holder of a value without it, or with what can stand for it; `None` if it is missing and nothing can.
+    /// Returns the holder without this value, or with a substitute for it; `None` if the value is missing and has no
+    /// substitute.
     fn without(self, holder: &Json, problem: Problem) -> Option<Json> {
         match self {
             Self::Member("inputSchema") if problem == Problem::Missing => {

@@ -11,12 +11,12 @@ use super::Error;
 /// The most pages that are read of one list: 1000.
 pub const MAX_PAGES: usize = 1000;
 
-/// The pages of a list, of which a client reads one after the other. It holds the entries of one page.
+/// Reads the pages of a list one after the other, and holds the entries of one page.
 ///
-/// The list ends where a page has no cursor (MD-K-06), or the cursor that it was requested with, as the last pages of some
-/// servers do; such a page is left out if it equals the one before, because the server does not look at cursors. A server
-/// can repeat an earlier cursor, so that its list has no end. This ends with an error: before three times as many pages
-/// were read as there are different ones, and after [`MAX_PAGES`] pages.
+/// The list ends at a page without a cursor (MD-K-06), or with the cursor that it was requested with, as the last pages
+/// of some servers have. Such a page is left out if it equals the one before, because the server does not look at
+/// cursors. The list of a server that repeats an earlier cursor has no end. Reading it ends with an error: before three
+/// times as many pages were read as there are different ones, and after [`MAX_PAGES`] pages.
 ///
 /// # Example: the loop of a driver
 ///

@@ -118,7 +118,8 @@ impl Exception {
     }
 }
 
-/// An address, which may be in brackets if it is one of IPv6. One of IPv4 that is mapped to IPv6 is that of IPv4.
+/// Parses an address; an IPv6 address may be in brackets. An IPv4 address that is mapped to IPv6 becomes the IPv4
+/// address.
 fn address(text: &str) -> Option<IpAddr> {
     let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let address: IpAddr = match inner {
@@ -196,7 +197,7 @@ mod tests {
             (".", "a.example", 443, false),
             ("**", "a.example", 443, false),
             ("a*.example", "ab.example", 443, false),
-            // What cannot be read matches no host at all, not even one of the same spelling.
+            // An exception that cannot be read matches no host at all, not even one of the same spelling.
             ("a*.example", "a*.example", 443, false),
             (".", "", 443, false),
             ("*:8443", "a.example", 8443, true),

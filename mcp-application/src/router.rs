@@ -248,9 +248,9 @@ impl<H: Clone> Router<H> {
         self.skills.remove(uri) && self.resources.remove(uri)
     }
 
-    /// Adds a resource template. Its expressions are `{name}`, which stands for text without `/`, `?` and `#` (its decoded
-    /// value may contain them: a handler that opens files must check it, as it may contain `../`), and
-    /// `{+name}`, which stands for any text (RFC 6570, levels 1 and 2); there is text between any two of them.
+    /// Adds a resource template. The expression `{name}` stands for text without `/`, `?` and `#`. Its decoded value
+    /// may contain them: a handler that opens files must check the value, as it may contain `../`. The expression
+    /// `{+name}` stands for any text (RFC 6570, levels 1 and 2). There is text between any two expressions.
     pub fn add_resource_template(&mut self, template: &ResourceTemplate, handler: H) {
         let text = &template.uri_template;
         let Some(parsed) = UriTemplate::parse(text) else {
@@ -329,7 +329,7 @@ impl<H: Clone> Router<H> {
         Ok(capabilities)
     }
 
-    /// The notifications of what differs between the lists of this router and a later one.
+    /// The notifications about the lists that differ between this router and a later one.
     #[must_use]
     pub fn changes(&self, later: &Self) -> Vec<Notification> {
         let resources_differ =

@@ -68,14 +68,14 @@ const MAX_INPUTS: usize = 100;
 pub struct TaskCall {
     /// The server's name for errors.
     server: Arc<str>,
-    /// What the client declares: the server may require no other input.
+    /// The capabilities that the client declares: the server may require no other input.
     capabilities: Json,
     answer: Answer,
     status: TaskStatus,
     message: Option<String>,
     interval: Duration,
     state: State,
-    /// What could not be read of the result, until it is reported.
+    /// The parts of the result that could not be read, until they are reported.
     fault: Option<Fault>,
     /// The keys of given input that the server still shows.
     given: BTreeSet<String>,
@@ -83,7 +83,7 @@ pub struct TaskCall {
     inputs: usize,
 }
 
-/// What the server has answered to the call.
+/// The answer of the server to the call.
 enum Answer {
     Result(Box<CallToolResult>),
     /// The id of a task.
@@ -94,7 +94,7 @@ enum State {
     /// The server is asked at this time, which is set when the pause begins.
     Pausing(Option<Instant>),
     Polling,
-    /// Requests for input that are not answered yet, the last of which is next, and the answers to others.
+    /// The requests for input that are not answered yet, the next one last, and the answers to others.
     Asking {
         asked: Vec<Asked>,
         answers: InputResponses,

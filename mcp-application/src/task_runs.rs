@@ -59,12 +59,12 @@ pub enum TaskEffect<W, I> {
     Stop {
         /// The task.
         task: TaskId,
-        /// What stops the function.
+        /// The driver's value that stops the function.
         work: W,
     },
     /// The client has given the input that the function waits for.
     Answer {
-        /// What passes it to the function.
+        /// The driver's value that passes the answers to the function.
         to: I,
         /// An object: each answer under the key of its request.
         answers: Json,

@@ -79,8 +79,8 @@ impl AggregateProxy {
         self
     }
 
-    /// Sets the requests that the server which was added last did not answer in time in an earlier proxy, so that the client
-    /// does not wait for it again: the methods of [`Event::Late`] without those of [`Event::InTime`].
+    /// Sets the methods with which the server that was added last was late in an earlier proxy, so that the client does
+    /// not wait for it again. They are those of [`Event::Late`] without those of [`Event::InTime`].
     #[must_use]
     pub fn late(mut self, methods: Vec<Method>) -> Self {
         if let Some(server) = self.config.servers.last_mut() {

@@ -9,7 +9,7 @@ use crate::sync::{Condvar, Mutex};
 #[derive(Debug)]
 pub(crate) struct Backpressure {
     is_open: Mutex<bool>,
-    /// It stays open.
+    /// The backpressure stays open from now on.
     is_released: AtomicBool,
     opened: Condvar,
 }

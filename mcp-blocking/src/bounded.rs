@@ -13,18 +13,15 @@ pub(crate) fn bounded<T>(entries: usize, bytes: usize) -> (Sender<T>, Receiver<T
     (Sender(Arc::clone(&shared)), Receiver(shared))
 }
 
-/// The sending end.
 #[derive(Debug)]
 pub(crate) struct Sender<T>(Arc<Shared<T>>);
 
-/// The receiving end.
 #[derive(Debug)]
 pub(crate) struct Receiver<T>(Arc<Shared<T>>);
 
 /// What is taken from a queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next<T> {
-    /// An entry.
     Entry(T),
     /// At this place, this number of entries is missing.
     Missed(u64),

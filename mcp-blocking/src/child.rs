@@ -48,7 +48,7 @@ pub(crate) struct FromChild {
 
 #[derive(Debug)]
 enum What {
-    /// On its streams.
+    /// Something happened on the streams of the process.
     Stream(Happened),
     /// Its process has ended.
     Exited(ProcessEnd),

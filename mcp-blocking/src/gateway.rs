@@ -284,7 +284,7 @@ impl Gateway {
             let timeouts = ConnectionTimeouts { head: self.head_timeout, idle: self.idle_timeout };
             let connections =
                 HttpConnections::new(max_connections, timeouts, authenticate, route, stopper.is_stopping());
-            // Its end ends the thread.
+            // Dropping `_serving` ends the watching thread.
             let (_serving, ended) = sync_channel(0);
             let watching = self.leave_after.map(|time| {
                 let (are_none, stopper) = (connections.are_none(), stopper.clone());

@@ -302,11 +302,11 @@ impl Router {
         self
     }
 
-    /// Adds a resource template. The fields of `A` are its variables: texts, of which `{name}` has no `/` before it is
-    /// decoded, and `{+name}` may have any. They come from the client: a function that uses them as a path must check
-    /// them first. For a field that is a number, a boolean or an enum without data, the text is parsed; a client whose text
-    /// cannot be receives an error that names the variable. A URI that is also that of a resource is read by the function of
-    /// that resource.
+    /// Adds a resource template. The fields of `A` are its variables, which are texts. The text of `{name}` has no `/`
+    /// before it is decoded; that of `{+name}` may have any. The texts come from the client: a function that uses them
+    /// as a path must check them first. For a field that is a number, a boolean or an enum without data, the text is
+    /// parsed; if that fails, the client receives an error that names the variable. If a resource has the same URI, the
+    /// function of that resource reads it.
     #[must_use]
     pub fn resource_template<A, O, F>(mut self, template: &ResourceTemplate, function: F) -> Self
     where

@@ -491,7 +491,7 @@ impl Args {
     }
 }
 
-/// The subcommand that the first word of a command line names, whose usage is shown.
+/// The command whose usage is shown: the subcommand that this word names, or else the whole program.
 fn subcommand(word: Option<&String>) -> clap::Command {
     let mut command = Args::command();
     command.build();
@@ -503,7 +503,7 @@ fn subcommand(word: Option<&String>) -> clap::Command {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
     pub(crate) request: Duration,
-    /// That to `initialize`.
+    /// The time for the answer to `initialize`.
     pub(crate) start: Duration,
 }
 

@@ -1,11 +1,11 @@
 //! `--shared`: all proxies with the same command use one process, the hub.
 //!
-//! The hub is this program again, as `mcp-proxy serve` on a Unix socket that only this user can use. The first proxy that
-//! needs it starts it; whichever finds later that nothing listens, because the hub has crashed, does the same. A lock decides
-//! which one. The hub ends when no proxy was connected for a while.
+//! The hub is this program again, as `mcp-proxy serve` on a Unix socket that only this user can use. The first proxy
+//! that needs the hub starts it. If the hub has crashed, a proxy that finds that nothing listens starts it again. A
+//! lock decides which proxy does so. The hub ends when no proxy was connected for a while.
 //!
-//! Proxies of different versions have different hubs. If the program was replaced while a proxy runs, the hub that it starts
-//! is of the new version, with the options that the earlier version gives it.
+//! Proxies of different versions have different hubs. If the program was replaced while a proxy runs, this proxy starts
+//! a hub of the new version, with the options that the earlier version gives it.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -142,7 +142,7 @@ impl Hub {
         log::info!("started the process that serves all proxies with this command");
         // So that it does not remain as a zombie, should this proxy run for longer.
         thread::Builder::new().name("mcp-hub".to_owned()).spawn(move || match hub.wait() {
-            // It may be of another version than this process.
+            // The hub may be of another version than this process.
             Ok(status) if status.code() == Some(INVALID_OPTIONS) => log::error!(
                 "the mcp-proxy that is installed now refuses the options of this one, so that no process can be shared; \
                  restart the editor"
@@ -219,8 +219,8 @@ fn is_of_session(name: &str) -> bool {
 struct Program {
     /// The file itself, without links.
     file: Option<PathBuf>,
-    /// As it was called: a path, or a name to look for. A package manager may have replaced the file by another one, to
-    /// which the same link leads.
+    /// The program as it was called: a path, or a name to look for. A package manager may have replaced the file, so
+    /// that the same link leads to another one.
     called: Option<OsString>,
     folder: Option<PathBuf>,
 }

@@ -29,7 +29,7 @@ impl PinFile {
         Self { path }
     }
 
-    /// Reads the pins. A file that does not exist is created, so that one that cannot be written is an error now.
+    /// Reads the pins. A missing file is created, so that a file that cannot be written is an error now.
     ///
     /// # Errors
     ///

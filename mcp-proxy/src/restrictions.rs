@@ -86,12 +86,12 @@ impl Restrictions {
         Self { pin, ..self.clone() }
     }
 
-    /// Those that concern names and URIs, without pins.
+    /// The restrictions on names and URIs, without pins.
     pub(crate) fn filters(&self) -> Self {
         Self { pin: None, ..self.clone() }
     }
 
-    /// Those that concern pins, without names and URIs.
+    /// The restrictions that concern pins, without names and URIs.
     pub(crate) fn pins(&self) -> Self {
         Self { pin: self.pin.clone(), pin_mode: self.pin_mode, pin_new: self.pin_new, ..Self::default() }
     }

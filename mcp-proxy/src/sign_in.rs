@@ -155,7 +155,7 @@ fn print(out: &mut impl Write, found: &StoredSignIn) -> io::Result<()> {
     line("expires", &format!("{expiry}{}", if found.can_refresh { "; it is renewed without a sign-in" } else { "" }))
 }
 
-/// A time, in the largest unit of which it has at least two.
+/// A time in words, in the largest unit that it contains at least twice.
 fn in_words(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),

@@ -1,4 +1,4 @@
-//! What the signals do that end the process: SIGINT, SIGTERM and SIGHUP, and their like on Windows.
+//! Handles the signals that end the process: SIGINT, SIGTERM and SIGHUP, and their like on Windows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,8 +17,8 @@ const OVERDUE: i32 = 1;
 pub(crate) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {
-    /// The first signal calls `stop`, after which the process has to end within this time; the second one ends it at once,
-    /// as does the time, with `kill`.
+    /// The first signal calls `stop`; the process then has to end within this time. A second signal, or the end of this
+    /// time, calls `kill` and ends the process at once.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ const TRIES: usize = 4;
 /// The file of a Unix socket, which is removed when this is dropped.
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// Its device and number, so that no file of another program is removed.
+    /// The device and number of the file, so that no file of another program is removed.
     identity: (u64, u64),
 }
 
@@ -95,7 +95,8 @@ pub(crate) fn bind(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
         },
         Err(_) => {}
     }
-    // It gets its permissions in a folder that no other user can enter, so that none can connect to it before.
+    // The socket gets its permissions in a folder that no other user can enter, so that no other user can connect
+    // before.
     let private = create_private(folder_of(path))?;
     let made = made_in(&private);
     let bound = UnixListener::bind(&made).and_then(|listener| {
@@ -183,7 +184,7 @@ mod tests {
         assert_eq!(bind(&path).err().unwrap().kind(), ErrorKind::AlreadyExists);
         assert_eq!(fs::read_to_string(&path).unwrap(), "no socket");
         fs::remove_file(&path).unwrap();
-        // That of another program, which has replaced this one.
+        // The file of another program, which has replaced this one, is not removed.
         let (_, file) = bind(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let _other = UnixListener::bind(&path).unwrap();

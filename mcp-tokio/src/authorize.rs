@@ -2,7 +2,7 @@
 
 use mcp_proto::auth::Challenged;
 
-/// What gets tokens for a machine. `()` is for a machine that sends none.
+/// Gets tokens for a machine. `()` is for a machine that sends none.
 pub(crate) trait Authorize<M>: Sized + Send + 'static {
     /// What a sign-in has led to.
     type Outcome: Send;

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 
 /// An entry of a queue.
 pub(crate) trait Entry {
-    /// Its size in bytes.
+    /// The size of the entry in bytes.
     fn weight(&self) -> usize;
 
     /// The entry in whose place this number of entries is missing.
@@ -24,7 +24,6 @@ pub(crate) fn bounded<T: Entry>(entries: usize, bytes: usize) -> (Sender<T>, Rec
     (Sender { queue: sender, load: Arc::clone(&load), entries, bytes }, Receiver { queue: receiver, load })
 }
 
-/// The sending end.
 #[derive(Debug)]
 pub(crate) struct Sender<T> {
     queue: mpsc::UnboundedSender<T>,
@@ -33,7 +32,6 @@ pub(crate) struct Sender<T> {
     bytes: usize,
 }
 
-/// The receiving end.
 #[derive(Debug)]
 pub(crate) struct Receiver<T> {
     queue: mpsc::UnboundedReceiver<T>,

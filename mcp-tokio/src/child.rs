@@ -92,7 +92,7 @@ impl Child {
     async fn kill(&mut self) {
         self.group.kill();
         self.is_killed = true;
-        // It has exited already or does so now, unless the operating system delays it.
+        // The process has exited already or does so now, unless the operating system delays it.
         if timeout(EXIT_TIMEOUT, self.process.kill()).await.is_err() {
             tracing::warn!("the server was killed, and its process is still there");
         }

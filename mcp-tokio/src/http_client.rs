@@ -108,7 +108,7 @@ impl HttpOptions {
         self
     }
 
-    /// The options for other servers: without the HTTP client that was set for one, whose headers are for that server.
+    /// The options for other servers, without the HTTP client that was set: its headers are for one server.
     pub(crate) fn for_other_servers(&self) -> Self {
         let Self { connect_timeout, ref user_agent, is_direct, client: _ } = *self;
         Self { connect_timeout, user_agent: user_agent.clone(), is_direct, client: None }
@@ -173,7 +173,6 @@ pub(crate) struct Exchanges {
 pub(crate) struct HttpClientError(String);
 
 impl Exchanges {
-    /// Builds the client.
     pub(crate) fn new(mut options: HttpOptions, config: &HttpConfig) -> Result<Self, HttpClientError> {
         let client = options.client.take().unwrap_or_else(|| options.default_client(is_direct(config)));
         let client = without_interference(client).build().map_err(|error| HttpClientError(in_words(&error)))?;
@@ -265,7 +264,7 @@ impl<M: HandleResponses> Feed<M> for Exchanges {
     }
 }
 
-/// The sender through which the task of an exchange passes on what it receives. It waits while there is no room.
+/// Passes on what the task of an exchange receives, and waits while there is no room.
 struct HandIn {
     exchange: ExchangeKey,
     to: mpsc::Sender<(ExchangeKey, Received<Bytes>)>,

@@ -223,7 +223,7 @@ impl Redirects {
         let (belongs, answer) = oneshot::channel();
         let Some(inbox) = self.0.upgrade() else { return false };
         let is_sent = inbox.send(Input::Redirected(url.to_owned(), belongs)).await.is_ok();
-        // It would keep the sign-in running.
+        // The sender would keep the sign-in running.
         drop(inbox);
         is_sent && answer.await.unwrap_or(false)
     }

@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 
 /// The size of each buffer between a thread and the runtime.
 const CHUNK: usize = 64 * 1024;
-/// How long a thread waits for a stream that another program has made non-blocking, as it can for the streams that it
-/// shares with this process.
+/// How long a thread waits for a non-blocking stream. Another program that shares a stream with this process can make
+/// it non-blocking.
 const NOT_READY: Duration = Duration::from_millis(10);
 
 /// Both streams. Only one server of this process may use them.
@@ -25,7 +25,7 @@ pub(crate) struct Streams {
     pub(crate) written: Written,
 }
 
-/// What was written to stdout of the bytes that were written to [`Streams::write`].
+/// Counts the bytes of [`Streams::write`] that were written to stdout.
 #[derive(Debug)]
 pub(crate) struct Written {
     bytes: Arc<AtomicUsize>,

@@ -11,9 +11,9 @@ pub enum InvalidRouter {
     /// A router has two entries of one kind with the same name.
     #[error("two {kind} have the name '{name}'; each needs a name of its own")]
     DuplicateRoute {
-        /// What they are.
+        /// The kind of the entries, such as tools.
         kind: &'static str,
-        /// Their name, URI or URI template.
+        /// The name, URI or URI template of both entries.
         name: Box<str>,
     },
     /// A field of the type of a prompt's arguments is no text, as all arguments of prompts are.
@@ -24,7 +24,8 @@ pub enum InvalidRouter {
         /// The name of the field.
         argument: Box<str>,
     },
-    /// The function that changes a shared router has called for another change of it, which would wait for the first.
+    /// The function that changes a shared router has asked for another change of the same router, which would wait for
+    /// the first.
     #[error("a router cannot be changed inside of the function that changes it; make both changes in that function")]
     NestedChange,
     /// The schema of the arguments of a tool is not the schema of an object.
@@ -54,7 +55,7 @@ pub enum InvalidRouter {
     #[cfg(feature = "skills")]
     #[error("the skill '{path}' cannot be served: {reason}")]
     Skill {
-        /// Its path.
+        /// The path of the skill.
         path: Box<str>,
         /// What is invalid.
         reason: crate::skills::InvalidSkill,

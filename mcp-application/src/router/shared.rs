@@ -66,7 +66,7 @@ pub trait ChangeableRouter: Clone {
     /// The mistakes of the application.
     fn capabilities(&self) -> Result<Json, InvalidRouter>;
 
-    /// The notifications of what differs between the lists of this router and a later one.
+    /// The notifications about the lists that differ between this router and a later one.
     fn changes(&self, later: &Self) -> Vec<Notification>;
 }
 
@@ -80,7 +80,7 @@ pub struct Changed<R, P> {
     pub later: Arc<R>,
     /// The publishers of the servers that have been created with an earlier router.
     pub publishers: P,
-    /// What is published to the clients of these servers.
+    /// The notifications for the clients of these servers.
     pub notifications: Vec<Notification>,
     /// The capabilities that only the later router has, so that these servers may not have declared them
     /// ([`Config::check_declared`](mcp_proto::server::Config::check_declared)).
@@ -100,8 +100,8 @@ impl<R: ChangeableRouter, P: Clone + Default, C: PartialEq> SharedRoutes<R, P, C
         Arc::clone(&self.state().router)
     }
 
-    /// Adds the publisher of a server that was created. Returns the router with which it begins: every later one is that
-    /// of a [`Changed`] with this publisher.
+    /// Adds the publisher of a server that was created. Returns the router with which the server begins; each later
+    /// router comes in a [`Changed`] that has this publisher.
     pub fn add(&self, add: impl FnOnce(&mut P)) -> Arc<R> {
         let mut state = self.state();
         add(&mut state.publishers);

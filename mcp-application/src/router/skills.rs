@@ -30,7 +30,7 @@ pub(super) struct Skills {
 
 #[derive(Debug, Clone)]
 struct File {
-    /// Its entry in lists of resources.
+    /// The entry of the file in lists of resources.
     resource: Json,
     /// The result of `resources/read`.
     result: Json,
@@ -152,8 +152,8 @@ impl Skills {
         Ok(next.map_or(result.clone(), |next| result.with_member("nextCursor", &Json::from(next))))
     }
 
-    /// A skill that the skill with this URI contains, or that contains it. It would be a part of the other one's files, too
-    /// (SK-04).
+    /// A skill inside of the skill with this URI, or around it. The files of the inner skill would belong to the outer
+    /// one, too (SK-04).
     fn nested_with(&self, uri: &str) -> Option<&str> {
         let directory = directory_of(uri);
         let (from, to) = bounds(directory);
@@ -183,8 +183,7 @@ fn bounds(directory: &str) -> (String, String) {
     (format!("{directory}/"), format!("{directory}{BEHIND_SLASH}"))
 }
 
-/// The child of the directory that begins with `start`, in which this file is, or which it is: its name, and whether it is
-/// the file.
+/// The first path segment below `start`, and whether it is the file itself.
 fn name_behind<'u>(uri: &'u str, start: &str) -> Option<(&'u str, bool)> {
     let path = uri.strip_prefix(start)?;
     let (name, is_file) = path.split_once('/').map_or((path, true), |(name, _)| (name, false));

@@ -14,9 +14,9 @@ pub(super) struct UriTemplate {
 #[derive(Debug, Clone)]
 struct Variable {
     name: String,
-    /// It was written `{+name}`.
+    /// Whether the variable was written `{+name}`.
     is_reserved: bool,
-    /// Only the last variable may have none.
+    /// The text behind the variable. Only the last variable may have none.
     then: String,
 }
 

@@ -173,7 +173,7 @@ pub(crate) struct ServedSkill {
     pub(crate) uri: String,
     /// Its entry.
     pub(crate) entry: Json,
-    /// Its files, of which the first is `SKILL.md`.
+    /// The files of the skill; the first one is `SKILL.md`.
     pub(crate) files: Vec<ServedFile>,
 }
 
@@ -181,7 +181,7 @@ pub(crate) struct ServedSkill {
 #[derive(Debug)]
 pub(crate) struct ServedFile {
     pub(crate) uri: String,
-    /// Its entry in lists of resources.
+    /// The entry of the file in lists of resources.
     pub(crate) resource: Json,
     /// The result of `resources/read`.
     pub(crate) result: Json,

@@ -4,7 +4,7 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSkill {
-    /// The name, which is the last part of the path, is not one that a skill may have (SK-03).
+    /// The name, the last part of the path, is not allowed for a skill (SK-03).
     #[error("its name must have 1 to 64 lower-case letters, digits and single hyphens between them")]
     Name,
     /// The `SKILL.md` has another name than the directory (SK-03).
@@ -40,19 +40,19 @@ pub enum InvalidSkill {
         /// The URI of the file.
         uri: Box<str>,
     },
-    /// It contains another skill, or is inside of one.
+    /// The skill contains another skill, or is inside of one.
     #[error("one of the skill and the skill '{other}' contains the other; a router serves no nested skills")]
     Nested {
         /// The URI of the other skill's `SKILL.md`.
         other: Box<str>,
     },
-    /// It has more files than all clients accept (SK-06).
+    /// The skill has more files than all clients accept (SK-06).
     #[error("it has more than {limit} files, which is the limit of the extension")]
     TooManyFiles {
         /// The most files.
         limit: usize,
     },
-    /// Its files are larger than all clients accept (SK-06).
+    /// The files of the skill are larger than all clients accept (SK-06).
     #[error("its files have more than {limit} bytes together, which is the limit of the extension")]
     TooLarge {
         /// The most bytes.
@@ -64,30 +64,30 @@ pub enum InvalidSkill {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidFrontmatter {
-    /// There is none.
+    /// There is no YAML.
     #[error("it must begin with YAML between two lines of '---'")]
     Missing,
-    /// It is too long.
+    /// The YAML is too long.
     #[error("its YAML has more than {limit} bytes")]
     TooLong {
         /// The most bytes.
         limit: usize,
     },
-    /// It is no YAML.
+    /// The text is no YAML.
     #[error("line {line} of its YAML is invalid")]
     Yaml {
         /// The line, counted from 1.
         line: usize,
     },
-    /// It has something that JSON does not have, or that is not supported.
+    /// The YAML has something that JSON does not have, or that is not supported.
     #[error("line {line} of its YAML has {what}")]
     Unsupported {
         /// The line, counted from 1.
         line: usize,
-        /// What it has.
+        /// What the line has, for the message.
         what: &'static str,
     },
-    /// It is no mapping.
+    /// The YAML is no mapping.
     #[error("its YAML must be a mapping")]
     NoMapping,
 }

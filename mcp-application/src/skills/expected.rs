@@ -31,7 +31,7 @@ pub struct ExpectedFile<'s> {
     uri: &'s str,
     /// `None` if the content of the skill is generated.
     stated: Option<&'s SkillResource>,
-    /// That of a `SKILL.md`.
+    /// The frontmatter in the entry of the skill, if the file is its `SKILL.md`.
     frontmatter: Option<&'s JsonObject>,
 }
 

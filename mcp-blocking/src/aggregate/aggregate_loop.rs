@@ -183,7 +183,7 @@ impl AggregateLoop {
             // The client no longer reads, so there is nothing left to do.
             Input::Client(Happened::OutputClosed) => self.aggregate.close(now),
             Input::Server(server, start, received) => {
-                // What a server that was stopped still sends is of an earlier start.
+                // A server that was stopped may still send something, with the number of an earlier start.
                 if let Some(running) = self.running.get_mut(&server).filter(|running| running.start == start) {
                     let mut machine = OneServer { aggregate: &mut self.aggregate, server };
                     running.child.feed(&mut machine, received, now);

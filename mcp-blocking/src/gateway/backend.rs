@@ -136,7 +136,7 @@ pub(super) struct Started {
     backpressure: Arc<Backpressure>,
     /// Whether the backpressure is open.
     is_read: bool,
-    /// What runs in the place of the process.
+    /// The proxy or aggregate that runs in the place of a process.
     local: Option<Local>,
     _registered: Vec<Registered>,
 }

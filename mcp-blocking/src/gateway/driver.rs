@@ -94,7 +94,7 @@ impl HandleBytes<ServerStream> for OneBackend<'_> {
 
 /// A process that is not being stopped.
 enum Process {
-    /// It is being started; these are the actions for it, and what was already received.
+    /// The process is being started. The actions for it, and what was already received, are kept.
     Starting {
         actions: Vec<StdioAction>,
         received: Vec<FromChild>,
@@ -108,8 +108,7 @@ pub(super) struct Driver {
     exchanges: HttpExchanges,
     backend: Backend,
     processes: BTreeMap<BackendKey, Process>,
-    /// The processes to which something was written that they may not have read, that have closed their stdin, or of which
-    /// nothing is read for now.
+    /// Processes to look at again: unread input, closed stdin, or paused reading.
     unsettled: BTreeSet<BackendKey>,
     inbox: SyncSender<Input>,
     stopper: GatewayStopper,

@@ -19,13 +19,13 @@ pub struct ServerStatus {
     pub backends: usize,
     /// Processes that were ever started, or tried to.
     pub backends_started: u64,
-    /// Those of them that exited, or did not answer, before they could be used.
+    /// Processes that exited, or did not answer, before they could be used.
     pub backends_failed: u64,
-    /// Those of them that have ended, or could not be started.
+    /// Processes that have ended, or could not be started.
     pub backends_stopped: u64,
     /// HTTP requests.
     pub requests: u64,
-    /// Those of them that were refused: answered with a status of 400 or above.
+    /// HTTP requests that were refused: answered with a status of 400 or above.
     pub refusals: u64,
     /// Bytes of the bodies of requests.
     pub bytes_received: u64,
@@ -33,7 +33,7 @@ pub struct ServerStatus {
     pub bytes_sent: u64,
 }
 
-/// The counts of one server, of which its driver writes all.
+/// The counts of one server, all written by its driver.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     path: Box<str>,
@@ -86,7 +86,6 @@ impl Counters {
     }
 }
 
-/// Adds to a counter.
 pub(super) fn add(counter: &AtomicU64, number: usize) {
     counter.fetch_add(number as u64, Ordering::Relaxed);
 }

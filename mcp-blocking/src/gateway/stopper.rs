@@ -16,7 +16,7 @@ pub struct GatewayStopper(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
-    /// Those of the drivers.
+    /// The inboxes of the drivers.
     inboxes: Mutex<Vec<SyncSender<Input>>>,
     is_stopped: AtomicBool,
     /// Connections are closed once they are idle.
@@ -59,8 +59,8 @@ impl GatewayStopper {
     }
 
     /// Stops the gateway once the requests in progress are answered, or after `timeout`; they are cancelled then. New
-    /// requests are refused meanwhile. Then all processes are stopped, for each of which the two times of
-    /// [`GatewayStopper::stop`] are 2 s.
+    /// requests are refused meanwhile. Then all processes are stopped, with 2 s for both times of
+    /// [`GatewayStopper::stop`].
     pub fn shutdown(&self, timeout: Duration) {
         self.0.is_stopping.store(true, Ordering::Release);
         self.send(|| Input::Drain(timeout));

@@ -59,7 +59,7 @@ pub(super) struct NoLookup;
 impl Resolver for NoLookup {
     fn resolve(&self, _: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         let mut addresses = self.empty();
-        // `ureq` demands one.
+        // `ureq` demands an address.
         addresses.push((Ipv4Addr::LOCALHOST, 0).into());
         Ok(addresses)
     }

@@ -196,12 +196,11 @@ struct Closing(Socket);
 
 impl ShutdownHandle for Closing {
     fn shutdown(&self) {
-        // It may be closed already.
+        // The socket may be closed already.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }
 
-/// A connection.
 struct Connection {
     socket: Arc<Closing>,
     buffers: Held,
@@ -254,7 +253,7 @@ impl Connection {
         }
     }
 
-    /// The timeout for one read or write. `ureq` gives one second to what has no time left, so that a peer which sends a
+    /// The timeout for one read or write. `ureq` allows one more second when no time is left, so a peer that sends a
     /// byte each second would never be late.
     ///
     /// # Errors
@@ -345,7 +344,7 @@ fn is_quiet(Socket::Tcp(stream): &Socket) -> bool {
     stream.set_nonblocking(false).is_ok() && peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
-/// Sets a timeout, rounded up to whole seconds so that it seldom differs from the one that is set.
+/// Sets a timeout, rounded up to whole seconds: most calls then find it set already.
 fn set_timeout(
     set: &mut Option<Duration>,
     timeout: NextTimeout,

@@ -387,19 +387,19 @@ pub enum OptionsError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidProxy {
-    /// It is the URL of a SOCKS proxy.
+    /// The URL is that of a SOCKS proxy.
     #[error("is one of a SOCKS proxy, which is not supported; use an HTTP proxy, such as http://host:port")]
     Socks,
-    /// It has neither a supported scheme nor a port.
+    /// The URL has neither a supported scheme nor a port.
     #[error("must begin with http:// or https://, such as http://host:port")]
     Scheme,
-    /// It has more than a host and a port.
+    /// The URL has more than a host and a port.
     #[error("must end after the host and the port")]
     Path,
-    /// Its host or port cannot be used.
+    /// The host or port cannot be used.
     #[error("{0}")]
     Url(InvalidUrl),
-    /// Its user name or password has characters that must be percent-encoded.
+    /// The user name or password has characters that must be percent-encoded.
     #[error("has a user name or password with characters that must be percent-encoded")]
     Credentials,
 }

@@ -17,7 +17,7 @@ pub(super) struct Roots {
 }
 
 impl Roots {
-    /// These authorities, and no others.
+    /// Trusts only these authorities.
     pub(super) fn only(own: Vec<Certificate<'static>>) -> Self {
         Self { own, is_only: true, all: Arc::default() }
     }

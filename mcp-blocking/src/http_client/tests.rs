@@ -212,7 +212,7 @@ fn requests_wait_for_a_worker_and_those_that_are_aborted_do_not() {
     assert_eq!(harness.pool.waiting[0].exchange, last);
     harness.server.wait_for("POST /hang");
     harness.abort(first);
-    // Its worker takes the waiting request.
+    // The worker of `first` takes the waiting request.
     while !harness.reported.of(last).contains(&"end") {
         harness.step();
     }

@@ -113,7 +113,8 @@ fn run<I: From<(ExchangeKey, FromWorker)>>(
         let hand_in = |received| inbox.send(I::from((exchange, received)));
         let wait = || backpressure.wait_unless(&aborted);
         let last = if aborted.load(Ordering::Acquire) {
-            // It has no connection yet that the abort could close. The pool waits only for the end of the exchange.
+            // The exchange has no connection yet that the abort could close. The pool waits only for the end of the
+            // exchange.
             Some(FromWorker::Failed(Failure::Broken { detail: "aborted".into() }))
         } else {
             // Without a last message, the pool would consider this worker busy forever.

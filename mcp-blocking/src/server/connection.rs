@@ -415,8 +415,8 @@ impl Connection {
     }
 
     /// Returns an error if the client has closed the connection. Bytes of a next request are read into the buffer,
-    /// because the end of the stream comes after them (B14). A client that has only ended its sending side reads the response;
-    /// one that is gone refuses what is written to it, which the machine causes.
+    /// because the end of the stream comes after them (B14). A client that has only ended its sending side reads the
+    /// response. A client that is gone refuses what is written to it; the machine causes such a write.
     fn check_presence(&mut self) -> io::Result<()> {
         self.stream.set_nonblocking(true)?;
         let mut outcome = Ok(None);

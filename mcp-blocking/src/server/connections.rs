@@ -17,7 +17,7 @@ use crate::socket::Socket;
 
 /// How long the last responses may take to be written when a server is stopped.
 pub(crate) const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections beyond the limit that get a thread which answers them with 503.
+/// The maximum number of connections beyond the limit that get a thread, which answers with 503.
 const MAX_REFUSED: usize = 32;
 
 /// The connections of a listening socket.

@@ -198,7 +198,7 @@ where
     }
 
     fn on_command(&mut self, command: Command, now: Instant) {
-        // What was written before concerns other handlers.
+        // Earlier writes concern other handlers.
         let _ = self.io.take_behind();
         match command {
             Command::Answer { ticket, answer } => {

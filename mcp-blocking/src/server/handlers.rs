@@ -301,7 +301,7 @@ mod tests {
         assert!(queue.pop().is_some() && queue.push(Box::new(notified())) && !queue.push(Box::new(notified())));
         let left: Vec<_> = std::iter::from_fn(|| queue.pop()).collect();
         assert_eq!(left.len(), NOTICES + 2);
-        // They are bounded in bytes, too.
+        // Notifications are bounded in bytes, too.
         let params = Json::from("x".repeat(NOTICE_BYTES / 2 - 2).as_str());
         let large = || Box::new(notified_with(Notification::with_params("n", params.clone())));
         assert!(queue.push(large()) && queue.push(large()) && !queue.push(large()));

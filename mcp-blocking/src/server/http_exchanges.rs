@@ -39,7 +39,7 @@ pub(crate) enum Arrived {
     Body { request: u64, body: Vec<u8>, is_last: bool },
     /// The client has ended its sending side after the whole request.
     HalfClosed(u64),
-    /// Its connection has ended, or the request was answered and the connection is being closed.
+    /// The connection of this request has ended, or is being closed after the answer.
     Disconnected(u64),
     /// A connection has written so much of its response that handlers which wait for it may continue.
     Written,

@@ -109,7 +109,7 @@ struct Shared {
 }
 
 impl Accepting {
-    /// Returns the loop, and what makes its closer on the thread of the driver.
+    /// Returns the loop, and a function that makes its closer on the thread of the driver.
     pub(crate) fn new(Listener(kind): Listener) -> io::Result<(Self, impl FnOnce() -> Closer + Send + 'static)> {
         let (socket, wakes) = match kind {
             Kind::Tcp(listener) => {
@@ -119,7 +119,7 @@ impl Accepting {
             }
             #[cfg(unix)]
             Kind::Unix(listener) => {
-                // Its file may be removed, so it is not woken by a connection.
+                // The file of the socket may be removed, so that no connection could wake the loop.
                 listener.set_nonblocking(true)?;
                 let (closed, end) = UnixStream::pair()?;
                 (Accepts::Unix { listener, closed }, Wakes::End { _stream: end })
@@ -218,7 +218,7 @@ impl Drop for Closer {
     }
 }
 
-/// An address that a socket which listens at `address` can be reached at: some systems connect to no unspecified address.
+/// The address at which to reach a socket that listens at `address`: some systems connect to no unspecified address.
 const fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(Ipv4Addr::UNSPECIFIED) => IpAddr::V4(Ipv4Addr::LOCALHOST),

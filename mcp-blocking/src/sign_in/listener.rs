@@ -97,8 +97,8 @@ impl Listener {
     }
 }
 
-/// Opens a port at the addresses of a host. Of those after the first, it leaves out what this machine does not have, but
-/// not one whose port another program has.
+/// Opens a port at the addresses of a host. After the first address, those that this machine does not have are left
+/// out. A port that another program has is an error at every address.
 fn bind(host: CallbackHost, port: u16) -> io::Result<Vec<TcpListener>> {
     let (mut sockets, mut port) = (Vec::new(), port);
     for address in host.addresses() {
@@ -266,7 +266,7 @@ mod tests {
             browser.set_nonblocking(true).unwrap();
             let _ = browser.write(sent.as_bytes());
             let until = Instant::now() + BOUND;
-            // It is closed, or reset.
+            // The connection is closed, or reset.
             while matches!(browser.read(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock) {
                 assert!(Instant::now() < until, "{} bytes", sent.len());
                 listener.serve(|_| panic!("there is no request"));

@@ -13,8 +13,8 @@ use crate::sync::{Condvar, Mutex, MutexGuard, thread};
 
 /// Bytes that are read or written at a time.
 pub(crate) const CHUNK: usize = 64 * 1024;
-/// How long a thread waits for a stream that another program has made non-blocking, as it can for the streams that it
-/// shares with this process.
+/// How long a thread waits for a non-blocking stream. Another program that shares a stream with this process can make
+/// it non-blocking.
 const NOT_READY: Duration = Duration::from_millis(10);
 /// Stack size of each of the two threads, in bytes.
 pub(super) const STACK: usize = 256 * 1024;
@@ -32,7 +32,7 @@ pub(crate) enum Happened {
     OutputClosed,
 }
 
-/// Whether the same call succeeds later; waits for that time.
+/// Whether the same call may succeed later. Waits before that if the stream was not ready.
 pub(super) fn is_passing(error: &io::Error) -> bool {
     if error.kind() == io::ErrorKind::WouldBlock {
         thread::sleep(NOT_READY);
@@ -109,7 +109,7 @@ struct State {
 enum Stage {
     #[default]
     Waits,
-    /// It has taken the queue, and has not written all of it yet.
+    /// The thread has taken the queue, and has not written all of it yet.
     Writes,
     Ended,
 }

@@ -1,4 +1,4 @@
-//! Options and commands of other programs, which people paste: each is answered with what does the same here.
+//! Options and commands of other programs, which people paste. The error for each names what does the same here.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -46,7 +46,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("version", "the version is printed with: mcp-proxy --version"),
 ];
 
-/// The error, with what to write instead if other programs have what is unknown. `words` are those of the command line.
+/// Adds to the error what to write instead, if other programs have the unknown option or command. `words` are those of
+/// the command line.
 pub(super) fn explained(error: clap::Error, words: &[String], command: &mut Command) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;

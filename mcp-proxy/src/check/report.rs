@@ -17,12 +17,10 @@ impl<W: Write> Report<W> {
         Self { out, members: is_json.then(Map::new) }
     }
 
-    /// A text.
     pub(super) fn text(&mut self, name: &str, text: &str) -> io::Result<()> {
         self.add(name, text.into(), text)
     }
 
-    /// A number.
     pub(super) fn number(&mut self, name: &str, number: usize) -> io::Result<()> {
         self.add(name, number.into(), &number.to_string())
     }

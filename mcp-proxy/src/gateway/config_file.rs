@@ -11,7 +11,7 @@ use crate::args::expand;
 use crate::args::serve::check_name;
 use crate::secrets::Secrets;
 
-/// The names of the object, of which a file has one.
+/// The names that the object with the servers may have; a file has one of them.
 const OBJECTS: [&str; 2] = ["mcpServers", "servers"];
 /// The fields that are used.
 const COMMAND_FIELDS: [&str; 4] = ["command", "args", "env", "cwd"];
@@ -83,7 +83,7 @@ fn kind(place: &Place, server: &Map<String, Value>, secrets: &mut Secrets) -> Re
     Ok(Kind::Command(Program { name: program, arguments, env, cwd }))
 }
 
-/// A place in the file.
+/// A place in the file, as messages show it.
 struct Place(String);
 
 impl std::fmt::Display for Place {

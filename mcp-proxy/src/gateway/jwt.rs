@@ -35,7 +35,7 @@ struct Header {
     alg: String,
     kid: Option<String>,
     typ: Option<String>,
-    /// Extensions that must be understood, of which there are none here, whatever the value is (section 4.1.11).
+    /// Whether there are extensions that must be understood (section 4.1.11). None is understood, whatever the value.
     #[serde(default, deserialize_with = "is_present")]
     crit: bool,
     /// The payload may not be in base64 (RFC 7797).
@@ -44,7 +44,8 @@ struct Header {
 }
 
 impl Header {
-    /// Whether it is that of an access token: one without a type, of the general one, or of RFC 9068, section 2.1.
+    /// Whether this is the header of an access token: without a type, or with the general one or that of RFC 9068
+    /// (section 2.1).
     fn is_of_access_token(&self) -> bool {
         let typ = self.typ.as_deref().unwrap_or("JWT").to_ascii_lowercase();
         let typ = typ.strip_prefix("application/").unwrap_or(&typ);
@@ -72,7 +73,7 @@ struct Claims {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Refused {
     Invalid,
-    /// It is bound to a key. Without a proof of that key, a stolen token would be accepted.
+    /// The token is bound to a key. Without a proof of that key, a stolen token would be accepted.
     Bound,
 }
 

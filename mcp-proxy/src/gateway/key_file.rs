@@ -18,12 +18,12 @@ use serde::Deserialize;
 /// again at the same time.
 const EXACTNESS: Duration = Duration::from_secs(2);
 
-/// How often the file is looked at, at most.
+/// The shortest times between two looks at the file, and how long its last keys count.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pauses {
-    /// Whether it has changed.
+    /// Between two checks whether the file has changed.
     pub(super) look: Duration,
-    /// Its contents, however many tokens no key verifies.
+    /// Between two readings of its contents, however many tokens no key verifies.
     pub(super) read: Duration,
     /// How long the last keys are in force while the file cannot be read: it is perhaps being written.
     pub(super) keep: Duration,
@@ -47,13 +47,13 @@ struct Known {
     keys: Vec<Key>,
     looked: Instant,
     read: Instant,
-    /// By which a change shows; `None` if the next look reads the file in any case.
+    /// The stamp that shows a change; `None` if the next look reads the file in any case.
     stamp: Option<Stamp>,
-    /// Since when it cannot be read.
+    /// Since when the file cannot be read.
     unreadable: Option<Instant>,
 }
 
-/// What differs after a change of the file.
+/// The metadata that differ after a change of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     modified: SystemTime,
@@ -330,7 +330,7 @@ mod tests {
                     }
                     let keys = file.open(Duration::ZERO, NEVER, NEVER);
                     assert!(old.is_accepted(&keys) && !new.is_accepted(&keys));
-                    // It has the same length, and perhaps the same time.
+                    // The new file has the same length, and perhaps the same time.
                     if is_replaced {
                         fs::rename(file.path(), file.0.join("earlier")).unwrap();
                     }

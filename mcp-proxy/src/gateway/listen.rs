@@ -19,7 +19,6 @@ pub(crate) enum SocketFile {}
 /// The hosts that name this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
-/// A listening socket.
 pub(super) struct Listening {
     pub(super) listener: Listener,
     /// The file of a Unix socket that this program has made, which is removed when this is dropped.

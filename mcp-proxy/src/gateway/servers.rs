@@ -97,7 +97,7 @@ pub(super) fn all(args: &Arc<ServeArgs>, secrets: &mut Secrets) -> Result<Vec<De
 }
 
 impl Described {
-    /// Adds the options that apply to all servers, and checks what is used only when the server is.
+    /// Adds the options that apply to all servers. Already checks values that are used only later, with the server.
     fn complete(&mut self, common: &[(String, String)], args: &ServeArgs, secrets: &mut Secrets) -> Result<(), String> {
         match &mut self.kind {
             Kind::Command(Program { env, cwd, .. }) => {
@@ -126,11 +126,11 @@ impl Described {
         }
     }
 
-    /// How its processes are started.
+    /// How the processes of the server are started.
     ///
     /// # Errors
     ///
-    /// What it is reached with has become unusable since it was checked.
+    /// The means to reach the server have become unusable since they were checked.
     pub(super) fn backend(&self, args: &Arc<ServeArgs>) -> io::Result<Backend> {
         Ok(match &self.kind {
             Kind::Command(program) => {
@@ -195,7 +195,7 @@ impl Program {
         program_check::problem(&self.name, search.as_deref(), &folder)
     }
 
-    /// What makes the command that starts a process for a client.
+    /// Returns a function that makes the command to start a process for a client.
     fn start(&self, args: &ServeArgs) -> impl Fn(Option<&Principal>) -> Command + Send + Sync + 'static {
         let Self { name, arguments, env, cwd } = self.clone();
         let user_env = args.user_env.clone();
@@ -223,7 +223,7 @@ impl Program {
 }
 
 impl Remote {
-    /// What makes a proxy to the server.
+    /// Returns a function that makes a proxy to the server.
     fn start(&self, args: &Arc<ServeArgs>) -> io::Result<impl Fn() -> io::Result<Proxy> + Send + Sync + 'static> {
         let Self { url, headers } = self.clone();
         let http = http(&url, &headers).map_err(io::Error::other)?;
@@ -241,11 +241,12 @@ impl Remote {
     }
 }
 
-/// These servers as one, for this client if it is alone and known.
+/// Makes one server of all these; `principal` is its client, if there is only one and it is known.
 ///
 /// # Errors
 ///
-/// What one of them is reached with has become unusable since it was checked, or the system has no random bytes.
+/// The means to reach one of the servers have become unusable since they were checked, or the system has no random
+/// bytes.
 fn aggregate(
     servers: &[Described],
     args: &Arc<ServeArgs>,

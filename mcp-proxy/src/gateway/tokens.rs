@@ -56,7 +56,7 @@ impl Tokens {
         self.user(bearer(head)?).cloned().ok_or_else(invalid_token)
     }
 
-    /// The user of a token. All are compared, so that the time does not show which one it is.
+    /// The user of a token. All tokens are compared, so that the time does not show which one matches.
     fn user(&self, token: &str) -> Option<&Principal> {
         let is_of = |tag: &hmac::Tag| hmac::verify(&self.key, token.as_bytes(), tag.as_ref()).is_ok();
         self.tags.iter().fold(None, |found, (tag, user)| if is_of(tag) { Some(user) } else { found })
@@ -67,7 +67,7 @@ impl Tokens {
 ///
 /// # Errors
 ///
-/// The challenge with which a request without one is refused; it has no `error` if the request has no credentials.
+/// The challenge for a request without a bearer token; it has no `error` if the request has no credentials.
 pub(super) fn bearer(head: &Parts) -> Result<&str, Challenge> {
     let mut fields = head.headers.get_all(AUTHORIZATION).iter();
     let Some(field) = fields.next() else { return Err(Challenge::bearer()) };

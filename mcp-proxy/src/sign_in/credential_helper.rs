@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// What a helper prints if it has no record.
 const NOT_FOUND: &str = "credentials not found in native keychain";
 
-/// Keeps records in what a credential helper gives access to, such as the keychain of the system.
+/// Keeps records through a credential helper, for example in the keychain of the system.
 pub(super) struct CredentialHelper {
     program: String,
     /// The server, which people see in the list of their credentials.
@@ -56,7 +56,7 @@ impl CredentialHelper {
     }
 
     fn failed(&self, action: &str) -> io::Error {
-        // What it prints may contain the record.
+        // The output of the helper may contain the record.
         io::Error::other(format!("`{} {action}` failed", self.program))
     }
 }

@@ -183,7 +183,7 @@ where
             }
         }
         drop(notices);
-        // What was sent to this task and not read yet is refused like what is sent later.
+        // Inputs that were sent to this task and not read yet are refused, like those that are sent later.
         inputs.close();
         while let Some(input) = inputs.recv().await {
             self.on_input(input);

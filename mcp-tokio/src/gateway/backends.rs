@@ -220,7 +220,7 @@ impl Application for Backends {
                 Output::Event(Event::Drained { cancelled }) => self.drained = Some(cancelled),
                 Output::Event(event) => {
                     log(&event);
-                    // They are stored nowhere.
+                    // This driver stores no pins, so the machine receives its own pins back at once.
                     if let Event::Backend { event: relay::Event::PinsChanged(pins), .. } = event {
                         self.machine.handle_pins(pins, now());
                     }

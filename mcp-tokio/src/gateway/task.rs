@@ -21,7 +21,7 @@ pub(super) enum Command {
 
 /// What the driver receives of a backend.
 pub(super) enum FromBackend {
-    /// Bytes, after which nothing more is read until they are taken, except the rest before the end of the stream.
+    /// Bytes that were read. Until they are taken, nothing more is read, except the rest before the end of the stream.
     Bytes(Bytes),
     /// This number of bytes was written, or will never be.
     Written(usize),

@@ -48,7 +48,7 @@ pub(super) struct Requests {
 }
 
 impl Requests {
-    /// Those of a stream or an HTTP service of this server.
+    /// The requests of a stream or an HTTP service of this server.
     pub(super) fn new(service: Arc<dyn AnyService>, running: &Arc<Running>) -> (Self, Commands) {
         let (to_commands, commands) = mpsc::channel(COMMANDS);
         let (to_final_commands, final_commands) = mpsc::unbounded_channel();

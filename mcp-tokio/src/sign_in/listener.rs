@@ -127,8 +127,8 @@ impl Drop for Listener {
     }
 }
 
-/// Opens a port at the addresses of a host. Of those after the first, it leaves out what this machine does not have, but
-/// not one whose port another program has.
+/// Opens a port at the addresses of a host. After the first address, those that this machine does not have are left
+/// out. A port that another program has is an error at every address.
 async fn bind(host: CallbackHost, port: u16) -> io::Result<Vec<TcpListener>> {
     let (mut sockets, mut port) = (Vec::new(), port);
     for address in host.addresses() {

@@ -74,7 +74,7 @@ impl Store for InMemory {
         loop {
             let sent = registration.shared.sent.notified();
             tokio::pin!(sent);
-            // What is sent between the look at the store and the wait is noticed, too.
+            // A message that is sent between the look at the store and the wait is noticed, too.
             sent.as_mut().enable();
             let message = registration.shared.store().poll_message(instance);
             match message {

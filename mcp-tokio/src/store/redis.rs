@@ -215,7 +215,7 @@ impl Redis {
                 load.key(keys.record(session)).key(keys.stream_of_session(session));
                 load.arg(milliseconds(*expires_in)).arg(milliseconds(longer(*expires_in)));
                 let (version, bytes): (Option<Vec<u8>>, Option<Vec<u8>>) = load.invoke_async(&mut connection).await?;
-                // What has another version was not written by an instance.
+                // If the version is no number, no instance has written the record.
                 let version = version.and_then(|version| std::str::from_utf8(&version).ok()?.parse().ok());
                 let record = version.zip(bytes).map(|(version, bytes)| Record { version, bytes: bytes.into() });
                 Ok(StoreResult::Loaded(record))
@@ -237,7 +237,7 @@ impl Redis {
                 append.key(keys.stream(stream)).key(keys.instance(from)).key(keys.instances());
                 append.arg(from.to_string()).arg(FOUND_FOR_MS);
                 attempt.add_to(&mut append);
-                // It must not expire before the record.
+                // The stream of a session must not expire before the record of the session.
                 let is_of_session = stream.tag == StreamId::OF_SESSION;
                 let expires_in = if is_of_session { longer(*expires_in) } else { *expires_in };
                 append.arg(first.unwrap_or(0)).arg(u8::from(*is_last)).arg(*keep).arg(milliseconds(expires_in));
@@ -324,7 +324,7 @@ impl Redis {
         if !entries.is_empty() {
             let ids: Vec<_> = entries.iter().map(|entry| entry.id.as_str()).collect();
             let removed: RedisResult<()> = open.xdel(&key, &ids).await;
-            // They are not read again in any case, and the number of those that wait is limited.
+            // Messages are not read again in any case, and the number of those that wait is limited.
             if removed.is_err() {
                 connection.discard(generation).await;
             }
@@ -387,7 +387,7 @@ impl Store for Redis {
     }
 }
 
-/// What all attempts of an action have in common, and no other action.
+/// Identifies an action: all of its attempts have these values, and no other action has them.
 struct Attempt {
     sender: String,
     number: u64,
@@ -424,7 +424,7 @@ impl fmt::Display for MessageId {
     }
 }
 
-/// The time after which a record that is in use is written to keep it: between this and what was asked for.
+/// The time for which a record is stored: longer than asked for, so that not every use of the record has to extend it.
 fn longer(time: Duration) -> Duration {
     time.saturating_add(time / 8)
 }

@@ -26,7 +26,7 @@ use super::{AnyStore, Messages};
 
 /// The actions that are carried out at one time.
 const AT_ONCE: usize = 64;
-/// The actions that wait for that. One more fails at once.
+/// The maximum number of actions that wait for that. A further action fails at once.
 const WAITING: usize = 16_384;
 /// The capacity of the channel for messages. The store waits when it is full.
 const MESSAGES: usize = 256;
@@ -63,7 +63,6 @@ enum Command {
 }
 
 impl StoreLink {
-    /// Starts the task.
     pub(crate) fn start(store: Arc<dyn AnyStore>, stored: &StoredSessions) -> Self {
         let (commands, received) = mpsc::unbounded_channel();
         let (to_results, results) = mpsc::unbounded_channel();
@@ -122,14 +121,14 @@ impl StoreLink {
     }
 }
 
-/// What is changed by one action after the other.
+/// A part of the store that is changed by one action after the other.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Lane {
     Record(Arc<str>),
     Stream(StreamId),
     Instance(InstanceId),
     Messages,
-    /// What this version of the driver does not know.
+    /// Actions that this version of the driver does not know.
     Other,
 }
 
@@ -162,9 +161,9 @@ struct Waiting {
 struct Queue {
     waiting: VecDeque<Waiting>,
     running: usize,
-    /// What runs is an action that writes.
+    /// Whether the running action writes.
     is_written: bool,
-    /// Its first action waits until fewer actions are carried out.
+    /// The first action waits until fewer actions are carried out.
     is_ready: bool,
 }
 
@@ -182,7 +181,7 @@ struct Task {
     store: Arc<dyn AnyStore>,
     instance: InstanceId,
     timeout: Duration,
-    /// Those with an action.
+    /// The lanes with an action.
     lanes: BTreeMap<Lane, Queue>,
     /// The lanes with [`Queue::is_ready`].
     ready: VecDeque<Lane>,
@@ -319,7 +318,7 @@ impl Task {
         self.start(lane);
     }
 
-    /// Logs that the store fails, and that it does not any more.
+    /// Logs when the store begins to fail, and when it works again.
     fn report(&mut self, result: &StoreResult) {
         let is_failing = *result == StoreResult::Failed;
         if is_failing != std::mem::replace(&mut self.is_failing, is_failing) {

@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 
 use super::{input_schema, required_names};
 
-/// The form with which a person enters a value of this type: its fields are texts, numbers, booleans, or enums without
-/// data, of which a list may be chosen; each may be an `Option`. A choice is shown with the title of its variant, else
-/// with its doc comment, else with its value.
+/// The form with which a person enters a value of this type. Its fields are texts, numbers, booleans, enums without
+/// data, or lists of such enums; each may be an `Option`. A choice is shown with the title of its variant, else with
+/// its doc comment, else with its value.
 ///
 /// Forms of 2025-06-18 have no lists of choices, and other words for the titles of choices.
 ///
@@ -57,7 +57,7 @@ fn in_words_of_forms(field: &Value) -> Value {
     name_choices(members, "oneOf");
     if let Some(items) = members.get_mut("items").and_then(Value::as_object_mut) {
         name_choices(items, "anyOf");
-        // What describes one choice belongs to the list, if it has nothing of its own.
+        // The title and description of a choice belong to the list, unless the list has its own.
         let described = ["title", "description"].map(|name| (name, items.shift_remove(name)));
         items.retain(|name, _| matches!(name.as_str(), "type" | "enum" | "anyOf"));
         if items.contains_key("anyOf") {

@@ -72,7 +72,7 @@ struct Running {
     input: Option<Sender<String>>,
     output: Receiver<String>,
     noted: Noting,
-    /// Its reference count shows whether the input is still in use.
+    /// The reference count shows whether the input is still in use.
     in_use: Arc<()>,
     stopper: Stopper,
     thread: JoinHandle<io::Result<CloseReason>>,
@@ -239,8 +239,8 @@ fn inputs_beyond_a_limit_wait_for_the_thread_that_holds_the_relay() {
     // There is no relay yet, so the inputs are discarded.
     assert_eq!(taken, [vec![true; INBOX], vec![false; 2]].concat());
     assert!(!proxy_loop.shared.lock.has_input() && proxy_loop.alarms.try_recv().is_err());
-    // A relay that is ending accepts them, and the thread that handles timeouts is woken, because it may wait for this
-    // input.
+    // A relay that is ending accepts inputs, and the thread that handles timeouts is woken, because it may wait for
+    // this input.
     *proxy_loop.shared.lock.state() = State::Ending;
     assert!(proxy_loop.shared.send(Input::Client(Happened::Written)));
     proxy_loop.alarms.try_recv().unwrap();

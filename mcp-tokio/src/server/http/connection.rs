@@ -205,8 +205,9 @@ pub(super) async fn serve(
                     Stage::Head(_) => break,
                     Stage::Idle(_) | Stage::Answering | Stage::Flushing => return,
                 },
-                // hyper detects neither the end of the input behind a pipelined request (B14) nor that of a client which is
-                // gone after it has ended its sending side. It refuses what is written to it, which the machine causes.
+                // hyper does not detect the end of the input behind a pipelined request (B14). After a client has ended
+                // its sending side, hyper does not detect either that the client is gone: such a client refuses what is
+                // written to it, and the machine causes such a write.
                 _ = tick.tick(), if is_answering => match (Closed::of(&stream).await, current.arrived()) {
                     (Closed::Both, _) => return,
                     (Closed::Sending, Some(arrived)) if half_closed != Some(arrived) => {

@@ -177,7 +177,7 @@ impl<A: Application> Driver<A> {
         match wakeup {
             Wakeup::Input(input) => self.on_input(input, now),
             Wakeup::Happened(happened) => {
-                // What was written before concerns other handlers.
+                // Earlier writes concern other handlers.
                 self.behind = None;
                 if let Some(accepted) = self.application.handle(happened, now) {
                     self.settle(now);

@@ -35,9 +35,9 @@ impl Current {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Closed {
     Neither,
-    /// It sends nothing more.
+    /// The client sends nothing more.
     Sending,
-    /// It reads nothing more either.
+    /// The client reads nothing more either.
     Both,
 }
 

@@ -1,4 +1,5 @@
-//! What is carried out at the store in one step: scripts in Lua. Each of them names its keys, and its arguments in order.
+//! Scripts in Lua, each of which the store carries out in one step. The comment of each script names its keys, and its
+//! arguments in order.
 //!
 //! A record is a hash: `v` is its version, `d` its bytes.
 //!
@@ -43,7 +44,7 @@ pub(super) struct Scripts {
     /// Key: that of the stream. Arguments: the number of the event before, or -1 for the last one; the limit of bytes.
     /// Returns nothing, or: the label, the number of the first event, whether the stream has ended, the events.
     pub(super) read: Script,
-    /// Keys: those of what is removed, which are records and streams. Arguments: those of `Attempt`.
+    /// Keys: those of the records and streams to remove. Arguments: those of `Attempt`.
     pub(super) forget: Script,
     /// Keys: that of the last message of the sender, that of the set. Arguments: those of `Attempt`, the prefix of the keys
     /// of instances, the sending instance, the recipient or nothing for all, the message, [`WAITING`].
@@ -68,8 +69,8 @@ local function register(messages, instances, id, found_for)
 end
 ";
 
-/// How an attempt of an action is recognised. Arguments of each script that contains this, which are called `Attempt` above:
-/// the name of the sender, the number of its action, [`LATE_MS`].
+/// How an attempt of an action is recognised. Each script that contains this has three arguments, called `Attempt`
+/// above: the name of the sender, the number of its action, [`LATE_MS`].
 const DEFINE_ATTEMPT: &str = r"
 local function earlier(key, sender, action)
     local last = redis.call('HGET', key, 't:' .. sender)
@@ -210,7 +211,7 @@ end
 return 1
 ";
 
-/// What is damaged is removed: the instances register again.
+/// A damaged value is removed: the instances register again.
 const SEND: &str = r"
 if redis.call('TYPE', KEYS[1]).ok ~= 'hash' then redis.call('DEL', KEYS[1]) end
 if redis.call('TYPE', KEYS[2]).ok ~= 'set' then redis.call('DEL', KEYS[2]) end
