@@ -274,7 +274,12 @@ fn er_04_and_07_on_a_byte_stream_a_timeout_means_legacy_and_the_probe_is_not_can
 
 /// A client that has sent `server/discover` and `initialize` as the requests 1 and 2, without an answer in time.
 fn unanswered() -> ClientStream {
-    let mut stream = ClientStream::detecting_with(|config| config.reconnect = false);
+    unanswered_with(false)
+}
+
+/// The same; `reconnect` if it plans another attempt by itself.
+fn unanswered_with(reconnect: bool) -> ClientStream {
+    let mut stream = ClientStream::detecting_with(|config| config.reconnect = reconnect);
     stream.pass(Duration::from_secs(10 + 30));
     assert_eq!(stream.lines().len(), 2);
     let timed_out = |event: &Event| {
@@ -282,6 +287,18 @@ fn unanswered() -> ClientStream {
     };
     assert!(matches!(&stream.events()[..], [event] if timed_out(event)));
     stream
+}
+
+#[test]
+fn lc_14_an_initialize_that_is_answered_late_ends_the_plan_of_another_attempt() {
+    let mut stream = unanswered_with(true);
+    let planned = stream.machine.poll_timeout();
+    stream.line(result("2", &initialize_result("2025-11-25")));
+    assert!(stream.machine.is_connected() && planned.is_some());
+    assert_eq!((stream.machine.load().timers, stream.machine.poll_timeout()), (0, None));
+    assert_eq!(only_method(&mut stream), "notifications/initialized");
+    stream.pass(Duration::from_secs(3600));
+    assert_eq!(stream.lines(), [""; 0]);
 }
 
 #[test]
@@ -311,6 +328,7 @@ fn lc_14_an_initialize_that_is_answered_after_its_timeout_opens_the_session() {
         let sent = stream.lines();
         assert!(sent[0].contains("notifications/initialized"), "{sent:?}");
         assert_eq!(sent.len(), 1 + usize::from(is_opening), "the call follows: {sent:?}");
+        assert_eq!(stream.machine.load().requests_out, usize::from(is_opening), "nothing waits for another answer");
         // The server refuses the `initialize` that it received while it had a session (LC-21).
         stream.line(error("4", -32600, "the session has begun"));
         assert!(stream.machine.is_connected());

@@ -198,11 +198,7 @@ impl<T: ClientTransport> Client<T> {
         now: Instant,
         role: impl FnOnce(RequestKey) -> Role,
     ) {
-        if let Some(request) = self.connection.phase.opening() {
-            self.outgoing.give_up(request, &mut self.timers);
-            self.with_transport(now, |transport, output| transport.abandon(request, now, output));
-        }
-        self.timers.clear(Timer::Reconnect);
+        self.abandon_opening(now);
         let opening = NewRequest {
             method,
             params: Some(params),
@@ -282,26 +278,25 @@ impl<T: ClientTransport> Client<T> {
         self.out.report(Event::Connected { version, result, is_reconnect, detected_era, is_downgrade });
     }
 
+    /// Gives up the request that opens the connection, or the plan to send one.
+    fn abandon_opening(&mut self, now: Instant) {
+        if let Some(request) = self.connection.phase.opening() {
+            self.outgoing.give_up(request, &mut self.timers);
+            self.with_transport(now, |transport, output| transport.abandon(request, now, output));
+        }
+        self.timers.clear(Timer::Reconnect);
+    }
+
     /// A response to a request that was given up has arrived. Opens the session if it is the result of `initialize` on a byte
     /// stream: the server has begun the session (LC-14), and would refuse another `initialize` (LC-21).
     pub(super) fn on_late_result(&mut self, id: &RequestId, result: Json, now: Instant) {
         let is_session =
             self.connection.handshake.unanswered.is_some_and(|request| self.outgoing.is_named(request, id));
-        match self.connection.phase {
-            Phase::Opening { request, .. } if is_session => {
-                self.outgoing.give_up(request, &mut self.timers);
-                self.with_transport(now, |transport, output| transport.abandon(request, now, output));
-            }
-            Phase::Down if is_session => self.timers.clear(Timer::Reconnect),
-            Phase::Opening { .. }
-            | Phase::Down
-            | Phase::Idle
-            | Phase::Unconfirmed
-            | Phase::Confirming
-            | Phase::Ready
-            | Phase::Closing(_)
-            | Phase::Closed => return,
+        let is_without_session = matches!(self.connection.phase, Phase::Opening { .. } | Phase::Down);
+        if !is_session || !is_without_session {
+            return;
         }
+        self.abandon_opening(now);
         self.on_initialize_outcome(Outcome::Result(result), false, now);
     }
 
