@@ -5,16 +5,17 @@
 use std::net::TcpListener;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use log::{LevelFilter, Log, Metadata, Record};
-use mcp_blocking::{Backend, Client, Gateway, Handler, Incoming, Server, ServerStopper};
+use mcp_blocking::{Backend, Client, Gateway, Handler, Incoming, Server, ServerStopper, Service};
 use mcp_intermediary::gateway;
 use mcp_proto::auth::Challenge;
 use mcp_proto::server::{Config, HttpConfig, Principal};
-use mcp_proto::{Json, Notification};
+use mcp_proto::{ErrorObject, Json, Notification};
 use mcp_testkit::http_client::legacy_versions;
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::loopback_server::{LoopbackServer, PostedMessage, mcp_server};
@@ -115,9 +116,13 @@ fn events_of_a_client_are_logged_without_payloads() {
 
 /// Starts a server that logs to the journal, with its address and a handle that stops it.
 fn server() -> (RawClient, ServerStopper, JoinHandle<std::io::Result<()>>) {
+    server_of(|_: &Incoming| -> Result<Json, ErrorObject> { panic!("a handler may fail") })
+}
+
+/// A server with this service.
+fn server_of(service: impl Service) -> (RawClient, ServerStopper, JoinHandle<std::io::Result<()>>) {
     begin();
-    let serve = |_: &Incoming| -> Result<Json, mcp_proto::ErrorObject> { panic!("a handler may fail") };
-    let service = Server::new(Config::new("s", "1"), serve).http(HttpConfig::new()).unwrap();
+    let service = Server::new(Config::new("s", "1"), service).http(HttpConfig::new()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (remote, stopper) = (RawClient::new(&listener.local_addr().unwrap().to_string()), service.stopper());
     (remote, stopper, thread::spawn(move || service.serve(listener)))
@@ -194,4 +199,19 @@ fn a_server_that_is_stopped_warns_of_cancelled_requests_if_there_are_any() {
     stopper.shutdown(Duration::from_secs(10));
     running.join().unwrap().unwrap();
     assert_eq!(warnings(), 0);
+
+    let (started, has_started) = channel();
+    let (remote, stopper, running) = server_of(move |incoming: &Incoming| {
+        started.send(()).unwrap();
+        while !incoming.is_cancelled() {
+            thread::sleep(Duration::from_millis(1));
+        }
+        Ok(Json::empty_object())
+    });
+    let _waiting = remote.open(&TestRequest::stateless("1", "wait", ""));
+    has_started.recv().unwrap();
+    stopper.shutdown(Duration::from_millis(1));
+    running.join().unwrap().unwrap();
+    assert!(line("requests were cancelled, because the server is being stopped: 1").starts_with("WARN mcp_blocking"));
+    assert_eq!(warnings(), 1);
 }

@@ -4,6 +4,7 @@
 #![cfg(all(unix, feature = "http-client"))]
 #![expect(clippy::unwrap_used, reason = "a panic fails the test")]
 
+use std::future::pending;
 use std::io;
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
@@ -18,6 +19,7 @@ use mcp_testkit::waiting::LONG;
 use mcp_tokio::{Builder, Client, Handler, Incoming, Server};
 use tokio::io::{duplex, split};
 use tokio::process::Command;
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tracing::subscriber::{DefaultGuard, NoSubscriber};
 use tracing::{Dispatch, Level};
@@ -118,7 +120,7 @@ async fn an_unexpected_end_and_a_slow_handler_are_logged_as_warnings() {
     struct Stuck;
     impl Handler for Stuck {
         async fn notified(&self, _: Notification) {
-            std::future::pending::<()>().await;
+            pending::<()>().await;
         }
     }
     const UNASKED: &str = "the connection has ended without having been closed here reason=Peer";
@@ -155,7 +157,7 @@ async fn the_span_of_a_request_of_a_server_has_its_fields() {
     let (ours, theirs) = duplex(1 << 16);
     let serve = async |incoming: Incoming| match incoming.method().as_str() {
         "panic" => panic!("a handler may fail"),
-        "wait" => std::future::pending().await,
+        "wait" => pending().await,
         "fail" => Err(ErrorObject::method_not_found(incoming.method())),
         _ => Ok(Json::from("secret")),
     };
@@ -213,6 +215,36 @@ async fn faults_of_clients_are_logged() {
 }
 
 #[cfg(feature = "http-server")]
+#[tokio::test]
+async fn a_server_that_is_stopped_warns_of_cancelled_requests_if_there_are_any() {
+    for requests in [0, 1] {
+        let (journal, _guard) = Journal::begin();
+        let (started, mut has_started) = mpsc::unbounded_channel();
+        let server = Server::new(Config::new("s", "1"), move |_: Incoming| {
+            started.send(()).unwrap();
+            pending::<Result<Json, ErrorObject>>()
+        });
+        let client = legacy_client().in_memory(&server).connect().await.unwrap();
+        let calls: Vec<_> = (0..requests)
+            .map(|_| {
+                let client = client.clone();
+                tokio::spawn(async move { client.request("wait", None).await })
+            })
+            .collect();
+        for _ in 0..requests {
+            timeout(LONG, has_started.recv()).await.unwrap().unwrap();
+        }
+        assert_eq!(timeout(LONG, server.shutdown(Duration::from_millis(1))).await.unwrap(), requests);
+        let text = journal.text();
+        let warnings =
+            text.lines().filter(|line| line.contains("requests were cancelled, because the server is being"));
+        assert_eq!(warnings.count(), requests, "{text}");
+        for call in calls {
+            timeout(LONG, call).await.unwrap().unwrap().unwrap_err();
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_refused_request_is_logged_with_the_reason_and_without_its_words() {
     use http::Request;

@@ -29,7 +29,6 @@ fn typed_calls_have_typed_results() {
         assert_eq!((first.tools[0].name.as_str(), first.next_cursor.as_deref()), ("a", Some("")));
         assert_eq!(client.list_tools(Some("")).unwrap().tools[0].name, "b");
         assert!(client.list_prompts(None).unwrap().next_cursor.is_some());
-        assert!(matches!(client.list_resource_templates(None), Err(Error::Result(_))), "the server has no such list");
         let place = BTreeMap::from([("city", "Paris")]);
         assert_eq!(text(&client.call_tool("t", &place).unwrap()), r#"{"city":"Paris"}"#);
         assert_eq!(text(&client.call_tool("t", ()).unwrap()), "none");
@@ -73,6 +72,8 @@ fn a_whole_list_is_read_page_by_page_and_pages_that_repeat_end_it() {
         assert!(matches!(prompts.find(Result::is_err), Some(Err(Error::ListRepeats { .. }))));
         assert!(prompts.next().is_none(), "an error ends the list");
         assert!(server.asked().len() <= before + 4);
+        let templates = client.list_resource_templates(None);
+        assert!(templates.is_err() && server.asked().pop().unwrap().method == "resources/templates/list");
         assert!(matches!(client.list_all_resource_templates().next(), Some(Err(Error::Result(_)))));
     }
 }

@@ -33,24 +33,20 @@ async fn typed_calls_have_typed_results() {
         assert_eq!((first.tools[0].name.as_str(), first.next_cursor.as_deref()), ("a", Some("")));
         assert_eq!(client.list_tools(Some("")).await.unwrap().tools[0].name, "b");
         assert!(client.list_prompts(None).await.unwrap().next_cursor.is_some());
-        assert!(
-            matches!(client.list_resource_templates(None).await, Err(Error::Result(_))),
-            "the server has no such list"
-        );
         let place = BTreeMap::from([("city", "Paris")]);
         assert_eq!(text(&client.call_tool("t", &place).await.unwrap()), r#"{"city":"Paris"}"#);
         assert_eq!(text(&client.call_tool("t", ()).await.unwrap()), "none");
         assert!(matches!(client.call_tool("t", [1]).await, Err(Error::Arguments(_))));
         assert!(matches!(client.get_prompt("p", JsonObject::new().with("a", 1)).await, Err(Error::Arguments(_))));
 
-        let sent = async |result: Result<(), Error>| {
+        let missing = |result: Result<(), Error>| {
             let Err(Error::Result(error)) = result else { panic!("{result:?}") };
             error.path().to_owned()
         };
         // The server answers these with their parameters, which are no such results.
-        assert_eq!(sent(client.read_resource("file:///a").await.map(drop)).await, "contents");
-        assert_eq!(sent(client.get_prompt("p", place).await.map(drop)).await, "messages");
-        assert_eq!(sent(client.complete(PromptReference::new("p"), "city", "Pa").await.map(drop)).await, "completion");
+        assert_eq!(missing(client.read_resource("file:///a").await.map(drop)), "contents");
+        assert_eq!(missing(client.get_prompt("p", place).await.map(drop)), "messages");
+        assert_eq!(missing(client.complete(PromptReference::new("p"), "city", "Pa").await.map(drop)), "completion");
 
         let mut call = client.call_as::<CallToolRequest>(&CallToolRequestParams::new("t")).await.unwrap();
         let mut steps = Vec::new();
@@ -87,6 +83,8 @@ async fn a_whole_list_is_read_page_by_page_and_pages_that_repeat_end_it() {
         }
         assert!(prompts.next().await.is_none(), "an error ends the list");
         assert!(server.asked().len() <= before + 4);
+        let templates = client.list_resource_templates(None).await;
+        assert!(templates.is_err() && server.asked().pop().unwrap().method == "resources/templates/list");
         assert!(matches!(client.list_all_prompts().collect().await, Err(Error::ListRepeats { .. })));
         assert!(matches!(client.list_all_resource_templates().collect().await, Err(Error::Result(_))));
         client.close().await;
