@@ -105,8 +105,10 @@ impl Json {
         Self(Bytes::from_static(b"{}"))
     }
 
-    /// Wraps a text without a check. The text must be one JSON value without white space around it: any other text is
-    /// sent as it is, and makes its message invalid.
+    /// Wraps a text without a check, for the crates of this project that write JSON. The text must be one JSON value
+    /// without line breaks and without white space around it: any other text is sent as it is, and makes its message
+    /// invalid.
+    #[doc(hidden)]
     #[must_use]
     pub const fn from_valid_text(text: Bytes) -> Self {
         Self(text)

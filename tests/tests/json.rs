@@ -1,7 +1,7 @@
 //! JSON text: what is accepted, and that accepted text is forwarded unchanged.
 
 use bytes::Bytes;
-use mcp_proto::{Frame, Json, JsonError, Limits, Message, ParseErrorKind};
+use mcp_proto::{Frame, Json, JsonError, Limits, Message, ParseErrorKind, RequestId};
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 use tests::{json_text, vectors};
@@ -207,5 +207,39 @@ proptest! {
                 prop_assert_eq!(edited.member(other), object.member(other));
             }
         }
+    }
+}
+
+/// Only a mistake in a crate that writes JSON makes such values.
+#[test]
+fn no_method_panics_if_a_text_that_was_not_checked_is_no_json() {
+    let texts: [&[u8]; 16] = [
+        b"",
+        b"{",
+        b"}",
+        b"{\"",
+        b"{\"a",
+        b"{\"a\"",
+        b"{\"a\":",
+        b"{\"a\":}",
+        b"[",
+        b"[,",
+        b"[1,",
+        b"\"",
+        b"\"\\",
+        b"\"\\u12",
+        b"\xff",
+        b"{\"\xff\":1}",
+    ];
+    for text in texts {
+        let json = Json::from_valid_text(Bytes::from_static(text));
+        let other = Json::empty_object();
+        let _ = (json.to_text(), json.len(), json.is_object(), json.is_array(), json.as_string(), format!("{json:?}"));
+        let _ = (json.member("a"), json.first_members(["a", "b"]), json.path_to(3), json.to_canonical());
+        let _ = (json.read::<serde_json::Value>().is_err(), json.entries().count(), json.elements().count());
+        let _ = (json.with_member("a", &other), json.without_members(&["a"]), json.with_missing_members(&other));
+        let _ = (other.with_member("a", &json), other.with_missing_members(&json), Json::array([&json]));
+        let _ = (json.map_elements(|element| element), json.detached_from(1 << 20));
+        assert_eq!(RequestId::from_json_text(text), None, "{text:?}");
     }
 }

@@ -41,6 +41,16 @@ const MAX_BYTES: usize = 4096;
 /// The explanation in the body of an HTTP error, or in the beginning of it, with single blanks for white space.
 ///
 /// `None` if the body is empty, is not text, or has none of the known shapes.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::find_explanation;
+///
+/// let body = br#"{"error":"invalid_grant","error_description":"the code was used before"}"#;
+/// assert_eq!(find_explanation(body).as_deref(), Some("invalid_grant: the code was used before"));
+/// assert_eq!(find_explanation(b""), None);
+/// ```
 #[must_use]
 pub fn find_explanation(body: &[u8]) -> Option<String> {
     let text = readable(body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body))?.trim();
