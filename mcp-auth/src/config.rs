@@ -11,8 +11,7 @@ use sha2::{Digest, Sha256};
 use super::authorization::may_be_added;
 use super::callback_host::{CallbackHost, is_callback_path};
 use super::client::{ClientIdentity, is_client_id_metadata_url};
-use super::quirk::Exceptions;
-use super::resource_parameter::ResourceParameter;
+use super::quirk::{Exceptions, ResourceParameter};
 use super::url::{Origin, SecureUrl};
 
 /// How tokens are obtained.

@@ -73,7 +73,7 @@
 //! | `token` | responses of token endpoints |
 //! | `record`, `imported` | what is stored, and tokens that another program has stored |
 //! | `config`, `callback_host` | what a sign-in needs to know |
-//! | `quirk`, `resource_parameter` | in which ways authorization servers differ from the rules, and what is accepted |
+//! | `quirk` | in which ways authorization servers differ from the rules, and what is accepted |
 //! | `action`, `reach`, `report` | what a sign-in asks of its driver, and which addresses requests may reach; what its events mean for a log |
 //! | `error` | why a sign-in gives no token |
 //! | `authorizer` | the machine; its flow, the tokens in use, and what limits the number of sign-ins have files of their own |
@@ -97,7 +97,6 @@ mod quirk;
 mod reach;
 mod record;
 mod report;
-mod resource_parameter;
 mod seed;
 mod token;
 mod url;
@@ -115,11 +114,10 @@ pub use mcp_proto::auth::{
     UnsignedJwt,
 };
 pub use metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata};
-pub use quirk::{Acceptance, Exceptions, ProviderQuirk};
+pub use quirk::{Acceptance, Exceptions, ProviderQuirk, ResourceParameter};
 pub use reach::Reach;
 pub use record::StoredSignIn;
 pub use report::{SignInOutcome, SignInReport};
-pub use resource_parameter::ResourceParameter;
 pub use seed::Seed;
 pub use token::{TokenError, TokenResponse, TokenScheme};
 pub use url::UrlRefused;

@@ -8,8 +8,7 @@ use mcp_proto::Excerpt;
 use mcp_proto::url::HttpUrl;
 use serde::{Deserialize, Serialize};
 
-use super::quirk::{Exceptions, ProviderQuirk};
-use super::resource_parameter::ResourceParameter;
+use super::quirk::{Exceptions, ProviderQuirk, ResourceParameter};
 use super::url::{Origin, SecureUrl, UrlRefused};
 
 /// The characters of a text of a document that are shown.

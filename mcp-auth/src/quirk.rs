@@ -211,6 +211,19 @@ pub(super) fn is_bearer_by_another_name(token_type: &str) -> bool {
     ["user", "bot", "bearertoken"].iter().any(|name| token_type.eq_ignore_ascii_case(name))
 }
 
+/// The parameter `resource` of requests to the authorization server (OA-Q-05, OA-Q-06).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum ResourceParameter {
+    /// The resource that the server publishes, or else the server's URL.
+    #[default]
+    Published,
+    /// Omitted, for authorization servers that refuse it.
+    Omitted,
+    /// This value, for authorization servers that know the server by another name.
+    Fixed(String),
+}
+
 /// What a sign-in accepts although the rules forbid it, because some authorization servers demand it. All are `false` by
 /// default. [`ProviderQuirk`] has what each of them costs.
 #[derive(Debug, Clone, Default)]

@@ -17,7 +17,6 @@
 //! ```
 
 mod challenge;
-mod challenged;
 mod credentials;
 mod jwt;
 mod key;
@@ -25,8 +24,7 @@ mod proof;
 mod resource;
 mod secret;
 
-pub use challenge::Challenge;
-pub use challenged::Challenged;
+pub use challenge::{Challenge, Challenged};
 pub use credentials::Credentials;
 pub use jwt::UnsignedJwt;
 pub use key::{ClientKey, ProofKey, SigningAlgorithm};

@@ -10,15 +10,13 @@ mod failed;
 mod fault;
 mod process_end;
 mod refusal;
-mod severity;
 mod usage;
 
 pub use explanation::find_explanation;
 pub use failed::{Failed, InvalidResponse, NoInput, RedirectRefused};
-pub use fault::{Fault, Quirk};
+pub use fault::{Fault, Quirk, Severity};
 pub use process_end::{ProcessEnd, StartFailure};
 pub use refusal::Refusal;
-pub use severity::Severity;
 pub use usage::UsageError;
 
 pub use crate::spec::header::BodyKind;

@@ -3,11 +3,9 @@
 //!
 //! All other modules use these tables; none of them compares revisions or lists methods itself.
 
-mod cache_scope;
 pub mod capability;
 pub mod code;
 pub mod header;
-mod logging_level;
 pub mod meta;
 mod method;
 pub mod param_headers;
@@ -17,10 +15,9 @@ pub mod status;
 pub mod structured;
 mod supported;
 pub(crate) mod trace_context;
+mod values;
 
-pub use cache_scope::CacheScope;
 pub use header::{HEADERS, PARAM_PREFIX};
-pub use logging_level::LoggingLevel;
 pub(crate) use method::tasks_capability;
 pub use method::{
     Change, List, Listing, Method, MethodFacts, Primitive, Reference, SKILLS_EXTENSION, SettingChange, TASKS_EXTENSION,
@@ -29,3 +26,4 @@ pub(crate) use revision::{CancelBy, FallbackOn, UnreadableId, names_stateless};
 pub use revision::{Era, ProtocolVersion, Rules};
 pub(crate) use supported::SupportedVersions;
 pub use trace_context::TraceContext;
+pub use values::{CacheScope, LoggingLevel};

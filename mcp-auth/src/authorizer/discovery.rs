@@ -16,8 +16,7 @@ use crate::action;
 use crate::action::{Event, FetchKey};
 use crate::error::SignInError;
 use crate::metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata};
-use crate::quirk::ProviderQuirk;
-use crate::resource_parameter::ResourceParameter;
+use crate::quirk::{ProviderQuirk, ResourceParameter};
 use crate::url::Origin;
 
 /// The largest metadata document, in bytes (OA-N-03).

@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use http::HeaderValue;
+use http::{HeaderValue, StatusCode};
+
+use crate::collections::outbox::Weight;
 
 /// The bytes of `WWW-Authenticate` that are read from one response (OA-W-03).
 const MAX_BYTES: usize = 8 * 1024;
@@ -311,6 +313,30 @@ const fn is_token(byte: u8) -> bool {
 /// A byte of credentials without parameters, except the final `=` (RFC 9110, section 11.2).
 const fn is_token68(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/')
+}
+
+/// A demand of the server for authorization (OA-T-02).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Challenged {
+    /// The status of the response: 401, or 403 if the credentials do not have enough scopes.
+    pub status: StatusCode,
+    /// The challenges of the response, in order; there may be none.
+    pub challenges: Vec<Challenge>,
+    /// The generation of the [`Credentials`](super::Credentials) that the request carried; `None` if it had none.
+    pub sent_with: Option<u64>,
+    /// No request of the application waits for the server, so that no person should be asked to sign in (OA-G-05). A relay
+    /// determines this by the requests of its client.
+    pub is_background: bool,
+    /// Bytes of the fields with the challenges.
+    pub(crate) bytes: usize,
+}
+
+impl Weight for Challenged {
+    fn weight(&self) -> usize {
+        // A challenge is stored as names and values, each with its own buffer.
+        2 * self.bytes
+    }
 }
 
 #[cfg(test)]

@@ -206,3 +206,14 @@ impl Quirk {
         quirks.into_iter().filter(|(is_so, _)| *is_so).map(|(_, quirk)| quirk)
     }
 }
+
+/// How important a report of a client is for the operator of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// For the diagnosis of a server.
+    Debug,
+    /// The client has handled it.
+    Info,
+    /// Requests may fail or wait because of it, or settings have no effect.
+    Warning,
+}

@@ -1,4 +1,4 @@
-//! The levels of log messages.
+//! Values that the specification lists: levels of log messages, and who may use a cached result.
 
 /// The severity of a log message, as in RFC 5424, section 6.2.1. A more severe level is greater.
 ///
@@ -63,5 +63,27 @@ impl LoggingLevel {
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|level| level.as_str() == text)
+    }
+}
+
+/// Who may use a cached result (MD-K-01).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum CacheScope {
+    /// Only the client that sent the request.
+    #[default]
+    Private,
+    /// All clients, because the result is the same for each.
+    Public,
+}
+
+impl CacheScope {
+    /// The name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Public => "public",
+        }
     }
 }
