@@ -401,7 +401,6 @@ impl Aggregate {
     }
 
     /// Handles an event of the machine that faces the client.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
     fn on_client_event(&mut self, event: server::Event, now: Instant) {
         use server::Event as E;
         match event {
@@ -429,8 +428,7 @@ impl Aggregate {
             E::Progressed { request, params } => self.on_progress_of_client(request, params, now),
             E::Faulted(fault) => self.out.report(Event::Faulted(fault)),
             E::Closed { reason, .. } => self.on_client_gone(reason),
-            // Other events need nothing from the aggregate.
-            _ => {}
+            E::Connected { .. } | E::Restored { .. } | E::InputEnded | E::Drained { .. } => {}
         }
     }
 

@@ -469,7 +469,6 @@ impl Gateway {
         }
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
     fn on_server_output(&mut self, output: Output<server::HttpAction, server::Event>, now: Instant) {
         use server::Event as E;
         let event = match output {
@@ -490,7 +489,7 @@ impl Gateway {
             | E::Ready { session }
             | E::Notified { session, .. }
             | E::Closed { session, .. } => Some(*session),
-            _ => None,
+            E::Restored { .. } | E::InputEnded | E::Faulted(_) | E::Drained { .. } => None,
         };
         let backend = session.and_then(|session| self.by_session.get(&session));
         match (backend.copied(), event) {
@@ -540,7 +539,7 @@ impl Gateway {
         self.active.extend(self.backends.keys());
     }
 
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other event ends a backend")]
     fn on_link_event(&mut self, backend: BackendKey, event: relay::Event, now: Instant) {
         use relay::Event as E;
         let ended = match &event {

@@ -4,78 +4,17 @@ use http::{request, response};
 use mcp_proto::auth::{Challenged, Credentials};
 use mcp_proto::client::{self, ClientTransport};
 use mcp_proto::machine::{
-    ClientStream, HandleAuthorization, HandleBytes, HandleRequests, HandleResponses, Machine, ServerStream,
+    ClientStream, HandleAuthorization, HandleBytes, HandleRequests, HandleResponses, ServerStream,
 };
-use mcp_proto::{Instant, Output, ProcessEnd, StartFailure, Stdio, server};
+use mcp_proto::{Instant, ProcessEnd, StartFailure, Stdio, impl_handle_bytes, impl_machine, server};
 
 use crate::aggregate::{self, Aggregate, ServerKey};
 use crate::gateway::{self, BackendKey, Gateway};
 use crate::relay::{self, Relay};
 
-/// Implements [`Machine`] by the methods of the same names.
-macro_rules! impl_machine {
-    ([$($generics:tt)*] $machine:ty, $action:ty, $event:ty) => {
-        impl<$($generics)*> Machine for $machine {
-            type Action = $action;
-            type Event = $event;
-
-            fn poll_output(&mut self) -> Option<Output<Self::Action, Self::Event>> {
-                <$machine>::poll_output(self)
-            }
-
-            fn poll_timeout(&self) -> Option<Instant> {
-                <$machine>::poll_timeout(self)
-            }
-
-            fn handle_timeout(&mut self, now: Instant) {
-                <$machine>::handle_timeout(self, now);
-            }
-
-            fn close(&mut self, now: Instant) {
-                <$machine>::close(self, now);
-            }
-        }
-    };
-}
-
 impl_machine!([T: ClientTransport] Relay<T>, relay::Action<T::Action>, relay::Event);
 impl_machine!([] Gateway, gateway::Action, gateway::Event);
 impl_machine!([] Aggregate, aggregate::Action, aggregate::Event);
-
-/// Implements [`HandleBytes`] by these methods.
-macro_rules! impl_handle_bytes {
-    (
-        [$($generics:tt)*] $machine:ty, $stream:ty: $bytes:ident, $written:ident, $eof:ident, $wants:ident
-        $(; $process_end:ident, $not_started:ident)?
-    ) => {
-        impl<$($generics)*> HandleBytes<$stream> for $machine {
-            fn handle_bytes(&mut self, _: $stream, bytes: &[u8], now: Instant) {
-                <$machine>::$bytes(self, bytes, now);
-            }
-
-            fn handle_written(&mut self, _: $stream, bytes: usize, now: Instant) {
-                <$machine>::$written(self, bytes, now);
-            }
-
-            fn handle_eof(&mut self, _: $stream, now: Instant) {
-                <$machine>::$eof(self, now);
-            }
-
-            fn wants_bytes(&self, _: $stream) -> bool {
-                <$machine>::$wants(self)
-            }
-            $(
-                fn handle_process_end(&mut self, _: $stream, end: ProcessEnd, now: Instant) {
-                    <$machine>::$process_end(self, end, now);
-                }
-
-                fn handle_not_started(&mut self, _: $stream, failure: StartFailure, now: Instant) {
-                    <$machine>::$not_started(self, failure, now);
-                }
-            )?
-        }
-    };
-}
 
 impl_handle_bytes!(
     [T: ClientTransport] Relay<T>, ClientStream: handle_bytes, handle_written, handle_eof, wants_bytes

@@ -237,26 +237,28 @@ pub trait HandleRequests {
     fn wants_request(&self) -> bool;
 }
 
-/// Implements [`Machine`] by the methods of the same names.
+/// Implements [`Machine`] by the methods of the same names, also for the machines of `mcp-intermediary`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! impl_machine {
     ([$($generics:tt)*] $machine:ty, $action:ty, $event:ty) => {
-        impl<$($generics)*> Machine for $machine {
+        impl<$($generics)*> $crate::machine::Machine for $machine {
             type Action = $action;
             type Event = $event;
 
-            fn poll_output(&mut self) -> Option<Output<Self::Action, Self::Event>> {
+            fn poll_output(&mut self) -> Option<$crate::Output<Self::Action, Self::Event>> {
                 <$machine>::poll_output(self)
             }
 
-            fn poll_timeout(&self) -> Option<Instant> {
+            fn poll_timeout(&self) -> Option<$crate::Instant> {
                 <$machine>::poll_timeout(self)
             }
 
-            fn handle_timeout(&mut self, now: Instant) {
+            fn handle_timeout(&mut self, now: $crate::Instant) {
                 <$machine>::handle_timeout(self, now);
             }
 
-            fn close(&mut self, now: Instant) {
+            fn close(&mut self, now: $crate::Instant) {
                 <$machine>::close(self, now);
             }
         }
@@ -267,22 +269,24 @@ impl_machine!([T: ClientTransport] Client<T>, T::Action, client::Event);
 impl_machine!([] Server<Stdio>, <Stdio as Transport>::Action, server::Event);
 impl_machine!([] Server<server::Http>, <server::Http as Transport>::Action, server::Event);
 
-/// Implements [`HandleBytes`] by these methods.
+/// Implements [`HandleBytes`] by these methods, also for the machines of `mcp-intermediary`.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! impl_handle_bytes {
     (
         [$($generics:tt)*] $machine:ty, $stream:ty: $bytes:ident, $written:ident, $eof:ident, $wants:ident
         $(; $process_end:ident, $not_started:ident)?
     ) => {
-        impl<$($generics)*> HandleBytes<$stream> for $machine {
-            fn handle_bytes(&mut self, _: $stream, bytes: &[u8], now: Instant) {
+        impl<$($generics)*> $crate::machine::HandleBytes<$stream> for $machine {
+            fn handle_bytes(&mut self, _: $stream, bytes: &[u8], now: $crate::Instant) {
                 <$machine>::$bytes(self, bytes, now);
             }
 
-            fn handle_written(&mut self, _: $stream, bytes: usize, now: Instant) {
+            fn handle_written(&mut self, _: $stream, bytes: usize, now: $crate::Instant) {
                 <$machine>::$written(self, bytes, now);
             }
 
-            fn handle_eof(&mut self, _: $stream, now: Instant) {
+            fn handle_eof(&mut self, _: $stream, now: $crate::Instant) {
                 <$machine>::$eof(self, now);
             }
 
@@ -290,11 +294,11 @@ macro_rules! impl_handle_bytes {
                 <$machine>::$wants(self)
             }
             $(
-                fn handle_process_end(&mut self, _: $stream, end: ProcessEnd, now: Instant) {
+                fn handle_process_end(&mut self, _: $stream, end: $crate::ProcessEnd, now: $crate::Instant) {
                     <$machine>::$process_end(self, end, now);
                 }
 
-                fn handle_not_started(&mut self, _: $stream, failure: StartFailure, now: Instant) {
+                fn handle_not_started(&mut self, _: $stream, failure: $crate::StartFailure, now: $crate::Instant) {
                     <$machine>::$not_started(self, failure, now);
                 }
             )?

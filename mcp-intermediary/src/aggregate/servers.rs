@@ -41,7 +41,6 @@ impl Aggregate {
     }
 
     /// Handles an event of the client of a server's relay.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
     fn on_server_event(&mut self, server: ServerKey, event: client::Event, now: Instant) {
         use client::Event as E;
         match event {
@@ -69,8 +68,15 @@ impl Aggregate {
             E::Listening { subscription, filter } => self.on_listening(server, subscription, &filter, now),
             E::ListeningEnded { subscription, .. } => self.on_listening_ended(server, subscription, now),
             E::Closed(_) => self.on_closed(server, now),
-            // The relay reports the others itself.
-            _ => {}
+            // The relay reports these itself.
+            E::SessionLost
+            | E::Restored { .. }
+            | E::NotRestored { .. }
+            | E::ListeningInterrupted { .. }
+            | E::RequestWaits { .. }
+            | E::Challenged(_)
+            | E::Faulted(_)
+            | E::QuirkObserved(_) => {}
         }
     }
 

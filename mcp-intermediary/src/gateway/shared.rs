@@ -103,7 +103,7 @@ impl Shared {
     }
 
     /// Handles an event of the machine that the clients are connected to.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
+    #[expect(clippy::wildcard_enum_match_arm, reason = "every other event is passed on as it is")]
     pub(super) fn on_server_event(
         &mut self,
         session: SessionKey,
@@ -138,7 +138,6 @@ impl Shared {
     }
 
     /// Handles an event of the machine that faces the backend.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
     pub(super) fn on_client_event(&mut self, event: client::Event, ends: &mut Ends<'_>, now: Instant) {
         use client::Event as E;
         let session = match &event {
@@ -155,7 +154,19 @@ impl Shared {
             }
             E::Requested { scope: client::Scope::Connection, .. } => self.origin(true, ends, now),
             E::Notified { scope: client::Scope::Connection, .. } => self.origin(false, ends, now),
-            _ => None,
+            // No server asks because of a subscription.
+            E::Requested { scope: client::Scope::Subscription(_), .. }
+            | E::Connected { .. }
+            | E::Unavailable { .. }
+            | E::SessionLost
+            | E::Restored { .. }
+            | E::NotRestored { .. }
+            | E::ListeningInterrupted { .. }
+            | E::RequestWaits { .. }
+            | E::Challenged(_)
+            | E::Faulted(_)
+            | E::QuirkObserved(_)
+            | E::Closed(_) => None,
         };
         match (session, event) {
             (_, E::Connected { version, result, .. }) => self.on_connected(version, &result, ends, now),

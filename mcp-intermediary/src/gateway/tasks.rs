@@ -32,7 +32,7 @@ pub(super) fn withhold_from_request(
 }
 
 /// Removes tasks from the capabilities that a backend for everyone states to authenticated clients.
-#[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other event has capabilities")]
 pub(super) fn withhold_from_event(
     event: client::Event,
     upstream: &Upstream<Stdio>,

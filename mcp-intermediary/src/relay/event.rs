@@ -122,8 +122,13 @@ impl<A: Weight> Weight for Action<A> {
 
 impl Weight for Event {
     fn weight(&self) -> usize {
-        let challenges = if let Self::Challenged(challenged) = self { challenged.weight() } else { 0 };
-        let challenges = if let Self::ToolDeviates(deviation) = self { deviation.weight() } else { challenges };
-        size_of::<Self>() + challenges
+        let content = if let Self::Challenged(challenged) = self {
+            challenged.weight()
+        } else if let Self::ToolDeviates(deviation) = self {
+            deviation.weight()
+        } else {
+            0
+        };
+        size_of::<Self>() + content
     }
 }

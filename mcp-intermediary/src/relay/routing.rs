@@ -10,7 +10,6 @@ use super::{Event, Side, legacy_client, modern_client};
 
 impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     /// Handles an event of the server machine, which faces the client.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
     pub(crate) fn on_server_event(&mut self, event: server::Event, now: Instant) {
         use server::Event as E;
         match event {
@@ -55,8 +54,7 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
                     state.listen_anew(&mut self.sides, now);
                 }
             }
-            // Other events need nothing from the relay.
-            _ => {}
+            E::Connected { .. } | E::Restored { .. } | E::Drained { .. } => {}
         }
     }
 
@@ -101,7 +99,6 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     }
 
     /// Handles an event of the client machine, which faces the server.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the enum may grow")]
     pub(crate) fn on_client_event(&mut self, event: client::Event, now: Instant) {
         use client::Event as E;
         match event {
@@ -176,8 +173,8 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
             E::Faulted(fault) => self.sides.out.report(Event::Faulted { side: Side::Server, fault }),
             E::QuirkObserved(quirk) => self.sides.out.report(Event::QuirkObserved(quirk)),
             E::Closed(reason) => self.sides.out.report(Event::Closed(reason)),
-            // Other events need nothing from the relay.
-            _ => {}
+            // Progress of a request that is not in flight any more.
+            E::Progressed { .. } | E::Restored { .. } | E::ListeningInterrupted { .. } => {}
         }
     }
 

@@ -9,7 +9,6 @@ use crate::spec::{Method, ProtocolVersion};
 
 /// An event for the application of a server.
 #[derive(Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Event {
     /// A client has opened a session, and its `initialize` was answered.
     Connected {
