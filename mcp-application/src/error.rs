@@ -4,7 +4,7 @@ use mcp_model::{ModelError, TaskStatus};
 use mcp_proto::client::Outcome;
 use mcp_proto::{ErrorObject, Failed, Json, UsageError};
 
-use crate::router::InvalidRouter;
+use crate::InvalidService;
 #[cfg(feature = "skills")]
 use crate::skills::SkillMismatch;
 
@@ -60,7 +60,7 @@ pub enum Error {
     Usage(#[from] UsageError),
     /// The server in the same process cannot be served.
     #[error(transparent)]
-    Service(InvalidRouter),
+    Service(InvalidService),
     /// The server could not be started.
     #[error(transparent)]
     Start(std::io::Error),
@@ -70,9 +70,9 @@ pub enum Error {
     SetUp(Box<dyn std::error::Error + Send + Sync>),
 }
 
-impl From<InvalidRouter> for Error {
-    fn from(error: InvalidRouter) -> Self {
-        if let InvalidRouter::Usage(error) = error { Self::Usage(error) } else { Self::Service(error) }
+impl From<InvalidService> for Error {
+    fn from(error: InvalidService) -> Self {
+        if let InvalidService::Usage(error) = error { Self::Usage(error) } else { Self::Service(error) }
     }
 }
 

@@ -67,6 +67,7 @@ mod connections;
 mod error;
 mod incoming;
 mod inputs;
+mod invalid_service;
 mod lenient;
 mod not_read;
 mod notice;
@@ -102,6 +103,7 @@ pub use incoming::IncomingRequest;
 #[cfg(feature = "schema")]
 pub use inputs::Elicited;
 pub use inputs::Inputs;
+pub use invalid_service::InvalidService;
 pub use lenient::read_result;
 pub use mcp_proto::Severity;
 pub use not_read::not_read;

@@ -41,7 +41,6 @@ pub(crate) mod arguments;
 mod entries;
 #[cfg(feature = "schema")]
 mod finite;
-mod invalid;
 mod routed;
 #[cfg(feature = "schema")]
 mod schema;
@@ -69,13 +68,13 @@ use uri_template::UriTemplate;
 pub use answer::IntoAnswer;
 #[cfg(feature = "schema")]
 pub use answer::Structured;
-pub use invalid::InvalidRouter;
 pub use mcp_proto::server::HandlerError;
 pub use routed::{CompletionInput, RoutedCall};
 #[cfg(feature = "schema")]
 pub use schema::{NoArguments, form_of, output_schema, prompt_arguments, tool_schema};
 pub use shared::{ChangeableRouter, Changed, SharedRoutes};
 
+use crate::InvalidService;
 #[cfg(feature = "skills")]
 use crate::skills::{InvalidSkill, SkillDirectory};
 
@@ -100,7 +99,7 @@ pub struct Router<H> {
     completions: BTreeMap<Completed, H>,
     page_size: usize,
     /// The first mistake of the application.
-    mistake: Option<InvalidRouter>,
+    mistake: Option<InvalidService>,
 }
 
 /// The handler of a resource or a template, and the media type of what it returns.
@@ -166,10 +165,10 @@ impl<H: Clone> Router<H> {
     pub fn add_tool(&mut self, tool: &Tool, handler: H) {
         let schema = &tool.input_schema;
         if schema.as_json().first_member("type").is_none_or(|kind| kind.as_bytes() != b"\"object\"") {
-            self.mistaken(InvalidRouter::ToolSchema { tool: tool.name.as_str().into() });
+            self.mistaken(InvalidService::ToolSchema { tool: tool.name.as_str().into() });
         }
         if let Err(reason) = Annotations::read(schema.as_json()) {
-            self.mistaken(InvalidRouter::HeaderAnnotation { tool: tool.name.as_str().into(), reason });
+            self.mistaken(InvalidService::HeaderAnnotation { tool: tool.name.as_str().into(), reason });
         }
         if !self.tools.add(&tool.name, tool.to_json(), handler) {
             self.mistaken_duplicate("tools", &tool.name);
@@ -195,7 +194,7 @@ impl<H: Clone> Router<H> {
             Ok(arguments) => {
                 self.add_prompt(&Prompt::new(name).description(description).arguments(arguments), handler);
             }
-            Err(argument) => self.mistaken(InvalidRouter::PromptArgument { prompt: name.into(), argument }),
+            Err(argument) => self.mistaken(InvalidService::PromptArgument { prompt: name.into(), argument }),
         }
     }
 
@@ -238,7 +237,7 @@ impl<H: Clone> Router<H> {
             Ok(())
         });
         if let Err(reason) = added {
-            self.mistaken(InvalidRouter::Skill { path: skill.path().into(), reason });
+            self.mistaken(InvalidService::Skill { path: skill.path().into(), reason });
         }
     }
 
@@ -254,7 +253,7 @@ impl<H: Clone> Router<H> {
     pub fn add_resource_template(&mut self, template: &ResourceTemplate, handler: H) {
         let text = &template.uri_template;
         let Some(parsed) = UriTemplate::parse(text) else {
-            return self.mistaken(InvalidRouter::UriTemplate { template: text.as_str().into() });
+            return self.mistaken(InvalidService::UriTemplate { template: text.as_str().into() });
         };
         let readable = Readable { handler, mime_type: template.mime_type.as_deref().map(Box::from) };
         if !self.templates.add(text, template.to_json(), (parsed, readable)) {
@@ -284,10 +283,10 @@ impl<H: Clone> Router<H> {
     }
 
     fn mistaken_duplicate(&mut self, kind: &'static str, name: &str) {
-        self.mistaken(InvalidRouter::DuplicateRoute { kind, name: name.into() });
+        self.mistaken(InvalidService::DuplicateRoute { kind, name: name.into() });
     }
 
-    fn mistaken(&mut self, mistake: InvalidRouter) {
+    fn mistaken(&mut self, mistake: InvalidService) {
         self.mistake.get_or_insert(mistake);
     }
 
@@ -298,7 +297,7 @@ impl<H: Clone> Router<H> {
     /// The first mistake: two entries have the same name, the schema of a tool's arguments is not that of an object or
     /// has an invalid `x-mcp-header` (MD-P-05), a URI template has expressions that cannot be matched, or a skill cannot be
     /// served.
-    pub fn capabilities(&self, may_change: bool) -> Result<ServerCapabilities, InvalidRouter> {
+    pub fn capabilities(&self, may_change: bool) -> Result<ServerCapabilities, InvalidService> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
         }

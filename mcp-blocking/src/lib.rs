@@ -221,7 +221,7 @@ pub use client::{
 pub use gateway::{Backend, Gateway, GatewayObserver, GatewayStatus, GatewayStopper, ServerStatus};
 pub use http_client::{HttpOptions, InvalidProxy, OptionsError};
 pub use mcp_application as application;
-pub use mcp_application::{Authenticated, Change, Error, Observation, StateKeys};
+pub use mcp_application::{Authenticated, Change, Error, InvalidService, Observation, StateKeys};
 pub use mcp_auth as auth;
 pub use mcp_intermediary as intermediary;
 pub use mcp_intermediary::Observer;

@@ -57,8 +57,7 @@ use handlers::Handlers;
 use http::request::Parts;
 use http_exchanges::{Arrived, HttpExchanges};
 use listener::Accepting;
-use mcp_application::router::InvalidRouter;
-use mcp_application::{Authenticated, ConnectionTimeouts};
+use mcp_application::{Authenticated, ConnectionTimeouts, InvalidService};
 use mcp_proto::UsageError;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::CloseReason;
@@ -108,7 +107,7 @@ const MAX_HANDLERS: usize = 32;
 #[derive(Clone)]
 pub struct Server {
     /// Why the service cannot be served.
-    mistake: Option<InvalidRouter>,
+    mistake: Option<InvalidService>,
     service: Arc<dyn Service>,
     running: Arc<Running>,
 }
@@ -150,8 +149,8 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`InvalidRouter`] if the configuration or the service is invalid.
-    pub fn stream(&self) -> Result<StreamService, InvalidRouter> {
+    /// [`InvalidService`] if the configuration or the service is invalid.
+    pub fn stream(&self) -> Result<StreamService, InvalidService> {
         Ok(StreamService::new(self.config()?, Arc::clone(&self.service), &self.running)?)
     }
 
@@ -159,9 +158,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`InvalidRouter`] if the configuration or the service is invalid, also if sessions are to be
+    /// [`InvalidService`] if the configuration or the service is invalid, also if sessions are to be
     /// stored.
-    pub fn http(&self, http: HttpConfig) -> Result<HttpService, InvalidRouter> {
+    pub fn http(&self, http: HttpConfig) -> Result<HttpService, InvalidService> {
         Ok(HttpService::new(self.config()?, http, Arc::clone(&self.service), &self.running)?)
     }
 
@@ -195,7 +194,7 @@ impl Server {
     }
 
     /// The configuration, unless the service cannot be served.
-    pub(crate) fn config(&self) -> Result<Config, InvalidRouter> {
+    pub(crate) fn config(&self) -> Result<Config, InvalidService> {
         self.mistake.clone().map_or_else(|| Ok(self.running.config().clone()), Err)
     }
 }

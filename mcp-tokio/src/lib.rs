@@ -261,7 +261,7 @@ pub use gateway::{Backend, Gateway, GatewayMonitor, GatewayStatus};
 #[cfg(feature = "http-client")]
 pub use http_client::HttpOptions;
 pub use mcp_application as application;
-pub use mcp_application::{Authenticated, Change, Error, Observation, StateKeys};
+pub use mcp_application::{Authenticated, Change, Error, InvalidService, Observation, StateKeys};
 #[cfg(feature = "http-client")]
 pub use mcp_auth as auth;
 pub use mcp_intermediary as intermediary;

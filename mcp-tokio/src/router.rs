@@ -7,10 +7,10 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_application::router;
-use mcp_application::router::{CompletionInput, HandlerError, IntoAnswer, InvalidRouter, Routed, RoutedCall};
+use mcp_application::router::{CompletionInput, HandlerError, IntoAnswer, Routed, RoutedCall};
 #[cfg(feature = "skills")]
 use mcp_application::skills::SkillDirectory;
+use mcp_application::{InvalidService, router};
 use mcp_model::{
     CallToolRequest, CompleteRequest, GetPromptRequest, Prompt, ReadResourceRequest, Resource, ResourceTemplate, Tool,
 };
@@ -420,7 +420,7 @@ impl Router {
         }
     }
 
-    fn routed_capabilities(&self, may_change: bool) -> Result<Json, InvalidRouter> {
+    fn routed_capabilities(&self, may_change: bool) -> Result<Json, InvalidService> {
         let mut own = Json::from(self.routes.capabilities(may_change)?);
         if self.tasks.is_some() {
             own = own.with_missing_members(&Tasks::capabilities());
@@ -445,7 +445,7 @@ impl Service for Router {
         }
     }
 
-    fn capabilities(&self) -> Result<Json, InvalidRouter> {
+    fn capabilities(&self) -> Result<Json, InvalidService> {
         self.routed_capabilities(false)
     }
 

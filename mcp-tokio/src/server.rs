@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use mcp_application::router::InvalidRouter;
+use mcp_application::InvalidService;
 use mcp_proto::Stdio;
 use mcp_proto::client::CloseReason;
 use mcp_proto::machine::ClientStream;
@@ -98,7 +98,7 @@ use crate::store::{AnyStore, StoreLink};
 #[derive(Clone)]
 pub struct Server {
     /// Why the service cannot be served.
-    mistake: Option<InvalidRouter>,
+    mistake: Option<InvalidService>,
     service: Arc<dyn AnyService>,
     running: Arc<Running>,
     #[cfg(feature = "http-server")]
@@ -181,14 +181,14 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// [`InvalidRouter`] if the configuration or the service is invalid, also if sessions are to be stored
+    /// [`InvalidService`] if the configuration or the service is invalid, also if sessions are to be stored
     /// and there is no [`Server::store`].
     ///
     /// # Panics
     ///
     /// Outside of a tokio runtime.
     #[cfg(feature = "http-server")]
-    pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, InvalidRouter> {
+    pub fn http(&self, http: mcp_proto::server::HttpConfig) -> Result<HttpService, InvalidService> {
         let stored = if let SessionMode::Stored(stored) = &http.sessions {
             Some((Arc::clone(self.store.as_ref().ok_or(mcp_proto::UsageError::NoStore)?), stored.clone()))
         } else {
@@ -264,7 +264,7 @@ impl Server {
         self.running.drain(timeout).await
     }
 
-    pub(crate) fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, InvalidRouter> {
+    pub(crate) fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, InvalidService> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
         }

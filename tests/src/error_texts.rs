@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Duration;
 
 use http::{HeaderValue, StatusCode};
-use mcp_application::router::InvalidRouter;
+use mcp_application::InvalidService;
 use mcp_application::skills::{InvalidFrontmatter, InvalidSkill, SkillMismatch};
 use mcp_intermediary::relay::{InvalidPins, ToolField};
 use mcp_proto::url::InvalidUrl;
@@ -109,17 +109,17 @@ pub fn all() -> Vec<Texts> {
             ],
         ),
         texts(
-            "InvalidRouter",
-            "mcp-application/src/router/invalid.rs",
+            "InvalidService",
+            "mcp-application/src/invalid_service.rs",
             vec![
-                InvalidRouter::DuplicateRoute { kind: "tools", name: "add".into() },
-                InvalidRouter::NestedChange,
-                InvalidRouter::ToolSchema { tool: "add".into() },
-                InvalidRouter::PromptArgument { prompt: "review".into(), argument: "count".into() },
-                InvalidRouter::HeaderAnnotation { tool: "add".into(), reason: InvalidAnnotation::Type },
-                InvalidRouter::UriTemplate { template: "file:///{a}{b}".into() },
-                InvalidRouter::Skill { path: "acme/Refunds".into(), reason: InvalidSkill::Name },
-                InvalidRouter::Usage(UsageError::NotDeclared { capability: "completions" }),
+                InvalidService::DuplicateRoute { kind: "tools", name: "add".into() },
+                InvalidService::NestedChange,
+                InvalidService::ToolSchema { tool: "add".into() },
+                InvalidService::PromptArgument { prompt: "review".into(), argument: "count".into() },
+                InvalidService::HeaderAnnotation { tool: "add".into(), reason: InvalidAnnotation::Type },
+                InvalidService::UriTemplate { template: "file:///{a}{b}".into() },
+                InvalidService::Skill { path: "acme/Refunds".into(), reason: InvalidSkill::Name },
+                InvalidService::Usage(UsageError::NotDeclared { capability: "completions" }),
             ],
         ),
         texts(

@@ -140,7 +140,8 @@ fn required_names(schema: &Value) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::router::{InvalidRouter, Router};
+    use crate::InvalidService;
+    use crate::router::Router;
 
     #[test]
     fn the_arguments_of_a_prompt_are_the_fields_of_its_type_in_the_order_of_declaration() {
@@ -173,7 +174,7 @@ mod tests {
         }
         let mut router = Router::new();
         router.add_prompt_of::<Translate>("translate", "Translates.", ());
-        let expected = InvalidRouter::PromptArgument { prompt: "translate".into(), argument: "times".into() };
+        let expected = InvalidService::PromptArgument { prompt: "translate".into(), argument: "times".into() };
         assert_eq!(router.capabilities(false), Err(expected));
     }
 

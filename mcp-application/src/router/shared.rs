@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mcp_proto::spec::capability;
 use mcp_proto::{Json, Notification};
 
-use crate::router::InvalidRouter;
+use crate::InvalidService;
 
 /// A router that may change while servers use it. `R` is the driver's router, `P` are the publishers of the servers that
 /// use it, and `C` identifies the caller of [`SharedRoutes::change`], for example its thread.
@@ -17,7 +17,7 @@ use crate::router::InvalidRouter;
 ///
 /// ```
 /// use mcp_application::router::{ChangeableRouter, Router, SharedRoutes};
-/// use mcp_application::router::InvalidRouter;
+/// use mcp_application::InvalidService;
 /// use mcp_proto::{Json, Notification};
 /// use mcp_model::{Prompt, Tool};
 ///
@@ -25,7 +25,7 @@ use crate::router::InvalidRouter;
 /// struct Mine(Router<()>);
 ///
 /// impl ChangeableRouter for Mine {
-///     fn capabilities(&self) -> Result<Json, InvalidRouter> {
+///     fn capabilities(&self) -> Result<Json, InvalidService> {
 ///         self.0.capabilities(true).map(Json::from)
 ///     }
 ///
@@ -42,7 +42,7 @@ use crate::router::InvalidRouter;
 /// })?;
 /// assert_eq!(changed.notifications[0].method.as_str(), "notifications/prompts/list_changed");
 /// assert_eq!((changed.publishers, changed.added), (vec!["server"], vec!["prompts"]));
-/// # Ok::<(), InvalidRouter>(())
+/// # Ok::<(), InvalidService>(())
 /// ```
 pub struct SharedRoutes<R, P, C> {
     state: Mutex<State<R, P, C>>,
@@ -64,7 +64,7 @@ pub trait ChangeableRouter: Clone {
     /// # Errors
     ///
     /// The mistakes of the application.
-    fn capabilities(&self) -> Result<Json, InvalidRouter>;
+    fn capabilities(&self) -> Result<Json, InvalidService>;
 
     /// The notifications about the lists that differ between this router and a later one.
     fn changes(&self, later: &Self) -> Vec<Notification>;
@@ -112,11 +112,11 @@ impl<R: ChangeableRouter, P: Clone + Default, C: PartialEq> SharedRoutes<R, P, C
     ///
     /// # Errors
     ///
-    /// The mistakes of the new router: then nothing has changed. [`InvalidRouter::NestedChange`] if this was called by
+    /// The mistakes of the new router: then nothing has changed. [`InvalidService::NestedChange`] if this was called by
     /// `change`.
-    pub fn change(&self, caller: C, change: impl FnOnce(R) -> R) -> Result<Changed<R, P>, InvalidRouter> {
+    pub fn change(&self, caller: C, change: impl FnOnce(R) -> R) -> Result<Changed<R, P>, InvalidService> {
         if self.state().changer.as_ref() == Some(&caller) {
-            return Err(InvalidRouter::NestedChange);
+            return Err(InvalidService::NestedChange);
         }
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let _changing = Changing::begin(self, caller);
@@ -179,9 +179,9 @@ mod tests {
     struct Named(Vec<&'static str>);
 
     impl ChangeableRouter for Named {
-        fn capabilities(&self) -> Result<Json, InvalidRouter> {
+        fn capabilities(&self) -> Result<Json, InvalidService> {
             if self.0.contains(&"wrong") {
-                return Err(InvalidRouter::ToolSchema { tool: "wrong".into() });
+                return Err(InvalidService::ToolSchema { tool: "wrong".into() });
             }
             let tools = Json::parse(r#"{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#).unwrap();
             Ok(if self.0.is_empty() { Json::empty_object() } else { tools })
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_change_that_is_mistaken_or_panics_leaves_the_earlier_router() {
         let shared = Shared::new(Named(vec!["a"]));
-        assert!(matches!(shared.change(0, with("wrong")), Err(InvalidRouter::ToolSchema { .. })));
+        assert!(matches!(shared.change(0, with("wrong")), Err(InvalidService::ToolSchema { .. })));
         assert!(catch_unwind(AssertUnwindSafe(|| shared.change(0, |_| panic!("a mistake")))).is_err());
         assert_eq!(*shared.current(), Named(vec!["a"]));
         assert_eq!(*shared.change(0, with("b")).unwrap().later, Named(vec!["a", "b"]));
@@ -233,7 +233,7 @@ mod tests {
         let changed = shared.change(1, |named| {
             assert_eq!(*shared.current(), Named(vec!["a"]));
             shared.add(|publishers| publishers.push(7));
-            assert!(matches!(shared.change(1, with("nested")), Err(InvalidRouter::NestedChange)));
+            assert!(matches!(shared.change(1, with("nested")), Err(InvalidService::NestedChange)));
             with("b")(named)
         });
         let changed = changed.unwrap();

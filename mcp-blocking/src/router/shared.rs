@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-use mcp_application::router::{ChangeableRouter, Changed, InvalidRouter, SharedRoutes};
+use mcp_application::InvalidService;
+use mcp_application::router::{ChangeableRouter, Changed, SharedRoutes};
 use mcp_proto::client::CloseReason;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
@@ -25,7 +26,7 @@ use crate::{Incoming, ServerPublisher, Service};
 /// use mcp_blocking::model::{JsonObject, Tool};
 /// use mcp_blocking::{Incoming, SharedRouter};
 ///
-/// fn add(router: &SharedRouter) -> Result<(), mcp_blocking::application::router::InvalidRouter> {
+/// fn add(router: &SharedRouter) -> Result<(), mcp_blocking::application::InvalidService> {
 ///     let tool = Tool::without_arguments("hello");
 ///     router.change(|router| router.tool_with_schema(&tool, |_: JsonObject, _: &Incoming| Ok("Hello!")))
 /// }
@@ -49,11 +50,11 @@ impl SharedRouter {
     ///
     /// # Errors
     ///
-    /// The mistakes of the new functions: then nothing has changed. [`InvalidRouter::NestedChange`] if it is called by
-    /// `change`. [`InvalidRouter::Usage`] with [`UsageError::NotDeclared`](mcp_proto::UsageError::NotDeclared) if the first function of a kind was added (also the first completion) after a
+    /// The mistakes of the new functions: then nothing has changed. [`InvalidService::NestedChange`] if it is called by
+    /// `change`. [`InvalidService::Usage`] with [`UsageError::NotDeclared`](mcp_proto::UsageError::NotDeclared) if the first function of a kind was added (also the first completion) after a
     /// server was created which does not declare the capability: it is served, but the clients of that server were not
     /// notified.
-    pub fn change(&self, change: impl FnOnce(Router) -> Router) -> Result<(), InvalidRouter> {
+    pub fn change(&self, change: impl FnOnce(Router) -> Router) -> Result<(), InvalidService> {
         let changed = self.0.change(thread::current().id(), change)?;
         let Changed { earlier, later, publishers, notifications, added, .. } = changed;
         for publisher in publishers.iter() {
@@ -68,7 +69,7 @@ impl SharedRouter {
 }
 
 impl ChangeableRouter for Router {
-    fn capabilities(&self) -> Result<Json, InvalidRouter> {
+    fn capabilities(&self) -> Result<Json, InvalidService> {
         self.routed_capabilities(true)
     }
 
@@ -82,7 +83,7 @@ impl Service for SharedRouter {
         self.0.current().serve(incoming)
     }
 
-    fn capabilities(&self) -> Result<Json, InvalidRouter> {
+    fn capabilities(&self) -> Result<Json, InvalidService> {
         self.0.current().routed_capabilities(true)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_application::router::InvalidRouter;
+use mcp_application::InvalidService;
 use mcp_proto::client::CloseReason;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
@@ -27,7 +27,7 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     ///
     /// The service cannot be served, because the application has made a mistake.
-    fn capabilities(&self) -> Result<Json, InvalidRouter> {
+    fn capabilities(&self) -> Result<Json, InvalidService> {
         Ok(Json::empty_object())
     }
 

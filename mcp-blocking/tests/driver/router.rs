@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use mcp_application::router::{HandlerError, InvalidRouter, NoArguments};
+use mcp_application::InvalidService;
+use mcp_application::router::{HandlerError, NoArguments};
 use mcp_application::skills::SkillMismatch;
 use mcp_blocking::{
     Change, Client, Error, Handler, Incoming, Router, Server, ServerPublisher, Service, SharedRouter, TaskContext,
@@ -101,7 +102,7 @@ fn clients_are_notified_of_what_is_added_and_removed() {
 
     // A mistake changes nothing, and no list has changed if only a function has.
     let mistake = shared.change(|router| add(router).without_tool("greet")).unwrap_err();
-    assert!(matches!(mistake, InvalidRouter::DuplicateRoute { .. }), "{mistake}");
+    assert!(matches!(mistake, InvalidService::DuplicateRoute { .. }), "{mistake}");
     shared.change(|router| add(router.without_tool("late"))).unwrap();
     shared.change(|router| router.without_prompt("bare")).unwrap();
     assert_eq!(notifications.recv().unwrap(), Method::PROMPTS_LIST_CHANGED);
@@ -128,7 +129,7 @@ fn requests_are_served_while_a_router_is_changed_but_no_other_change_is_made() {
     let list = || client.request("tools/list", None).unwrap().to_text().into_owned();
     let changed = shared.change(|router| {
         assert!(list().contains("divide"));
-        assert_eq!(shared.change(|router| router), Err(InvalidRouter::NestedChange));
+        assert_eq!(shared.change(|router| router), Err(InvalidService::NestedChange));
         router.without_tool("divide")
     });
     assert_eq!(changed, Ok(()));
@@ -163,10 +164,10 @@ fn a_fallback_that_is_set_later_receives_the_publishers_of_all_servers_once() {
     assert_eq!(publishers.try_iter().count(), 1);
 }
 
-/// Passes on what it is told, in words.
-struct Told(Sender<String>);
+/// Sends a line for each notification, subscription and end that it receives.
+struct Reporter(Sender<String>);
 
-impl Service for Told {
+impl Service for Reporter {
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
         Err(ErrorObject::method_not_found(incoming.method()))
     }
@@ -189,14 +190,14 @@ impl Service for Told {
 }
 
 #[test]
-fn the_fallback_of_a_router_that_may_change_is_told_of_notifications_subscriptions_and_ends() {
-    let (told, words) = channel();
+fn the_fallback_of_a_router_that_may_change_receives_notifications_subscriptions_and_ends() {
+    let (sender, lines) = channel();
     let capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
     let config = Config::new("tests", "1").with_capabilities(capabilities);
-    let server = Server::new(config, SharedRouter::new(router().fallback(Told(told))));
+    let server = Server::new(config, SharedRouter::new(router().fallback(Reporter(sender))));
     let (client, _notifications) = connect(&server, ProtocolVersion::LATEST_LEGACY);
     let uri = Json::empty_object().with_member("uri", &"a:b".into());
-    let expect = |expected: &str| assert_eq!(words.recv_timeout(LONG).as_deref(), Ok(expected));
+    let expect = |expected: &str| assert_eq!(lines.recv_timeout(LONG).as_deref(), Ok(expected));
     client.request("resources/subscribe", Some(uri.clone())).unwrap();
     expect("subscribed a:b");
     client.notify(Notification::new("notifications/own")).unwrap();

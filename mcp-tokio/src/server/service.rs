@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_application::router::InvalidRouter;
+use mcp_application::InvalidService;
 use mcp_proto::client::CloseReason;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
@@ -44,7 +44,7 @@ pub trait Service: Send + Sync + 'static {
     /// # Errors
     ///
     /// The service cannot be served, because the application has made a mistake.
-    fn capabilities(&self) -> Result<Json, InvalidRouter> {
+    fn capabilities(&self) -> Result<Json, InvalidService> {
         Ok(Json::empty_object())
     }
 
@@ -142,7 +142,7 @@ type Served<'s, T> = Pin<Box<dyn Future<Output = T> + Send + 's>>;
 
 /// A type-erased service.
 pub(crate) trait AnyService: Send + Sync + 'static {
-    fn capabilities(&self) -> Result<Json, InvalidRouter>;
+    fn capabilities(&self) -> Result<Json, InvalidService>;
     fn created(&self, publisher: ServerPublisher);
     fn serve(&self, incoming: Incoming) -> Served<'_, Result<Json, ErrorObject>>;
     fn notified(&self, session: SessionKey, notification: Notification) -> Served<'_, ()>;
@@ -152,7 +152,7 @@ pub(crate) trait AnyService: Send + Sync + 'static {
 }
 
 impl<S: Service> AnyService for S {
-    fn capabilities(&self) -> Result<Json, InvalidRouter> {
+    fn capabilities(&self) -> Result<Json, InvalidService> {
         Service::capabilities(self)
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mcp_application::router::{HandlerError, InvalidRouter, NoArguments};
+use mcp_application::InvalidService;
+use mcp_application::router::{HandlerError, NoArguments};
 use mcp_application::skills::SkillMismatch;
 use mcp_model::{ElicitResult, JsonObject, ListToolsRequest, PaginatedRequestParams, TaskStatus, Tool};
 use mcp_proto::client::CloseReason;
@@ -114,7 +115,7 @@ async fn clients_are_notified_of_what_is_added_and_removed() {
 
     // A mistake changes nothing, and no list has changed if only a function has.
     let mistake = shared.change(|router| add(router).without_tool("greet")).await.unwrap_err();
-    assert!(matches!(mistake, InvalidRouter::DuplicateRoute { .. }), "{mistake}");
+    assert!(matches!(mistake, InvalidService::DuplicateRoute { .. }), "{mistake}");
     shared.change(|router| add(router.without_tool("late"))).await.unwrap();
     shared.change(|router| router.without_prompt("bare")).await.unwrap();
     assert_eq!(notifications.recv().await.unwrap(), Method::PROMPTS_LIST_CHANGED);
@@ -145,7 +146,7 @@ async fn requests_are_served_while_a_router_is_changed_but_no_other_change_is_ma
         blocking(Box::pin(async move {
             let listed = tokio::time::timeout(LONG, client.request("tools/list", None)).await.expect("an answer");
             assert!(listed.unwrap().to_text().contains("divide"));
-            assert_eq!(within.change(|router| router).await, Err(InvalidRouter::NestedChange));
+            assert_eq!(within.change(|router| router).await, Err(InvalidService::NestedChange));
         }));
         router.without_tool("divide")
     });
@@ -181,10 +182,10 @@ async fn a_fallback_that_is_set_later_receives_the_publishers_of_all_servers_onc
     assert_eq!(publishers.len(), 3);
 }
 
-/// Passes on what it is told, in words.
-struct Told(mpsc::UnboundedSender<String>);
+/// Sends a line for each notification, subscription and end that it receives.
+struct Reporter(mpsc::UnboundedSender<String>);
 
-impl Service for Told {
+impl Service for Reporter {
     async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
         Err(ErrorObject::method_not_found(incoming.method()))
     }
@@ -207,16 +208,16 @@ impl Service for Told {
 }
 
 #[tokio::test]
-async fn the_fallback_of_a_router_that_may_change_is_told_of_notifications_subscriptions_and_ends() {
-    let (told, mut words) = mpsc::unbounded_channel();
+async fn the_fallback_of_a_router_that_may_change_receives_notifications_subscriptions_and_ends() {
+    let (sender, mut lines) = mpsc::unbounded_channel();
     let capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
     let config = Config::new("tests", "1").with_capabilities(capabilities);
-    let server = Server::new(config, SharedRouter::new(router().fallback(Told(told))));
+    let server = Server::new(config, SharedRouter::new(router().fallback(Reporter(sender))));
     let (client, _notifications) = connect(server, ProtocolVersion::LATEST_LEGACY).await;
     let uri = Json::empty_object().with_member("uri", &"a:b".into());
     let mut expect = async |expected: &str| {
-        let word = tokio::time::timeout(LONG, words.recv()).await.expect(expected);
-        assert_eq!(word.as_deref(), Some(expected));
+        let line = tokio::time::timeout(LONG, lines.recv()).await.expect(expected);
+        assert_eq!(line.as_deref(), Some(expected));
     };
     client.request("resources/subscribe", Some(uri.clone())).await.unwrap();
     expect("subscribed a:b").await;

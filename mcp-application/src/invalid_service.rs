@@ -1,13 +1,13 @@
-//! Mistakes in the functions of a router.
+//! Mistakes of an application for which a service cannot be served.
 
 use std::io::{Error, ErrorKind};
 
 use mcp_proto::{InvalidAnnotation, UsageError};
 
-/// A router that cannot be served.
+/// A service that cannot be served: a mistake in the functions of a router, or in the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum InvalidRouter {
+pub enum InvalidService {
     /// A router has two entries of one kind with the same name.
     #[error("two {kind} have the name '{name}'; each needs a name of its own")]
     DuplicateRoute {
@@ -60,14 +60,14 @@ pub enum InvalidRouter {
         /// What is invalid.
         reason: crate::skills::InvalidSkill,
     },
-    /// A mistake in something else than functions, such as a capability that was not declared.
+    /// A mistake in the configuration, such as a capability that was not declared.
     #[error(transparent)]
     Usage(#[from] UsageError),
 }
 
 /// For the functions of drivers that do I/O: the kind is [`ErrorKind::InvalidInput`].
-impl From<InvalidRouter> for Error {
-    fn from(error: InvalidRouter) -> Self {
-        if let InvalidRouter::Usage(error) = error { error.into() } else { Self::new(ErrorKind::InvalidInput, error) }
+impl From<InvalidService> for Error {
+    fn from(error: InvalidService) -> Self {
+        if let InvalidService::Usage(error) = error { error.into() } else { Self::new(ErrorKind::InvalidInput, error) }
     }
 }
