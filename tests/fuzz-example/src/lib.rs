@@ -1,10 +1,7 @@
 //! A server with two tools: the balance of an account, and a transfer between two accounts.
 
 use mcp_application::IncomingRequest;
-use mcp_model::CallToolRequest;
-use mcp_model::CallToolRequestParams;
-use mcp_model::CallToolResult;
-use mcp_model::RequestMethod;
+use mcp_model::{CallToolRequest, CallToolRequestParams, CallToolResult, RequestMethod};
 use mcp_proto::{ErrorObject, Json, Method};
 use serde::Deserialize;
 
