@@ -275,14 +275,6 @@ pub fn find() -> Found {
     found
 }
 
-/// The path and the name of every function in sources with tests.
-pub(crate) fn names() -> Vec<(String, String)> {
-    let named = |(path, text): (String, String)| -> Vec<_> {
-        functions(&text).map(|name| (path.clone(), name.to_owned())).collect()
-    };
-    texts().into_iter().flat_map(named).collect()
-}
-
 /// The sources that contain tests, with their paths in the workspace.
 fn texts() -> Vec<(String, String)> {
     let root = crate::workspace::root();

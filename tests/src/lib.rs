@@ -46,7 +46,7 @@
 //! | [`examples`] | runs the examples of the drivers |
 //! | [`pages`] | the programs on the first pages, and what they need |
 //! | [`workspace`] | the crates of this workspace |
-//! | [`catalogue`], [`defects`], [`error_texts`] | the tables `CATALOGUE.md`, `DEFECTS.md` and `ERRORS.md`, and the tests that belong to their rows |
+//! | [`catalogue`], [`error_texts`] | the tables `CATALOGUE.md` and `ERRORS.md`, and the tests that belong to their rows |
 
 pub mod aggregate;
 pub mod aggregate_simulation;
@@ -54,7 +54,6 @@ pub mod behind_nginx;
 pub mod catalogue;
 pub mod closing_server;
 pub mod deadline;
-pub mod defects;
 pub mod dripping;
 pub mod echo_pair;
 pub mod ending_servers;

@@ -1,6 +1,5 @@
-//! Prints `tests/CATALOGUE.md`; with `--defects`, the defects and their tests.
+//! Prints `tests/CATALOGUE.md`.
 
 fn main() {
-    let prints_defects = std::env::args().any(|argument| argument == "--defects");
-    print!("{}", if prints_defects { tests::defects::table() } else { tests::catalogue::table() });
+    print!("{}", tests::catalogue::table());
 }
