@@ -42,7 +42,7 @@ macro_rules! replayed {
 replayed!(aggregate api challenge client client_stdio era frontmatter gateway instances line message metadata param_headers redirect relay rules server server_stdio splice sse stored token_response);
 
 #[test]
-fn defect_p11_every_target_has_one_file_of_inputs_that_is_replayed_and_a_dictionary() {
+fn every_target_has_one_file_of_inputs_that_is_replayed_and_a_dictionary() {
     let stems = |folder: &Path| -> Vec<String> {
         let entries = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
         let mut stems: Vec<_> =

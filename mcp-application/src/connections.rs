@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn m4_only_a_connection_without_a_request_makes_room() {
+    fn only_a_connection_without_a_request_makes_room() {
         let (connections, peer) = (SharedConnections::new(1, 2, || Instant::START), PeerKey::new(&[1]));
         let Admitted::Served { slot, evicted: None } = connections.admit(&peer, 'a') else { panic!("there is room") };
         slot.set_used();

@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defect_m3_a_part_is_copied_when_it_would_keep_a_much_larger_buffer() {
+    fn a_part_is_copied_when_it_would_keep_a_much_larger_buffer() {
         for (part, whole, is_shared) in [
             (1, 1025, true),
             (1, 1026, false),

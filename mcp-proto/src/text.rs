@@ -102,7 +102,7 @@ mod tests {
     use super::escape_text;
 
     #[test]
-    fn defect_x7_px8_what_has_no_glyph_is_escaped_and_every_script_stays() {
+    fn px8_what_has_no_glyph_is_escaped_and_every_script_stays() {
         for (text, escaped) in [
             ("a\r\nmcp-proxy: \u{1b}[31mé", "a\\r\\nmcp-proxy: \\u{1b}[31mé"),
             ("\u{0}\u{7f}\u{80}\u{85}\u{9b}\u{9f}", "\\u{0}\\u{7f}\\u{80}\\u{85}\\u{9b}\\u{9f}"),

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_b7_a_reference_is_shown_without_its_secrets() {
+    fn a_reference_is_shown_without_its_secrets() {
         for (reference, expected) in [
             ("https://other.example:8/mcp/x?key=secret#y", "https://other.example:8/mcp/x"),
             ("https://user:secret@other.example/mcp", "https://other.example/mcp"),
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_b1_a_host_has_at_most_253_characters_and_a_dot() {
+    fn a_host_has_at_most_253_characters_and_a_dot() {
         for (length, is_valid) in [(253, true), (254, true), (255, false)] {
             let host: String = "a.".chars().cycle().take(length).collect();
             assert_eq!(check_host(&host).is_ok(), is_valid, "{length}");
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_b1_loopback_has_many_spellings() {
+    fn loopback_has_many_spellings() {
         for (host, expected) in [
             ("localhost", true),
             ("LocalHost.", true),

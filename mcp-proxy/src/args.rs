@@ -782,7 +782,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_x3_whatever_authorizes_is_left_out_of_records() {
+    fn whatever_authorizes_is_left_out_of_records() {
         // The environment of this process cannot be changed, but it always has this variable.
         let path = std::env::var("PATH").unwrap();
         for (args, secret) in [

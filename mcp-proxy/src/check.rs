@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_m2_capabilities_beyond_a_number_are_counted() {
+    fn capabilities_beyond_a_number_are_counted() {
         for (count, more) in [(MAX_CAPABILITIES, ""), (MAX_CAPABILITIES + 1, ", and 1 more"), (70, ", and 20 more")] {
             let names: Vec<_> = (0..count).map(|number| format!("\"c{number:02}\":{{}}")).collect();
             let (fine, found) = check_url(&[], &server(&format!("{{{}}}", names.join(",")), "", "").url());

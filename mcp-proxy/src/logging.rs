@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn defect_k3_lines_that_are_not_read_are_dropped_and_counted_and_block_no_thread() {
+    fn lines_that_are_not_read_are_dropped_and_counted_and_block_no_thread() {
         let (mut reader, writer) = std::os::unix::net::UnixStream::pair().unwrap();
         let mut log = Log::spawn(writer).unwrap();
         let line = [vec![b'x'; 999], vec![b'\n']].concat();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_x3_a_line_is_short_and_has_no_secret() {
+    fn a_line_is_short_and_has_no_secret() {
         let log = Log(Arc::default());
         assert_eq!(log.shown("a\nb token-4711"), "a\\nb token-4711");
         let mut secrets = Secrets::default();

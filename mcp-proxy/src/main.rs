@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_b13_proxies_do_not_share_a_seed() {
+    fn proxies_do_not_share_a_seed() {
         let seeds = [(); 3].map(|()| {
             std::thread::sleep(Duration::from_micros(10));
             config_of(&[]).seed

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defect_x3_what_is_replaced_becomes_private_and_what_is_appended_to_stays_as_it_is() {
+    fn what_is_replaced_becomes_private_and_what_is_appended_to_stays_as_it_is() {
         let path = std::env::current_exe().unwrap().with_extension("private-file");
         for (existing, before, after, text) in [
             (Existing::Replace, 0o644, 0o600, "new"),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_k3_a_pipe_that_is_not_read_is_refused_and_one_that_is_full_does_not_hold_a_record_up() {
+    fn a_pipe_that_is_not_read_is_refused_and_one_that_is_full_does_not_hold_a_record_up() {
         let path = std::env::current_exe().unwrap().with_extension("pipe");
         let _ = fs::remove_file(&path);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_x3_a_link_that_appears_while_the_file_is_opened_is_named() {
+    fn a_link_that_appears_while_the_file_is_opened_is_named() {
         let eloop = in_words(io::Error::from_raw_os_error(nix::errno::Errno::ELOOP as i32));
         assert!(eloop.to_string().contains("is a symbolic link"), "{eloop}");
         let other = in_words(io::Error::from_raw_os_error(nix::errno::Errno::EACCES as i32));

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_x3_a_record_without_its_secrets_is_not_begun_where_they_cannot_be_left_out() {
+    fn a_record_without_its_secrets_is_not_begun_where_they_cannot_be_left_out() {
         let path = std::env::current_exe().unwrap().with_extension("no-record");
         let mut secrets = Secrets::default();
         secrets.add("a test", "short");

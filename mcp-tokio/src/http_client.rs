@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defect_x2_the_debug_form_of_a_server_has_no_secret() {
+    fn the_debug_form_of_a_server_has_no_secret() {
         let proxy = reqwest::Proxy::all("http://marked-secret:marked-secret@127.0.0.1:1").unwrap();
         let cookie = [(http::header::COOKIE, http::HeaderValue::from_static("marked-secret"))];
         let client = reqwest::Client::builder().proxy(proxy);

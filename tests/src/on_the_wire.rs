@@ -61,16 +61,16 @@ macro_rules! wire_tests {
             hm5_headers_that_repeat_arguments_must_match_the_body
             hm11_requests_of_one_id_that_stand_alone_each_get_their_own_answer
             md_l_a_subscription_delivers_changes
-            defect_b22_a_subscription_is_answered_by_the_server_and_delivers_changes
+            a_subscription_is_answered_by_the_server_and_delivers_changes
             mr1_mr4_md_i_input_is_required_in_both_eras_alike
             a_client_that_does_not_read_delays_no_other
             b9_a_client_that_disconnects_at_any_byte_disturbs_no_other
             a_client_that_ends_its_sending_side_receives_its_response
-            defect_x4_or7_what_follows_a_broken_body_is_no_request
-            defect_x6_or2_no_continue_is_sent_for_refused_requests
+            or7_what_follows_a_broken_body_is_no_request
+            or2_no_continue_is_sent_for_refused_requests
         }
         $crate::wire_tests! { $start, configure, held:
-            defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read
+            fr14_a_server_ends_in_time_whatever_its_clients_read
         }
         #[test]
         fn each_spelling_of_a_request_is_served_or_refused() {
@@ -103,16 +103,16 @@ macro_rules! wire_tests {
 
         $crate::wire_tests! { $start, configure_few:
             hm10_a_client_of_the_newer_revision_that_goes_has_cancelled
-            defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled
+            hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled
             hm10_a_client_that_goes_after_it_has_ended_its_sending_side_has_cancelled
         }
         $crate::wire_tests! { $start, configure_flooded:
-            defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows
+            rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows
         }
         $crate::wire_tests! { $start, configure_unread:
-            defect_m3_what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time
-            defect_m3_a_client_that_takes_its_answer_slowly_gets_all_of_it
-            defect_m3_a_stream_that_is_not_taken_ends_in_time
+            what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time
+            a_client_that_takes_its_answer_slowly_gets_all_of_it
+            a_stream_that_is_not_taken_ends_in_time
         }
         $crate::wire_tests! { $start, configure_brief:
             se10_a_session_whose_id_never_reached_its_client_expires
@@ -570,7 +570,7 @@ pub fn hm10_a_client_of_the_newer_revision_that_goes_has_cancelled(server: &RawC
     }
 }
 
-pub fn defect_b12_rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows(server: &RawClient) {
+pub fn rp10_as_many_requests_are_served_as_the_limit_of_the_machine_allows(server: &RawClient) {
     const BEYOND: usize = 5;
     let (id, other) = (server.session("2025-03-26"), server.session("2025-03-26"));
     let batch = |messages: Vec<String>| TestRequest::post(format!("[{}]", messages.join(","))).in_session(&id);
@@ -625,7 +625,7 @@ pub fn md_l_a_subscription_delivers_changes(server: &RawClient) {
     assert!(silent.is_silent());
 }
 
-pub fn defect_b22_a_subscription_is_answered_by_the_server_and_delivers_changes(server: &RawClient) {
+pub fn a_subscription_is_answered_by_the_server_and_delivers_changes(server: &RawClient) {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-11-25"));
     let [mut own, mut silent] = [&id, &other].map(|id| {
         let mut stream = server.open(&TestRequest::get().in_session(id));
@@ -710,7 +710,7 @@ pub fn a_client_that_does_not_read_delays_no_other(server: &RawClient) {
     }
 }
 
-pub fn defect_b14_hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(server: &RawClient) {
+pub fn hm10_a_client_that_goes_behind_a_pipelined_byte_has_cancelled(server: &RawClient) {
     let mut waiting: Vec<_> = (0..FEW)
         .map(|_| {
             let mut client = server.connect();
@@ -807,7 +807,7 @@ const BROKEN_BODIES: &[&str] = &[
     "10000000000000002\r\n{}\r\n0\r\n\r\n",
 ];
 
-pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &RawClient) {
+pub fn or7_what_follows_a_broken_body_is_no_request(server: &RawClient) {
     let head = "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: */*\r\ncontent-type: application/json\r\n";
     // The first gets a 404 if it is taken for a request. The second closes a connection that is still open.
     let next = "GET /evil HTTP/1.1\r\nhost: localhost\r\n\r\nPUT /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -828,7 +828,7 @@ pub fn defect_x4_or7_what_follows_a_broken_body_is_no_request(server: &RawClient
     }
 }
 
-pub fn defect_x6_or2_no_continue_is_sent_for_refused_requests(server: &RawClient) {
+pub fn or2_no_continue_is_sent_for_refused_requests(server: &RawClient) {
     let ask = |version: &str, host: &str| {
         let mut client = server.connect();
         let head =
@@ -848,7 +848,7 @@ pub fn defect_x6_or2_no_continue_is_sent_for_refused_requests(server: &RawClient
 }
 
 /// Leaves large responses unread; the server must still end in time.
-pub fn defect_k4_fr14_a_server_ends_in_time_whatever_its_clients_read(server: &RawClient) -> Vec<RawConnection> {
+pub fn fr14_a_server_ends_in_time_whatever_its_clients_read(server: &RawClient) -> Vec<RawConnection> {
     let (id, other) = (server.session("2025-06-18"), server.session("2025-06-18"));
     let mut held = Vec::new();
     for method in ["large", "flood"] {
@@ -909,7 +909,7 @@ pub fn a_server_that_is_shut_down_cancels_what_takes_too_long(server: &RawClient
     assert!(sent.last().is_some_and(|last| last.contains(r#""id":1,"error":{"code":-32603"#)), "{sent:?}");
 }
 
-pub fn defect_m4_connections_without_requests_make_room(server: &RawClient) {
+pub fn connections_without_requests_make_room(server: &RawClient) {
     // Some connections have sent nothing, some the beginning of a request, some a whole request that was answered.
     let text = "GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
     for sent in ["", "GET / HT", text] {
@@ -932,7 +932,7 @@ pub fn defect_m4_connections_without_requests_make_room(server: &RawClient) {
     }
 }
 
-pub fn defect_m4_streams_that_are_held_block_no_other_client(server: &RawClient) {
+pub fn streams_that_are_held_block_no_other_client(server: &RawClient) {
     let listen = TestRequest::stateless("1", "subscriptions/listen", r#""notifications":{"toolsListChanged":true},"#);
     let mut held = Vec::new();
     let mut refused = 0;
@@ -958,7 +958,7 @@ pub fn defect_m4_streams_that_are_held_block_no_other_client(server: &RawClient)
     }
 }
 
-pub fn defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status(server: &RawClient) {
+pub fn with_all_connections_in_use_clients_are_refused_with_a_status(server: &RawClient) {
     let id = server.session("2025-06-18");
     let mut busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
     assert!(is_busy(&server.answer(&TestRequest::post(PING).in_session(&id))));
@@ -972,7 +972,7 @@ pub fn defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status(s
     assert!(busy.iter_mut().all(|client| client.events(1).len() == 1), "the others are served");
 }
 
-pub fn defect_m4_connections_beyond_all_limits_are_refused_with_a_status(server: &RawClient) {
+pub fn connections_beyond_all_limits_are_refused_with_a_status(server: &RawClient) {
     let id = server.session("2025-06-18");
     let mut busy: Vec<_> = (0..CONNECTIONS).map(|n| served(server, &id, &n.to_string())).collect();
     // More connections than the server reads requests from. They send nothing, a part of a request, or a whole one.
@@ -993,7 +993,7 @@ pub fn defect_m4_connections_beyond_all_limits_are_refused_with_a_status(server:
     assert!(busy.iter_mut().all(|client| client.events(1).len() == 1), "the others are served");
 }
 
-pub fn defect_b16_a_head_that_never_ends_is_answered_with_408(server: &RawClient) {
+pub fn a_head_that_never_ends_is_answered_with_408(server: &RawClient) {
     for sent in ["G", "POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: "] {
         let mut client = server.connect();
         client.write(sent.as_bytes());
@@ -1017,7 +1017,7 @@ pub fn defect_b16_a_head_that_never_ends_is_answered_with_408(server: &RawClient
 /// Bytes of the result of `large`.
 const LARGE: usize = 12_000_000;
 
-pub fn defect_m3_what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time(server: &RawClient) {
+pub fn what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time(server: &RawClient) {
     let id = server.session("2025-06-18");
     let large = |n: usize| call(&id, &n.to_string(), "large", "{}");
     let mut unread = server.open(&large(1));
@@ -1038,7 +1038,7 @@ pub fn defect_m3_what_clients_do_not_take_is_bounded_in_sum_and_ends_in_time(ser
     assert!(taken < LARGE, "{taken}");
 }
 
-pub fn defect_m3_a_client_that_takes_its_answer_slowly_gets_all_of_it(server: &RawClient) {
+pub fn a_client_that_takes_its_answer_slowly_gets_all_of_it(server: &RawClient) {
     const STEPS: u32 = 10;
     let id = server.session("2025-06-18");
     let mut slow = server.open(&call(&id, "1", "large", "{}"));
@@ -1049,7 +1049,7 @@ pub fn defect_m3_a_client_that_takes_its_answer_slowly_gets_all_of_it(server: &R
     assert!(slow.count_rest() > 0);
 }
 
-pub fn defect_m3_a_stream_that_is_not_taken_ends_in_time(server: &RawClient) {
+pub fn a_stream_that_is_not_taken_ends_in_time(server: &RawClient) {
     let id = server.session("2025-06-18");
     let mut unread = server.open(&call(&id, "1", "flood", "{}"));
     unread.read_bytes(1000);

@@ -82,7 +82,7 @@ fn refused_redirect(failed: &Failed) -> RedirectRefused {
 }
 
 #[test]
-fn defect_b7_a_redirect_elsewhere_is_shown_without_secrets() {
+fn a_redirect_elsewhere_is_shown_without_secrets() {
     let location = "https://user:secret-pw@other.example:8443/mcp?key=secret-key#secret";
     let failed = failure_of(&Reply::status(307).header("location", location));
     let text = failed.describe("the server at http://server.example/mcp");
@@ -93,7 +93,7 @@ fn defect_b7_a_redirect_elsewhere_is_shown_without_secrets() {
 }
 
 #[test]
-fn defect_b4_au_14_a_challenge_is_part_of_the_error_whatever_the_body_is() {
+fn au_14_a_challenge_is_part_of_the_error_whatever_the_body_is() {
     let challenge = "Bearer realm=\"a\tb\", resource_metadata=\"https://a.example/x\"";
     for status in [401, 403] {
         for reply in [

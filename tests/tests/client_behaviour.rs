@@ -57,7 +57,7 @@ fn without_id(method: &str, params: &str) -> String {
 }
 
 #[test]
-fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() {
+fn the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() {
     let mut harness = HttpClientHarness::connected_client();
     set(&mut harness, "logging/setLevel", r#"{"level":"debug"}"#);
     set(&mut harness, "logging/setLevel", LEVEL);
@@ -114,7 +114,7 @@ fn defect_b2_the_next_session_gets_the_settings_of_the_lost_one_byte_for_byte() 
 }
 
 #[test]
-fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
+fn what_cannot_be_set_again_is_reported_with_the_reason_once() {
     let mut harness = HttpClientHarness::connected_client();
     set(&mut harness, "logging/setLevel", LEVEL);
     set(&mut harness, "resources/subscribe", FIRST);
@@ -154,7 +154,7 @@ fn defect_b2_what_cannot_be_set_again_is_reported_with_the_reason_once() {
 }
 
 #[test]
-fn defect_b2_settings_that_are_remembered_and_restored_at_one_time_are_bounded() {
+fn settings_that_are_remembered_and_restored_at_one_time_are_bounded() {
     let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.session_settings = 20 * 400);
     for number in 0..40 {
         set(&mut harness, "resources/subscribe", &format!(r#"{{"uri":"a:{number}"}}"#));
@@ -200,7 +200,7 @@ fn defect_b2_settings_that_are_remembered_and_restored_at_one_time_are_bounded()
 }
 
 #[test]
-fn defect_b2_a_session_that_is_lost_while_it_gets_its_settings_begins_again() {
+fn a_session_that_is_lost_while_it_gets_its_settings_begins_again() {
     let mut harness = HttpClientHarness::connected_client();
     set(&mut harness, "resources/subscribe", FIRST);
     set(&mut harness, "resources/subscribe", SECOND);
@@ -223,7 +223,7 @@ fn defect_b2_a_session_that_is_lost_while_it_gets_its_settings_begins_again() {
 }
 
 #[test]
-fn defect_b2_an_unsubscription_that_the_lost_session_refused_is_not_overtaken() {
+fn an_unsubscription_that_the_lost_session_refused_is_not_overtaken() {
     let mut harness = HttpClientHarness::connected_client();
     set(&mut harness, "resources/subscribe", FIRST);
     let (_, unsubscribe) = harness.call("resources/unsubscribe", r#"{"uri":"a:1"}"#);
@@ -236,7 +236,7 @@ fn defect_b2_an_unsubscription_that_the_lost_session_refused_is_not_overtaken() 
 }
 
 #[test]
-fn defect_b2_the_relay_sets_up_the_next_session_and_the_client_sees_nothing_of_it() {
+fn the_relay_sets_up_the_next_session_and_the_client_sees_nothing_of_it() {
     let mut harness: Relay = HttpClientHarness::connected_relay();
     for (id, method, params) in
         [("1", "logging/setLevel", LEVEL), ("2", "resources/subscribe", FIRST), ("3", "resources/subscribe", SECOND)]
@@ -285,7 +285,7 @@ fn waits(harness: &mut HttpClient) -> Vec<usize> {
 }
 
 #[test]
-fn defect_b3_the_first_request_that_waits_for_an_exchange_is_reported_once() {
+fn the_first_request_that_waits_for_an_exchange_is_reported_once() {
     for (exchanges, at_once) in [(2, 1), (3, 2), (4, 3), (5, 4), (8, 6), (64, 48), (65, 49), (100, 84)] {
         let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.exchanges = exchanges);
         let mut open = request_until_one_waits(&mut harness, "tools/call", at_once);
@@ -306,7 +306,7 @@ fn defect_b3_the_first_request_that_waits_for_an_exchange_is_reported_once() {
 }
 
 #[test]
-fn defect_b3_a_relay_reports_that_a_request_waits() {
+fn a_relay_reports_that_a_request_waits() {
     let mut harness = HttpClientHarness::connected_relay_with(|config, _| config.limits.exchanges = 2);
     harness.call("1", "tools/call");
     harness.line(&request("2", "tools/call", "{}"));
@@ -315,7 +315,7 @@ fn defect_b3_a_relay_reports_that_a_request_waits() {
 }
 
 #[test]
-fn defect_b3_pings_and_answers_get_through_while_calls_take_every_exchange() {
+fn pings_and_answers_get_through_while_calls_take_every_exchange() {
     let mut harness = HttpClientHarness::connected_client_with(|config, _| {
         config.limits.exchanges = 8;
         config.capabilities = json(r#"{"roots":{}}"#);
@@ -346,7 +346,7 @@ fn defect_b3_pings_and_answers_get_through_while_calls_take_every_exchange() {
 }
 
 #[test]
-fn defect_b3_streams_that_pause_keep_their_exchanges() {
+fn streams_that_pause_keep_their_exchanges() {
     let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.exchanges = 8);
     let calls = request_until_one_waits(&mut harness, "tools/call", 12);
     assert_eq!(calls.len(), 6);
@@ -370,7 +370,7 @@ fn defect_b3_streams_that_pause_keep_their_exchanges() {
 }
 
 #[test]
-fn defect_b3_the_stream_of_the_server_takes_no_exchange_from_the_requests() {
+fn the_stream_of_the_server_takes_no_exchange_from_the_requests() {
     for (exchanges, at_once, is_offered) in [(1, 1, false), (2, 1, true), (3, 2, true), (8, 6, true)] {
         let mut harness = HttpClientHarness::client_with(|config, _| config.limits.exchanges = exchanges);
         let opened = harness.opened();
@@ -394,7 +394,7 @@ fn defect_b3_the_stream_of_the_server_takes_no_exchange_from_the_requests() {
 }
 
 #[test]
-fn defect_b2_settings_that_ended_take_no_room() {
+fn settings_that_ended_take_no_room() {
     let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.session_settings = 1000);
     for _ in 0..20 {
         set(&mut harness, "resources/subscribe", FIRST);
@@ -412,7 +412,7 @@ fn defect_b2_settings_that_ended_take_no_room() {
 }
 
 #[test]
-fn defect_b2_a_connection_that_is_made_anew_has_no_settings_of_the_last_one() {
+fn a_connection_that_is_made_anew_has_no_settings_of_the_last_one() {
     let mut harness = HttpClientHarness::connected_client();
     set(&mut harness, "logging/setLevel", LEVEL);
     let (_, ping) = harness.request("ping");

@@ -21,7 +21,7 @@ fn assert_hides(what: &str, shown: &str, secrets: &[&str]) {
 }
 
 #[test]
-fn defect_x2_servers_over_http_show_no_secrets() {
+fn servers_over_http_show_no_secrets() {
     let mut harness = HttpServerHarness::with(|http, config| {
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
         config.capabilities = Json::parse(r#"{"resources":{"subscribe":true}}"#).unwrap();
@@ -48,7 +48,7 @@ fn defect_x2_servers_over_http_show_no_secrets() {
 }
 
 #[test]
-fn defect_x2_outputs_of_servers_show_no_secrets() {
+fn outputs_of_servers_show_no_secrets() {
     let now = Instant::START;
     let mut config = Config::new("s", "1");
     config.capabilities = Json::parse(r#"{"logging":{}}"#).unwrap();
@@ -98,7 +98,7 @@ fn defect_x2_outputs_of_servers_show_no_secrets() {
 }
 
 #[test]
-fn defect_x2_servers_on_streams_show_no_secrets() {
+fn servers_on_streams_show_no_secrets() {
     let now = Instant::START;
     let mut server = Server::new(Stdio::new(), Config::new("s", "1")).unwrap();
     server.handle_bytes(format!("{}\n", initialize("2025-06-18")).as_bytes(), now);

@@ -39,7 +39,7 @@ fn failures(stream: &mut ClientStream) -> Vec<(RequestKey, Failed)> {
 }
 
 #[test]
-fn defect_k1_k2_requests_fail_at_once_or_at_their_timeout_while_the_server_reads_nothing() {
+fn requests_fail_at_once_or_at_their_timeout_while_the_server_reads_nothing() {
     let limit = Limits::default().unwritten;
     let mut stream = before_a_server_that_reads_nothing(|_| {});
     let mut request = |length| stream.machine.request(call(length), stream.now).expect("an accepted request");
@@ -56,7 +56,7 @@ fn defect_k1_k2_requests_fail_at_once_or_at_their_timeout_while_the_server_reads
 }
 
 #[test]
-fn defect_k1_one_request_of_any_size_is_taken_and_room_comes_back_as_bytes_are_written() {
+fn one_request_of_any_size_is_taken_and_room_comes_back_as_bytes_are_written() {
     for limit in [1, 1000, 100_000] {
         let mut stream = before_a_server_that_reads_nothing(|config| config.limits.unwritten = limit);
         let request = |stream: &mut ClientStream| {
@@ -83,7 +83,7 @@ fn defect_k1_one_request_of_any_size_is_taken_and_room_comes_back_as_bytes_are_w
 }
 
 #[test]
-fn defect_k1_requests_that_wait_for_the_handshake_are_bounded_too() {
+fn requests_that_wait_for_the_handshake_are_bounded_too() {
     let limit = Limits::default().unwritten;
     let mut stream = ClientStream::client();
     stream.machine.connect(stream.now).expect("a fresh client");
@@ -101,7 +101,7 @@ fn defect_k1_requests_that_wait_for_the_handshake_are_bounded_too() {
 }
 
 #[test]
-fn defect_k1_notifications_that_find_no_room_are_dropped_and_counted() {
+fn notifications_that_find_no_room_are_dropped_and_counted() {
     let notification = || Notification::with_params("notifications/roots/list_changed", text(1000));
     let count = |faults: Vec<Fault>| match faults.as_slice() {
         [Fault::NotWritten { count }] => *count,
@@ -138,7 +138,7 @@ fn defect_k1_notifications_that_find_no_room_are_dropped_and_counted() {
 }
 
 #[test]
-fn defect_k1_requests_of_the_server_fail_at_once_when_its_client_reads_nothing() {
+fn requests_of_the_server_fail_at_once_when_its_client_reads_nothing() {
     let limit = Limits::default().unwritten;
     let mut stream = ServerStream::ready("2025-11-25");
     stream.is_read = false;
@@ -153,7 +153,7 @@ fn defect_k1_requests_of_the_server_fail_at_once_when_its_client_reads_nothing()
 }
 
 #[test]
-fn defect_k1_a_call_whose_client_does_not_read_requests_ends_at_once() {
+fn a_call_whose_client_does_not_read_requests_ends_at_once() {
     let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.unwritten = 600);
     stream.is_read = false;
     stream.line(request("1", "tools/call", "{}"));
@@ -172,7 +172,7 @@ fn defect_k1_a_call_whose_client_does_not_read_requests_ends_at_once() {
 }
 
 #[test]
-fn defect_k1_reading_stops_for_answers_that_are_not_read_and_never_for_requests() {
+fn reading_stops_for_answers_that_are_not_read_and_never_for_requests() {
     let mut stream = before_a_server_that_reads_nothing(|config| config.limits.queue_bytes = 10_000);
     stream.machine.request(call(100_000), stream.now).expect("an accepted request");
     stream.drain();
@@ -198,7 +198,7 @@ fn defect_k1_reading_stops_for_answers_that_are_not_read_and_never_for_requests(
 }
 
 #[test]
-fn defect_k1_a_new_process_begins_with_nothing_unwritten() {
+fn a_new_process_begins_with_nothing_unwritten() {
     let limit = Limits::default().unwritten;
     let mut stream = ClientStream::detecting_with(|_| {});
     stream.is_read = false;
@@ -279,7 +279,7 @@ impl Joined {
 }
 
 #[test]
-fn defect_k5_a_relay_answers_every_request_while_its_server_reads_nothing() {
+fn a_relay_answers_every_request_while_its_server_reads_nothing() {
     const CALLS: usize = 299;
     let mut joined = Joined::new();
     let (begin, params) = (joined.now, format!(r#"{{"x":"{}"}}"#, "x".repeat(150_000)));
@@ -303,7 +303,7 @@ fn defect_k5_a_relay_answers_every_request_while_its_server_reads_nothing() {
 }
 
 #[test]
-fn defect_k5_a_slow_server_holds_its_client_up_and_loses_no_request() {
+fn a_slow_server_holds_its_client_up_and_loses_no_request() {
     // Many messages, and a few near the largest size, with the number of bytes that the driver reads ahead of the
     // machine.
     for (count, size, ahead) in [(300, 150_000, 4 << 20), (4, 15 << 20, 4_usize << 20)] {
@@ -330,7 +330,7 @@ fn defect_k5_a_slow_server_holds_its_client_up_and_loses_no_request() {
 }
 
 #[test]
-fn defect_k4_a_relay_stops_reading_its_server_while_its_client_reads_nothing_and_ends_at_once() {
+fn a_relay_stops_reading_its_server_while_its_client_reads_nothing_and_ends_at_once() {
     let mut joined = Joined::new();
     let notifications = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"{}"}}}}"#,
@@ -353,7 +353,7 @@ fn defect_k4_a_relay_stops_reading_its_server_while_its_client_reads_nothing_and
 }
 
 #[test]
-fn defect_k5_a_relay_to_a_server_over_http_that_answers_nothing_answers_every_request() {
+fn a_relay_to_a_server_over_http_that_answers_nothing_answers_every_request() {
     let mut harness = HttpClientHarness::connected_relay_with(|config, _| config.request_timeout = 3 * SECOND);
     let params = format!(r#"{{"x":"{}"}}"#, "x".repeat(150_000));
     for id in 1..=300 {
@@ -375,7 +375,7 @@ fn log_message(length: usize) -> Notification {
 }
 
 #[test]
-fn defect_k1_a_stream_whose_client_takes_nothing_is_aborted_by_the_machine() {
+fn a_stream_whose_client_takes_nothing_is_aborted_by_the_machine() {
     let mut http_server = HttpServerHarness::with(|_, config| {
         config.limits.unwritten = 100_000;
         config.capabilities = Json::parse(r#"{"logging":{},"tools":{}}"#).expect("JSON");
@@ -417,7 +417,7 @@ fn defect_k1_a_stream_whose_client_takes_nothing_is_aborted_by_the_machine() {
 }
 
 #[test]
-fn defect_k1_an_answer_that_finds_no_room_breaks_its_stream_off_instead_of_ending_it() {
+fn an_answer_that_finds_no_room_breaks_its_stream_off_instead_of_ending_it() {
     let mut http_server = HttpServerHarness::with(|_, config| {
         config.limits.unwritten = 10_000;
         config.capabilities = Json::parse(r#"{"logging":{},"tools":{}}"#).expect("JSON");
@@ -434,7 +434,7 @@ fn defect_k1_an_answer_that_finds_no_room_breaks_its_stream_off_instead_of_endin
 }
 
 #[test]
-fn defect_m3_bodies_that_arrive_are_bounded_in_sum_and_refused_with_503() {
+fn bodies_that_arrive_are_bounded_in_sum_and_refused_with_503() {
     let mut http_server = HttpServerHarness::with(|_, config| config.limits.held = 4 << 20);
     let chunk = vec![b' '; 4 * 1024];
     let keys: Vec<_> = (0..60).map(|_| http_server.begin(&TestRequest::post(""))).collect();
@@ -462,7 +462,7 @@ fn defect_m3_bodies_that_arrive_are_bounded_in_sum_and_refused_with_503() {
 }
 
 #[test]
-fn defect_m3_answers_that_wait_for_the_others_of_their_batch_are_bounded_in_sum() {
+fn answers_that_wait_for_the_others_of_their_batch_are_bounded_in_sum() {
     let mut stream = ServerStream::ready_with("2025-03-26", |config| {
         config.limits.held = 4 << 20;
         config.capabilities = Json::parse(r#"{"tools":{}}"#).expect("JSON");

@@ -8,7 +8,7 @@ use mcp_testkit::http_client::{HttpClientHarness, Reply, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, result};
 
 #[test]
-fn defect_p1_a_cancellation_is_sent_although_its_request_was_never_reported_as_sent() {
+fn a_cancellation_is_sent_although_its_request_was_never_reported_as_sent() {
     let mut harness = HttpClientHarness::connected_client();
     let (request, call) = harness.request("tools/call");
     harness.machine.cancel(request, None, harness.now);
@@ -22,7 +22,7 @@ fn defect_p1_a_cancellation_is_sent_although_its_request_was_never_reported_as_s
 }
 
 #[test]
-fn defect_p1_nothing_is_sent_without_a_session_when_it_is_lost_before_it_was_confirmed() {
+fn nothing_is_sent_without_a_session_when_it_is_lost_before_it_was_confirmed() {
     let mut harness = HttpClientHarness::client();
     let opening = harness.opened();
     harness.reply(opening.key, &initialize_reply(&opening, "2025-11-25", Some("one")));

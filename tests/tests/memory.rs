@@ -78,13 +78,13 @@ impl Account {
 }
 
 #[test]
-fn defect_m3_no_sum_of_what_a_machine_holds_is_more_than_its_ceiling() {
-    held_to_their_ceilings("defect_m3_no_sum_of_what_a_machine_holds_is_more_than_its_ceiling", sums::all);
+fn no_sum_of_what_a_machine_holds_is_more_than_its_ceiling() {
+    held_to_their_ceilings("no_sum_of_what_a_machine_holds_is_more_than_its_ceiling", sums::all);
 }
 
 #[test]
-fn defect_m3_no_flood_through_a_bridge_is_held_beyond_its_ceiling() {
-    held_to_their_ceilings("defect_m3_no_flood_through_a_bridge_is_held_beyond_its_ceiling", bridges::all);
+fn no_flood_through_a_bridge_is_held_beyond_its_ceiling() {
+    held_to_their_ceilings("no_flood_through_a_bridge_is_held_beyond_its_ceiling", bridges::all);
 }
 
 #[test]

@@ -40,7 +40,7 @@ fn asking_client() -> ClientStream {
 }
 
 #[test]
-fn defect_p_the_deadline_of_a_call_runs_again_once_the_server_has_its_answer() {
+fn the_deadline_of_a_call_runs_again_once_the_server_has_its_answer() {
     for is_taken_back in [false, true] {
         let mut client = asking_client();
         let (call, _) = client.request("tools/call");
@@ -70,7 +70,7 @@ fn defect_p_the_deadline_of_a_call_runs_again_once_the_server_has_its_answer() {
 }
 
 #[test]
-fn defect_p_a_session_id_is_not_kept_where_the_revision_has_no_sessions() {
+fn a_session_id_is_not_kept_where_the_revision_has_no_sessions() {
     let mut harness = HttpClientHarness::relay();
     harness.line(&mcp_testkit::messages::initialize("\"i\"", "2025-11-25"));
     let first = harness.opened();
@@ -98,7 +98,7 @@ fn defect_p_a_session_id_is_not_kept_where_the_revision_has_no_sessions() {
 }
 
 #[test]
-fn defect_p_a_message_that_the_server_begins_to_refuse_is_not_unaccepted_as_well() {
+fn a_message_that_the_server_begins_to_refuse_is_not_unaccepted_as_well() {
     let mut harness = HttpClientHarness::connected_client();
     harness.machine.notify(mcp_proto::Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
     let sent = harness.opened();
@@ -131,7 +131,7 @@ fn pausing() -> (HttpClient, mcp_proto::RequestKey, Opened) {
 }
 
 #[test]
-fn defect_p_a_call_that_is_cancelled_while_its_stream_waits_to_be_resumed_is_taken_back() {
+fn a_call_that_is_cancelled_while_its_stream_waits_to_be_resumed_is_taken_back() {
     let (mut harness, request, call) = pausing();
     harness.machine.cancel(request, Some("enough"), harness.now);
     assert_eq!(harness.outcome(), Outcome::Failed(Failed::Cancelled));
@@ -152,7 +152,7 @@ fn defect_p_a_call_that_is_cancelled_while_its_stream_waits_to_be_resumed_is_tak
 }
 
 #[test]
-fn defect_p_a_stream_whose_resumption_is_answered_with_5xx_is_tried_again() {
+fn a_stream_whose_resumption_is_answered_with_5xx_is_tried_again() {
     for status in [500, 502, 503, 408, 429] {
         let (mut harness, _, call) = pausing();
         harness.pass(5 * SECOND);
@@ -218,7 +218,7 @@ fn a_redirected_resumption_is_read_no_longer_than_its_request_needs() {
 }
 
 #[test]
-fn defect_p_answers_to_a_lost_session_are_not_sent_in_the_next() {
+fn answers_to_a_lost_session_are_not_sent_in_the_next() {
     let mut harness = HttpClientHarness::connected_client_with(|config, http| {
         config.capabilities = json(r#"{"roots":{}}"#);
         http.redelivery = 20 * SECOND;
@@ -246,7 +246,7 @@ fn defect_p_answers_to_a_lost_session_are_not_sent_in_the_next() {
 }
 
 #[test]
-fn defect_p_a_cancellation_takes_back_every_question_with_its_id() {
+fn a_cancellation_takes_back_every_question_with_its_id() {
     let mut client = asking_client();
     client.line(request("5", "roots/list", "{}"));
     client.line(request("5", "roots/list", "{}"));
@@ -258,7 +258,7 @@ fn defect_p_a_cancellation_takes_back_every_question_with_its_id() {
 }
 
 #[test]
-fn defect_p_a_request_that_was_cancelled_before_it_was_sent_never_reaches_the_server() {
+fn a_request_that_was_cancelled_before_it_was_sent_never_reaches_the_server() {
     let mut client = ClientStream::client();
     client.machine.connect(client.now).unwrap();
     let request = client.machine.request(Call::new("tools/call"), client.now).unwrap();
@@ -271,7 +271,7 @@ fn defect_p_a_request_that_was_cancelled_before_it_was_sent_never_reaches_the_se
 }
 
 #[test]
-fn defect_p_a_two_endpoint_server_cannot_answer_what_was_not_sent() {
+fn a_two_endpoint_server_cannot_answer_what_was_not_sent() {
     let mut harness = HttpClientHarness::client_with(|config, http| {
         config.limits.exchanges = 3;
         http.transport = HttpTransport::HttpSse;
@@ -300,7 +300,7 @@ fn defect_p_a_two_endpoint_server_cannot_answer_what_was_not_sent() {
 }
 
 #[test]
-fn defect_p_a_request_that_was_cancelled_is_not_sent_to_where_a_redirect_leads() {
+fn a_request_that_was_cancelled_is_not_sent_to_where_a_redirect_leads() {
     let mut harness = HttpClientHarness::connected_client();
     let (request, call) = harness.request("tools/call");
     harness.machine.handle_sent(call.key, harness.now);
@@ -314,7 +314,7 @@ fn defect_p_a_request_that_was_cancelled_is_not_sent_to_where_a_redirect_leads()
 // ---- the relay
 
 #[test]
-fn defect_p_lc_14_a_relay_does_not_let_initialize_be_cancelled() {
+fn lc_14_a_relay_does_not_let_initialize_be_cancelled() {
     let mut harness = HttpClientHarness::relay();
     harness.line(&mcp_testkit::messages::initialize("\"i\"", "2025-11-25"));
     let sent = harness.opened();
@@ -326,7 +326,7 @@ fn defect_p_lc_14_a_relay_does_not_let_initialize_be_cancelled() {
 }
 
 #[test]
-fn defect_p_a_question_that_the_client_of_a_relay_never_answers_is_answered_by_the_relay() {
+fn a_question_that_the_client_of_a_relay_never_answers_is_answered_by_the_relay() {
     let mut harness = HttpClientHarness::connected_relay();
     let call = harness.call("1", "tools/call");
     harness.pass(10 * SECOND);
@@ -354,7 +354,7 @@ fn defect_p_a_question_that_the_client_of_a_relay_never_answers_is_answered_by_t
 const CALL: &str = r#"{"_meta":{"progressToken":"t"}}"#;
 
 #[test]
-fn defect_p_a_stream_that_is_resumed_while_the_old_one_is_open_ends_the_old_one() {
+fn a_stream_that_is_resumed_while_the_old_one_is_open_ends_the_old_one() {
     let mut http_server = HttpServerHarness::new();
     let id = http_server.session("2025-11-25");
     let (old, ticket) = http_server.call(&id, "1", CALL);
@@ -376,7 +376,7 @@ fn defect_p_a_stream_that_is_resumed_while_the_old_one_is_open_ends_the_old_one(
 }
 
 #[test]
-fn defect_p_a_session_in_which_a_request_runs_does_not_expire() {
+fn a_session_in_which_a_request_runs_does_not_expire() {
     let mut http_server = HttpServerHarness::new();
     let id = http_server.session("2025-11-25");
     let (key, ticket) = http_server.call(&id, "1", CALL);
@@ -443,7 +443,7 @@ fn hs_07_a_batch_for_a_session_of_the_first_revision_is_refused_on_its_stream() 
 }
 
 #[test]
-fn defect_p_a_page_of_another_origin_neither_ends_a_session_nor_posts_to_the_older_endpoint() {
+fn a_page_of_another_origin_neither_ends_a_session_nor_posts_to_the_older_endpoint() {
     let mut http_server = site_of_two_endpoints();
     let id = http_server.session("2025-11-25");
     let (stream, messages) = open_two_endpoint_session(&mut http_server);
@@ -467,7 +467,7 @@ fn defect_p_a_page_of_another_origin_neither_ends_a_session_nor_posts_to_the_old
 }
 
 #[test]
-fn defect_p_two_revisions_in_the_headers_of_one_request_of_a_session_are_refused() {
+fn two_revisions_in_the_headers_of_one_request_of_a_session_are_refused() {
     let mut http_server = HttpServerHarness::new();
     let id = http_server.session("2025-11-25");
     for method in ["POST", "GET", "DELETE"] {
@@ -484,7 +484,7 @@ fn defect_p_two_revisions_in_the_headers_of_one_request_of_a_session_are_refused
 }
 
 #[test]
-fn defect_p_a_failed_initialize_opens_no_session_and_names_none() {
+fn a_failed_initialize_opens_no_session_and_names_none() {
     let mut http_server = HttpServerHarness::new();
     for params in ["{}", r#"{"protocolVersion":1}"#, r#"{"protocolVersion":"2025-11-25","a":1,"a":2}"#, "[]"] {
         let sent = http_server.answer(&TestRequest::post(request("1", "initialize", params)));
@@ -497,7 +497,7 @@ fn defect_p_a_failed_initialize_opens_no_session_and_names_none() {
 }
 
 #[test]
-fn defect_p_sh_s_56_a_question_outlives_the_stream_that_carried_it() {
+fn sh_s_56_a_question_outlives_the_stream_that_carried_it() {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let mut http_server = HttpServerHarness::new();
         let id = http_server.session(version);
@@ -533,7 +533,7 @@ fn defect_p_sh_s_56_a_question_outlives_the_stream_that_carried_it() {
 }
 
 #[test]
-fn defect_p_questions_fail_at_the_end_of_input_although_a_handler_still_works() {
+fn questions_fail_at_the_end_of_input_although_a_handler_still_works() {
     let mut stream = ServerStream::ready("2025-11-25");
     stream.line(request("1", "tools/call", "{}"));
     let ticket = stream.requested().pop().expect("a call");
@@ -553,7 +553,7 @@ fn defect_p_questions_fail_at_the_end_of_input_although_a_handler_still_works() 
 }
 
 #[test]
-fn defect_p_a_quirk_is_reported_once_in_a_connection() {
+fn a_quirk_is_reported_once_in_a_connection() {
     let mut harness = HttpClientHarness::connected_client();
     for times in [1, 0] {
         harness.machine.notify(mcp_proto::Notification::new("n"), harness.now).unwrap();
@@ -565,7 +565,7 @@ fn defect_p_a_quirk_is_reported_once_in_a_connection() {
 }
 
 #[test]
-fn defect_p_a_request_may_need_input_as_often_as_the_limit_allows() {
+fn a_request_may_need_input_as_often_as_the_limit_allows() {
     let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.input_rounds = 2);
     stream.line(request("\"c\"", "tools/call", r#"{"name":"t"}"#));
     for round in 1..=3 {

@@ -467,7 +467,7 @@ fn pretty_printed_answers_become_one_line() {
 }
 
 #[test]
-fn defect_b4_b7_every_failure_answers_the_waiting_request_with_a_description() {
+fn every_failure_answers_the_waiting_request_with_a_description() {
     for (reply, text) in [
         (Reply::html(404), "answered 404 Not Found with an HTML page; is the path right?"),
         (Reply::status(401), "answered 401 Unauthorized; it requires credentials, or other ones"),

@@ -234,7 +234,7 @@ fn er_26_a_failure_that_does_not_determine_the_era_is_reported_and_tried_again()
 // ---- a legacy client and a modern server
 
 #[test]
-fn defect_p6_an_initialize_behind_a_failed_discovery_reaches_the_server() {
+fn an_initialize_behind_a_failed_discovery_reaches_the_server() {
     let mut harness = HttpClientHarness::relay();
     harness.line(&request("1", "tools/list", &modern("")));
     let opened = harness.opened();
@@ -777,7 +777,7 @@ fn br_m_03_a_call_whose_server_requires_input_is_parked_until_the_client_repeats
 }
 
 #[test]
-fn defect_m1_requests_of_a_legacy_server_about_parked_calls_are_bounded_in_sum() {
+fn requests_of_a_legacy_server_about_parked_calls_are_bounded_in_sum() {
     let (mut harness, _stream) = modern_client_with_little_room();
     harness.line(&request("\"a\"", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
     let call = harness.opened();
@@ -801,7 +801,7 @@ fn defect_m1_requests_of_a_legacy_server_about_parked_calls_are_bounded_in_sum()
 }
 
 #[test]
-fn defect_m1_requests_and_results_that_a_relay_keeps_are_bounded_in_sum() {
+fn requests_and_results_that_a_relay_keeps_are_bounded_in_sum() {
     let (mut harness, _stream) = modern_client_with_little_room();
     let large = "x".repeat(15 << 16);
     for id in 0..6 {
@@ -1149,7 +1149,7 @@ fn with_roots(reply: &str, questions: usize) -> String {
 }
 
 #[test]
-fn defect_b18_roots_requested_outside_of_calls_are_requested_with_the_next_call() {
+fn roots_requested_outside_of_calls_are_requested_with_the_next_call() {
     let (mut harness, stream) = modern_client();
     for id in ["\"r1\"", "\"r2\"", "\"r3\""] {
         harness.send(stream.key, event(&request(id, "roots/list", "{}")).as_bytes());
@@ -1187,7 +1187,7 @@ fn defect_b18_roots_requested_outside_of_calls_are_requested_with_the_next_call(
 }
 
 #[test]
-fn defect_b18_any_of_several_calls_carries_a_question_for_roots() {
+fn any_of_several_calls_carries_a_question_for_roots() {
     let (mut harness, stream) = modern_client();
     let calls: Vec<_> = ["1", "2"]
         .map(|id| {
@@ -1216,7 +1216,7 @@ fn defect_b18_any_of_several_calls_carries_a_question_for_roots() {
 }
 
 #[test]
-fn defect_b18_questions_for_roots_that_wait_are_bounded() {
+fn questions_for_roots_that_wait_are_bounded() {
     let (mut harness, stream) = modern_client();
     for id in 0..9 {
         harness.send(stream.key, event(&request(&id.to_string(), "roots/list", "{}")).as_bytes());
@@ -1233,7 +1233,7 @@ fn defect_b18_questions_for_roots_that_wait_are_bounded() {
 }
 
 #[test]
-fn defect_b18_requests_for_roots_end_with_their_session() {
+fn requests_for_roots_end_with_their_session() {
     let (mut harness, stream) = modern_client();
     harness.send(stream.key, event(&request("\"r\"", "roots/list", "{}")).as_bytes());
     reopen_bridge(&mut harness);
@@ -1256,7 +1256,7 @@ fn reopen_bridge(harness: &mut Relay) {
 }
 
 #[test]
-fn defect_b2_what_a_bridge_sets_itself_is_set_in_the_next_session_or_reported() {
+fn what_a_bridge_sets_itself_is_set_in_the_next_session_or_reported() {
     let (mut harness, _) = modern_client();
     let listen = r#""notifications":{"resourceSubscriptions":["a:b"]},"#;
     harness.line(&request("1", "subscriptions/listen", &modern(listen)));
@@ -1277,7 +1277,7 @@ fn defect_b2_what_a_bridge_sets_itself_is_set_in_the_next_session_or_reported() 
 }
 
 #[test]
-fn defect_p_a_request_that_a_legacy_server_has_cancelled_is_not_passed_on() {
+fn a_request_that_a_legacy_server_has_cancelled_is_not_passed_on() {
     let (mut harness, _) = modern_client();
     harness.line(&request("1", "tools/call", &modern(r#""name":"t","arguments":{},"#)));
     let call = harness.opened();
@@ -1294,7 +1294,7 @@ fn defect_p_a_request_that_a_legacy_server_has_cancelled_is_not_passed_on() {
 }
 
 #[test]
-fn defect_p_md_l_14_the_names_that_a_client_subscribes_to_are_bounded_in_bytes() {
+fn md_l_14_the_names_that_a_client_subscribes_to_are_bounded_in_bytes() {
     let mut harness = legacy_client("2025-11-25", "{}", r#"{"resources":{"subscribe":true}}"#);
     for number in 0..5 {
         let uri = format!("a:{number}{}", "x".repeat(8 * 1024 - 3));

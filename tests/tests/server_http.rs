@@ -667,7 +667,7 @@ fn se6_sessions_are_bounded_and_expire() {
 }
 
 #[test]
-fn defect_b21_a_request_that_a_router_matched_is_served_at_any_path() {
+fn a_request_that_a_router_matched_is_served_at_any_path() {
     let ask = |target: &str, is_routed| {
         let mut harness = HttpServerHarness::with(|http, _| {
             http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
@@ -927,7 +927,7 @@ fn se6_what_a_session_subscribes_to_is_bounded() {
 }
 
 #[test]
-fn defect_b12_rp10_requests_of_all_clients_have_one_limit() {
+fn rp10_requests_of_all_clients_have_one_limit() {
     let mut harness = HttpServerHarness::with(|_, config| {
         config.capabilities = Json::parse(r#"{"tools":{}}"#).unwrap();
         (config.limits.requests_in, config.limits.requests_in_total) = (3, 4);

@@ -26,7 +26,7 @@ fn ping(harness: &mut HttpServerHarness, id: &str, principal: Option<&str>) -> u
 }
 
 #[test]
-fn defect_m4_a_client_with_all_sessions_makes_room_for_others() {
+fn a_client_with_all_sessions_makes_room_for_others() {
     let mut harness = HttpServerHarness::with(|http, _| http.max_sessions = 4);
     let from = |peer| TestRequest::post(initialize("2025-06-18")).from(peer);
     let held: Vec<_> = (0..4).map(|_| open(&mut harness, &from(1)).unwrap()).collect();
@@ -53,7 +53,7 @@ fn defect_m4_a_client_with_all_sessions_makes_room_for_others() {
 }
 
 #[test]
-fn defect_m4_se6_a_session_that_is_unused_for_long_makes_room() {
+fn se6_a_session_that_is_unused_for_long_makes_room() {
     let mut harness = HttpServerHarness::with(|http, _| http.max_sessions = 3);
     let opening = TestRequest::post(initialize("2025-06-18"));
     let held: Vec<_> = (0..3).map(|_| open(&mut harness, &opening).unwrap()).collect();
@@ -74,7 +74,7 @@ fn defect_m4_se6_a_session_that_is_unused_for_long_makes_room() {
 }
 
 #[test]
-fn defect_m4_a_client_with_all_streams_makes_room_for_others() {
+fn a_client_with_all_streams_makes_room_for_others() {
     let mut harness = HttpServerHarness::with(|http, config| {
         http.max_streams = Some(4);
         http.two_endpoints = Some(TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() });
@@ -150,7 +150,7 @@ fn site_session(harness: &mut HttpServerHarness, nth: usize) -> mcp_proto::Sessi
 }
 
 #[test]
-fn defect_m4_a_client_with_all_subscriptions_makes_room_for_others() {
+fn a_client_with_all_subscriptions_makes_room_for_others() {
     let mut harness = HttpServerHarness::with(|_, config| {
         config.limits.subscriptions = 3;
         config.capabilities = mcp_proto::Json::parse(r#"{"tools":{"listChanged":true}}"#).unwrap();
@@ -183,7 +183,7 @@ fn defect_m4_a_client_with_all_subscriptions_makes_room_for_others() {
 }
 
 #[test]
-fn defect_x6_no_continue_is_sent_for_a_request_that_is_refused() {
+fn no_continue_is_sent_for_a_request_that_is_refused() {
     let mut harness = HttpServerHarness::new();
     let expecting = TestRequest::post(initialize("2025-06-18")).with("expect", "100-Continue");
     for (name, asked, continues) in [

@@ -60,7 +60,7 @@ fn changes_of(stream: &mut ServerStream) -> Vec<String> {
 }
 
 #[test]
-fn defect_b22_the_machine_answers_subscriptions_in_a_session() {
+fn the_machine_answers_subscriptions_in_a_session() {
     for version in LEGACY {
         let mut stream = ServerStream::ready_with(version, declared);
         for params in ["{}", r#"{"uri":1}"#, r#"{"uri":null}"#] {
@@ -86,7 +86,7 @@ fn defect_b22_the_machine_answers_subscriptions_in_a_session() {
 }
 
 #[test]
-fn defect_b22_md_v_05_subscriptions_do_not_exist_unless_they_are_declared() {
+fn md_v_05_subscriptions_do_not_exist_unless_they_are_declared() {
     for capabilities in ["{}", r#"{"resources":{}}"#, r#"{"resources":{"subscribe":false}}"#] {
         let mut stream = ServerStream::ready_with("2025-11-25", |config| config.capabilities = json(capabilities));
         for method in ["resources/subscribe", "resources/unsubscribe"] {
@@ -98,7 +98,7 @@ fn defect_b22_md_v_05_subscriptions_do_not_exist_unless_they_are_declared() {
 }
 
 #[test]
-fn defect_b22_md_l_14_a_subscription_that_cannot_be_kept_is_refused() {
+fn md_l_14_a_subscription_that_cannot_be_kept_is_refused() {
     let mut stream = ServerStream::ready_with("2025-03-26", declared);
     let refused = error("1", -32603, "too many subscriptions at one time");
     // A client may have 512 subscriptions, and 32 KiB of URIs.
@@ -131,7 +131,7 @@ fn defect_b22_md_l_14_a_subscription_that_cannot_be_kept_is_refused() {
 }
 
 #[test]
-fn defect_b22_an_application_may_refuse_subscriptions() {
+fn an_application_may_refuse_subscriptions() {
     let mut stream = ServerStream::ready_with("2025-11-25", handed_up);
     stream.line(request("1", "resources/subscribe", &uri("a:b")));
     let ticket = stream.requested().pop().expect("a request");
@@ -156,7 +156,7 @@ fn defect_b22_an_application_may_refuse_subscriptions() {
 }
 
 #[test]
-fn defect_b22_sessions_over_http_have_subscriptions_of_their_own() {
+fn sessions_over_http_have_subscriptions_of_their_own() {
     let mut http_server = HttpServerHarness::with(|_, config| declared(config));
     let [first, second] = [http_server.session("2025-06-18"), http_server.session("2025-11-25")];
     let subscribe = |http_server: &mut HttpServerHarness, session: &str, method: &str, name: &str| {
@@ -189,7 +189,7 @@ fn defect_b22_sessions_over_http_have_subscriptions_of_their_own() {
 }
 
 #[test]
-fn defect_b22_subscriptions_of_both_eras_are_reported_alike() {
+fn subscriptions_of_both_eras_are_reported_alike() {
     let mut stream = ServerStream::server_with(declared);
     stream.line(mcp_testkit::messages::initialize("0", "2025-11-25"));
     let listen = |id: &str, uris: &str| {
@@ -227,7 +227,7 @@ fn defect_b22_subscriptions_of_both_eras_are_reported_alike() {
 }
 
 #[test]
-fn defect_b22_a_relay_leaves_subscriptions_to_its_server() {
+fn a_relay_leaves_subscriptions_to_its_server() {
     let mut harness = HttpClientHarness::connected_relay();
     for (method, answer) in [("resources/subscribe", r#"{"of":"the server"}"#), ("resources/unsubscribe", "{}")] {
         harness.line(&request("1", method, &uri("a:b")));

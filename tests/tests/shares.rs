@@ -31,7 +31,7 @@ fn holder(number: u8) -> Holder {
 
 proptest! {
     #[test]
-    fn defect_m4_shares_agree_with_a_list(steps in prop::collection::vec((0..4_u8, 0..12_u8, 0..4_u8), 0..80)) {
+    fn shares_agree_with_a_list(steps in prop::collection::vec((0..4_u8, 0..12_u8, 0..4_u8), 0..80)) {
         let start = Instant::START;
         let at = |time: u8| start + Duration::from_secs(u64::from(time));
         let (mut shares, mut naive) = (Shares::new(), Naive::default());
@@ -85,7 +85,7 @@ enum Use {
 
 proptest! {
     #[test]
-    fn defect_m4_connections_make_room_or_are_refused(steps in prop::collection::vec((0..10_u8, 0..8_usize, 0..3_u8), 0..80)) {
+    fn connections_make_room_or_are_refused(steps in prop::collection::vec((0..10_u8, 0..8_usize, 0..3_u8), 0..80)) {
         let start = Instant::START;
         let at = |time: u8| start + Duration::from_secs(u64::from(time));
         let (mut connections, mut open) = (Connections::new(4, 2), Vec::<Connection>::new());

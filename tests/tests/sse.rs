@@ -266,7 +266,7 @@ proptest! {
     }
 
     #[test]
-    fn p11_limits_act_alike_in_any_chunking(
+    fn limits_act_alike_in_any_chunking(
         stream in stream(),
         cuts in prop::collection::vec(1_usize..9, 1..20),
         limit in 1_usize..40,

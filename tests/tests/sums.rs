@@ -52,7 +52,7 @@ fn calls(harness: &mut HttpClientHarness<Client<Http>>, count: usize) -> Vec<(Re
 }
 
 #[test]
-fn defect_m3_answers_that_arrive_at_a_client_are_bounded_in_sum() {
+fn answers_that_arrive_at_a_client_are_bounded_in_sum() {
     for (what, begins, rest) in ANSWERS {
         let mut harness = client();
         let calls = calls(&mut harness, 40);
@@ -99,7 +99,7 @@ fn defect_m3_answers_that_arrive_at_a_client_are_bounded_in_sum() {
 }
 
 #[test]
-fn defect_m3_answers_that_break_off_leave_room_for_others() {
+fn answers_that_break_off_leave_room_for_others() {
     for (what, begins, _) in ANSWERS {
         let mut harness = client();
         let fill = |harness: &mut HttpClientHarness<Client<Http>>| -> Vec<(RequestKey, ExchangeKey)> {
@@ -137,7 +137,7 @@ fn defect_m3_answers_that_break_off_leave_room_for_others() {
 }
 
 #[test]
-fn defect_m3_the_stream_of_the_server_is_opened_again_if_an_event_found_no_room() {
+fn the_stream_of_the_server_is_opened_again_if_an_event_found_no_room() {
     let mut harness = HttpClientHarness::client_with(|config, _| config.limits.held = HELD);
     let opened = harness.opened();
     harness.reply(opened.key, &mcp_testkit::http_client::initialize_reply(&opened, "2025-11-25", Some("session-1")));
@@ -166,7 +166,7 @@ fn defect_m3_the_stream_of_the_server_is_opened_again_if_an_event_found_no_room(
 // ---- a client whose server sends requests
 
 #[test]
-fn defect_m3_questions_that_are_not_answered_are_bounded_in_sum() {
+fn questions_that_are_not_answered_are_bounded_in_sum() {
     let mut stream = ClientStream::connected_with(|config| {
         config.limits.held = HELD;
         config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
@@ -197,7 +197,7 @@ fn defect_m3_questions_that_are_not_answered_are_bounded_in_sum() {
 }
 
 #[test]
-fn defect_m3_answers_that_a_server_does_not_take_are_bounded_in_sum() {
+fn answers_that_a_server_does_not_take_are_bounded_in_sum() {
     let mut stream = ClientStream::connected_with(|config| {
         config.limits.held = HELD;
         config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
@@ -218,7 +218,7 @@ fn defect_m3_answers_that_a_server_does_not_take_are_bounded_in_sum() {
 }
 
 #[test]
-fn defect_m3_answers_that_a_server_over_http_does_not_take_are_bounded_in_sum() {
+fn answers_that_a_server_over_http_does_not_take_are_bounded_in_sum() {
     let mut harness = HttpClientHarness::connected_client_with(|config, _| {
         config.limits.held = HELD;
         config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
@@ -246,7 +246,7 @@ fn defect_m3_answers_that_a_server_over_http_does_not_take_are_bounded_in_sum() 
 }
 
 #[test]
-fn defect_m3_what_modern_calls_are_asked_for_is_bounded_in_sum() {
+fn what_modern_calls_are_asked_for_is_bounded_in_sum() {
     let mut stream = ClientStream::modern_with(|config| {
         config.limits.held = HELD;
         config.capabilities = Json::parse(r#"{"sampling":{}}"#).expect("JSON");
@@ -281,7 +281,7 @@ fn defect_m3_what_modern_calls_are_asked_for_is_bounded_in_sum() {
 }
 
 #[test]
-fn defect_m3_the_input_of_modern_calls_is_bounded_in_sum_until_they_are_made_again() {
+fn the_input_of_modern_calls_is_bounded_in_sum_until_they_are_made_again() {
     let mut stream = ClientStream::modern_with(|config| {
         config.limits.held = HELD;
         config.capabilities = Json::parse(r#"{"sampling":{},"roots":{}}"#).expect("JSON");
@@ -322,7 +322,7 @@ fn defect_m3_the_input_of_modern_calls_is_bounded_in_sum_until_they_are_made_aga
 // ---- a server on a byte stream
 
 #[test]
-fn defect_m3_requests_that_are_not_answered_are_bounded_in_sum() {
+fn requests_that_are_not_answered_are_bounded_in_sum() {
     let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.held = HELD);
     for round in 0..2 {
         for id in 0..10 {
@@ -346,7 +346,7 @@ fn defect_m3_requests_that_are_not_answered_are_bounded_in_sum() {
 }
 
 #[test]
-fn defect_m3_answers_that_a_client_does_not_take_are_bounded_in_sum() {
+fn answers_that_a_client_does_not_take_are_bounded_in_sum() {
     let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.held = HELD);
     stream.is_read = false;
     for id in 0..20 {
@@ -385,7 +385,7 @@ fn answer_all_but_one(stream: &mut ServerStream, left: &mut Vec<Ticket>) -> usiz
 }
 
 #[test]
-fn defect_m3_answers_that_wait_for_their_batches_count_among_the_requests() {
+fn answers_that_wait_for_their_batches_count_among_the_requests() {
     let mut stream = ServerStream::ready_with("2025-03-26", |config| {
         config.limits.requests_in = 50;
         config.limits.held = HELD;
@@ -407,7 +407,7 @@ fn defect_m3_answers_that_wait_for_their_batches_count_among_the_requests() {
 }
 
 #[test]
-fn defect_m3_small_answers_of_many_batches_are_bounded_in_sum() {
+fn small_answers_of_many_batches_are_bounded_in_sum() {
     let mut stream = ServerStream::ready_with("2025-03-26", |config| config.limits.held = HELD);
     let mut left = Vec::new();
     for _ in 0..100 {
@@ -445,7 +445,7 @@ fn large_call(id: usize) -> String {
 }
 
 #[test]
-fn defect_m3_small_bodies_arrive_while_large_ones_take_all_room() {
+fn small_bodies_arrive_while_large_ones_take_all_room() {
     let mut http_server = http_server();
     let id = http_server.session("2025-11-25");
     let large: Vec<_> = (0..5).map(|_| http_server.begin(&TestRequest::post("").in_session(&id))).collect();
@@ -466,7 +466,7 @@ fn defect_m3_small_bodies_arrive_while_large_ones_take_all_room() {
 }
 
 #[test]
-fn defect_m3_requests_of_all_sessions_that_are_not_answered_are_bounded_in_sum() {
+fn requests_of_all_sessions_that_are_not_answered_are_bounded_in_sum() {
     let mut http_server = http_server();
     let ids: Vec<_> = (0..10).map(|_| http_server.session("2025-11-25")).collect();
     http_server.events();
@@ -500,7 +500,7 @@ fn requested(http_server: &mut HttpServerHarness) -> Vec<Ticket> {
 }
 
 #[test]
-fn defect_m3_requests_that_stand_alone_are_bounded_in_sum_and_refused_with_503() {
+fn requests_that_stand_alone_are_bounded_in_sum_and_refused_with_503() {
     let mut http_server = site_with(|_, config| config.versions = mcp_proto::ProtocolVersion::ALL.to_vec());
     let padding = format!(r#""x":"{}","#, "x".repeat(MEGABYTE - 500));
     let call = |id: usize| TestRequest::stateless_call(&id.to_string(), "t", &padding);
@@ -520,7 +520,7 @@ fn defect_m3_requests_that_stand_alone_are_bounded_in_sum_and_refused_with_503()
 }
 
 #[test]
-fn defect_m3_what_parked_calls_were_given_is_bounded_in_sum() {
+fn what_parked_calls_were_given_is_bounded_in_sum() {
     const THINGS: usize = 40;
     let mut http_server = http_server();
     let able = mcp_testkit::messages::initialize("0", "2025-11-25");
@@ -573,7 +573,7 @@ fn is_refused(http_server: &mut HttpServerHarness, key: server::ExchangeKey) -> 
 }
 
 #[test]
-fn defect_m3_answers_that_clients_of_a_site_do_not_take_are_bounded_in_sum() {
+fn answers_that_clients_of_a_site_do_not_take_are_bounded_in_sum() {
     let mut http_server = http_server();
     let id = http_server.session("2025-11-25");
     http_server.is_read = false;
@@ -595,7 +595,7 @@ fn defect_m3_answers_that_clients_of_a_site_do_not_take_are_bounded_in_sum() {
 }
 
 #[test]
-fn defect_m3_what_was_not_taken_for_ten_seconds_makes_room_for_others() {
+fn what_was_not_taken_for_ten_seconds_makes_room_for_others() {
     let mut http_server = http_server();
     let id = http_server.session("2025-11-25");
     http_server.is_read = false;
@@ -622,7 +622,7 @@ fn defect_m3_what_was_not_taken_for_ten_seconds_makes_room_for_others() {
 }
 
 #[test]
-fn defect_m3_a_response_of_which_nothing_is_taken_is_aborted() {
+fn a_response_of_which_nothing_is_taken_is_aborted() {
     let mut http_server = site_with(|http, _| http.unread_timeout = Duration::from_secs(20));
     let id = http_server.session("2025-11-25");
     http_server.is_read = false;
@@ -647,7 +647,7 @@ fn defect_m3_a_response_of_which_nothing_is_taken_is_aborted() {
 }
 
 #[test]
-fn defect_m3_the_call_of_a_stream_that_is_not_taken_goes_on_or_is_cancelled() {
+fn the_call_of_a_stream_that_is_not_taken_goes_on_or_is_cancelled() {
     let log = |length| {
         let params = text(length).with_member("level", &Json::from("info")).with_member("data", &Json::from("x"));
         Notification::with_params("notifications/message", params)
@@ -676,7 +676,7 @@ fn defect_m3_the_call_of_a_stream_that_is_not_taken_goes_on_or_is_cancelled() {
 }
 
 #[test]
-fn defect_m3_large_notifications_for_which_there_is_no_room_are_dropped_and_counted() {
+fn large_notifications_for_which_there_is_no_room_are_dropped_and_counted() {
     let mut http_server = site_with(|http, _| http.unread_timeout = Duration::from_secs(3600));
     let id = http_server.session("2025-11-25");
     let session = http_server.last_session();
@@ -702,7 +702,7 @@ fn defect_m3_large_notifications_for_which_there_is_no_room_are_dropped_and_coun
 }
 
 #[test]
-fn defect_m3_results_of_batches_and_streams_that_find_no_room_become_errors() {
+fn results_of_batches_and_streams_that_find_no_room_become_errors() {
     let mut http_server = http_server();
     let id = http_server.session("2025-03-26");
     http_server.is_read = false;
@@ -727,7 +727,7 @@ fn defect_m3_results_of_batches_and_streams_that_find_no_room_become_errors() {
 }
 
 #[test]
-fn defect_m3_ends_of_sessions_leave_nothing_behind() {
+fn ends_of_sessions_leave_nothing_behind() {
     let mut http_server = http_server();
     for round in 0..3 {
         let ids: Vec<_> = (0..4).map(|_| http_server.session("2025-03-26")).collect();

@@ -6,7 +6,7 @@ use mcp_proto::url::InvalidUrl;
 use tests::urls::{ACCEPTED_URLS, REFUSED_URLS};
 
 #[test]
-fn defect_x1_b20_a_url_has_one_reading_or_is_refused() {
+fn a_url_has_one_reading_or_is_refused() {
     for (url, sent) in ACCEPTED_URLS {
         let config = HttpConfig::new(url).unwrap_or_else(|error| panic!("{url}: {error}"));
         assert_eq!(config.uri().to_string(), *sent, "{url}");

@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defect_b1_b6_only_an_http_proxy_is_taken_for_one() {
+    fn only_an_http_proxy_is_taken_for_one() {
         for (text, expected) in [
             ("http://proxy.example:3128", Ok(("proxy.example", 3128))),
             ("HTTP://proxy.example:3128/", Ok(("proxy.example", 3128))),

@@ -185,7 +185,7 @@ fn events_of_an_exchange_are_reported_in_order() {
 
 /// The worker may not have begun when its request is aborted, and then has no connection that could be closed.
 #[test]
-fn k6_a_request_that_is_aborted_before_its_worker_begins_is_not_sent() {
+fn a_request_that_is_aborted_before_its_worker_begins_is_not_sent() {
     for _ in 0..50 {
         let mut harness = Pooled::new(1);
         let key = harness.keys[0];

@@ -817,7 +817,7 @@ mod tests {
     }
 
     #[test]
-    fn m4_a_refused_connection_is_answered_once_its_head_has_arrived() {
+    fn a_refused_connection_is_answered_once_its_head_has_arrived() {
         let timeouts = ConnectionTimeouts { head: LONG, idle: LONG };
         let served = Served::start(timeouts, Connection::refuse_all);
         served.write("GET /a HT");
@@ -839,7 +839,7 @@ mod tests {
     }
 
     #[test]
-    fn m4_only_a_connection_without_a_request_makes_room() {
+    fn only_a_connection_without_a_request_makes_room() {
         let served = Served::new();
         let another = || {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_k6_b12_nothing_is_left_of_calls_of_disconnected_clients() {
+    fn nothing_is_left_of_calls_of_disconnected_clients() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         let before = Arc::strong_count(&service);
@@ -382,7 +382,7 @@ mod tests {
 
     /// The machine is notified at once when a reply cannot be sent, whether or not the connection reports its end.
     #[test]
-    fn k6_a_stream_that_is_not_taken_ends_its_call() {
+    fn a_stream_that_is_not_taken_ends_its_call() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         for is_taken in [true, false] {
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn k6_nothing_is_left_of_a_stream_of_a_disconnected_client() {
+    fn nothing_is_left_of_a_stream_of_a_disconnected_client() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, stream) = without_threads(&service);
         let call = ::mcp_testkit::http_exchange::modern("1", "tools/call", r#""name":"t","#);
@@ -457,7 +457,7 @@ mod tests {
 
     /// The connection that writes the stream is shut down, because it may be blocked in a write to its client.
     #[test]
-    fn k1_k2_a_stream_that_is_not_read_is_aborted_with_its_connection() {
+    fn a_stream_that_is_not_read_is_aborted_with_its_connection() {
         let service: Arc<dyn Service> = Arc::new(|_: &Incoming| Ok(Json::empty_object()));
         let (mut driver, _) = without_threads(&service);
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_k6_b12_a_cancelled_call_leaves_the_queue() {
+    fn a_cancelled_call_leaves_the_queue() {
         let mut queue = Queue::default();
         let mut tickets = Vec::new();
         for (call, ticket) in calls(1000) {
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn k6_a_cancelled_call_is_not_run_and_queued_calls_are_done_before_the_end() {
+    fn a_cancelled_call_is_not_run_and_queued_calls_are_done_before_the_end() {
         let (begun, has_begun) = std::sync::mpsc::channel();
         let (ends, may_end) = std::sync::mpsc::channel();
         let service: Arc<dyn Service> = Arc::new(Gated { begun, may_end: Mutex::new(may_end) });
@@ -412,7 +412,7 @@ mod tests {
 
     /// The call is cancelled after a thread has taken it from the queue.
     #[test]
-    fn k6_a_call_that_is_cancelled_in_the_queue_is_not_run() {
+    fn a_call_that_is_cancelled_in_the_queue_is_not_run() {
         let served = Arc::new(Mutex::new(0));
         let count = Arc::clone(&served);
         let service: Arc<dyn Service> = Arc::new(move |_: &Incoming| {

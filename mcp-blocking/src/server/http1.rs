@@ -371,7 +371,7 @@ mod tests {
     const CHUNKED: Framing = Framing::Chunked { left: 0, state: ChunkState::Line };
 
     #[test]
-    fn defect_x4_or7_no_second_spelling_of_a_chunked_body_is_accepted() {
+    fn or7_no_second_spelling_of_a_chunked_body_is_accepted() {
         let rest = "\r\nGET /evil HTTP/1.1\r\n\r\n";
         for wire in [
             // A bare line feed.
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_x4_or7_no_second_spelling_of_a_head_is_accepted() {
+    fn or7_no_second_spelling_of_a_head_is_accepted() {
         for text in [
             "POST /mcp HTTP/1.1\nhost: h\r\n\r\n",
             "POST /mcp HTTP/1.1\r\nhost: h\n\r\n",

@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_k4_a_server_on_a_byte_stream_ends_in_time_whether_its_client_reads_or_not() {
+    fn a_server_on_a_byte_stream_ends_in_time_whether_its_client_reads_or_not() {
         let mut served = Served::start(|_: &Incoming| Ok(Json::from("x".repeat(1 << 20).as_str())));
         served.write(&initialize("1", "2025-11-25"));
         served.line();

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_k2_k4_a_writer_takes_what_waits_for_an_output_that_takes_nothing() {
+    fn a_writer_takes_what_waits_for_an_output_that_takes_nothing() {
         let (allow, allowed) = sync_channel(64);
         let (inbox, inputs) = sync_channel(1);
         // The inbox is full for now; the thread must not wait for room.

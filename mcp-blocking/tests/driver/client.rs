@@ -50,7 +50,7 @@ fn failure(outcome: Result<Json, Error>) -> Failed {
 }
 
 #[test]
-fn defect_x1_a_url_that_has_no_one_reading_is_refused() {
+fn a_url_that_has_no_one_reading_is_refused() {
     for (url, text) in REFUSED_URLS {
         let error = legacy_client().http(url).err().unwrap_or_else(|| panic!("{url}"));
         assert!(error.to_string().contains(text), "{url:?}: {error}");
@@ -451,7 +451,7 @@ fn a_handler_may_use_the_client_and_a_flood_of_events_blocks_no_call() {
 }
 
 #[test]
-fn defect_k7_a_request_whose_handler_panics_is_answered_and_the_handler_is_called_again() {
+fn a_request_whose_handler_panics_is_answered_and_the_handler_is_called_again() {
     struct Clumsy;
     impl Handler for Clumsy {
         fn notified(&self, _: Notification) {
@@ -488,7 +488,7 @@ fn defect_k7_a_request_whose_handler_panics_is_answered_and_the_handler_is_calle
 }
 
 #[test]
-fn defect_b10_the_reason_why_there_is_no_connection_is_the_servers_own() {
+fn the_reason_why_there_is_no_connection_is_the_servers_own() {
     struct Watching(Sender<Unavailable>);
     impl Handler for Watching {
         fn observed(&self, observation: Observation) {
@@ -731,7 +731,7 @@ fn a_server_in_a_process_of_its_own_is_asked_in_either_era() {
 }
 
 #[test]
-fn defect_b13_clients_do_not_share_a_seed() {
+fn clients_do_not_share_a_seed() {
     let mut seeds = Vec::new();
     for _ in 0..3 {
         let _ = legacy_client().configure(|config| seeds.push(config.seed));
@@ -827,7 +827,7 @@ fn observing(builder: Builder<HttpServer>) -> (Client, Receiver<Observation>) {
 }
 
 #[test]
-fn defect_b3_requests_beyond_the_limit_wait_and_are_reported_whatever_is_configured_first() {
+fn requests_beyond_the_limit_wait_and_are_reported_whatever_is_configured_first() {
     type Configure = fn(Builder<HttpServer>) -> Builder<HttpServer>;
     for configure in [
         (|builder| builder.max_requests(3).http_options(HttpOptions::new())) as Configure,

@@ -19,7 +19,7 @@ use mcp_testkit::raw_client::RawClient;
 const SECRET: &str = "hush-5f1e";
 
 #[test]
-fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
+fn what_a_server_hands_out_shows_no_secrets() {
     let (sender, received) = sync_channel(4);
     let serve = move |incoming: &Incoming| {
         assert_eq!(incoming.headers()["authorization"], SECRET, "the handler itself sees it");
@@ -48,7 +48,7 @@ fn defect_x2_what_a_server_hands_out_shows_no_secrets() {
 }
 
 #[test]
-fn defect_x2_what_connects_to_a_server_shows_no_secrets() {
+fn what_connects_to_a_server_shows_no_secrets() {
     let command = || {
         let mut command = Command::new("server");
         command.arg(SECRET).env("KEY", SECRET);

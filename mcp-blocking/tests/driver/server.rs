@@ -59,11 +59,11 @@ macro_rules! crowded_tests {
 }
 
 crowded_tests! {
-    defect_m4_connections_without_requests_make_room
-    defect_m4_streams_that_are_held_block_no_other_client
-    defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status
-    defect_m4_connections_beyond_all_limits_are_refused_with_a_status
-    defect_b16_a_head_that_never_ends_is_answered_with_408
+    connections_without_requests_make_room
+    streams_that_are_held_block_no_other_client
+    with_all_connections_in_use_clients_are_refused_with_a_status
+    connections_beyond_all_limits_are_refused_with_a_status
+    a_head_that_never_ends_is_answered_with_408
     b16_a_refused_client_may_continue_writing_for_a_moment
 }
 
@@ -394,7 +394,7 @@ fn post(fields: &str, body: &str) -> String {
 }
 
 #[test]
-fn defect_b12_rp10_calls_that_wait_for_one_thread_are_all_served() {
+fn rp10_calls_that_wait_for_one_thread_are_all_served() {
     const CALLS: usize = 2500;
     let mut config = Config::new("test", "1");
     (config.limits.batch, config.limits.requests_in) = (CALLS, CALLS);
@@ -488,7 +488,7 @@ fn waiting(calls: usize) -> (Running, Arc<AtomicUsize>, Arc<AtomicBool>) {
 }
 
 #[test]
-fn defect_k6_calls_of_disconnected_clients_are_not_run() {
+fn calls_of_disconnected_clients_are_not_run() {
     const CALLS: usize = 40;
     let (server, begun, may_end) = waiting(CALLS);
     let remote = RawClient::new(&server.address);
@@ -515,7 +515,7 @@ fn defect_k6_calls_of_disconnected_clients_are_not_run() {
 }
 
 #[test]
-fn defect_fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
+fn fr14_rp10_what_waits_for_a_client_that_does_not_read_is_bounded() {
     let is_over = Arc::new(AtomicBool::new(false));
     let ended = Arc::clone(&is_over);
     let serve = move |incoming: &Incoming| {
@@ -567,7 +567,7 @@ impl Service for Watching {
 }
 
 #[test]
-fn defect_b22_a_service_receives_the_resources_that_it_has_to_watch() {
+fn a_service_receives_the_resources_that_it_has_to_watch() {
     let config = Config::new("s", "1").with_capabilities(json(r#"{"resources":{"subscribe":true}}"#));
     let (report, reported) = sync_channel(1000);
     let (turn, turns) = sync_channel(1000);
@@ -635,7 +635,7 @@ fn a_change_that_is_published_while_no_server_runs_is_checked_at_once() {
 }
 
 #[test]
-fn defect_m4_a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
+fn a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
     let server = Running::new();
     let mut client = RawClient::new(&server.address).connect();
     client.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n");
@@ -648,7 +648,7 @@ fn defect_m4_a_request_behind_the_end_of_the_server_is_refused_with_a_status() {
 }
 
 #[test]
-fn defect_m4_what_is_held_open_leaves_room_for_requests() {
+fn what_is_held_open_leaves_room_for_requests() {
     let capabilities = json(r#"{"tools":{"listChanged":true}}"#);
     let config = Config::new("s", "1").with_capabilities(capabilities);
     let serve = |_: &Incoming| Ok(Json::empty_object());

@@ -49,7 +49,7 @@ fn a_private_authority_is_trusted_when_it_is_named_and_not_before() {
 }
 
 #[test]
-fn defect_b5_a_self_signed_certificate_is_used_or_the_error_states_what_to_do() {
+fn a_self_signed_certificate_is_used_or_the_error_states_what_to_do() {
     let connect = |is_authority| {
         let own = self_signed(is_authority);
         let pem = own.certificate.clone();

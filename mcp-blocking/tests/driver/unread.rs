@@ -103,7 +103,7 @@ fn over_socket(server: &UnreadServer, how: End) -> Client {
 }
 
 #[test]
-fn defect_k1_k2_calls_end_and_closing_ends_whatever_a_child_does_not_read() {
+fn calls_end_and_closing_ends_whatever_a_child_does_not_read() {
     let mut cases = Vec::new();
     for reading in Reading::OF_CHILDREN {
         for how in End::ALL {
@@ -123,7 +123,7 @@ fn defect_k1_k2_calls_end_and_closing_ends_whatever_a_child_does_not_read() {
 }
 
 #[test]
-fn defect_k1_k2_calls_end_and_closing_ends_whatever_a_server_on_a_socket_does_not_read() {
+fn calls_end_and_closing_ends_whatever_a_server_on_a_socket_does_not_read() {
     let cases = Reading::OF_SOCKETS.into_iter().flat_map(|reading| {
         End::ALL.map(|how| {
             case(format!("{reading:?}, {how:?}"), move || {

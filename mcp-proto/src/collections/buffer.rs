@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_m3_room_beyond_a_quarter_of_the_bytes_is_given_back() {
+    fn room_beyond_a_quarter_of_the_bytes_is_given_back() {
         for (capacity, kept) in [(100, 100), (101, 101), (125, 125), (126, 100), (400, 100)] {
             let mut buffer = Vec::with_capacity(capacity);
             buffer.extend_from_slice(&[7; 100]);

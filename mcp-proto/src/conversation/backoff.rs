@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_b11_no_minute_has_more_attempts_than_the_limit_wherever_it_begins() {
+    fn no_minute_has_more_attempts_than_the_limit_wherever_it_begins() {
         let limits = Limits::default();
         let most = usize::try_from(limits.reconnects).unwrap();
         for on_demand in [false, true] {

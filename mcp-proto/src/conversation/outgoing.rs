@@ -793,7 +793,7 @@ mod tests {
     }
 
     #[test]
-    fn m3_the_input_for_the_next_attempt_is_counted_until_that_is_sent_or_the_request_ends() {
+    fn the_input_for_the_next_attempt_is_counted_until_that_is_sent_or_the_request_ends() {
         for is_sent in [false, true] {
             let (mut table, mut incoming) = (table(8), Incoming::new(None));
             let key = table.send();

@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_b22_the_first_subscription_and_the_end_of_the_last_are_changes() {
+    fn the_first_subscription_and_the_end_of_the_last_are_changes() {
         let mut resources = SubscribedResources::new();
         let first = resources.add("a:b");
         let second = resources.add("a:b");
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_b22_a_subscription_that_ends_before_it_was_reported_is_no_change() {
+    fn a_subscription_that_ends_before_it_was_reported_is_no_change() {
         let mut resources = SubscribedResources::new();
         for number in 0..1000 {
             let uri = resources.add(&format!("a:{number}"));

@@ -186,7 +186,7 @@ fn a_server_does_not_outlive_the_runtime() {
 /// Servers that exit leave processes behind which hold their stdin and stdout, so that the client sees no end of
 /// either.
 #[test]
-fn defect_mutants_a_runtime_that_is_dropped_without_close_leaves_no_grandchildren() {
+fn a_runtime_that_is_dropped_without_close_leaves_no_grandchildren() {
     for script in [
         "exec 3<&0; (trap '' TERM; exec sleep 1000 <&3) & exit 0",
         "exec 3<&0; (trap '' TERM; sh -c 'sleep 1000; true' <&3; true) & sleep 0.2; kill -9 $$",
@@ -210,7 +210,7 @@ fn defect_mutants_a_runtime_that_is_dropped_without_close_leaves_no_grandchildre
 
 /// The runtime is dropped while a client is being closed.
 #[test]
-fn defect_mutants_a_runtime_that_is_dropped_while_a_client_closes_leaves_no_grandchildren() {
+fn a_runtime_that_is_dropped_while_a_client_closes_leaves_no_grandchildren() {
     let mut command = server("trap '' TERM; (trap '' TERM; sleep 1000; true) & sleep 1000; true");
     let mut life = watch(&mut command);
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -279,7 +279,7 @@ async fn many_calls_at_one_time_through_a_narrow_pipe() {
 }
 
 #[tokio::test]
-async fn defect_k7_a_handler_that_panics_fails_its_request_and_is_called_again() {
+async fn a_handler_that_panics_fails_its_request_and_is_called_again() {
     struct Panics(mpsc::UnboundedSender<usize>, AtomicUsize);
     impl Panics {
         fn panic_at_first(&self) {
@@ -317,7 +317,7 @@ async fn defect_k7_a_handler_that_panics_fails_its_request_and_is_called_again()
 }
 
 #[tokio::test]
-async fn defect_k7_a_service_whose_notification_handler_panics_receives_the_next_one() {
+async fn a_service_whose_notification_handler_panics_receives_the_next_one() {
     struct Panics(mpsc::UnboundedSender<String>);
     impl Service for Panics {
         async fn serve(&self, _: Incoming) -> Result<Json, ErrorObject> {
@@ -354,7 +354,7 @@ async fn defect_k7_a_service_whose_notification_handler_panics_receives_the_next
 
 /// Time is paused: it advances only when the runtime is idle.
 #[tokio::test(start_paused = true)]
-async fn defect_k1_while_the_answers_to_a_flood_wait_no_more_of_it_is_read() {
+async fn while_the_answers_to_a_flood_wait_no_more_of_it_is_read() {
     let few = |config: &mut client::Config| config.limits.queue_bytes = 64 * 1024;
     let (client, mut theirs) = connect_by_hand(legacy_client().configure(few)).await;
     let flood = "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n".repeat(100);
@@ -378,7 +378,7 @@ async fn defect_k1_while_the_answers_to_a_flood_wait_no_more_of_it_is_read() {
 
 /// Outcomes do not wait until there is room for other messages.
 #[tokio::test(start_paused = true)]
-async fn defect_k1_a_call_ends_at_its_timeout_while_the_server_reads_nothing() {
+async fn a_call_ends_at_its_timeout_while_the_server_reads_nothing() {
     let (client, theirs) = connect_by_hand(legacy_client()).await;
     let large = json(&format!("{{\"x\":\"{}\"}}", "x".repeat(1 << 20)));
     let started = tokio::time::Instant::now();
@@ -398,7 +398,7 @@ async fn defect_k1_a_call_ends_at_its_timeout_while_the_server_reads_nothing() {
 }
 
 #[test]
-fn defect_b13_clients_do_not_share_a_seed() {
+fn clients_do_not_share_a_seed() {
     let mut seeds = Vec::new();
     for _ in 0..3 {
         let _ = legacy_client().configure(|config| seeds.push(config.seed));

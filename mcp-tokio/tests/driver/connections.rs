@@ -105,7 +105,7 @@ async fn a_timeout_beyond_the_range_of_the_clock_is_no_limit() {
 }
 
 #[tokio::test]
-async fn m4_a_refused_connection_is_answered_once_and_after_its_request() {
+async fn a_refused_connection_is_answered_once_and_after_its_request() {
     let (_service, address, _serving) = listen(|service| service.max_connections = 1).await;
     let mut busy = TcpStream::connect(address).await.unwrap();
     let session = open(&mut busy).await;
@@ -132,7 +132,7 @@ async fn m4_a_refused_connection_is_answered_once_and_after_its_request() {
 
 /// Time is paused: it advances only when the runtime is idle.
 #[tokio::test(start_paused = true)]
-async fn k1_a_client_that_does_not_read_is_disconnected() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let long = Duration::from_secs(24 * 3600);
     let (_service, address, _serving) =
         listen(|service| (service.head_timeout, service.idle_timeout) = (long, long)).await;

@@ -224,7 +224,7 @@ async fn router_forms(forms: &mut Forms) {
 }
 
 #[tokio::test]
-async fn defect_x2_no_debug_form_of_a_public_type_prints_a_secret() {
+async fn no_debug_form_of_a_public_type_prints_a_secret() {
     let mut forms = Forms::default();
     Box::pin(client_forms(&mut forms)).await;
     server_forms(&mut forms).await;

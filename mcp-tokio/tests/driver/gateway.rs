@@ -306,7 +306,7 @@ async fn a_backend_that_is_never_started_is_an_error_for_its_client() {
 
 /// A process that does not read, or writes without end, delays no other.
 #[tokio::test]
-async fn k1_a_process_that_does_not_read_delays_no_other() {
+async fn a_process_that_does_not_read_delays_no_other() {
     let lives = Lives::default();
     let (watching, mut next) = (lives.clone(), Reading::OF_CHILDREN.into_iter());
     let mut config = Config::default();
@@ -576,7 +576,7 @@ async fn a_client_that_disconnects_during_a_call_leaves_no_call_behind() {
 
 /// Messages that a client does not read are dropped at a limit, and delay neither the process nor other clients (M3).
 #[tokio::test]
-async fn m3_a_client_that_does_not_read_delays_nobody() {
+async fn a_client_that_does_not_read_delays_nobody() {
     let mut config = Config::default();
     config.relay.limits.unwritten = 256 * 1024;
     config.relay.limits.message = 64 * 1024;

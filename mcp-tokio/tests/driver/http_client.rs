@@ -51,7 +51,7 @@ fn has_seen(server: &LoopbackServer, text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn defect_x1_a_url_that_has_no_one_reading_is_refused() {
+async fn a_url_that_has_no_one_reading_is_refused() {
     for (url, text) in REFUSED_URLS {
         let error = legacy_client().http(url).err().unwrap_or_else(|| panic!("{url}"));
         assert!(error.to_string().contains(text), "{url:?}: {error}");
@@ -400,7 +400,7 @@ async fn nothing_more_is_read_while_the_application_is_behind() {
 }
 
 #[tokio::test]
-async fn defect_b3_as_many_requests_are_with_the_server_as_the_application_allows() {
+async fn as_many_requests_are_with_the_server_as_the_application_allows() {
     const MANY: usize = 70;
     let server = LoopbackServer::start(mcp_server(|_, connection| connection.hang()));
     let client = legacy_client().http(&server.url()).unwrap().max_requests(MANY).connect().await.unwrap();
@@ -421,7 +421,7 @@ async fn defect_b3_as_many_requests_are_with_the_server_as_the_application_allow
 }
 
 #[tokio::test]
-async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_names_the_cause() {
+async fn a_url_with_the_wrong_scheme_is_an_error_that_names_the_cause() {
     let direct = || reqwest::Client::builder().no_proxy();
     // The response of a plain HTTP server to the beginning of a TLS handshake.
     let refuse = |mut stream: TcpStream| {
@@ -451,7 +451,7 @@ async fn defect_b20_a_url_with_the_wrong_scheme_is_an_error_that_names_the_cause
 }
 
 #[tokio::test]
-async fn defect_b5_a_self_signed_certificate_of_an_authority_is_an_error_that_states_what_to_do() {
+async fn a_self_signed_certificate_of_an_authority_is_an_error_that_states_what_to_do() {
     // Like a certificate that `openssl req -x509` creates: the server's own certificate claims to be an authority's.
     let own = authority::self_signed(true);
     let trusted = reqwest::Certificate::from_pem(own.certificate.as_bytes()).unwrap();

@@ -203,7 +203,7 @@ async fn a_stopped_proxy_answers_pending_requests_and_ends_the_session() {
 
 /// The client reads nothing: the proxy stops reading the server, and ends in time all the same.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn defect_k4_a_proxy_whose_client_does_not_read_stops_reading_and_ends_in_time() {
+async fn a_proxy_whose_client_does_not_read_stops_reading_and_ends_in_time() {
     let sent = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&sent);
     let server = LoopbackServer::start(mcp_server(move |asked, connection| {
@@ -294,7 +294,7 @@ fn a_proxy_on_stdio_writes_to_the_last_byte() {
 }
 
 #[test]
-fn defect_k4_a_proxy_on_stdio_whose_stdout_is_not_read_ends_with_its_server() {
+fn a_proxy_on_stdio_whose_stdout_is_not_read_ends_with_its_server() {
     let script = format!(
         "read -r i; echo '{}'; read -r n; read -r c; head -c {} /dev/zero | tr '\\0' x; echo; sleep 1000",
         result("1", &initialize_result("2025-11-25")),

@@ -51,11 +51,11 @@ macro_rules! crowded_tests {
 }
 
 crowded_tests! {
-    defect_m4_connections_without_requests_make_room
-    defect_m4_streams_that_are_held_block_no_other_client
-    defect_m4_with_all_connections_in_use_clients_are_refused_with_a_status
-    defect_m4_connections_beyond_all_limits_are_refused_with_a_status
-    defect_b16_a_head_that_never_ends_is_answered_with_408
+    connections_without_requests_make_room
+    streams_that_are_held_block_no_other_client
+    with_all_connections_in_use_clients_are_refused_with_a_status
+    connections_beyond_all_limits_are_refused_with_a_status
+    a_head_that_never_ends_is_answered_with_408
     b16_a_refused_client_may_continue_writing_for_a_moment
 }
 
@@ -457,7 +457,7 @@ async fn subscribe(client: &Client, verb: &str, uri: &str) {
 }
 
 #[tokio::test]
-async fn defect_b22_a_service_receives_the_resources_that_it_has_to_watch() {
+async fn a_service_receives_the_resources_that_it_has_to_watch() {
     let (report, mut reported) = mpsc::unbounded_channel();
     let (change, mut changed) = mpsc::unbounded_channel();
     let turns = Arc::new(Semaphore::new(0));
@@ -497,7 +497,7 @@ async fn defect_b22_a_service_receives_the_resources_that_it_has_to_watch() {
 }
 
 #[tokio::test]
-async fn defect_b22_over_http_a_service_receives_the_resources_of_all_clients_together() {
+async fn over_http_a_service_receives_the_resources_of_all_clients_together() {
     let (report, mut reported) = mpsc::unbounded_channel();
     let service = Server::new(with_resources(), Watching(report, Arc::new(Semaphore::new(100))));
     let service = service.http(HttpConfig::new()).unwrap();
@@ -535,7 +535,7 @@ async fn defect_b22_over_http_a_service_receives_the_resources_of_all_clients_to
 }
 
 #[tokio::test]
-async fn defect_b22_over_http_the_end_of_the_service_ends_what_is_subscribed_to() {
+async fn over_http_the_end_of_the_service_ends_what_is_subscribed_to() {
     let (report, mut reported) = mpsc::unbounded_channel();
     let service = Server::new(with_resources(), Watching(report, Arc::new(Semaphore::new(100))));
     let mut service = service.http(HttpConfig::new()).unwrap();
@@ -704,7 +704,7 @@ async fn a_server_is_shut_down_and_publishes_over_all_transports_together() {
 
 /// The server waits neither for what such a client has not read, nor while it writes the last messages to it.
 #[tokio::test(start_paused = true)]
-async fn defect_k1_changes_are_published_at_once_although_a_client_does_not_read() {
+async fn changes_are_published_at_once_although_a_client_does_not_read() {
     struct Noting(mpsc::UnboundedSender<Method>);
     impl Handler for Noting {
         async fn notified(&self, notification: Notification) {
@@ -900,7 +900,7 @@ async fn se4_se_02_in_a_router_of_axum_sessions_belong_to_the_principal_of_the_r
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn defect_b21_the_service_is_found_wherever_a_router_has_mounted_it() {
+async fn the_service_is_found_wherever_a_router_has_mounted_it() {
     let service = Server::new(config(), serve).http(HttpConfig::new()).unwrap();
     let inner = axum::Router::new().route_service("/deep", service.clone());
     let app = axum::Router::new()
@@ -937,7 +937,7 @@ fn many_calls(count: usize) -> Vec<u8> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn defect_k4_fr14_a_server_whose_answers_are_not_read_ends_after_its_input() {
+async fn fr14_a_server_whose_answers_are_not_read_ends_after_its_input() {
     // With the larger number, the server has stopped reading before the input ends.
     for calls in [100, 600] {
         let mut config = config();
@@ -974,7 +974,7 @@ async fn a_server_with_an_invalid_configuration_serves_no_byte_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn defect_fr14_rp10_no_more_is_read_of_a_client_that_does_not_read() {
+async fn fr14_rp10_no_more_is_read_of_a_client_that_does_not_read() {
     const CALLS: usize = 5000;
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -1002,7 +1002,7 @@ async fn defect_fr14_rp10_no_more_is_read_of_a_client_that_does_not_read() {
 }
 
 #[tokio::test]
-async fn defect_b12_a_stream_serves_as_many_requests_as_the_limit_of_the_machine_allows() {
+async fn a_stream_serves_as_many_requests_as_the_limit_of_the_machine_allows() {
     const CALLS: usize = 5000;
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -1028,7 +1028,7 @@ async fn defect_b12_a_stream_serves_as_many_requests_as_the_limit_of_the_machine
 
 #[cfg(unix)]
 #[test]
-fn defect_k4_a_process_whose_stdout_is_not_read_ends_after_its_stdin() {
+fn a_process_whose_stdout_is_not_read_ends_after_its_stdin() {
     use std::io::Write;
     use std::process::Stdio;
 

@@ -154,7 +154,7 @@ async fn all(cells: Vec<JoinHandle<()>>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn defect_k1_calls_and_clients_end_in_time_whatever_a_child_reads() {
+async fn calls_and_clients_end_in_time_whatever_a_child_reads() {
     let mut cells = Vec::new();
     for reading in Reading::OF_CHILDREN {
         // The output of a flood does not end.
@@ -166,7 +166,7 @@ async fn defect_k1_calls_and_clients_end_in_time_whatever_a_child_reads() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn defect_k1_calls_and_clients_end_in_time_whatever_a_server_on_a_socket_reads() {
+async fn calls_and_clients_end_in_time_whatever_a_server_on_a_socket_reads() {
     let mut cells = Vec::new();
     for reading in Reading::OF_SOCKETS {
         cells.extend(ENDINGS.into_iter().map(|ending| tokio::spawn(with_socket(reading, ending))));
@@ -176,7 +176,7 @@ async fn defect_k1_calls_and_clients_end_in_time_whatever_a_server_on_a_socket_r
 
 /// A server that has closed its stdin may still send an answer, which must not be lost.
 #[tokio::test]
-async fn defect_k1_an_answer_that_follows_a_closed_stdin_is_delivered() {
+async fn an_answer_that_follows_a_closed_stdin_is_delivered() {
     let script = "exec 3<&0 </dev/null; read -r initialize <&3; echo \"$0\"; read -r initialized <&3; \
                   read -r call <&3; exec 3<&-; sleep 0.6; echo '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"late\":1}}'; \
                   sleep 1000";

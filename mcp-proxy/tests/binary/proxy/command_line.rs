@@ -31,7 +31,7 @@ fn run(args: &[&str], environment: &[(&str, &str)]) -> (Option<i32>, String, Str
 }
 
 #[test]
-fn defect_x1_b20_the_command_line_reads_urls_as_the_core_does() {
+fn the_command_line_reads_urls_as_the_core_does() {
     for (url, text) in REFUSED_URLS {
         // No process can be started with this argument.
         if url.contains('\0') {
@@ -51,7 +51,7 @@ fn defect_x1_b20_the_command_line_reads_urls_as_the_core_does() {
 }
 
 #[test]
-fn defect_b1_b6_a_proxy_that_cannot_be_used_is_refused_with_the_name_of_its_variable() {
+fn a_proxy_that_cannot_be_used_is_refused_with_the_name_of_its_variable() {
     let far = "http://server.invalid/mcp";
     let secret = "socks5://user:secret-pw@127.0.0.1:1080";
     for (args, environment, text) in [
@@ -79,7 +79,7 @@ fn defect_b1_b6_a_proxy_that_cannot_be_used_is_refused_with_the_name_of_its_vari
 }
 
 #[test]
-fn defect_b1_this_machine_is_reached_directly_despite_proxy_variables() {
+fn this_machine_is_reached_directly_despite_proxy_variables() {
     let server = flawless_server();
     let port = server.authority.rsplit(':').next().unwrap();
     for name in ["ALL_PROXY", "HTTP_PROXY", "http_proxy", "HTTPS_PROXY"] {
@@ -98,7 +98,7 @@ fn defect_b1_this_machine_is_reached_directly_despite_proxy_variables() {
 }
 
 #[test]
-fn defect_b6_a_failure_of_the_http_proxy_is_not_reported_as_one_of_the_server() {
+fn a_failure_of_the_http_proxy_is_not_reported_as_one_of_the_server() {
     let requires_password = LoopbackServer::start(|_, connection| {
         connection.close();
         connection.reply("407 Proxy Authentication Required", &[], "")
@@ -127,7 +127,7 @@ fn defect_b6_a_failure_of_the_http_proxy_is_not_reported_as_one_of_the_server() 
 }
 
 #[test]
-fn defect_b20_what_contradicts_itself_is_refused_and_a_misspelled_option_corrected() {
+fn what_contradicts_itself_is_refused_and_a_misspelled_option_corrected() {
     for (args, text) in [
         (
             vec!["http://x/", "-H", "authorization: Bearer ${TOKEN}", "--bearer-env", "TOKEN"],
@@ -149,7 +149,7 @@ fn defect_b20_what_contradicts_itself_is_refused_and_a_misspelled_option_correct
 }
 
 #[test]
-fn defect_b20_a_token_may_end_in_the_line_break_of_its_file() {
+fn a_token_may_end_in_the_line_break_of_its_file() {
     for value in ["token-4711\n", "token-4711\r\n", "token-4711"] {
         let server = flawless_server();
         let (code, found, message) =
@@ -181,7 +181,7 @@ fn quoting_server() -> LoopbackServer {
 }
 
 #[test]
-fn defect_x3_p5_px9_no_secret_stands_in_a_record_in_any_spelling() {
+fn px9_no_secret_stands_in_a_record_in_any_spelling() {
     for (name, args) in [
         ("bearer", vec!["--bearer-env", "TOKEN", "-H", "X-Key: ${KEY}!", "-H", "X-Other: the-pass-word"]),
         (
@@ -223,7 +223,7 @@ fn defect_x3_p5_px9_no_secret_stands_in_a_record_in_any_spelling() {
 }
 
 #[test]
-fn defect_x3_a_server_that_repeats_the_credentials_puts_them_into_no_log() {
+fn a_server_that_repeats_the_credentials_puts_them_into_no_log() {
     let in_message = LoopbackServer::start(|request, connection| match PostedMessage::of(request) {
         Some(asked) => {
             let error = format!(r#"{{"code":-32001,"message":"no: {}"}}"#, request.header("authorization"));
@@ -260,7 +260,7 @@ fn is_json(line: &str) -> bool {
 }
 
 #[test]
-fn defect_x3_a_record_that_a_secret_would_destroy_is_refused() {
+fn a_record_that_a_secret_would_destroy_is_refused() {
     let folder = folder("short-secrets");
     for (args, text) in [
         (vec!["-H", "X-Key: ${ONE}"], "the value of the environment variable ONE has 1 characters"),
@@ -283,7 +283,7 @@ fn defect_x3_a_record_that_a_secret_would_destroy_is_refused() {
 
 #[cfg(unix)]
 #[test]
-fn defect_x3_records_and_logs_are_private_and_follow_no_link() {
+fn records_and_logs_are_private_and_follow_no_link() {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     let server = echo_server();
@@ -320,7 +320,7 @@ fn defect_x3_records_and_logs_are_private_and_follow_no_link() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn defect_b9_a_record_on_a_full_disk_warns_once() {
+fn a_record_on_a_full_disk_warns_once() {
     let server = echo_server();
     let mut proxy = Proxy::start(&["--record", "/dev/full", &server.url()]);
     proxy.initialize();
@@ -338,7 +338,7 @@ fn defect_b9_a_record_on_a_full_disk_warns_once() {
 }
 
 #[test]
-fn defect_m2_check_is_bounded_whatever_the_server_does() {
+fn check_is_bounded_whatever_the_server_does() {
     const STRAYS: usize = 20_000;
     let server = LoopbackServer::start(mcp_server(|asked, connection: &mut Connection| {
         if asked.method != "tools/list" {
@@ -360,7 +360,7 @@ fn defect_m2_check_is_bounded_whatever_the_server_does() {
 }
 
 #[test]
-fn defect_x7_what_has_no_glyph_reaches_neither_log_nor_check() {
+fn what_has_no_glyph_reaches_neither_log_nor_check() {
     let name = r"safe\u202etxt.exe\u2028\u009b31m\u200b\udb40\udc41";
     let answer = format!(
         r#"{{"protocolVersion":"2025-11-25","capabilities":{{"{name}":{{}}}},"serverInfo":{{"name":"{name}","version":"1"}}}}"#
@@ -393,7 +393,7 @@ fn defect_x7_what_has_no_glyph_reaches_neither_log_nor_check() {
 
 #[cfg(unix)]
 #[test]
-fn defect_b8_b20_lines_that_are_no_messages_and_the_end_of_a_server_are_reported() {
+fn lines_that_are_no_messages_and_the_end_of_a_server_are_reported() {
     let noise = r#"printf 'Listening on port 3000 \342\200\256 %s\n{"secret-1": \n   ["secret-2"\n' 1234567890123456789012345678901234567890123456789012345678901234567890123; exec cat >/dev/null"#;
     let (code, found, _) = run(&["--check", "--request-timeout", "1", "--", "sh", "-c", noise], &[]);
     assert_eq!(code, Some(1), "{found}");
@@ -414,7 +414,7 @@ fn defect_b8_b20_lines_that_are_no_messages_and_the_end_of_a_server_are_reported
 }
 
 #[test]
-fn defect_b20_a_legacy_server_with_protocol_modern_is_an_error_about_revisions() {
+fn a_legacy_server_with_protocol_modern_is_an_error_about_revisions() {
     let server = flawless_server();
     let (code, found, _) = run(&["--check", "--protocol", "modern", &server.url()], &[]);
     assert_eq!(code, Some(1));
@@ -423,7 +423,7 @@ fn defect_b20_a_legacy_server_with_protocol_modern_is_an_error_about_revisions()
 }
 
 #[test]
-fn defect_b20_https_to_a_port_without_tls_is_explained_and_the_reverse() {
+fn https_to_a_port_without_tls_is_explained_and_the_reverse() {
     for (scheme, answer, text) in [
         (
             "https",
@@ -451,7 +451,7 @@ fn defect_b20_https_to_a_port_without_tls_is_explained_and_the_reverse() {
 }
 
 #[test]
-fn defect_b4_b7_check_shows_challenges_and_where_a_redirect_leads() {
+fn check_shows_challenges_and_where_a_redirect_leads() {
     let server = LoopbackServer::start(|_, connection| {
         connection.reply(
             "401 Unauthorized",
@@ -472,7 +472,7 @@ fn defect_b4_b7_check_shows_challenges_and_where_a_redirect_leads() {
 
 #[cfg(unix)]
 #[test]
-fn defect_k3_a_record_whose_reader_does_not_keep_up_ends_and_the_proxy_goes_on() {
+fn a_record_whose_reader_does_not_keep_up_ends_and_the_proxy_goes_on() {
     let folder = folder("slow-record");
     let record = folder.join("record");
     assert!(std::process::Command::new("mkfifo").arg(&record).status().unwrap().success());

@@ -71,7 +71,7 @@ fn fr15_requests_in_flight_are_finished_after_the_end_of_stdin() {
 }
 
 #[test]
-fn defect_b3_no_more_requests_than_allowed_are_with_the_server_and_pings_get_through() {
+fn no_more_requests_than_allowed_are_with_the_server_and_pings_get_through() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         if asked.method == "ping" { connection.json(result(&asked.id, "{}")) } else { connection.hang() }
     }));
@@ -207,7 +207,7 @@ fn px6_a_line_that_is_too_long_fails_and_the_proxy_continues() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn defect_p4_px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
+fn px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading() {
     /// Notifications of a thousand bytes: several times what the proxy and the buffers of a socket and a pipe hold.
     const NOTIFICATIONS: usize = 100_000;
     let sent = Arc::new(AtomicUsize::new(0));
@@ -253,7 +253,7 @@ fn defect_p4_px7_fr14_a_client_that_does_not_read_makes_the_proxy_stop_reading()
 }
 
 #[test]
-fn defect_b19_the_time_for_requests_in_flight_after_the_end_of_stdin_can_be_chosen() {
+fn the_time_for_requests_in_flight_after_the_end_of_stdin_can_be_chosen() {
     for (timeout, is_answered) in [("0.2", false), ("60", true)] {
         let server = LoopbackServer::start(mcp_server(|asked, connection| {
             thread::sleep(Duration::from_secs(3));
@@ -389,7 +389,7 @@ fn bad_handshakes_are_readable_errors_or_are_tolerated() {
 }
 
 #[test]
-fn defect_p5_px9_headers_and_tokens_come_from_the_environment_and_appear_nowhere() {
+fn px9_headers_and_tokens_come_from_the_environment_and_appear_nowhere() {
     let server = LoopbackServer::start(mcp_server(|asked, connection| {
         // A server that repeats the credentials that it received.
         let text = format!("{}\nBearer token-4711 header-0815", asked.params.replace('"', "'")).replace('\n', " ");

@@ -170,7 +170,7 @@ fn assert_status(status: ExitStatus, expected: &[i32]) {
 }
 
 #[test]
-fn defect_k3_k4_a_proxy_ends_whatever_its_client_does_not_read() {
+fn a_proxy_ends_whatever_its_client_does_not_read() {
     let mut cases = Vec::new();
     for reading in Reading::OF_SOCKETS {
         for how in End::ALL {
@@ -234,7 +234,7 @@ impl Outcomes {
 }
 
 #[test]
-fn defect_k5_every_request_has_one_outcome_whatever_the_server_does_not_read() {
+fn every_request_has_one_outcome_whatever_the_server_does_not_read() {
     let mut cases = Vec::new();
     for how in End::ALL {
         for reading in Reading::OF_CHILDREN {

@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_m3_what_waits_is_dropped_as_soon_as_it_is_aborted() {
+    fn what_waits_is_dropped_as_soon_as_it_is_aborted() {
         for is_stream in [true, false] {
             let alive = Arc::default();
             let (pieces, unread) = if is_stream { stream() } else { whole(counted(&alive)) };
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_m3_what_is_taken_counts_no_longer() {
+    fn what_is_taken_counts_no_longer() {
         let (pieces, unread) = whole(counted(&Arc::default()));
         let mut body = HttpBody::pieces(unread, None);
         assert_eq!(body.size_hint().exact(), Some(3 * PART as u64));
