@@ -33,7 +33,7 @@ PORTION = 10.0
 STANDSTILL = 6.0
 DRIVERS = ("mcp-tokio", "mcp-blocking", "mcp-proxy")
 # Programs whose tests compare whole transcripts of machines. They catch the most mutants and therefore run first.
-ATTENTIVE = ("fuzz/test/corpora", "tests/test/plays")
+ATTENTIVE = ("fuzz/test/corpora", "tests/test/random_peers")
 
 
 @dataclass(frozen=True)

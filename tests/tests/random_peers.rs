@@ -1,9 +1,12 @@
-//! Machines in scripted plays with fixed seeds: each request ends once, and all output equals the recorded digests.
+//! Machines whose peers and applications behave at random, with fixed seeds: each request ends once, and all output of a play equals the
+//! recorded digests.
 
 use std::path::Path;
 
+use mcp_testkit::random::{Choices, Random};
 use mcp_testkit::transcript;
 use tests::plays;
+use tests::random_clients::run;
 
 fn play(name: &str) {
     let (_, play) = plays::ALL.iter().find(|(of, _)| *of == name).expect("a play of that name");
@@ -42,4 +45,13 @@ fn plays_of_a_server_over_http_have_the_stored_transcripts() {
 #[test]
 fn plays_of_a_relay_have_the_stored_transcripts() {
     play("relay");
+}
+
+#[test]
+fn whatever_happens_the_invariants_hold() {
+    for seed in 0_u64..2000 {
+        // The panic message contains the seed.
+        let outcome = std::panic::catch_unwind(|| run(Choices::Seed(Random::new(seed)), 200));
+        assert!(outcome.is_ok(), "seed {seed}");
+    }
 }
