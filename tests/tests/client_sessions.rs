@@ -1,4 +1,5 @@
-//! A client whose session is lost, and whose server is another one by then.
+//! The sessions of a client over HTTP: how one is opened and ended, what becomes of a lost one, what is set in the next one, and the
+//! cookies of each.
 
 use std::time::Duration;
 
