@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use mcp_intermediary::relay::Event;
-use mcp_proto::client::CloseReason;
+use mcp_proto::client::{CloseReason, Failure};
 use mcp_proto::{Failed, Quirk};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, broken, initialize_reply};
 use mcp_testkit::messages::{INITIALIZED, error, event, initialize, initialize_result, request, result};
+use tests::closing_server::REQUESTS;
 
 type Relay = HttpClientHarness<mcp_intermediary::Relay>;
 
@@ -513,4 +514,41 @@ fn a_timeout_is_reported_to_the_client_and_cancels_at_the_server() {
     harness.send(call.key, event(&result(&call.id(), "{}")).as_bytes());
     assert_eq!(harness.lines(), [] as [&str; 0]);
     assert!(harness.events().contains(&Event::Failed(Failed::TimedOut { after: Duration::from_secs(60) })));
+}
+
+#[test]
+fn a_relay_reports_that_a_request_waits() {
+    let mut harness = HttpClientHarness::connected_relay_with(|config, _| config.limits.exchanges = 2);
+    harness.call("1", "tools/call");
+    harness.line(&request("2", "tools/call", "{}"));
+    assert!(!harness.has_opened());
+    assert_eq!(harness.events(), [Event::RequestWaits { limit: 1 }]);
+}
+
+#[test]
+fn a_relay_sends_a_request_that_only_reads_again_when_its_connection_was_closed() {
+    for (method, _, is_repeated) in REQUESTS {
+        let mut relay = HttpClientHarness::connected_relay();
+        let opened = relay.call("7", method);
+        relay.fail(opened.key, Failure::Closed { detail: "it closed the connection".into() });
+        assert_eq!(relay.has_opened(), is_repeated, "{method}");
+        if is_repeated {
+            let again = relay.opened();
+            relay.reply(again.key, &Reply::json(result(&again.id(), "{}")));
+            assert_eq!(relay.lines(), [result("7", "{}")]);
+        }
+    }
+}
+
+#[test]
+fn a_relay_whose_client_has_gone_waits_for_answers_for_as_long_as_was_configured() {
+    let mut harness = Relay::connected_relay_with(|config, _| config.drain_timeout = Duration::from_secs(2));
+    let call = harness.call("1", "tools/call");
+    harness.machine.handle_eof(harness.now);
+    harness.pass(Duration::from_millis(1900));
+    assert!(harness.is_open(call.key) && harness.events().is_empty());
+    harness.pass(Duration::from_millis(200));
+    assert!(harness.is_aborted(call.key));
+    let lines = harness.lines();
+    assert!(matches!(&lines[..], [line] if line.contains(r#""id":1"#) && line.contains("error")), "{lines:?}");
 }

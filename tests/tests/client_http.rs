@@ -1,0 +1,304 @@
+//! Requests of a client over HTTP: their exchanges, streams, redirects, refusals and timeouts, beyond the rows of the catalogue.
+
+use std::time::Duration;
+
+use mcp_proto::client::{Call, Client, Event, Failure, Http, Outcome};
+use mcp_proto::{Failed, Fault, Json, Notification};
+use mcp_testkit::byte_stream::ClientStream;
+use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
+use mcp_testkit::messages::{event, progress_notification, request, result};
+use tests::closing_server::REQUESTS;
+
+type HttpClient = HttpClientHarness<Client<Http>>;
+
+fn json(text: &str) -> Json {
+    Json::parse(text.to_owned()).expect("the test's text is JSON")
+}
+
+/// Makes `count` requests; returns those that were sent, while the others wait for an exchange.
+fn request_until_one_waits(harness: &mut HttpClient, method: &str, count: usize) -> Vec<Opened> {
+    for _ in 0..count {
+        harness.machine.request(Call::new(method), harness.now).expect("an accepted request");
+    }
+    std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect()
+}
+
+fn waits(harness: &mut HttpClient) -> Vec<usize> {
+    let limit = |event| if let Event::RequestWaits { limit } = event { Some(limit) } else { None };
+    harness.events().into_iter().filter_map(limit).collect()
+}
+
+#[test]
+fn the_first_request_that_waits_for_an_exchange_is_reported_once() {
+    for (exchanges, at_once) in [(2, 1), (3, 2), (4, 3), (5, 4), (8, 6), (64, 48), (65, 49), (100, 84)] {
+        let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.exchanges = exchanges);
+        let mut open = request_until_one_waits(&mut harness, "tools/call", at_once);
+        assert_eq!((open.len(), waits(&mut harness)), (at_once, vec![]), "{exchanges}");
+        assert_eq!(request_until_one_waits(&mut harness, "tools/call", 2).len(), 0);
+        assert_eq!(waits(&mut harness), [at_once], "{exchanges}");
+        // Each answer lets the next request be sent, and nothing more is reported.
+        for _ in 0..2 {
+            let call = open.remove(0);
+            harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+            open.push(harness.opened());
+            assert!(!harness.has_opened());
+        }
+        request_until_one_waits(&mut harness, "tools/call", 1);
+        assert_eq!(waits(&mut harness), [] as [usize; 0]);
+        assert_eq!(mcp_proto::Limits::exchanges_for(at_once), exchanges);
+    }
+}
+
+#[test]
+fn pings_and_answers_get_through_while_calls_take_every_exchange() {
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| {
+        config.limits.exchanges = 8;
+        config.capabilities = json(r#"{"roots":{}}"#);
+    });
+    let calls = request_until_one_waits(&mut harness, "tools/call", 10);
+    assert_eq!(calls.len(), 6);
+    // Pings may take half of the reserved exchanges; the other half is for messages that are not requests.
+    let pings = request_until_one_waits(&mut harness, "ping", 3);
+    assert_eq!(pings.len(), 1);
+    harness.begin(calls[0].key, &Reply::events(event(&request("5", "roots/list", "{}"))));
+    let ticket = harness.events().into_iter().find_map(|event| match event {
+        Event::Requested { ticket, .. } => Some(ticket),
+        _ => None,
+    });
+    harness.machine.answer(ticket.expect("the server asks"), Ok(json("{}")), harness.now);
+    let answered = harness.opened();
+    assert_eq!(answered.body(), result("5", "{}"));
+    // All eight exchanges are open.
+    assert!(!harness.has_opened());
+    harness.reply(answered.key, &Reply::status(202));
+    // A ping that is cancelled while it waits is not sent.
+    harness.reply(pings[0].key, &Reply::json(result(&pings[0].id(), "{}")));
+    let ping = harness.opened();
+    assert_eq!(ping.method(), "ping");
+    harness.pass(Duration::from_secs(61));
+    let later: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
+    assert!(later.iter().all(|opened| opened.method() == "notifications/cancelled"), "{later:?}");
+}
+
+#[test]
+fn streams_that_pause_keep_their_exchanges() {
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.exchanges = 8);
+    let calls = request_until_one_waits(&mut harness, "tools/call", 12);
+    assert_eq!(calls.len(), 6);
+    for call in &calls {
+        harness.begin(call.key, &Reply::events("id: 1\ndata:\n\n"));
+        harness.end(call.key);
+    }
+    assert!(!harness.has_opened(), "the streams will be opened again, and the calls that wait go on waiting");
+    harness.pass(Duration::from_secs(5));
+    let resumed: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
+    assert_eq!(resumed.len(), 6);
+    assert!(resumed.iter().all(|opened| opened.line() == "GET /mcp"));
+    // Each stream gets all answers, since the test does not match streams to calls: only one answer counts on each.
+    let answers: String = calls.iter().map(|call| event(&result(&call.id(), r#"{"content":[]}"#))).collect();
+    for (ended, opened) in resumed.iter().enumerate() {
+        harness.reply(opened.key, &Reply::events(answers.clone()));
+        assert_eq!(harness.outcomes().len(), 1, "after {ended}");
+        assert_eq!(harness.opened().method(), "tools/call");
+    }
+    assert!(!harness.has_opened());
+}
+
+#[test]
+fn the_stream_of_the_server_takes_no_exchange_from_the_requests() {
+    for (exchanges, at_once, is_offered) in [(1, 1, false), (2, 1, true), (3, 2, true), (8, 6, true)] {
+        let mut harness = HttpClientHarness::client_with(|config, _| config.limits.exchanges = exchanges);
+        let opened = harness.opened();
+        harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", Some("session-1")));
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(202));
+        assert_eq!(harness.has_opened(), is_offered, "{exchanges}");
+        if is_offered {
+            let stream = harness.opened();
+            harness.begin(stream.key, &Reply::events("id: 1\ndata:\n\n"));
+            assert_eq!(request_until_one_waits(&mut harness, "tools/call", at_once + 1).len(), at_once, "{exchanges}");
+            // The stream keeps its exchange while it waits to be opened again.
+            harness.end(stream.key);
+            assert!(!harness.has_opened(), "{exchanges}");
+            harness.pass(Duration::from_secs(5));
+            assert_eq!(harness.opened().line(), "GET /mcp");
+        } else {
+            assert_eq!(request_until_one_waits(&mut harness, "tools/call", 2).len(), 1);
+        }
+    }
+}
+
+#[test]
+fn what_was_to_be_delivered_again_is_tried_once_more_when_the_client_closes() {
+    for is_reached in [false, true] {
+        let mut harness = HttpClientHarness::connected_client_with(|_, http| http.redelivery = Duration::from_secs(30));
+        harness.machine.notify(Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
+        let opened = harness.opened();
+        harness.refuse(opened.key);
+        assert!(!harness.has_opened(), "it waits");
+        harness.machine.close(harness.now);
+        let again = harness.opened();
+        assert_eq!(again.method(), "notifications/roots/list_changed");
+        if is_reached {
+            harness.reply(again.key, &Reply::status(202));
+        } else {
+            harness.refuse(again.key);
+        }
+        assert_eq!(harness.opened().line(), "DELETE /mcp", "the session is ended behind it");
+        let reported = harness.events().iter().any(|event| matches!(event, Event::Faulted(Fault::NotAccepted { .. })));
+        assert_eq!(reported, !is_reached);
+    }
+}
+
+#[test]
+fn nothing_is_sent_after_the_deadline_for_closing() {
+    let mut harness = HttpClientHarness::connected_client_with(|config, http| {
+        config.limits.exchanges = 4;
+        http.close_timeout = Duration::from_secs(5);
+    });
+    for _ in 0..10 {
+        harness.machine.notify(Notification::new("notifications/x"), harness.now).unwrap();
+    }
+    let sent: Vec<_> = std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect();
+    assert!((1..10).contains(&sent.len()), "the others wait for exchanges");
+    harness.machine.close(harness.now);
+    harness.pass(Duration::from_secs(5));
+    assert!(harness.events().iter().any(|event| matches!(event, Event::Closed(_))));
+    for opened in &sent {
+        harness.fail(opened.key, Failure::Broken { detail: "over".into() });
+    }
+    harness.pass(Duration::from_secs(60));
+    assert!(!harness.has_opened());
+}
+
+#[test]
+fn to_04_time_passes_only_when_the_server_waits_for_no_answer_that_may_be_about_the_request() {
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| {
+        config.capabilities = json(r#"{"roots":{}}"#);
+    });
+    let timeout = Duration::from_secs(10);
+    harness.machine.request(Call::new("tools/call").timeout(timeout).with_progress(), harness.now).unwrap();
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(""));
+    let ask = |id: &str| event(&request(id, "roots/list", "{}"));
+    harness.send(opened.key, (ask("1") + &ask("2")).as_bytes());
+    let mut tickets = Vec::new();
+    for seen in harness.events() {
+        if let Event::Requested { ticket, .. } = seen {
+            tickets.push(ticket);
+        }
+    }
+    let progress = progress_notification(&opened.id(), 1);
+    harness.send(opened.key, event(&progress).as_bytes());
+    harness.pass(timeout * 2);
+    for ticket in tickets {
+        let timed_out = |event: &Event| matches!(event, Event::Responded { .. });
+        assert!(!harness.events().iter().any(timed_out), "the server waits");
+        harness.machine.answer(ticket, Ok(json(r#"{"roots":[]}"#)), harness.now);
+        harness.pass(Duration::from_secs(9));
+    }
+    assert!(harness.is_open(opened.key));
+    harness.pass(Duration::from_secs(1));
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
+}
+
+#[test]
+fn to_04_a_call_that_is_made_while_a_person_is_asked_has_its_time_after_the_answer() {
+    let mut stream = ClientStream::connected_with(|config| config.capabilities = json(r#"{"roots":{}}"#));
+    let timeout = Duration::from_secs(10);
+    for id in ["1", "2"] {
+        stream.line(request(id, "roots/list", "{}"));
+    }
+    let asked = stream.events();
+    stream.machine.request(Call::new("tools/call").timeout(timeout), stream.now).unwrap();
+    for event in asked {
+        let Event::Requested { ticket, .. } = event else { panic!("{event:?}") };
+        stream.pass(timeout * 2);
+        assert!(stream.events().is_empty(), "the server waits");
+        stream.machine.answer(ticket, Ok(json(r#"{"roots":[]}"#)), stream.now);
+    }
+    stream.pass(Duration::from_secs(9));
+    assert!(stream.events().is_empty());
+    stream.pass(Duration::from_secs(1));
+    let events = stream.events();
+    let failed = Outcome::Failed(Failed::TimedOut { after: timeout });
+    assert!(matches!(&events[..], [Event::Responded { outcome, .. }] if *outcome == failed), "{events:?}");
+}
+
+#[test]
+fn to_04_a_ping_has_its_time_also_while_a_person_is_asked() {
+    let mut stream = ClientStream::connected_with(|config| config.capabilities = json(r#"{"roots":{}}"#));
+    let timeout = Duration::from_secs(10);
+    let ping = |stream: &mut ClientStream| {
+        stream.machine.request(Call::new("ping").timeout(timeout), stream.now).unwrap();
+    };
+    ping(&mut stream);
+    stream.line(request("1", "roots/list", "{}"));
+    ping(&mut stream);
+    assert_eq!(stream.events().len(), 1);
+    stream.pass(timeout);
+    let events = stream.events();
+    let is_late =
+        |event: &Event| matches!(event, Event::Responded { outcome: Outcome::Failed(Failed::TimedOut { .. }), .. });
+    assert!(events.len() == 2 && events.iter().all(is_late), "{events:?}");
+}
+
+#[test]
+fn to_04_a_request_of_the_server_does_not_extend_the_time_to_open_a_connection() {
+    let mut harness = HttpClientHarness::client();
+    let opened = harness.opened();
+    harness.begin(opened.key, &Reply::events(event(&request("1", "roots/list", "{}"))));
+    harness.pass(Duration::from_secs(30));
+    assert!(harness.events().iter().any(|event| matches!(event, Event::Unavailable { .. })));
+}
+
+#[test]
+fn jr_20_a_trace_context_is_repeated_in_headers_in_each_era() {
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let trace = mcp_proto::TraceContext::new(parent).with_tracestate("a=1").with_baggage("b=2");
+    for mut harness in [HttpClientHarness::connected_client(), HttpClientHarness::modern_client()] {
+        for (call, expected) in [
+            (Call::new("tools/list").trace_context(&trace), [parent, "a=1", "b=2"]),
+            (Call::new("tools/list"), [""; 3]),
+            (Call::new("tools/list").params(json(r#"{"cursor":"traceparent"}"#)), [""; 3]),
+        ] {
+            harness.machine.request(call, harness.now).unwrap();
+            let opened = harness.opened();
+            assert_eq!(["traceparent", "tracestate", "baggage"].map(|name| opened.header(name)), expected);
+            let is_in_body = opened.body().contains(&format!(r#""traceparent":"{parent}""#));
+            assert_eq!(is_in_body, !expected[0].is_empty(), "{}", opened.body());
+        }
+    }
+    // A relay passes it on unchanged.
+    let mut relay = HttpClientHarness::connected_relay();
+    relay.line(&request("7", "tools/list", &format!(r#"{{"_meta":{{"traceparent":"{parent}"}}}}"#)));
+    assert_eq!(relay.opened().header("traceparent"), parent);
+}
+
+/// The connection of an idle server may be closed at the moment at which a request arrives.
+#[test]
+fn a_request_that_only_reads_is_sent_again_once_when_its_connection_was_closed() {
+    let closed = || Failure::Closed { detail: "it closed the connection".into() };
+    let with_state = [("resources/read", r#"{"uri":"file:///a","requestState":"s"}"#, false)];
+    for (method, params, is_repeated) in REQUESTS.into_iter().chain(with_state) {
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, first) = harness.call(method, params);
+        harness.fail(first.key, closed());
+        assert_eq!(harness.has_opened(), is_repeated, "{method}");
+        if is_repeated {
+            let second = harness.opened();
+            assert_eq!(second.body(), first.body());
+            harness.fail(second.key, closed());
+            assert!(!harness.has_opened(), "{method} a third time");
+        }
+        assert!(matches!(harness.outcome(), Outcome::Failed(Failed::Broken { .. })), "{method}");
+        // The answer has begun, or the failure is another one.
+        let (_, opened) = harness.call(method, params);
+        harness.begin(opened.key, &Reply::events(""));
+        harness.fail(opened.key, closed());
+        assert!(!harness.has_opened() && harness.outcomes().len() == 1, "{method}");
+        let (_, opened) = harness.call(method, params);
+        harness.fail(opened.key, Failure::Broken { detail: "silent".into() });
+        assert!(!harness.has_opened() && harness.outcomes().len() == 1, "{method}");
+    }
+}
