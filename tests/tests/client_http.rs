@@ -302,3 +302,17 @@ fn a_request_that_only_reads_is_sent_again_once_when_its_connection_was_closed()
         assert!(!harness.has_opened() && harness.outcomes().len() == 1, "{method}");
     }
 }
+
+#[test]
+fn a_cancellation_is_sent_although_its_request_was_never_reported_as_sent() {
+    let mut harness = HttpClientHarness::connected_client();
+    let (request, call) = harness.request("tools/call");
+    harness.machine.cancel(request, None, harness.now);
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::Cancelled));
+    assert!(!harness.has_opened(), "BR-T-08: it may not overtake its request");
+    // The server has not begun to answer when the exchange is aborted, but it may have received the request.
+    harness.pass(Duration::from_secs(6));
+    assert!(harness.is_aborted(call.key));
+    let notice = harness.opened();
+    assert_eq!((notice.method(), notice.param("requestId")), ("notifications/cancelled".into(), call.id()));
+}

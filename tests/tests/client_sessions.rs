@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use mcp_intermediary::relay;
 use mcp_proto::client::{
-    Call, Client, Config, Event, Failure, Http, HttpConfig, NotRestored, Opening, Outcome, Unavailable,
+    Call, Client, Config, DetectedEra, Event, Failure, Http, HttpConfig, NotRestored, Opening, Outcome, Unavailable,
 };
-use mcp_proto::{Failed, Fault, Instant, Json, Method, ProtocolVersion};
+use mcp_proto::{Era, Failed, Fault, Instant, Json, Method, ProtocolVersion};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, URL, initialize_reply};
 use mcp_testkit::messages::{DISCOVERED, INITIALIZED, error, event, request, result};
 
 type HttpClient = HttpClientHarness<Client<Http>>;
+
 type Relay = HttpClientHarness<mcp_intermediary::Relay>;
 
 #[test]
@@ -539,4 +540,66 @@ fn the_relay_sets_up_the_next_session_and_the_client_sees_nothing_of_it() {
         matches!(&reported[..], [relay::Event::NotInEffect { method, reason: NotRestored::Error(_) }] if *method == Method::LOGGING_SET_LEVEL),
         "{reported:?}"
     );
+}
+
+#[test]
+fn nothing_is_sent_without_a_session_when_it_is_lost_before_it_was_confirmed() {
+    let mut harness = HttpClientHarness::client();
+    let opening = harness.opened();
+    harness.reply(opening.key, &initialize_reply(&opening, "2025-11-25", Some("one")));
+    let confirmation = harness.opened();
+    assert_eq!(confirmation.body(), INITIALIZED);
+    let request = harness.machine.request(mcp_proto::client::Call::new("tools/call"), harness.now).unwrap();
+    harness.drain();
+    harness.reply(confirmation.key, &Reply::status(404));
+
+    // The client opens another session before it sends anything else.
+    let opening = harness.opened();
+    assert_eq!((opening.method().as_str(), opening.header("mcp-session-id")), ("initialize", ""));
+    assert!(!harness.has_opened());
+    harness.reply(opening.key, &initialize_reply(&opening, "2025-11-25", Some("two")));
+    let confirmation = harness.opened();
+    harness.reply(confirmation.key, &Reply::status(202));
+    let stream = harness.opened();
+    harness.reply(stream.key, &Reply::status(405));
+    let call = harness.opened();
+    assert_eq!((call.method().as_str(), call.header("mcp-session-id")), ("tools/call", "two"));
+    harness.reply(call.key, &Reply::json(result(&call.id(), r#"{"content":[]}"#)));
+    assert!(matches!(harness.outcomes().remove(&request), Some(Outcome::Result(_))));
+}
+
+#[test]
+fn br_t_07_a_session_is_not_opened_again_in_another_revision_or_era() {
+    let discovered = r#"{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{},"ttlMs":0,"cacheScope":"private"}"#;
+    for is_other_era in [false, true] {
+        let mut harness = HttpClientHarness::connected_client_with(|config, _| {
+            config.versions = ProtocolVersion::ALL.to_vec();
+            config.known_era = Some(DetectedEra::known(Era::Legacy));
+        });
+        let (_, call) = harness.request("tools/call");
+        harness.reply(call.key, &Reply::status(404));
+        let opening = harness.opened();
+        assert_eq!(opening.method(), "initialize");
+        let version = if is_other_era {
+            harness.reply(opening.key, &Reply::json(error(&opening.id(), -32601, "no such method")));
+            let opening = harness.opened();
+            assert_eq!(opening.method(), "server/discover");
+            harness.reply(opening.key, &Reply::json(result(&opening.id(), discovered)));
+            ProtocolVersion::V2026_07_28
+        } else {
+            harness.reply(opening.key, &initialize_reply(&opening, "2025-03-26", Some("two")));
+            ProtocolVersion::V2025_03_26
+        };
+        let expected = Unavailable::Failed(Failed::VersionChanged { version });
+        let reasons: Vec<_> = harness
+            .events()
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Unavailable { reason, retry_in } => Some((reason, retry_in)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(reasons, [(expected, None)], "other era: {is_other_era}");
+        assert!(!harness.has_opened());
+    }
 }
