@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, CloseReason, Event as ClientEvent, Outcome, Unavailable};
-use mcp_proto::server::Event as ServerEvent;
+use mcp_proto::server::{Event as ServerEvent, Scope};
 use mcp_proto::{ErrorObject, Failed, Fault, InvalidResponse, Json, Limits, Notification, Quirk, Stdio, UsageError};
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::chunks::each_cut;
 use mcp_testkit::http_client::legacy_client;
-use mcp_testkit::messages::{INITIALIZED, error, initialize, request, result};
+use mcp_testkit::messages::{INITIALIZED, error, initialize, initialize_result, request, result};
 
 const NOTHING: [&str; 0] = [];
+const SECOND: Duration = Duration::from_secs(1);
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).unwrap()
@@ -1249,4 +1250,105 @@ fn cl5_timeouts_without_measure_are_as_good_as_long_ones() {
     server.eof();
     server.pass(Duration::from_secs(1_000_000));
     assert_eq!(server.requested().len(), 1);
+}
+
+fn asking_client() -> ClientStream {
+    ClientStream::connected_with(|config| config.capabilities = json(r#"{"roots":{}}"#))
+}
+
+#[test]
+fn the_deadline_of_a_call_runs_again_once_the_server_has_its_answer() {
+    for is_taken_back in [false, true] {
+        let mut client = asking_client();
+        let (call, _) = client.request("tools/call");
+        client.pass(30 * SECOND);
+        client.line(request("\"q\"", "roots/list", "{}"));
+        // The call does not time out while the application has a request of the server to answer.
+        client.pass(120 * SECOND);
+        let (outcomes, events) = client.outcomes();
+        assert!(outcomes.is_empty(), "{outcomes:?}");
+        let ticket = events.into_iter().find_map(|event| match event {
+            ClientEvent::Requested { ticket, .. } => Some(ticket),
+            _ => None,
+        });
+        let ticket = ticket.expect("the server asks");
+        if is_taken_back {
+            client.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"q"}}"#);
+        } else {
+            client.machine.answer(ticket, Ok(json("{}")), client.now);
+        }
+        client.pass(59 * SECOND);
+        assert!(client.outcomes().0.is_empty(), "it has its whole time again");
+        client.pass(2 * SECOND);
+        let (outcomes, _) = client.outcomes();
+        let after = 60 * SECOND;
+        assert_eq!(outcomes, [(call, Outcome::Failed(Failed::TimedOut { after }))], "taken back: {is_taken_back}");
+    }
+}
+
+#[test]
+fn a_cancellation_takes_back_every_question_with_its_id() {
+    let mut client = asking_client();
+    client.line(request("5", "roots/list", "{}"));
+    client.line(request("5", "roots/list", "{}"));
+    let asked = client.events().into_iter().filter(|event| matches!(event, ClientEvent::Requested { .. })).count();
+    assert_eq!(asked, 2);
+    client.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}"#);
+    let taken_back = client.events().into_iter().filter(|event| matches!(event, ClientEvent::RequestCancelled { .. }));
+    assert_eq!(taken_back.count(), 2);
+}
+
+#[test]
+fn a_request_that_was_cancelled_before_it_was_sent_never_reaches_the_server() {
+    let mut client = ClientStream::client();
+    client.machine.connect(client.now).unwrap();
+    let request = client.machine.request(Call::new("tools/call"), client.now).unwrap();
+    client.machine.cancel(request, None, client.now);
+    assert_eq!(client.outcomes().0, [(request, Outcome::Failed(Failed::Cancelled))]);
+    client.line(result("1", &initialize_result("2025-11-25")));
+    client.pass(120 * SECOND);
+    let lines = client.lines();
+    assert!(lines.len() == 2 && !lines.iter().any(|line| line.contains("cancelled")), "{lines:?}");
+}
+
+#[test]
+fn questions_fail_at_the_end_of_input_although_a_handler_still_works() {
+    let mut stream = ServerStream::ready("2025-11-25");
+    stream.line(request("1", "tools/call", "{}"));
+    let ticket = stream.requested().pop().expect("a call");
+    let during = Scope::from(&ticket);
+    let asked = stream.machine.request(during, Call::new("elicitation/create"), stream.now).unwrap();
+    assert_eq!(stream.lines().len(), 1);
+    stream.machine.handle_eof(stream.now);
+    let events = stream.events();
+    let failed = |event: &ServerEvent| matches!(event, ServerEvent::Responded { request, outcome: Outcome::Failed(Failed::Closed) } if *request == asked);
+    assert_eq!(events.iter().filter(|event| failed(event)).count(), 1, "it cannot be answered any more: {events:?}");
+    assert!(!events.iter().any(|event| matches!(event, ServerEvent::Closed { .. })));
+    // The handler continues without the answer, and its response is written.
+    let error = ErrorObject::new(-32000, "not asked");
+    stream.machine.respond(ticket, Err(error), stream.now).unwrap();
+    assert!(stream.lines()[0].contains("not asked"));
+    assert!(stream.events().iter().any(|event| matches!(event, ServerEvent::Closed { .. })));
+}
+
+#[test]
+fn a_notification_whose_parameters_are_no_object_is_not_sent() {
+    let mut stream = ClientStream::connected();
+    for params in ["[]", "1", "null"] {
+        let notification = Notification::with_params("x/y", json(params));
+        assert_eq!(
+            stream.machine.notify(notification, stream.now),
+            Err(UsageError::NotAnObject { what: "the value of params" }),
+            "{params}"
+        );
+    }
+    assert!(stream.lines().is_empty());
+}
+
+#[test]
+fn rp4_a_broken_request_of_the_server_is_answered() {
+    let mut stream = ClientStream::connected();
+    stream.line(r#"{"jsonrpc":"2.0","id":5,"method":7}"#);
+    let lines = stream.lines();
+    assert!(lines.len() == 1 && lines[0].starts_with(r#"{"jsonrpc":"2.0","id":5,"error":{"code":-32600"#), "{lines:?}");
 }

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use mcp_proto::client::{Call, Client, Event, Failure, Http, Outcome};
-use mcp_proto::{Failed, Fault, Json, Notification};
+use mcp_proto::client::{Call, Client, Event, Failure, Http, HttpTransport, Outcome};
+use mcp_proto::{Failed, Fault, Json, Notification, Quirk, RequestKey};
 use mcp_testkit::byte_stream::ClientStream;
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, initialize_reply};
-use mcp_testkit::messages::{event, progress_notification, request, result};
+use mcp_testkit::messages::{event, initialize_result, progress_notification, request, result};
 use tests::closing_server::REQUESTS;
 
 type HttpClient = HttpClientHarness<Client<Http>>;
+
+const CONTENT: &str = r#"{"content":[]}"#;
+const SECOND: Duration = Duration::from_secs(1);
 
 fn json(text: &str) -> Json {
     Json::parse(text.to_owned()).expect("the test's text is JSON")
@@ -315,4 +318,279 @@ fn a_cancellation_is_sent_although_its_request_was_never_reported_as_sent() {
     assert!(harness.is_aborted(call.key));
     let notice = harness.opened();
     assert_eq!((notice.method(), notice.param("requestId")), ("notifications/cancelled".into(), call.id()));
+}
+
+fn opened(harness: &mut HttpClient) -> Vec<Opened> {
+    std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect()
+}
+
+/// Answers a client of revision 2025-11-25 until it opens the GET stream of the server.
+fn connect(harness: &mut HttpClient) {
+    let opened = harness.opened();
+    harness.reply(opened.key, &initialize_reply(&opened, "2025-11-25", None));
+    let opened = harness.opened();
+    harness.reply(opened.key, &Reply::status(202));
+}
+
+#[test]
+fn a_message_that_the_server_begins_to_refuse_is_not_unaccepted_as_well() {
+    let mut harness = HttpClientHarness::connected_client();
+    harness.machine.notify(Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
+    let sent = harness.opened();
+    harness.begin(sent.key, &Reply::status(500).content_type("text/plain").body("it "));
+    harness.pass(31 * SECOND);
+    assert_eq!(harness.events(), [], "the time to accept it is over, but the server has begun to answer");
+    assert!(!harness.is_aborted(sent.key));
+    harness.send(sent.key, b"is broken");
+    harness.end(sent.key);
+    let refused = |event: &Event| matches!(event, Event::Faulted(Fault::NotAccepted { reason: Failed::Refused(refusal) }) if refusal.status == 500);
+    let events = harness.events();
+    assert!(events.len() == 1 && refused(&events[0]), "{events:?}");
+    // For comparison, a server that does not respond at all.
+    harness.machine.notify(Notification::new("notifications/roots/list_changed"), harness.now).unwrap();
+    let sent = harness.opened();
+    harness.pass(31 * SECOND);
+    let reason = Failed::TimedOut { after: 30 * SECOND };
+    assert_eq!(harness.events(), [Event::Faulted(Fault::NotAccepted { reason })]);
+    assert!(harness.is_aborted(sent.key));
+}
+
+/// A call whose stream ended after an event with an id, and which waits to be resumed.
+fn pausing() -> (HttpClient, RequestKey, Opened) {
+    let mut harness = HttpClientHarness::connected_client();
+    let (request, call) = harness.request("tools/call");
+    harness.begin(call.key, &Reply::events("id: 7\ndata:\n\n"));
+    harness.end(call.key);
+    assert!(harness.events().is_empty() && !harness.has_opened());
+    (harness, request, call)
+}
+
+#[test]
+fn a_call_that_is_cancelled_while_its_stream_waits_to_be_resumed_is_taken_back() {
+    let (mut harness, request, call) = pausing();
+    harness.machine.cancel(request, Some("enough"), harness.now);
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::Cancelled));
+    let notice = harness.opened();
+    assert_eq!(notice.method(), "notifications/cancelled");
+    assert_eq!((notice.param("requestId"), notice.param("reason")), (call.id(), "\"enough\"".into()));
+    harness.reply(notice.key, &Reply::status(202));
+    harness.pass(60 * SECOND);
+    assert!(!harness.has_opened(), "the stream is not opened again");
+    assert_eq!(harness.machine.poll_timeout(), None, "nothing is left behind");
+    // The exchange of the call is free again.
+    let mut count = 0;
+    for _ in 0..60 {
+        harness.machine.request(Call::new("tools/call"), harness.now).unwrap();
+        count += opened(&mut harness).len();
+    }
+    assert_eq!(count, 48);
+}
+
+#[test]
+fn a_stream_whose_resumption_is_answered_with_5xx_is_tried_again() {
+    for status in [500, 502, 503, 408, 429] {
+        let (mut harness, _, call) = pausing();
+        harness.pass(5 * SECOND);
+        let resumed = harness.opened();
+        assert_eq!((resumed.line().as_str(), resumed.header("last-event-id")), ("GET /mcp", "7"));
+        harness.reply(resumed.key, &Reply::status(status));
+        assert!(harness.events().is_empty(), "{status}");
+        harness.pass(10 * SECOND);
+        let resumed = harness.opened();
+        assert_eq!(resumed.header("last-event-id"), "7", "{status}");
+        harness.reply(resumed.key, &Reply::events(event(&result(&call.id(), CONTENT))));
+        assert!(matches!(harness.outcome(), Outcome::Result(_)), "{status}");
+    }
+    // The number of attempts is limited, and a 400 ends the call at once.
+    let (mut harness, ..) = pausing();
+    let mut attempts = 0;
+    let outcome = loop {
+        harness.pass(8 * SECOND);
+        for resumed in opened(&mut harness) {
+            attempts += 1;
+            harness.reply(resumed.key, &Reply::status(503));
+        }
+        if let Some((_, outcome)) = harness.outcomes().pop_first() {
+            break outcome;
+        }
+    };
+    assert!(matches!(outcome, Outcome::Failed(Failed::Refused(refusal)) if refusal.status == 503));
+    assert_eq!(attempts, 3);
+    let (mut harness, ..) = pausing();
+    harness.pass(5 * SECOND);
+    let resumed = harness.opened();
+    harness.reply(resumed.key, &Reply::status(400));
+    assert_eq!(harness.outcome(), Outcome::Failed(Failed::StreamEnded));
+}
+
+#[test]
+fn a_refusal_whose_body_breaks_off_is_the_outcome() {
+    for status in [400, 403, 500, 503] {
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, call) = harness.request("tools/call");
+        let refusal = Reply::status(status).content_type("application/json").body("{\"jsonrpc\":");
+        harness.begin(call.key, &refusal);
+        assert!(harness.outcomes().is_empty(), "the body may state the reason");
+        harness.fail(call.key, mcp_testkit::http_client::broken());
+        let outcome = harness.outcome();
+        let is_refused = |outcome: &Outcome| matches!(outcome, Outcome::Failed(Failed::Refused(refusal)) if refusal.status == status);
+        assert!(is_refused(&outcome), "{status}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_redirected_resumption_is_read_no_longer_than_its_request_needs() {
+    let (mut harness, ..) = pausing();
+    harness.pass(5 * SECOND);
+    let resumed = harness.opened();
+    harness.reply(resumed.key, &Reply::status(307).header("location", "/elsewhere"));
+    let redirected = harness.opened();
+    assert_eq!((redirected.line().as_str(), redirected.header("last-event-id")), ("GET /elsewhere", "7"));
+    harness.pass(60 * SECOND);
+    assert!(matches!(harness.outcome(), Outcome::Failed(Failed::TimedOut { .. })));
+    harness.pass(5 * SECOND);
+    assert!(harness.is_aborted(redirected.key));
+}
+
+#[test]
+fn a_two_endpoint_server_cannot_answer_what_was_not_sent() {
+    let mut harness = HttpClientHarness::client_with(|config, http| {
+        config.limits.exchanges = 3;
+        http.transport = HttpTransport::HttpSse;
+    });
+    let stream = harness.opened();
+    harness.begin(stream.key, &Reply::events("event: endpoint\ndata: /messages\n\n"));
+    let first = harness.opened();
+    harness.reply(first.key, &Reply::status(202));
+    harness.send(stream.key, event(&result(&first.id(), &initialize_result("2024-11-05"))).as_bytes());
+    let confirmed = harness.opened();
+    harness.reply(confirmed.key, &Reply::status(202));
+    let requests: Vec<_> =
+        (0..3).map(|_| harness.machine.request(Call::new("tools/call"), harness.now).unwrap()).collect();
+    let sent = opened(&mut harness);
+    assert_eq!(sent.len(), 2, "one waits");
+    harness.events();
+    let unsent = sent[1].id().parse::<i64>().unwrap() + 1;
+    harness.send(stream.key, event(&result(&unsent.to_string(), CONTENT)).as_bytes());
+    assert!(matches!(&harness.events()[..], [Event::Faulted(Fault::UnknownResponse { .. })]));
+    harness.reply(sent[0].key, &Reply::status(202));
+    let last = harness.opened();
+    assert_eq!(last.id(), unsent.to_string());
+    harness.reply(last.key, &Reply::status(202));
+    harness.send(stream.key, event(&result(&unsent.to_string(), CONTENT)).as_bytes());
+    assert_eq!(harness.outcomes().keys().collect::<Vec<_>>(), [&requests[2]]);
+}
+
+#[test]
+fn a_request_that_was_cancelled_is_not_sent_to_where_a_redirect_leads() {
+    let mut harness = HttpClientHarness::connected_client();
+    let (request, call) = harness.request("tools/call");
+    harness.machine.handle_sent(call.key, harness.now);
+    harness.machine.cancel(request, None, harness.now);
+    let notice = harness.opened();
+    assert_eq!(notice.method(), "notifications/cancelled");
+    harness.begin(call.key, &Reply::status(307).header("location", "/other"));
+    assert!(!harness.has_opened());
+}
+
+#[test]
+fn a_quirk_is_reported_once_in_a_connection() {
+    let mut harness = HttpClientHarness::connected_client();
+    for times in [1, 0] {
+        harness.machine.notify(Notification::new("n"), harness.now).unwrap();
+        let sent = harness.opened();
+        harness.reply(sent.key, &Reply::status(200));
+        let quirk = Event::QuirkObserved(Quirk::NotificationNotAccepted202);
+        assert_eq!(harness.events().iter().filter(|event| **event == quirk).count(), times);
+    }
+}
+
+#[test]
+fn ht8_an_error_body_over_the_limit_explains_nothing() {
+    let mut harness = HttpClientHarness::connected_client_with(|config, _| config.limits.error_body = 200);
+    let (request, opened) = harness.request("tools/list");
+    let reply = Reply::json(mcp_testkit::messages::error(&opened.id(), -32_602, "m")).with_status(400);
+    harness.begin(opened.key, &reply);
+    harness.send(opened.key, " ".repeat(200).as_bytes());
+    let outcomes = harness.outcomes();
+    assert!(matches!(outcomes[&request], Outcome::Failed(Failed::Refused(_))), "{outcomes:?}");
+}
+
+#[test]
+fn sh_c_15_an_error_that_names_another_request_explains_nothing() {
+    for (id, is_explanation) in [("null", true), ("\"server-error\"", true), ("99", false)] {
+        let mut harness = HttpClientHarness::connected_client();
+        let (_, opened) = harness.request("tools/list");
+        harness.reply(opened.key, &Reply::json(mcp_testkit::messages::error(id, -32_602, "m")).with_status(400));
+        assert_eq!(matches!(harness.outcome(), Outcome::Error(_)), is_explanation, "{id}");
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_be_opened_for_now_is_tried_ten_times_more() {
+    let mut harness = HttpClientHarness::client_with(|_, _| {});
+    connect(&mut harness);
+    let opened = harness.opened();
+    assert_eq!(opened.line(), "GET /mcp");
+    harness.events();
+    harness.reply(opened.key, &Reply::status(503));
+    for attempt in 1..=10 {
+        assert_eq!(harness.events(), [], "before attempt {attempt}");
+        while !harness.has_opened() {
+            harness.pass(SECOND);
+        }
+        let opened = harness.opened();
+        harness.reply(opened.key, &Reply::status(503));
+    }
+    let events = harness.events();
+    assert!(matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })]), "{events:?}");
+    harness.pass(Duration::from_secs(3600));
+    assert!(!harness.has_opened());
+}
+
+#[test]
+fn ev_19_a_message_in_an_event_of_another_type_is_taken_and_met_as_a_quirk() {
+    for (name, quirks) in [("message", 0), ("other", 1)] {
+        let mut harness = HttpClientHarness::connected_client();
+        let (key, opened) = harness.request("tools/list");
+        harness.events();
+        let text = format!("event: {name}\ndata: {}\n\n", result(&opened.id(), "{}"));
+        harness.reply(opened.key, &Reply::events(text));
+        let events = harness.events();
+        let met = events.iter().filter(|event| matches!(event, Event::QuirkObserved(Quirk::MessageInOtherEvent)));
+        assert_eq!(met.count(), quirks, "{name}");
+        assert!(events.iter().any(
+            |event| matches!(event, Event::Responded { request, outcome: Outcome::Result(_) } if *request == key)
+        ));
+    }
+}
+
+#[test]
+fn le_1_streams_of_the_server_are_redirected_as_often_as_the_limit_allows() {
+    for transport in [HttpTransport::StreamableHttp, HttpTransport::HttpSse] {
+        let mut harness = HttpClientHarness::client_with(|config, http| {
+            config.limits.redirects = 2;
+            http.transport = transport;
+        });
+        if transport == HttpTransport::StreamableHttp {
+            connect(&mut harness);
+        }
+        for (from, to) in [("GET /mcp", "/a"), ("GET /a", "/b")] {
+            let opened = harness.opened();
+            assert_eq!(opened.line(), from);
+            harness.reply(opened.key, &Reply::status(307).header("location", to));
+        }
+        let opened = harness.opened();
+        assert_eq!(opened.line(), "GET /b");
+        harness.events();
+        harness.reply(opened.key, &Reply::status(307).header("location", "/c"));
+        assert!(!harness.has_opened());
+        let events = harness.events();
+        let is_reported = if transport == HttpTransport::HttpSse {
+            matches!(events[..], [Event::Unavailable { .. }, ..])
+        } else {
+            matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })])
+        };
+        assert!(is_reported, "{transport:?}: {events:?}");
+    }
 }

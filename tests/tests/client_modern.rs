@@ -556,3 +556,17 @@ fn jr_15_a_call_may_become_a_task_only_if_it_declares_the_extension() {
         assert!(!events.iter().any(|event| matches!(event, Event::QuirkObserved(_))), "{events:?}");
     }
 }
+
+#[test]
+fn md_p_12_pages_of_tools_are_fetched_up_to_a_bound() {
+    let mut harness = HttpClientHarness::modern_client();
+    let (_, opened) = harness.call("tools/call", r#"{"name":"x"}"#);
+    harness.reply(opened.key, &Reply::json(mcp_testkit::messages::error(&opened.id(), -32_020, "m")).with_status(400));
+    for page in 0..32 {
+        let opened = harness.opened();
+        assert_eq!(opened.method(), "tools/list", "page {page}");
+        let page = r#"{"resultType":"complete","tools":[],"nextCursor":"more"}"#;
+        harness.reply(opened.key, &Reply::json(result(&opened.id(), page)));
+    }
+    assert_eq!(harness.opened().method(), "tools/call", "the call is made again with what is known");
+}

@@ -7,7 +7,7 @@ use mcp_intermediary::relay;
 use mcp_proto::client::{
     Call, Client, Config, DetectedEra, Event, Failure, Http, HttpConfig, NotRestored, Opening, Outcome, Unavailable,
 };
-use mcp_proto::{Era, Failed, Fault, Instant, Json, Method, ProtocolVersion};
+use mcp_proto::{Era, Failed, Instant, Json, Method, ProtocolVersion};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, URL, initialize_reply};
 use mcp_testkit::messages::{DISCOVERED, INITIALIZED, error, event, request, result};
 
@@ -602,4 +602,45 @@ fn br_t_07_a_session_is_not_opened_again_in_another_revision_or_era() {
         assert_eq!(reasons, [(expected, None)], "other era: {is_other_era}");
         assert!(!harness.has_opened());
     }
+}
+
+fn opened(harness: &mut HttpClient) -> Vec<Opened> {
+    std::iter::from_fn(|| harness.has_opened().then(|| harness.opened())).collect()
+}
+
+#[test]
+fn answers_to_a_lost_session_are_not_sent_in_the_next() {
+    let mut harness = HttpClientHarness::connected_client_with(|config, http| {
+        config.capabilities = json(r#"{"roots":{}}"#);
+        http.redelivery = Duration::from_secs(20);
+    });
+    let (_, call) = harness.request("tools/call");
+    harness.begin(call.key, &Reply::events(event(&request("5", "roots/list", "{}"))));
+    let ticket = harness.events().into_iter().find_map(|event| match event {
+        Event::Requested { ticket, .. } => Some(ticket),
+        _ => None,
+    });
+    harness.machine.answer(ticket.expect("the server asks"), Ok(json(r#"{"roots":[]}"#)), harness.now);
+    let answer = harness.opened();
+    // The answer was not delivered, and waits to be sent again when the session is lost.
+    harness.refuse(answer.key);
+    let (_, ping) = harness.request("ping");
+    harness.reply(ping.key, &Reply::status(404));
+    let again = harness.opened();
+    harness.reply(again.key, &initialize_reply(&again, "2025-11-25", Some("session-2")));
+    let confirmed = harness.opened();
+    harness.reply(confirmed.key, &Reply::status(202));
+    harness.pass(Duration::from_secs(20));
+    let later = opened(&mut harness);
+    assert!(later.iter().any(|opened| opened.method() == "ping"));
+    assert!(!later.iter().any(|opened| opened.body().contains("roots")), "{later:?}");
+}
+
+#[test]
+fn the_id_of_a_session_is_marked_as_a_secret_in_every_request() {
+    let mut harness = HttpClientHarness::connected_client();
+    let (_, opened) = harness.request("tools/list");
+    let id = &opened.request.headers()["mcp-session-id"];
+    assert!(id.is_sensitive());
+    assert_eq!(id, "session-1");
 }

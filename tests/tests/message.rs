@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use mcp_proto::{
-    ErrorObject, Frame, Json, Limits, Message, Notification, ParseError, ProtocolVersion, Request, RequestId, Response,
-    Subject,
+    ErrorObject, Frame, Json, Limits, Message, Method, Notification, ParseError, ProtocolVersion, Request, RequestId,
+    Response, Subject,
 };
 use proptest::prelude::*;
 use tests::json_text;
@@ -293,4 +293,11 @@ fn an_id_shows_its_integer_or_its_string() {
     assert_eq!((id("\"42\"").as_i64(), id("\"42\"").as_str()), (None, Some("42")));
     assert_eq!(id(r#""\u0061b""#).as_str(), Some("ab"));
     assert_eq!((RequestId::from(-7).as_i64(), RequestId::from("a").as_str()), (Some(-7), Some("a")));
+}
+
+#[test]
+fn methods_are_compared_with_text() {
+    for (method, text, other) in [(Method::PING, "ping", "pong"), (Method::from("x/y"), "x/y", "x")] {
+        assert!(method == *text && method != *other, "{text}");
+    }
 }

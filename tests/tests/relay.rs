@@ -552,3 +552,39 @@ proptest! {
         prop_assert_eq!(&lines[0], &result(id, &answer));
     }
 }
+
+#[test]
+fn lc_14_a_relay_does_not_let_initialize_be_cancelled() {
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&initialize("\"i\"", "2025-11-25"));
+    let sent = harness.opened();
+    harness.line(r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"i"}}"#);
+    assert!(!harness.has_opened() && !harness.is_aborted(sent.key));
+    harness.reply(sent.key, &initialize_reply(&sent, "2025-11-25", Some("session-1")));
+    assert_eq!(harness.lines(), [result("\"i\"", &initialize_result("2025-11-25"))]);
+    harness.confirm();
+}
+
+#[test]
+fn a_question_that_the_client_of_a_relay_never_answers_is_answered_by_the_relay() {
+    let mut harness = HttpClientHarness::connected_relay();
+    let call = harness.call("1", "tools/call");
+    harness.pass(Duration::from_secs(10));
+    harness.begin(call.key, &Reply::events(event(&request("5", "sampling/createMessage", "{}"))));
+    assert_eq!(harness.lines().len(), 1);
+    // An occasional comment keeps the stream alive.
+    let mut answers = Vec::new();
+    for _ in 0..40 {
+        harness.pass(Duration::from_secs(100));
+        if !harness.is_aborted(call.key) {
+            harness.send(call.key, b":\n\n");
+        }
+        while harness.has_opened() {
+            let opened = harness.opened();
+            harness.reply(opened.key, &Reply::status(202));
+            answers.push(opened.body().to_owned());
+        }
+    }
+    let answered = |body: &String| body.contains(r#""id":5,"error":{"code":-32603"#);
+    assert_eq!(answers.iter().filter(|body| answered(body)).count(), 1, "{answers:?}");
+}

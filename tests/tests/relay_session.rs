@@ -6,7 +6,7 @@ use mcp_intermediary::relay::Event;
 use mcp_proto::client::{CloseReason, Failure};
 use mcp_proto::{Failed, Quirk};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply, broken, initialize_reply};
-use mcp_testkit::messages::{INITIALIZED, error, event, initialize, initialize_result, request, result};
+use mcp_testkit::messages::{DISCOVERED, INITIALIZED, error, event, initialize, initialize_result, request, result};
 use tests::closing_server::REQUESTS;
 
 type Relay = HttpClientHarness<mcp_intermediary::Relay>;
@@ -551,4 +551,32 @@ fn a_relay_whose_client_has_gone_waits_for_answers_for_as_long_as_was_configured
     assert!(harness.is_aborted(call.key));
     let lines = harness.lines();
     assert!(matches!(&lines[..], [line] if line.contains(r#""id":1"#) && line.contains("error")), "{lines:?}");
+}
+
+#[test]
+fn a_session_id_is_not_kept_where_the_revision_has_no_sessions() {
+    let mut harness = HttpClientHarness::relay();
+    harness.line(&initialize("\"i\"", "2025-11-25"));
+    let first = harness.opened();
+    let only_modern = format!(
+        r#"{{"jsonrpc":"2.0","id":{},"error":{{"code":-32022,"message":"no","data":{{"supported":["2026-07-28"],"requested":"2025-11-25"}}}}}}"#,
+        first.id()
+    );
+    // The responses contain a session id, although the negotiated revision has no sessions.
+    harness.reply(first.key, &Reply::json(only_modern).header("mcp-session-id", "session-1"));
+    let discover = harness.opened();
+    assert_eq!((discover.method().as_str(), discover.header("mcp-session-id")), ("server/discover", ""));
+    harness.reply(discover.key, &Reply::json(result(&discover.id(), DISCOVERED)).header("mcp-session-id", "session-2"));
+    assert_eq!(harness.lines().len(), 1);
+    for id in ["1", "2"] {
+        let call = harness.call(id, "tools/list");
+        assert_eq!(call.header("mcp-session-id"), "");
+        let listed = r#"{"resultType":"complete","tools":[],"ttlMs":0,"cacheScope":"private"}"#;
+        harness.reply(call.key, &Reply::json(result(&call.id(), listed)).header("mcp-session-id", "session-3"));
+    }
+    // Without a session, a 404 is a refusal, and the relay has no session to end.
+    let call = harness.call("3", "tools/list");
+    harness.reply(call.key, &Reply::status(404));
+    harness.machine.handle_eof(harness.now);
+    assert!(!harness.has_opened());
 }

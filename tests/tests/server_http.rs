@@ -9,6 +9,7 @@ use mcp_proto::{ErrorObject, Failed, Fault, Json, Notification, ProtocolVersion,
 use mcp_testkit::bad_requests::{self, PING, Row};
 use mcp_testkit::http_exchange::{TestRequest, TestResponse, initialize};
 use mcp_testkit::http_server::HttpServerHarness;
+use mcp_testkit::messages::{INITIALIZED, request, result};
 
 const VERSIONS: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
 
@@ -1024,5 +1025,186 @@ fn a28_the_revision_of_a_request_determines_how_its_refusal_is_written() {
             assert_eq!(answer.code(), status, "{version}: {text}");
             assert!(text.starts_with(&format!(r#"{{"jsonrpc":"2.0",{id}"error":"#)), "{version}, {status}: {text}");
         }
+    }
+}
+
+const CALL: &str = r#"{"_meta":{"progressToken":"t"}}"#;
+
+#[test]
+fn a_stream_that_is_resumed_while_the_old_one_is_open_ends_the_old_one() {
+    let mut http_server = HttpServerHarness::new();
+    let id = http_server.session("2025-11-25");
+    let (old, ticket) = http_server.call(&id, "1", CALL);
+    let step = |step| Progress { progress: step, total: None, message: None };
+    http_server.server.progress(&ticket, &step(1.0), http_server.now);
+    let sent = http_server.take(old);
+    assert!(!sent.is_over);
+    let ids = sent.ids();
+    let new = http_server.begin(&TestRequest::get().in_session(&id).with("last-event-id", &ids[0]));
+    assert!(http_server.take(old).is_over, "two connections do not carry one stream");
+    http_server.server.progress(&ticket, &step(2.0), http_server.now);
+    assert_eq!(http_server.take(new).data().len(), 2);
+    assert!(http_server.peek(old).is_none(), "nothing more is written to it");
+    // A disconnect of the old connection changes nothing.
+    http_server.server.handle_disconnect(old, http_server.now);
+    http_server.respond(ticket, "{}");
+    let sent = http_server.take(new);
+    assert!(sent.is_over && sent.data().last().unwrap().contains(r#""result":{}"#));
+}
+
+#[test]
+fn a_session_in_which_a_request_runs_does_not_expire() {
+    let mut http_server = HttpServerHarness::new();
+    let id = http_server.session("2025-11-25");
+    let (key, ticket) = http_server.call(&id, "1", CALL);
+    http_server.server.handle_disconnect(key, http_server.now);
+    http_server.pass(Duration::from_secs(3 * 3600));
+    assert_eq!(http_server.server.sessions(), 1, "its handler still works, although no client is connected");
+    http_server.respond(ticket, "{}");
+    assert_eq!(http_server.answer(&TestRequest::post(PING).in_session(&id)).code(), 200);
+    http_server.pass(Duration::from_secs(2 * 3600));
+    assert_eq!(http_server.server.sessions(), 0, "and now it is idle");
+}
+
+/// A server with the two endpoints of the first revision beside the Streamable HTTP endpoint.
+fn site_of_two_endpoints() -> HttpServerHarness {
+    let two = TwoEndpoints { stream: "/sse".into(), messages: "/messages".into() };
+    HttpServerHarness::with(|http, _| http.two_endpoints = Some(two))
+}
+
+/// Opens a session of the first revision; returns its stream and the path to which its client sends POST requests.
+fn open_two_endpoint_session(http_server: &mut HttpServerHarness) -> (ExchangeKey, String) {
+    let stream = http_server.begin(&TestRequest::get().at("/sse"));
+    let text = http_server.take(stream).text();
+    let messages = text.lines().find_map(|line| line.strip_prefix("data: ")).expect("an endpoint");
+    (stream, messages.to_owned())
+}
+
+#[test]
+fn or4_a_message_for_a_session_of_the_first_revision_is_json() {
+    let mut http_server = site_of_two_endpoints();
+    let (_, messages) = open_two_endpoint_session(&mut http_server);
+    for (kind, status) in [("text/plain", 415), ("application/json", 202)] {
+        let asked = TestRequest::post(initialize("2024-11-05")).at(&messages).with("content-type", kind);
+        assert_eq!(http_server.answer(&asked).code(), status, "{kind}");
+    }
+}
+
+#[test]
+fn hs_07_what_is_no_json_for_a_session_of_the_first_revision_is_refused_and_reported() {
+    let mut http_server = site_of_two_endpoints();
+    let (_, messages) = open_two_endpoint_session(&mut http_server);
+    assert_eq!(http_server.answer(&TestRequest::post(initialize("2024-11-05")).at(&messages)).code(), 202);
+    http_server.events();
+    assert_eq!(http_server.answer(&TestRequest::post("{").at(&messages)).code(), 400);
+    let events = http_server.events();
+    assert!(matches!(events[..], [Event::Faulted(Fault::Parse(_))]), "{events:?}");
+}
+
+#[test]
+fn hs_07_a_batch_for_a_session_of_the_first_revision_is_refused_on_its_stream() {
+    let mut http_server = site_of_two_endpoints();
+    let (stream, messages) = open_two_endpoint_session(&mut http_server);
+    for body in [
+        initialize("2024-11-05"),
+        INITIALIZED.into(),
+        format!("[{},{}]", request("7", "ping", "{}"), request("8", "ping", "{}")),
+    ] {
+        assert_eq!(http_server.answer(&TestRequest::post(body).at(&messages)).code(), 202);
+    }
+    let text = http_server.take(stream).text();
+    assert!(
+        text.contains("a batch, which this revision does not allow") && !text.contains(&result("7", "{}")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_page_of_another_origin_neither_ends_a_session_nor_posts_to_the_older_endpoint() {
+    let mut http_server = site_of_two_endpoints();
+    let id = http_server.session("2025-11-25");
+    let (stream, messages) = open_two_endpoint_session(&mut http_server);
+    for (asked, status) in [
+        (TestRequest::new("DELETE", "").in_session(&id), 204),
+        (TestRequest::post(initialize("2024-11-05")).at(&messages), 202),
+    ] {
+        let sessions = http_server.server.sessions();
+        for origin in ["https://evil.example", "null", "http://localhost.evil.example"] {
+            assert_eq!(http_server.answer(&asked.clone().with("origin", origin)).code(), 403, "{origin}");
+        }
+        assert_eq!(
+            (http_server.server.sessions(), http_server.peek(stream).is_none()),
+            (sessions, true),
+            "nothing has happened"
+        );
+        assert_eq!(http_server.answer(&asked.with("origin", "http://localhost:3000")).code(), status);
+    }
+    assert_eq!(http_server.server.sessions(), 1);
+    assert!(http_server.take(stream).text().contains("protocolVersion"));
+}
+
+#[test]
+fn two_revisions_in_the_headers_of_one_request_of_a_session_are_refused() {
+    let mut http_server = HttpServerHarness::new();
+    let id = http_server.session("2025-11-25");
+    for method in ["POST", "GET", "DELETE"] {
+        for second in ["2025-11-25", "2025-06-18"] {
+            let body = if method == "POST" { PING } else { "" };
+            let asked = TestRequest::new(method, body).in_session(&id).with("mcp-protocol-version", "2025-11-25");
+            assert_eq!(http_server.answer(&asked.and("mcp-protocol-version", second)).code(), 400, "{method} {second}");
+        }
+    }
+    assert_eq!(
+        http_server.answer(&TestRequest::post(PING).in_session(&id).with("mcp-protocol-version", "2025-11-25")).code(),
+        200
+    );
+}
+
+#[test]
+fn a_failed_initialize_opens_no_session_and_names_none() {
+    let mut http_server = HttpServerHarness::new();
+    for params in ["{}", r#"{"protocolVersion":1}"#, r#"{"protocolVersion":"2025-11-25","a":1,"a":2}"#, "[]"] {
+        let sent = http_server.answer(&TestRequest::post(request("1", "initialize", params)));
+        assert_eq!(sent.code(), 400, "{params}: {}", sent.text());
+        assert!(!sent.headers.contains_key("mcp-session-id"), "{params}");
+        assert_eq!(http_server.server.sessions(), 0, "{params}");
+    }
+    http_server.session("2025-11-25");
+    assert_eq!(http_server.server.sessions(), 1);
+}
+
+#[test]
+fn sh_s_56_a_question_outlives_the_stream_that_carried_it() {
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut http_server = HttpServerHarness::new();
+        let id = http_server.session(version);
+        let answer = |id: &str| TestRequest::post(result(id, r#"{"action":"accept"}"#));
+        // The request was sent on the stream of its call, which breaks before the answer.
+        let (key, ticket) = http_server.call(&id, "1", "{}");
+        let during = Scope::from(&ticket);
+        let asked = http_server.server.request(during, Call::new("elicitation/create"), http_server.now).unwrap();
+        assert_eq!(http_server.take(key).data().len(), 1);
+        http_server.events();
+        http_server.server.handle_disconnect(key, http_server.now);
+        assert!(http_server.events().is_empty(), "{version}");
+        assert_eq!(http_server.answer(&answer("1").in_session(&id)).code(), 202);
+        let answered = |events: &[Event], asked| matches!(events, [Event::Responded { request, outcome: Outcome::Result(_) }] if *request == asked);
+        let events = http_server.events();
+        assert!(answered(&events, asked), "{version}: {events:?}");
+        http_server.respond(ticket, "{}");
+
+        // The client disconnects before it is asked: the request is sent on the session's own stream.
+        let (key, ticket) = http_server.call(&id, "2", "{}");
+        http_server.server.handle_disconnect(key, http_server.now);
+        let during = Scope::from(&ticket);
+        let asked = http_server.server.request(during, Call::new("elicitation/create"), http_server.now).unwrap();
+        let own = http_server.begin(&TestRequest::get().in_session(&id));
+        let data = http_server.take(own).data();
+        assert!(data.len() == 1 && data[0].contains("elicitation/create"), "{version}: {data:?}");
+        assert_eq!(http_server.answer(&answer("2").in_session(&id)).code(), 202);
+        let events = http_server.events();
+        assert!(answered(&events, asked), "{version}: {events:?}");
+        http_server.respond(ticket, "{}");
+        http_server.server.handle_disconnect(own, http_server.now);
     }
 }

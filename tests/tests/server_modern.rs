@@ -9,9 +9,10 @@ use mcp_proto::{Era, ErrorObject, Json, Method, Notification, ProtocolVersion, T
 use mcp_testkit::byte_stream::ServerStream;
 use mcp_testkit::http_exchange::{META, TestRequest, TestResponse, initialize, modern};
 use mcp_testkit::http_server::HttpServerHarness;
-use mcp_testkit::messages::initialize_with;
+use mcp_testkit::messages::{self, initialize_with};
 
 const CAPABILITIES: &str = r#"{"tools":{"listChanged":true},"prompts":{},"resources":{"subscribe":true},"logging":{}}"#;
+
 const SERVER: &str = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}"#;
 
 fn json(text: &str) -> Json {
@@ -754,4 +755,38 @@ fn invariant_1_closing_answers_everybody() {
     harness.server.handle_end(half, harness.now);
     assert_eq!(harness.take(half).code(), 503);
     assert_eq!(harness.server.poll_timeout(), None);
+}
+
+#[test]
+fn a_request_may_need_input_as_often_as_the_limit_allows() {
+    let mut stream = ServerStream::ready_with("2025-11-25", |config| config.limits.input_rounds = 2);
+    stream.line(messages::request("\"c\"", "tools/call", r#"{"name":"t"}"#));
+    for round in 1..=3 {
+        let ticket = stream.requested().pop().expect("a call");
+        let required = InputRequired::new().ask("k", "roots/list", json("{}"));
+        stream.machine.require_input(ticket, required, stream.now).unwrap();
+        let lines = stream.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert_eq!(lines[0].contains("roots/list"), round <= 2, "round {round}: {lines:?}");
+        let id = lines[0].split("\"id\":").nth(1).and_then(|rest| rest.split(',').next()).unwrap().to_owned();
+        if round <= 2 {
+            stream.line(messages::result(&id, r#"{"roots":[]}"#));
+        } else {
+            assert!(lines[0].contains(r#""id":"c","error""#), "{lines:?}");
+        }
+    }
+}
+
+#[test]
+fn lc_18_a_change_is_published_only_where_its_flag_is_declared_and_not_false() {
+    for (capabilities, is_declared) in [
+        (r#"{"tools":{"listChanged":true}}"#, true),
+        (r#"{"tools":{"listChanged":false}}"#, false),
+        (r#"{"tools":{}}"#, false),
+    ] {
+        let mut stream = ServerStream::ready_with("2025-11-25", |config| config.capabilities = json(capabilities));
+        let published = stream.machine.publish(Notification::new(Method::TOOLS_LIST_CHANGED), stream.now);
+        let refused = Err(UsageError::NotDeclared { capability: "tools" });
+        assert_eq!(published, if is_declared { Ok(()) } else { refused }, "{capabilities}");
+    }
 }
