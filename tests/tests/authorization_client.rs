@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mcp_auth::SignInOutcome;
 use mcp_intermediary::relay;
 use mcp_proto::auth::{Challenged, Credentials, ProofKey};
 use mcp_proto::client::{Call, Client, Config, Event, Http, HttpConfig, HttpTransport, Outcome, Unavailable};
@@ -13,7 +14,9 @@ use mcp_testkit::messages::{DISCOVERED, INITIALIZED, complete, event, initialize
 type Harness = HttpClientHarness<Client<Http>>;
 
 const METADATA: &str = "https://server.example/.well-known/oauth-protected-resource";
+
 const MINUTE: Duration = Duration::from_secs(60);
+
 /// The default of `HttpConfig::authorization_timeout`.
 const PATIENCE: Duration = Duration::from_secs(360);
 
@@ -938,4 +941,35 @@ fn a_demand_for_a_nonce_waits_while_somebody_signs_in() {
     let again = all_opened(&mut harness);
     assert_eq!(again.iter().map(Opened::method).collect::<Vec<_>>(), ["a", "b"]);
     assert!(again.iter().all(|opened| nonce(opened) == Some("one")));
+}
+
+#[test]
+fn the_outcome_of_a_sign_in_reaches_the_machine_that_waits_for_it() {
+    let bearer = || Credentials::bearer("token", 1).expect("a token");
+    for outcome in ["authorized", "refused", "none", "waiting"] {
+        let mut harness = HttpClientHarness::connected_client_with(|_, http| http.managed_authorization = true);
+        let (_, call) = harness.request("tools/call");
+        harness.reply(call.key, &Reply::status(401).header("www-authenticate", "Bearer"));
+        assert!(!harness.has_opened(), "it waits for authorization");
+        let made = match outcome {
+            "authorized" => SignInOutcome::Authorized(bearer()),
+            "refused" => SignInOutcome::Refused("the person has declined".to_owned()),
+            "none" => SignInOutcome::NoToken,
+            _ => SignInOutcome::Waiting("https://as.example/authorize".to_owned()),
+        };
+        assert_eq!(made.ends_sign_in(), outcome != "waiting");
+        made.pass_to(&mut harness.machine, harness.now);
+        let is_sent_again = harness.has_opened();
+        assert_eq!(is_sent_again, outcome == "authorized", "{outcome}");
+        if is_sent_again {
+            assert_eq!(harness.opened().header("authorization"), "Bearer token");
+        }
+        let ended: Vec<_> = harness.outcomes().into_values().collect();
+        let is_refused = matches!(&ended[..], [Outcome::Failed(Failed::NotAuthorized { .. })]);
+        assert_eq!(
+            (is_refused, ended.is_empty()),
+            (outcome == "refused", outcome != "refused"),
+            "{outcome}: {ended:?}"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! Requests of a client over HTTP: their exchanges, streams, redirects, refusals and timeouts, beyond the rows of the catalogue.
 
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use mcp_proto::client::{Call, Client, Event, Failure, Http, HttpTransport, Outcome};
@@ -12,6 +13,7 @@ use tests::closing_server::REQUESTS;
 type HttpClient = HttpClientHarness<Client<Http>>;
 
 const CONTENT: &str = r#"{"content":[]}"#;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn json(text: &str) -> Json {
@@ -592,5 +594,39 @@ fn le_1_streams_of_the_server_are_redirected_as_often_as_the_limit_allows() {
             matches!(events[..], [Event::Faulted(Fault::NoServerStream { .. })])
         };
         assert!(is_reported, "{transport:?}: {events:?}");
+    }
+}
+
+#[test]
+fn each_kind_of_error_of_a_connection_has_words() {
+    use ErrorKind as E;
+    let words_of =
+        |error: &io::Error| [Failure::connecting(error), Failure::exchanging(error)].map(|failure| detail(&failure));
+    for (kind, words) in [
+        (E::ConnectionRefused, "nothing listens there (connection refused)"),
+        (E::ConnectionReset, "it reset the connection"),
+        (E::ConnectionAborted, "it closed the connection"),
+        (E::BrokenPipe, "it closed the connection"),
+        (E::UnexpectedEof, "it closed the connection"),
+        (E::HostUnreachable, "there is no route to it"),
+        (E::NetworkUnreachable, "there is no route to it"),
+        (E::NetworkDown, "there is no route to it"),
+        (E::TimedOut, "it was silent for too long"),
+        (E::WouldBlock, "it was silent for too long"),
+    ] {
+        assert_eq!(words_of(&io::Error::new(kind, "the words of the system")), [words; 2], "{kind:?}");
+    }
+    assert_eq!(words_of(&io::Error::other("something else")), ["something else"; 2]);
+    let unknown = io::Error::other("failed to lookup address information: Name or service not known");
+    assert_eq!(words_of(&unknown), [detail(&Failure::unknown_host()), detail(&Failure::unknown_host())]);
+}
+
+fn detail(failure: &Failure) -> String {
+    match failure {
+        Failure::Unreachable { detail }
+        | Failure::Hopeless { detail }
+        | Failure::Broken { detail }
+        | Failure::Closed { detail } => detail.to_string(),
+        failure => panic!("{failure:?} is new"),
     }
 }

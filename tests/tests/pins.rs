@@ -1,13 +1,14 @@
 //! Tools whose definitions are pinned at their first use.
 
-use mcp_intermediary::gateway;
-use mcp_intermediary::gateway::Sharing;
+use mcp_intermediary::gateway::{self, Sharing};
 use mcp_intermediary::relay::{
-    Config, DeviationKind, Event, Filter, NewTools, PinMode, Pinning, Pins, Rule, ToolDeviation,
+    Action, Config, DeviationKind, Event, Filter, NewTools, PinMode, Pinning, Pins, Rule, ToolDeviation,
 };
+use mcp_intermediary::{ObservedOutput, Observer, Relay, poll_observed};
 use mcp_proto::spec::Primitive;
+use mcp_proto::{Instant, Stdio, StdioAction};
 use mcp_testkit::http_exchange::TestRequest;
-use mcp_testkit::messages::{request, result};
+use mcp_testkit::messages::{INITIALIZED, initialize, initialize_result, request, result};
 use tests::gateway::{GatewayHarness, id_of};
 use tests::relay_pair::RelayPair;
 
@@ -299,4 +300,55 @@ fn the_pins_of_one_era_are_those_of_the_other() {
         .map(|mut pair| (pair.name(), listed(&mut pair, FIRST).2.expect("pins").to_text()))
         .collect();
     assert!(all.iter().all(|(_, text)| *text == all[0].1), "{all:?}");
+}
+
+#[test]
+fn pins_that_an_observer_does_not_store_are_those_of_the_relay_alone() {
+    struct Storing(Option<Pins>);
+    impl Observer for Storing {
+        fn event(&mut self, _: &Event) {}
+
+        fn store_pins(&mut self, pins: &Pins) -> Option<Pins> {
+            assert_ne!(pins.to_text(), Pins::default().to_text(), "the tool is pinned");
+            self.0.clone()
+        }
+    }
+
+    fn pinned(observer: &mut impl Observer) -> Pins {
+        let now = Instant::START;
+        let mut config = Config::default();
+        config.pinning = Some(Pinning::new(Pins::default()));
+        let mut relay = Relay::new(Stdio::new(), config).expect("a configuration");
+        let lines = [initialize("0", "2025-11-25"), INITIALIZED.to_owned(), request("1", "tools/list", "{}")];
+        let tools = r#"{"tools":[{"name":"t","inputSchema":{"type":"object"}}]}"#;
+        let mut stored = None;
+        for line in lines {
+            relay.handle_bytes(format!("{line}\n").as_bytes(), now);
+            while let Some(output) = poll_observed(&mut relay, observer) {
+                match output {
+                    ObservedOutput::Action(Action::Server(StdioAction::Write(bytes))) => {
+                        let line = String::from_utf8(bytes.to_vec()).expect("text");
+                        if line.contains(r#""id":"#) {
+                            let answer = if line.contains("initialize") {
+                                initialize_result("2025-11-25")
+                            } else {
+                                tools.to_owned()
+                            };
+                            let answer = result(id_of(&line), &answer);
+                            relay.handle_server_bytes(format!("{answer}\n").as_bytes(), now);
+                        }
+                    }
+                    ObservedOutput::PinsStored(pins) => stored = Some(pins),
+                    _ => {}
+                }
+            }
+        }
+        stored.expect("pins")
+    }
+
+    let own = pinned(&mut ());
+    assert_ne!(own.to_text(), Pins::default().to_text(), "the pin of the relay is kept");
+    assert_eq!(pinned(&mut Storing(None)).to_text(), own.to_text());
+    // That of another process is passed on.
+    assert_eq!(pinned(&mut Storing(Some(Pins::default()))).to_text(), Pins::default().to_text());
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use mcp_auth::SignInOutcome;
 use mcp_intermediary::relay::{Config, Event};
 use mcp_proto::auth::Credentials;
 use mcp_proto::client::{ClientTransport, Http, HttpConfig};
@@ -14,7 +15,9 @@ use mcp_testkit::messages::{DISCOVERED, INITIALIZED, initialize, request, result
 type Relay = HttpClientHarness<mcp_intermediary::Relay>;
 
 const SIGN_IN: &str = "https://as.example/authorize?state=1";
+
 const ROOTS_CHANGED: &str = r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed"}"#;
+
 /// The lists of a server and the notifications of their changes.
 const LISTS: [(&str, &str); 3] = [
     ("tools", "notifications/tools/list_changed"),
@@ -173,4 +176,24 @@ fn requests_that_wait_for_the_era_of_the_server_are_dropped_with_their_client() 
     let http = Http::new(HttpConfig::new(URL).expect("a URL"));
     check(mcp_intermediary::Relay::new(http, Config::default()).expect("a configuration"));
     check(mcp_intermediary::Relay::new(Stdio::new(), Config::default()).expect("a configuration"));
+}
+
+#[test]
+fn a_relay_tells_its_client_where_a_person_must_sign_in_until_one_has() {
+    for (outcome, is_shown) in [("waiting", true), ("none", false)] {
+        let mut harness = HttpClientHarness::connected_relay_with(|config, _| {
+            (config.request_timeout, config.max_timeout) = (Duration::from_secs(30), Duration::from_secs(30));
+        });
+        let url = "https://as.example/authorize";
+        SignInOutcome::Waiting(url.to_owned()).pass_to(&mut harness.machine, harness.now);
+        if outcome == "none" {
+            SignInOutcome::NoToken.pass_to(&mut harness.machine, harness.now);
+        }
+        harness.call("1", "tools/call");
+        harness.pass(Duration::from_secs(30));
+        let lines = harness.lines();
+        let text = format!("; a person must sign in first: open {url}\"");
+        assert!(lines.len() == 1 && lines[0].contains("-32603"), "{lines:?}");
+        assert_eq!(lines[0].contains(&text), is_shown, "{outcome}: {lines:?}");
+    }
 }
