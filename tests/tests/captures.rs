@@ -394,7 +394,7 @@ fn outcome(response: &HttpMessage, id: &str, pieces: &[&[u8]], is_cut: bool) -> 
 fn b8_b9_a_recorded_answer_that_breaks_off_at_any_byte_ends_its_call_once() {
     let answers = recorded_answers();
     let mut seen = BTreeSet::new();
-    let mut tortured = 0;
+    let mut tried = 0;
     for (name, response, id) in &answers {
         // Recordings are similar, so each kind of server and answer is tested once.
         let kind =
@@ -402,7 +402,7 @@ fn b8_b9_a_recorded_answer_that_breaks_off_at_any_byte_ends_its_call_once() {
         if !seen.insert(kind) || id.parse::<u64>().map_or(true, |id| id > 40) {
             continue;
         }
-        tortured += 1;
+        tried += 1;
         let body = &response.body[..];
         let whole = outcome(response, id, &[body], false);
         for at in 0..body.len() {
@@ -415,7 +415,7 @@ fn b8_b9_a_recorded_answer_that_breaks_off_at_any_byte_ends_its_call_once() {
             }
         }
     }
-    assert!(tortured > 5, "{tortured} of {}", answers.len());
+    assert!(tried > 5, "{tried} of {}", answers.len());
 }
 
 #[test]
