@@ -300,7 +300,7 @@ fn texts() -> Vec<(String, String)> {
     files.into_iter().map(read).collect()
 }
 
-/// The table of all rows, as in `tests/CATALOGUE.md`.
+/// The table of all rows with their tests.
 pub fn table() -> String {
     let found = find();
     let nothing = BTreeMap::new();
@@ -321,8 +321,7 @@ const HEAD: &str = "\
 # The catalogue of bad input
 
 Every row is a kind of input that is forbidden or unusual, and occurs. Its tests begin with its id; `cargo test
---workspace` runs them, so that what stands here passes. `cargo run -p tests --bin catalogue > tests/CATALOGUE.md` writes
-this table, and a test fails while a row has no test or the table is not what would be written.
+--workspace` runs them. A test fails while a row has no test.
 
 *Core* are the codecs and machines without I/O; the others are reached over sockets, pipes and processes.
 

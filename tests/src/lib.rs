@@ -46,7 +46,7 @@
 //! | [`examples`] | runs the examples of the drivers |
 //! | [`pages`] | the programs on the first pages, and what they need |
 //! | [`workspace`] | the crates of this workspace |
-//! | [`catalogue`], [`error_texts`] | the tables `CATALOGUE.md` and `ERRORS.md`, and the tests that belong to their rows |
+//! | [`catalogue`], [`error_texts`] | the catalogue of bad input, the texts of errors, and the tests that belong to their rows |
 
 pub mod aggregate;
 pub mod aggregate_simulation;

@@ -1,4 +1,4 @@
-//! Prints `tests/CATALOGUE.md`.
+//! Prints the rows of the catalogue of bad input with their tests.
 
 fn main() {
     print!("{}", tests::catalogue::table());

@@ -1,6 +1,6 @@
 //! Lines that no client may write, and how a server must answer them. Every server on a byte stream runs the table.
 //!
-//! Each name begins with the rows of the catalogue that it belongs to (`tests/CATALOGUE.md` of the repository).
+//! Each name begins with the rows of the catalogue that it belongs to (section 15 of `docs/rules.md` of the repository).
 //!
 //! # Example: the server machine
 //!
