@@ -366,13 +366,12 @@ impl Texts {
     }
 }
 
-/// The table, as in `tests/ERRORS.md`.
+/// The texts of all variants.
 pub fn table() -> String {
     let mut table = "\
 # Error texts
 
-Every text of `mcp-proto` that a user can see, with an example for each variant. `cargo run -p tests --bin error-texts >
-tests/ERRORS.md` writes this file; a test fails while it is not what would be written, or a variant has no example.
+Every text of `mcp-proto` that a user can see, with an example for each variant.
 "
     .to_owned();
     for Texts { name, examples, .. } in all() {

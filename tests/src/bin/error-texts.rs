@@ -1,4 +1,4 @@
-//! Prints `tests/ERRORS.md`.
+//! Prints every text of an error with its variant.
 
 fn main() {
     print!("{}", tests::error_texts::table());
