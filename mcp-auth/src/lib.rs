@@ -75,6 +75,7 @@
 //! | `config`, `callback_host` | what a sign-in needs to know |
 //! | `quirk` | in which ways authorization servers differ from the rules, and what is accepted |
 //! | `action`, `reach`, `report` | what a sign-in asks of its driver, and which addresses requests may reach; what its events mean for a log |
+//! | `cryptography` | keys and signatures, of which a driver has the cryptography |
 //! | `error` | why a sign-in gives no token |
 //! | `authorizer` | the machine; its flow, the tokens in use, and what limits the number of sign-ins have files of their own |
 //!
@@ -89,6 +90,7 @@ mod authorizer;
 mod callback_host;
 mod client;
 mod config;
+mod cryptography;
 mod error;
 mod form;
 mod imported;
@@ -107,6 +109,7 @@ pub use authorizer::{Authorizer, Cause};
 pub use callback_host::CallbackHost;
 pub use client::{ClientAuthentication, ClientIdentity, InvalidRegistration};
 pub use config::{Config, Grant, IdentityProvider, Proofs};
+pub use cryptography::{Cryptography, PrivateKey, Signer};
 pub use error::{FetchFailure, SignInError};
 pub use imported::Imported;
 pub use mcp_proto::auth::{

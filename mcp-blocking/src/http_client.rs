@@ -34,6 +34,7 @@ use bytes::Bytes;
 use chunk::Chunk;
 use http::Request;
 use http::response::Parts;
+use mcp_auth::Cryptography as _;
 use mcp_proto::Instant;
 use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction};
@@ -43,9 +44,10 @@ use worker::{Job, Worker};
 pub use options::{HttpOptions, InvalidProxy, OptionsError};
 
 use crate::backpressure::Backpressure;
+use crate::clock::unix_time;
 use crate::inbox::Inbox;
 use crate::link::{Feed, Link};
-use crate::signing::proof_header;
+use crate::signing::Ring;
 
 /// How often the pool checks whether the requests not yet reported as sent have been sent.
 const UNSENT: Duration = Duration::from_millis(20);
@@ -132,7 +134,7 @@ impl<I: From<(ExchangeKey, FromWorker)> + Send + 'static> Pool<I> {
         };
         let Opening { exchange, mut request, proof } = opening;
         // A proof is valid for a short time: it is signed when the request is sent (OA-X-06).
-        match proof.as_ref().map(proof_header) {
+        match proof.as_ref().map(|claims| Ring::proof_header(claims, unix_time())) {
             Some(Some(proof)) => {
                 request.headers_mut().insert("dpop", proof);
             }

@@ -24,6 +24,7 @@ use failure::{failure, in_words};
 use http::Request;
 use http::response::Parts;
 use mcp_application::{CONNECT_TIMEOUT, ProxyExceptions};
+use mcp_auth::Cryptography as _;
 use mcp_proto::auth::ProofClaims;
 use mcp_proto::client::{ExchangeKey, Failure, HttpAction, HttpConfig};
 use mcp_proto::machine::{HandleResponses, Received};
@@ -33,9 +34,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tracing::Instrument;
 
-use crate::clock::now;
+use crate::clock::{now, unix_time};
 use crate::link::{Feed, Link};
-use crate::signing::proof_header;
+use crate::signing::AwsLc;
 
 /// The capacity of the channel from exchanges to the machine.
 const WAITING: usize = 32;
@@ -181,7 +182,7 @@ impl Exchanges {
     }
 
     fn open(&mut self, exchange: ExchangeKey, mut request: Request<Bytes>, proof: Option<&ProofClaims>) {
-        match proof.map(proof_header) {
+        match proof.map(|claims| AwsLc::proof_header(claims, unix_time())) {
             Some(Some(proof)) => {
                 request.headers_mut().insert("dpop", proof);
             }

@@ -5,14 +5,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 use std::{io, thread};
 
-use mcp_auth::{Action, Authorizer, Cause, Event, KeyUse, Lock, Seed};
+use mcp_auth::{Action, Authorizer, Cause, Cryptography as _, Event, KeyUse, Lock, Seed};
 use mcp_proto::Output;
 
 use super::listener::Listener;
 use super::{Authorization, Input, Observe, ObtainToken, OpenUrl, Sign, Store};
 use crate::clock::{now, unix_time};
 use crate::http_client::{HttpOptions, fetch};
-use crate::signing;
+use crate::signing::Ring;
 
 /// How often a lock that is taken is tried again, and the open port is looked at.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -149,10 +149,10 @@ impl Driver {
                 });
                 self.authorizer.handle_obtained(token.as_deref(), now());
             }
-            Action::CreateKey => self.authorizer.handle_key(signing::create_proof_key(), now()),
+            Action::CreateKey => self.authorizer.handle_key(Ring::create_proof_key(), now()),
             Action::Sign { sign, key, message } => {
                 let signature = match key {
-                    KeyUse::Proof(key) => signing::sign_with_proof_key(&key, &message),
+                    KeyUse::Proof(key) => Ring::sign_with_proof_key(&key, &message),
                     KeyUse::Client(_) => self.sign.as_mut().and_then(|sign| {
                         sign(&message).inspect_err(|error| log::warn!("the key of the client failed: {error}")).ok()
                     }),

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use http::Response;
 use mcp_auth::{
-    Action, Authorizer, Cause, Event, FetchFailure, FetchKey, KeyUse, Lock, Seed, SignInOutcome, SignInReport, SignKey,
+    Action, Authorizer, Cause, Cryptography as _, Event, FetchFailure, FetchKey, KeyUse, Lock, Seed, SignInOutcome,
+    SignInReport, SignKey,
 };
 use mcp_proto::auth::Secret;
 use mcp_proto::{Output, Severity};
@@ -22,7 +23,7 @@ use super::{Authorization, Input, ObtainToken, OpenUrl, Sign, Store};
 use crate::clock::{Alarm, now, unix_time};
 use crate::http_client::fetch::Fetcher;
 use crate::http_client::{HttpClientError, HttpOptions};
-use crate::signing;
+use crate::signing::AwsLc;
 
 /// How often a lock that is taken is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -210,9 +211,9 @@ impl Driver {
                     Called::Obtained(token.map(Secret::new))
                 }));
             }
-            Action::CreateKey => self.authorizer.handle_key(signing::create_proof_key(), now()),
+            Action::CreateKey => self.authorizer.handle_key(AwsLc::create_proof_key(), now()),
             Action::Sign { sign, key: KeyUse::Proof(key), message } => {
-                let signature = signing::sign_with_proof_key(&key, &message);
+                let signature = AwsLc::sign_with_proof_key(&key, &message);
                 self.authorizer.handle_signed(sign, signature.as_deref(), now());
             }
             Action::Sign { sign: key, key: KeyUse::Client(_), message } => {
