@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, response};
+use http::{Request, Response, response};
 use mcp_proto::auth::{ProofKey, Secret};
 use mcp_proto::machine::{Deadlines, Machine, Outbox};
 use mcp_proto::{Instant, Output};
@@ -225,6 +225,23 @@ impl Authorizer {
     pub fn handle_failure(&mut self, fetch: FetchKey, reason: FetchFailure, now: Instant) {
         if let Some(flow) = self.take_flow_of(fetch) {
             self.on_failed(flow, reason, now);
+        }
+    }
+
+    /// A request has a response with its whole body, or none: [`Authorizer::handle_response`] or
+    /// [`Authorizer::handle_failure`].
+    pub fn handle_fetched(
+        &mut self,
+        fetch: FetchKey,
+        outcome: Result<Response<impl AsRef<[u8]>>, FetchFailure>,
+        now: Instant,
+    ) {
+        match outcome {
+            Ok(response) => {
+                let (head, body) = response.into_parts();
+                self.handle_response(fetch, &head, body.as_ref(), now);
+            }
+            Err(reason) => self.handle_failure(fetch, reason, now),
         }
     }
 

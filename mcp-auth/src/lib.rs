@@ -73,6 +73,7 @@
 //! | `token` | responses of token endpoints |
 //! | `record`, `imported` | what is stored, and tokens that another program has stored |
 //! | `config`, `callback_host` | what a sign-in needs to know |
+//! | `settings` | what an application sets besides: where tokens are kept, and its functions |
 //! | `quirk` | in which ways authorization servers differ from the rules, and what is accepted |
 //! | `action`, `reach`, `report` | what a sign-in asks of its driver, and which addresses requests may reach; what its events mean for a log |
 //! | `cryptography` | keys and signatures, of which a driver has the cryptography |
@@ -100,6 +101,7 @@ mod reach;
 mod record;
 mod report;
 mod seed;
+mod settings;
 mod token;
 mod url;
 
@@ -122,6 +124,7 @@ pub use reach::Reach;
 pub use record::StoredSignIn;
 pub use report::{SignInOutcome, SignInReport};
 pub use seed::Seed;
+pub use settings::{ObtainToken, OpenUrl, Settings, Sign};
 pub use token::{TokenError, TokenResponse, TokenScheme};
 pub use url::UrlRefused;
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 use std::{fmt, io};
 
-use mcp_auth::{Cause, Config, Event};
+use mcp_auth::{Cause, Event, Settings};
 
 pub use mcp_token_store::{FileStore, MemoryStore, Store};
 
@@ -18,25 +18,12 @@ pub use crate::signing::PrivateKey;
 /// The inputs that may wait for the thread.
 const INBOX: usize = 64;
 
-/// Shows a URL to a person, in a browser or elsewhere.
-type OpenUrl = Box<dyn FnMut(&str) + Send>;
-
-/// Gets a token that another program issues.
-type ObtainToken = Box<dyn FnMut() -> io::Result<String> + Send>;
-
-/// Signs messages with the key of the client.
-type Sign = Box<dyn FnMut(&[u8]) -> io::Result<Vec<u8>> + Send>;
-
 /// Receives what a sign-in reports.
 type Observe = Box<dyn FnMut(&Event) + Send>;
 
 /// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
 pub struct Authorization {
-    config: Config,
-    store: Box<dyn Store>,
-    open_url: OpenUrl,
-    obtain_token: Option<ObtainToken>,
-    sign: Option<Sign>,
+    settings: Settings<dyn Store>,
     observe: Observe,
     inbox: Arc<SyncSender<Input>>,
     inputs: Receiver<Input>,
@@ -50,57 +37,22 @@ impl Authorization {
     ///
     /// [`Error::Usage`](crate::Error::Usage) if the URL cannot be used.
     pub fn new(server: &str, client_name: &str) -> Result<Self, crate::Error> {
-        let config = Config::new(server, client_name)?;
+        let store: Box<dyn Store> = Box::new(MemoryStore::new());
         let open_url = |url: &str| log::warn!("open this URL in a browser to sign in: {url}");
         let (inbox, inputs) = sync_channel(INBOX);
         Ok(Self {
-            config,
-            store: Box::new(MemoryStore::new()),
-            open_url: Box::new(open_url),
-            obtain_token: None,
-            sign: None,
+            settings: Settings::new(server, client_name, store, open_url)?,
             observe: Box::new(|_| {}),
             inbox: Arc::new(inbox),
             inputs,
         })
     }
 
-    /// Sets where tokens are kept.
-    #[must_use]
-    pub fn store(mut self, store: impl Store) -> Self {
-        self.store = Box::new(store);
-        self
-    }
-
-    /// Sets how a URL is opened in the person's browser. The function is called on the thread that serves the redirect,
-    /// so it must not wait for the sign-in; it must not pass the URL to a shell.
-    #[must_use]
-    pub fn open_url(mut self, open_url: impl FnMut(&str) + Send + 'static) -> Self {
-        self.open_url = Box::new(open_url);
-        self
-    }
-
-    /// Sets where tokens come from that another program issues: the platform's assertion, an ID token or an access token,
-    /// as [`Grant`](mcp_auth::Grant) demands. The function is called on the thread of the sign-in, for each new
-    /// token, and must return within [`Config::request_timeout`].
-    #[must_use]
-    pub fn obtain_token(mut self, obtain: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
-        self.obtain_token = Some(Box::new(obtain));
-        self
-    }
-
-    /// Sets the key with which the client authenticates, if its identity says so
-    /// ([`ClientIdentity::with_key`](mcp_auth::ClientIdentity::with_key)).
-    #[must_use]
-    pub fn private_key(self, key: PrivateKey) -> Self {
-        self.sign_with(move |message| key.sign(message))
-    }
-
-    /// Like [`Authorization::private_key`], for a key that is kept elsewhere. The signature has the form of RFC 7518.
-    #[must_use]
-    pub fn sign_with(mut self, sign: impl FnMut(&[u8]) -> io::Result<Vec<u8>> + Send + 'static) -> Self {
-        self.sign = Some(Box::new(sign));
-        self
+    mcp_auth::authorization_methods! {
+        store: "",
+        open_url: "on the thread that serves the redirect, so it must not wait for the sign-in",
+        obtain_token: "on the thread of the sign-in",
+        sign_with: "",
     }
 
     /// Sets a function that receives each event of the sign-in before the client does, on the thread that drives it.
@@ -110,28 +62,15 @@ impl Authorization {
         self
     }
 
-    /// Changes the configuration of the machine, for settings without a method of their own.
-    #[must_use]
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
-        change(&mut self.config);
-        self
-    }
-
     /// Passes URLs to this function first; those for which it returns `false` are opened as before.
     pub(crate) fn divert_urls(mut self, mut divert: impl FnMut(&str) -> bool + Send + 'static) -> Self {
-        let mut open_url = self.open_url;
-        self.open_url = Box::new(move |url| {
+        let mut open_url = self.settings.open_url;
+        self.settings.open_url = Box::new(move |url| {
             if !divert(url) {
                 open_url(url);
             }
         });
         self
-    }
-
-    /// The configuration.
-    #[must_use]
-    pub const fn config(&self) -> &Config {
-        &self.config
     }
 
     /// Returns a handle that passes in the URL to which a person was redirected, for people whose browser is on another
@@ -154,7 +93,7 @@ impl Authorization {
 
 impl fmt::Debug for Authorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Authorization").field("config", self.config()).finish_non_exhaustive()
     }
 }
 

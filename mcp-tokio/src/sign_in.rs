@@ -3,11 +3,11 @@
 mod driver;
 mod listener;
 
+use std::fmt;
 use std::sync::Arc;
-use std::{fmt, io};
 
 use driver::Report;
-use mcp_auth::{Cause, Config, Event, SignInOutcome};
+use mcp_auth::{Cause, Event, Settings, SignInOutcome};
 use mcp_proto::auth::Challenged;
 use mcp_proto::machine::HandleAuthorization;
 use tokio::runtime::Handle;
@@ -27,22 +27,9 @@ const INBOX: usize = 64;
 /// The outcomes that may wait for the task of the client. The sign-in waits while there is no room.
 const OUTCOMES: usize = 4;
 
-/// Shows a URL to a person, in a browser or elsewhere.
-type OpenUrl = Box<dyn FnMut(&str) + Send>;
-
-/// Gets a token that another program issues.
-type ObtainToken = Box<dyn FnMut() -> io::Result<String> + Send>;
-
-/// Signs messages with the key of the client.
-type Sign = Box<dyn FnMut(&[u8]) -> io::Result<Vec<u8>> + Send>;
-
 /// How a client signs in: what it needs to know, where it keeps tokens, and how it asks a person.
 pub struct Authorization {
-    config: Config,
-    store: Box<dyn Store>,
-    open_url: OpenUrl,
-    obtain_token: Option<ObtainToken>,
-    sign: Option<Sign>,
+    settings: Settings<dyn Store>,
     options: Option<HttpOptions>,
     inbox: mpsc::Sender<Input>,
     inputs: mpsc::Receiver<Input>,
@@ -56,58 +43,17 @@ impl Authorization {
     ///
     /// [`Error::Usage`](crate::Error::Usage) if the URL cannot be used.
     pub fn new(server: &str, client_name: &str) -> Result<Self, crate::Error> {
-        let config = Config::new(server, client_name)?;
+        let store: Box<dyn Store> = Box::new(MemoryStore::new());
         let open_url = |url: &str| tracing::warn!("open this URL in a browser to sign in: {url}");
         let (inbox, inputs) = mpsc::channel(INBOX);
-        Ok(Self {
-            config,
-            store: Box::new(MemoryStore::new()),
-            open_url: Box::new(open_url),
-            obtain_token: None,
-            sign: None,
-            options: None,
-            inbox,
-            inputs,
-        })
+        Ok(Self { settings: Settings::new(server, client_name, store, open_url)?, options: None, inbox, inputs })
     }
 
-    /// Sets where tokens are kept. The store is called on the runtime's threads for blocking functions.
-    #[must_use]
-    pub fn store(mut self, store: impl Store) -> Self {
-        self.store = Box::new(store);
-        self
-    }
-
-    /// Sets how a URL is opened in the person's browser. The function is called on one of the runtime's threads for
-    /// blocking functions; it must not pass the URL to a shell.
-    #[must_use]
-    pub fn open_url(mut self, open_url: impl FnMut(&str) + Send + 'static) -> Self {
-        self.open_url = Box::new(open_url);
-        self
-    }
-
-    /// Sets where tokens come from that another program issues: the platform's assertion, an ID token or an access token,
-    /// as [`Grant`](mcp_auth::Grant) demands. The function is called on one of the runtime's threads for blocking
-    /// functions, for each new token, and must return within [`Config::request_timeout`].
-    #[must_use]
-    pub fn obtain_token(mut self, obtain: impl FnMut() -> io::Result<String> + Send + 'static) -> Self {
-        self.obtain_token = Some(Box::new(obtain));
-        self
-    }
-
-    /// Sets the key with which the client authenticates, if its identity says so
-    /// ([`ClientIdentity::with_key`](mcp_auth::ClientIdentity::with_key)).
-    #[must_use]
-    pub fn private_key(self, key: PrivateKey) -> Self {
-        self.sign_with(move |message| key.sign(message))
-    }
-
-    /// Like [`Authorization::private_key`], for a key that is kept elsewhere. The signature has the form of RFC 7518. The
-    /// function is called on one of the runtime's threads for blocking functions.
-    #[must_use]
-    pub fn sign_with(mut self, sign: impl FnMut(&[u8]) -> io::Result<Vec<u8>> + Send + 'static) -> Self {
-        self.sign = Some(Box::new(sign));
-        self
+    mcp_auth::authorization_methods! {
+        store: "The store is called on the runtime's threads for blocking functions.",
+        open_url: "on one of the runtime's threads for blocking functions",
+        obtain_token: "on one of the runtime's threads for blocking functions",
+        sign_with: "The function is called on one of the runtime's threads for blocking functions.",
     }
 
     /// Sets the options of the HTTP client for requests to authorization servers. Default: those for the server, without
@@ -119,19 +65,6 @@ impl Authorization {
     pub fn http_options(mut self, options: HttpOptions) -> Self {
         self.options = Some(options);
         self
-    }
-
-    /// Changes the configuration of the machine, for settings without a method of their own.
-    #[must_use]
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
-        change(&mut self.config);
-        self
-    }
-
-    /// The configuration.
-    #[must_use]
-    pub const fn config(&self) -> &Config {
-        &self.config
     }
 
     /// Returns a handle that passes in the URL to which a person was redirected, for people whose browser is on another
@@ -175,7 +108,7 @@ impl Authorization {
 
 impl fmt::Debug for Authorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization").field("config", &self.config).finish_non_exhaustive()
+        f.debug_struct("Authorization").field("config", self.config()).finish_non_exhaustive()
     }
 }
 

@@ -5,11 +5,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 use std::{io, thread};
 
-use mcp_auth::{Action, Authorizer, Cause, Cryptography as _, Event, KeyUse, Lock, Seed};
+use mcp_auth::{Action, Authorizer, Cause, Cryptography as _, Event, KeyUse, Lock, Seed, Settings};
 use mcp_proto::Output;
 
 use super::listener::Listener;
-use super::{Authorization, Input, Observe, ObtainToken, OpenUrl, Sign, Store};
+use super::{Authorization, Input, Observe, Store};
 use crate::clock::{now, unix_time};
 use crate::http_client::{HttpOptions, fetch};
 use crate::signing::Ring;
@@ -20,11 +20,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 struct Driver {
     key: String,
     authorizer: Authorizer,
+    settings: Settings<dyn Store>,
     options: HttpOptions,
-    store: Box<dyn Store>,
-    open_url: OpenUrl,
-    obtain_token: Option<ObtainToken>,
-    sign: Option<Sign>,
     observe: Observe,
     report: Box<dyn FnMut(Event) + Send>,
     listener: Option<Listener>,
@@ -38,20 +35,10 @@ pub(super) fn spawn(
     options: HttpOptions,
     report: Box<dyn FnMut(Event) + Send>,
 ) -> io::Result<Arc<SyncSender<Input>>> {
-    let Authorization { config, store, open_url, obtain_token, sign, observe, inbox, inputs } = authorization;
-    let driver = Driver {
-        key: config.store_key(),
-        authorizer: Authorizer::new(config),
-        options,
-        store,
-        open_url,
-        obtain_token,
-        sign,
-        observe,
-        report,
-        listener: None,
-        awaited: None,
-    };
+    let Authorization { settings, observe, inbox, inputs } = authorization;
+    let key = settings.config.store_key();
+    let authorizer = Authorizer::new(settings.config.clone());
+    let driver = Driver { key, authorizer, settings, options, observe, report, listener: None, awaited: None };
     thread::Builder::new().name("mcp-sign-in".to_owned()).spawn(move || driver.run(&inputs))?;
     Ok(inbox)
 }
@@ -101,36 +88,31 @@ impl Driver {
     fn act(&mut self, action: Action) {
         match action {
             Action::Fetch { fetch: key, request, reach, limit, timeout } => {
-                match fetch::fetch(&self.options, request, reach, limit, timeout) {
-                    Ok(response) => {
-                        let (head, body) = response.into_parts();
-                        self.authorizer.handle_response(key, &head, &body, now());
-                    }
-                    Err(reason) => self.authorizer.handle_failure(key, reason, now()),
-                }
+                let outcome = fetch::fetch(&self.options, request, reach, limit, timeout);
+                self.authorizer.handle_fetched(key, outcome, now());
             }
             Action::Lock(lock) => self.try_lock(lock),
             Action::Unlock(lock) => {
                 if self.awaited == Some(lock) {
                     self.awaited = None;
                 } else {
-                    self.store.unlock(&self.key, lock);
+                    self.settings.store.unlock(&self.key, lock);
                 }
             }
             Action::Load => {
-                let stored = self.store.load(&self.key).unwrap_or_else(|error| {
+                let stored = self.settings.store.load(&self.key).unwrap_or_else(|error| {
                     log::warn!("cannot read the stored tokens: {error}");
                     None
                 });
                 self.authorizer.handle_loaded(stored.as_deref(), now());
             }
             Action::Store(record) => {
-                if let Err(error) = self.store.store(&self.key, record.reveal().as_bytes()) {
+                if let Err(error) = self.settings.store.store(&self.key, record.reveal().as_bytes()) {
                     log::warn!("cannot store the tokens, which are lost when this program ends: {error}");
                 }
             }
             Action::Erase => {
-                if let Err(error) = self.store.erase(&self.key) {
+                if let Err(error) = self.settings.store.erase(&self.key) {
                     log::warn!("cannot remove the stored tokens: {error}");
                 }
             }
@@ -141,9 +123,9 @@ impl Driver {
                 self.authorizer.handle_listening(port, now());
             }
             Action::Unlisten => self.listener = None,
-            Action::OpenBrowser { url } => (self.open_url)(&url),
+            Action::OpenBrowser { url } => (self.settings.open_url)(&url),
             Action::ObtainToken => {
-                let token = self.obtain_token.as_mut().map(|obtain| obtain());
+                let token = self.settings.obtain_token.as_mut().map(|obtain| obtain());
                 let token = token.and_then(|token| {
                     token.inspect_err(|error| log::warn!("the program that issues the token failed: {error}")).ok()
                 });
@@ -153,7 +135,7 @@ impl Driver {
             Action::Sign { sign, key, message } => {
                 let signature = match key {
                     KeyUse::Proof(key) => Ring::sign_with_proof_key(&key, &message),
-                    KeyUse::Client(_) => self.sign.as_mut().and_then(|sign| {
+                    KeyUse::Client(_) => self.settings.sign.as_mut().and_then(|sign| {
                         sign(&message).inspect_err(|error| log::warn!("the key of the client failed: {error}")).ok()
                     }),
                     _ => None,
@@ -165,7 +147,7 @@ impl Driver {
     }
 
     fn try_lock(&mut self, lock: Lock) {
-        let is_taken = self.store.try_lock(&self.key, lock).unwrap_or_else(|error| {
+        let is_taken = self.settings.store.try_lock(&self.key, lock).unwrap_or_else(|error| {
             // Without locks, each process signs in by itself.
             log::warn!("cannot lock the stored tokens: {error}");
             true

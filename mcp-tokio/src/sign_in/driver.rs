@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use http::Response;
 use mcp_auth::{
-    Action, Authorizer, Cause, Cryptography as _, Event, FetchFailure, FetchKey, KeyUse, Lock, Seed, SignInOutcome,
-    SignInReport, SignKey,
+    Action, Authorizer, Cause, Cryptography as _, Event, FetchFailure, FetchKey, KeyUse, Lock, ObtainToken, OpenUrl,
+    Seed, Settings, Sign, SignInOutcome, SignInReport, SignKey,
 };
 use mcp_proto::auth::Secret;
 use mcp_proto::{Output, Severity};
@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use tracing::Instrument;
 
 use super::listener::{Callback, Listener};
-use super::{Authorization, Input, ObtainToken, OpenUrl, Sign, Store};
+use super::{Authorization, Input, Store};
 use crate::clock::{Alarm, now, unix_time};
 use crate::http_client::fetch::Fetcher;
 use crate::http_client::{HttpClientError, HttpOptions};
@@ -93,7 +93,8 @@ pub(super) fn spawn(
     options: HttpOptions,
     report: Report,
 ) -> Result<mpsc::Sender<Input>, HttpClientError> {
-    let Authorization { config, store, open_url, obtain_token, sign, options: _, inbox, inputs } = authorization;
+    let Authorization { settings, options: _, inbox, inputs } = authorization;
+    let Settings { config, store, open_url, obtain_token, sign, .. } = settings;
     let driver = Driver {
         key: config.store_key().into(),
         authorizer: Authorizer::new(config),
@@ -235,13 +236,7 @@ impl Driver {
 
     fn on_fetched(&mut self, (key, outcome): Fetched) {
         self.fetching = None;
-        match outcome {
-            Ok(response) => {
-                let (head, body) = response.into_parts();
-                self.authorizer.handle_response(key, &head, &body, now());
-            }
-            Err(reason) => self.authorizer.handle_failure(key, reason, now()),
-        }
+        self.authorizer.handle_fetched(key, outcome, now());
     }
 
     fn on_called(&mut self, called: Called) {
