@@ -43,6 +43,7 @@
 //! | [`ConnectionTimeouts`] | how long the client of a connection may take |
 //! | [`may_accept_later`] | whether a listening socket can be used after an error |
 //! | [`NoticeLoad`] | how much is queued for a service |
+//! | [`Publisher`], [`Publishers`] | the servers to whose clients changes of a router are published |
 //! | [`TaskRuns`], [`TaskEffect`] | the tasks of a server, and the functions that work on them |
 //! | [`TaskInput`], [`TaskInputs`] | input that such a function needs from the client, one or several at one time |
 //! | [`not_read`] | the error of a client that does not read |
@@ -75,6 +76,7 @@ mod observation;
 mod pages;
 mod progress;
 mod proxy_exceptions;
+mod publishers;
 pub mod router;
 #[cfg(feature = "skills")]
 pub mod skills;
@@ -112,6 +114,7 @@ pub use observation::Observation;
 pub use pages::{MAX_PAGES, Pages};
 pub use progress::{ProgressBytes, ProgressQueue};
 pub use proxy_exceptions::ProxyExceptions;
+pub use publishers::{Publisher, Publishers};
 pub use start::not_started;
 pub use state::StateKeys;
 pub use task_call::{TaskCall, TaskStep};

@@ -66,8 +66,8 @@ use running::{Registration, Running};
 
 pub use incoming::Incoming;
 pub use listener::Listener;
-pub(crate) use publisher::Publishers;
 pub use publisher::ServerPublisher;
+pub(crate) use publisher::{Publishers, publish_to_all};
 pub use service::Service;
 pub use stream::StreamService;
 

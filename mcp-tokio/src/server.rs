@@ -56,8 +56,8 @@ pub(crate) use http::Application;
 #[cfg(feature = "http-server")]
 pub use http::{HttpBody, HttpService};
 pub use incoming::Incoming;
-pub(crate) use publisher::Publishers;
 pub use publisher::ServerPublisher;
+pub(crate) use publisher::{Publishers, publish_to_all};
 #[cfg(feature = "http-server")]
 pub(crate) use requests::Accepted;
 #[cfg(feature = "http-server")]

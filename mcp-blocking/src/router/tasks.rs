@@ -17,7 +17,7 @@ use mcp_proto::server::{InputRequired, Principal, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 
 use crate::clock::{now, unix_time};
-use crate::server::Publishers;
+use crate::server::{Publishers, publish_to_all};
 use crate::{Incoming, ServerPublisher};
 
 /// The tasks of a router, and the functions that work on them: each on a thread of its own. One more thread publishes
@@ -123,7 +123,7 @@ impl TaskRunner {
                 let publishers = state.publishers.clone();
                 drop(state);
                 // A server that has not declared the extension has no subscribers of tasks.
-                let _ = publishers.publish(&notification);
+                let _ = publish_to_all(&publishers, &notification);
                 state = self.state();
                 continue;
             }

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use mcp_application::Publisher;
 use mcp_proto::UsageError;
 use mcp_proto::server::{ChangeNotification, Config};
 
@@ -65,8 +66,9 @@ impl ServerPublisher {
             Receiver::All(running) => running.upgrade().ok_or(UsageError::Closed)?.publish(&change),
         }
     }
+}
 
-    /// Whether no server is left to which changes could be published.
+impl Publisher for ServerPublisher {
     fn is_closed(&self) -> bool {
         match &self.0 {
             Receiver::One { .. } => false,
@@ -74,11 +76,6 @@ impl ServerPublisher {
         }
     }
 
-    /// Checks that the server has declared a capability.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError::NotDeclared`] if it has not.
     fn check_declared(&self, capability: &'static str) -> Result<(), UsageError> {
         match &self.0 {
             Receiver::One { .. } => Ok(()),
@@ -90,45 +87,17 @@ impl ServerPublisher {
 }
 
 /// The publishers of several servers.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Publishers(Vec<ServerPublisher>);
+pub(crate) type Publishers = mcp_application::Publishers<ServerPublisher>;
 
-impl Publishers {
-    /// Adds the publisher of a server, and removes those of servers that have ended.
-    pub(crate) fn add(&mut self, publisher: ServerPublisher) {
-        self.0.retain(|publisher| !publisher.is_closed());
-        self.0.push(publisher);
-    }
-
-    /// Publishes a change to the clients of all servers.
-    ///
-    /// # Errors
-    ///
-    /// The first error, but it is published to the clients of the other servers. A server that has ended is none.
-    pub(crate) fn publish(&self, change: &ChangeNotification) -> Result<(), UsageError> {
-        let mut outcome = Ok(());
-        for publisher in &self.0 {
-            match publisher.publish(change.clone()) {
-                Ok(()) | Err(UsageError::Closed) => {}
-                Err(error) => outcome = outcome.and(Err(error)),
-            }
-        }
-        outcome
-    }
-
-    /// Checks that each server has declared these capabilities.
-    ///
-    /// # Errors
-    ///
-    /// [`UsageError::NotDeclared`] if one has not.
-    pub(crate) fn check_declared(&self, capabilities: &[&'static str]) -> Result<(), UsageError> {
-        let checked = |publisher: &ServerPublisher| capabilities.iter().try_for_each(|it| publisher.check_declared(it));
-        self.0.iter().try_for_each(checked)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &ServerPublisher> {
-        self.0.iter()
-    }
+/// Publishes a change to the clients of all servers.
+///
+/// # Errors
+///
+/// The first error, but it is published to the clients of the other servers. A server that has ended is none.
+pub(crate) fn publish_to_all(publishers: &Publishers, change: &ChangeNotification) -> Result<(), UsageError> {
+    // Each of them is asked, also after an error.
+    let published: Vec<_> = publishers.iter().map(|publisher| publisher.publish(change.clone())).collect();
+    Publishers::outcome(published)
 }
 
 #[cfg(test)]
@@ -149,11 +118,11 @@ mod tests {
         publishers.add(kept.publisher());
         for _ in 0..10 {
             publishers.add(server().publisher());
-            assert_eq!(publishers.0.len(), 2);
+            assert_eq!(publishers.iter().count(), 2);
         }
         let clone = kept.clone();
         drop(kept);
         publishers.add(clone.publisher());
-        assert_eq!(publishers.0.len(), 2, "a clone is the same server");
+        assert_eq!(publishers.iter().count(), 2, "a clone is the same server");
     }
 }

@@ -10,7 +10,7 @@ use mcp_proto::client::CloseReason;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
 use super::Router;
-use crate::server::Publishers;
+use crate::server::{Publishers, publish_to_all};
 use crate::{Incoming, ServerPublisher, Service};
 
 /// A [`Router`] that can be changed while the server runs. Its clients are notified of changed lists, except for those
@@ -62,7 +62,7 @@ impl SharedRouter {
         }
         let mut outcome = publishers.check_declared(&added);
         for notification in notifications {
-            outcome = outcome.and(publishers.publish(&notification.into()).await);
+            outcome = outcome.and(publish_to_all(&publishers, &notification.into()).await);
         }
         Ok(outcome?)
     }

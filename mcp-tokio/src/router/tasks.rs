@@ -22,7 +22,7 @@ use tracing::Instrument;
 use super::Answer;
 use crate::clock::{now, unix_time};
 use crate::panics::caught;
-use crate::server::Publishers;
+use crate::server::{Publishers, publish_to_all};
 use crate::{Incoming, ServerPublisher};
 
 /// The tasks of a router, and the functions that work on them: each in a task of the runtime. One more publishes changes,
@@ -124,7 +124,7 @@ impl TaskRunner {
             };
             if let Some(notification) = notification {
                 // A server that has not declared the extension has no subscribers of tasks.
-                let _ = publishers.publish(&notification).await;
+                let _ = publish_to_all(&publishers, &notification).await;
                 continue;
             }
             let Some(due) = due else { return };
