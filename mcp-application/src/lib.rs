@@ -73,6 +73,7 @@ mod lenient;
 mod not_read;
 mod notice;
 mod observation;
+mod opaque_debug;
 mod pages;
 mod progress;
 mod proxy_exceptions;

@@ -182,8 +182,4 @@ impl AggregateStopper {
     }
 }
 
-impl fmt::Debug for AggregateStopper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AggregateStopper").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(AggregateStopper);

@@ -239,8 +239,4 @@ impl Stopper {
     }
 }
 
-impl fmt::Debug for Stopper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stopper").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Stopper);

@@ -102,11 +102,7 @@ pub struct SignIn {
     inbox: Arc<SyncSender<Input>>,
 }
 
-impl fmt::Debug for SignIn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SignIn").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(SignIn);
 
 /// Passes in URLs to which a person was redirected, from [`Authorization::redirects`].
 #[derive(Clone)]
@@ -135,11 +131,7 @@ impl Redirects {
     }
 }
 
-impl fmt::Debug for Redirects {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Redirects").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Redirects);
 
 /// An input of the thread.
 enum Input {

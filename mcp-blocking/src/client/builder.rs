@@ -90,11 +90,7 @@ impl ServerProcess {
     }
 }
 
-impl fmt::Debug for ServerProcess {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerProcess").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(ServerProcess);
 
 /// A server at the other end of a pair of byte streams, as selected by [`Builder::stream`].
 pub struct StreamServer {
@@ -102,11 +98,7 @@ pub struct StreamServer {
     write: Box<dyn Write + Send>,
 }
 
-impl fmt::Debug for StreamServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamServer").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(StreamServer);
 
 impl<S> Builder<S> {
     /// Sets the name and the version of the application, which are sent to the server as `clientInfo`.

@@ -1,7 +1,6 @@
 //! The thread that owns the machine.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
@@ -287,11 +286,7 @@ impl Commands {
     }
 }
 
-impl fmt::Debug for Commands {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Commands").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Commands);
 
 impl<R> From<R> for DriverInput<R> {
     fn from(received: R) -> Self {

@@ -1,8 +1,8 @@
 //! Calls of tools whose results may be tasks.
 
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::Duration;
-use std::{fmt, thread};
 
 use mcp_application::{Error, TaskCall, TaskStep, tool_call};
 use mcp_model::{CallToolResult, TaskStatus};
@@ -159,8 +159,4 @@ impl TaskInputs {
     }
 }
 
-impl fmt::Debug for TaskInputs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskInputs").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(TaskInputs);

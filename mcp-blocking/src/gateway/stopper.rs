@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
-use std::{fmt, thread};
 
 use super::driver::Input;
 use crate::child::Process;
@@ -109,11 +109,7 @@ impl GatewayStopper {
     }
 }
 
-impl fmt::Debug for GatewayStopper {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatewayStopper").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(GatewayStopper);
 
 impl Drop for Registered {
     fn drop(&mut self) {

@@ -322,11 +322,7 @@ impl Transport for Connection {
     }
 }
 
-impl fmt::Debug for Connection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Connection);
 
 /// Whether an idle connection is open, and the server has sent nothing unrequested.
 #[cfg(unix)]

@@ -89,8 +89,4 @@ impl Commands {
     }
 }
 
-impl fmt::Debug for Commands {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Commands").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Commands);

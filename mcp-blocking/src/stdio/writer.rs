@@ -1,7 +1,6 @@
 //! The thread that writes to a byte stream, and its queue.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io::{self, Write};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -84,11 +83,7 @@ struct Shared {
     output: Mutex<Option<Box<dyn Output>>>,
 }
 
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Shared);
 
 #[derive(Debug, Default)]
 struct State {

@@ -106,11 +106,7 @@ pub struct StreamServer {
     write: Box<dyn AsyncWrite + Send + Unpin>,
 }
 
-impl fmt::Debug for StreamServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StreamServer").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(StreamServer);
 
 impl<S> Builder<S> {
     /// Sets the name and the version of the application, which are sent to the server as `clientInfo`.

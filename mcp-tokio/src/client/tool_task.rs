@@ -1,6 +1,5 @@
 //! Calls of tools whose results may be tasks.
 
-use std::fmt;
 use std::sync::{Arc, Weak};
 
 use mcp_application::{Error, TaskCall, TaskStep, tool_call};
@@ -144,8 +143,4 @@ impl TaskInputs {
     }
 }
 
-impl fmt::Debug for TaskInputs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskInputs").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(TaskInputs);
