@@ -11,6 +11,7 @@
 //! | `routed` | a request whose handler was found: its arguments and its answer |
 //! | `arguments` | arguments to the types of handlers, and what is wrong with them by name |
 //! | `answer` | what handlers may return |
+//! | `driver_router` | what the router of a driver consists of, and its methods that are the same in all drivers |
 //! | `finite` | numbers that JSON cannot represent (feature `schema`) |
 //! | `failure` | why a handler has no result |
 //! | `skills` | skills, whose files are resources (feature `skills`) |
@@ -38,6 +39,7 @@
 
 mod answer;
 pub(crate) mod arguments;
+mod driver_router;
 mod entries;
 #[cfg(feature = "schema")]
 mod finite;
@@ -68,10 +70,11 @@ use uri_template::UriTemplate;
 pub use answer::IntoAnswer;
 #[cfg(feature = "schema")]
 pub use answer::Structured;
+pub use driver_router::DriverRouter;
 pub use mcp_proto::server::HandlerError;
 pub use routed::{CompletionInput, RoutedCall};
 #[cfg(feature = "schema")]
-pub use schema::{NoArguments, form_of, output_schema, prompt_arguments, tool_schema};
+pub use schema::{NoArguments, form_of, output_schema, prompt_arguments, tool_of, tool_schema};
 pub use shared::{ChangeableRouter, Changed, SharedRoutes};
 
 use crate::InvalidService;

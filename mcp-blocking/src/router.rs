@@ -3,18 +3,17 @@
 mod shared;
 mod tasks;
 
-use std::fmt;
 use std::sync::Arc;
 
-use mcp_application::router::{CompletionInput, HandlerError, IntoAnswer, Routed, RoutedCall};
-#[cfg(feature = "skills")]
-use mcp_application::skills::SkillDirectory;
-use mcp_application::{InvalidService, router};
+use mcp_application::InvalidService;
+#[cfg(feature = "schema")]
+use mcp_application::router;
+use mcp_application::router::{CompletionInput, DriverRouter, HandlerError, IntoAnswer, Routed, RoutedCall};
 use mcp_model::{
     CallToolRequest, CompleteRequest, GetPromptRequest, Prompt, ReadResourceRequest, Resource, ResourceTemplate, Tool,
 };
 use mcp_proto::client::CloseReason;
-use mcp_proto::server::{TaskLimits, Tasks};
+use mcp_proto::server::TaskLimits;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 #[cfg(feature = "schema")]
 use schemars::JsonSchema;
@@ -66,11 +65,7 @@ use crate::{Incoming, ServerPublisher, Service};
 /// # }
 /// ```
 #[derive(Clone, Default)]
-pub struct Router {
-    routes: router::Router<Handler>,
-    tasks: Option<Arc<TaskRunner>>,
-    fallback: Option<Arc<dyn Service>>,
-}
+pub struct Router(DriverRouter<Handler, TaskRunner, dyn Service>);
 
 /// A function, with its arguments and its result as JSON.
 #[derive(Clone)]
@@ -102,11 +97,7 @@ impl Handler {
 }
 
 impl Router {
-    /// A router without any function.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
+    mcp_application::router_methods! { driver: "mcp_blocking" }
 
     /// Adds a tool. The schema of its arguments is that of `A`, and if `O` is
     /// [`Structured`](mcp_application::router::Structured), the schema of its results is that of the value in it.
@@ -136,9 +127,7 @@ impl Router {
         O: IntoAnswer<CallToolRequest>,
         F: Fn(A, &Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        let mut tool = Tool::new(name, router::tool_schema::<A>());
-        tool.output_schema = O::output_schema();
-        self.tool_with_schema(&describe(tool), function)
+        self.tool_with_schema(&router::tool_of::<A, O>(name, describe), function)
     }
 
     /// Adds a tool with a schema that was written by hand. Arguments that `A` accepts are not checked against it.
@@ -149,14 +138,7 @@ impl Router {
         O: IntoAnswer<CallToolRequest>,
         F: Fn(A, &Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        self.routes.add_tool(tool, Handler::new::<CallToolRequest, A, O, F>(function));
-        self
-    }
-
-    /// Removes a tool, if there is one of this name.
-    #[must_use]
-    pub fn without_tool(mut self, name: &str) -> Self {
-        self.routes.remove_tool(name);
+        self.0.routes.add_tool(tool, Handler::new::<CallToolRequest, A, O, F>(function));
         self
     }
 
@@ -170,9 +152,7 @@ impl Router {
         O: IntoAnswer<CallToolRequest>,
         F: Fn(A, &mut TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        let mut tool = Tool::new(name, router::tool_schema::<A>());
-        tool.output_schema = O::output_schema();
-        self.task_tool_with_schema(&describe(tool), function)
+        self.task_tool_with_schema(&router::tool_of::<A, O>(name, describe), function)
     }
 
     /// Adds a tool that may take long. A client that has declared the extension `io.modelcontextprotocol/tasks`
@@ -230,7 +210,7 @@ impl Router {
         G: Fn(A, &Incoming) -> Result<P, HandlerError> + Send + Sync + 'static,
         F: Fn(P, &mut TaskContext<'_>) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        let runner = self.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
+        let runner = self.0.tasks.get_or_insert_with(|| Arc::new(TaskRunner::new(TaskLimits::default())));
         let (runner, function) = (Arc::clone(runner), Arc::new(function));
         let handler = Handler(Arc::new(move |call, incoming| {
             match call.arguments().and_then(|arguments| prepare(arguments, incoming)) {
@@ -241,14 +221,7 @@ impl Router {
                 Err(error) => call.answer::<CallToolRequest, O>(Err(error)),
             }
         }));
-        self.routes.add_tool(tool, handler);
-        self
-    }
-
-    /// Sets how long tasks are kept, and how many. This is called before [`Router::task_tool_with_schema`].
-    #[must_use]
-    pub fn task_limits(mut self, limits: TaskLimits) -> Self {
-        self.tasks = Some(Arc::new(TaskRunner::new(limits)));
+        self.0.routes.add_tool(tool, handler);
         self
     }
 
@@ -261,7 +234,7 @@ impl Router {
         O: IntoAnswer<GetPromptRequest>,
         F: Fn(A, &Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        self.routes.add_prompt_of::<A>(name, description, Handler::new::<GetPromptRequest, A, O, F>(function));
+        self.0.routes.add_prompt_of::<A>(name, description, Handler::new::<GetPromptRequest, A, O, F>(function));
         self
     }
 
@@ -273,14 +246,7 @@ impl Router {
         O: IntoAnswer<GetPromptRequest>,
         F: Fn(A, &Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        self.routes.add_prompt(prompt, Handler::new::<GetPromptRequest, A, O, F>(function));
-        self
-    }
-
-    /// Removes a prompt, if there is one of this name.
-    #[must_use]
-    pub fn without_prompt(mut self, name: &str) -> Self {
-        self.routes.remove_prompt(name);
+        self.0.routes.add_prompt(prompt, Handler::new::<GetPromptRequest, A, O, F>(function));
         self
     }
 
@@ -291,14 +257,7 @@ impl Router {
         O: IntoAnswer<ReadResourceRequest>,
         F: Fn(&Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        self.routes.add_resource(resource, Handler::without_arguments(function));
-        self
-    }
-
-    /// Removes a resource, if there is one of this URI.
-    #[must_use]
-    pub fn without_resource(mut self, uri: &str) -> Self {
-        self.routes.remove_resource(uri);
+        self.0.routes.add_resource(resource, Handler::without_arguments(function));
         self
     }
 
@@ -314,41 +273,7 @@ impl Router {
         O: IntoAnswer<ReadResourceRequest>,
         F: Fn(A, &Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
-        self.routes.add_resource_template(template, Handler::new::<ReadResourceRequest, A, O, F>(function));
-        self
-    }
-
-    /// Removes a resource template, if there is one of this text.
-    #[must_use]
-    pub fn without_resource_template(mut self, uri_template: &str) -> Self {
-        self.routes.remove_resource_template(uri_template);
-        self
-    }
-
-    /// Adds a skill: its files as resources, and the requests of the extension `io.modelcontextprotocol/skills`.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// use mcp_blocking::Router;
-    /// use mcp_blocking::application::skills::SkillDirectory;
-    ///
-    /// let skill = SkillDirectory::new("refunds", "Refunds an order", "Use `templates/email.md` to answer.")
-    ///     .file("templates/email.md", "text/markdown", "Dear customer, …");
-    /// let router = Router::new().skill(&skill);
-    /// ```
-    #[cfg(feature = "skills")]
-    #[must_use]
-    pub fn skill(mut self, skill: &SkillDirectory) -> Self {
-        self.routes.add_skill(skill);
-        self
-    }
-
-    /// Removes a skill, if there is one whose `SKILL.md` has this URI.
-    #[cfg(feature = "skills")]
-    #[must_use]
-    pub fn without_skill(mut self, uri: &str) -> Self {
-        self.routes.remove_skill(uri);
+        self.0.routes.add_resource_template(template, Handler::new::<ReadResourceRequest, A, O, F>(function));
         self
     }
 
@@ -360,7 +285,7 @@ impl Router {
         F: Fn(CompletionInput, &Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
         let handler = Handler::new::<CompleteRequest, CompletionInput, O, F>(function);
-        self.routes.add_prompt_completion(prompt, argument, handler);
+        self.0.routes.add_prompt_completion(prompt, argument, handler);
         self
     }
 
@@ -372,54 +297,20 @@ impl Router {
         F: Fn(CompletionInput, &Incoming) -> Result<O, HandlerError> + Send + Sync + 'static,
     {
         let handler = Handler::new::<CompleteRequest, CompletionInput, O, F>(function);
-        self.routes.add_template_completion(uri_template, variable, handler);
+        self.0.routes.add_template_completion(uri_template, variable, handler);
         self
-    }
-
-    /// Sets the largest number of entries on a page of a list. By default, a list has one page, because some clients
-    /// read only the first.
-    #[must_use]
-    pub fn page_size(mut self, entries: usize) -> Self {
-        self.routes.set_page_size(entries);
-        self
-    }
-
-    /// Sets the service for all other requests, for notifications, and for the subscriptions to resources.
-    #[must_use]
-    pub fn fallback(mut self, service: impl Service) -> Self {
-        self.fallback = Some(Arc::new(service));
-        self
-    }
-
-    /// Passes a publisher to all that an earlier router did not have.
-    fn created_since(&self, earlier: &Self, publisher: &ServerPublisher) {
-        if let Some(tasks) = self.tasks.as_ref().filter(|tasks| !is_same(earlier.tasks.as_ref(), tasks)) {
-            tasks.created(publisher.clone());
-        }
-        if let Some(service) = self.fallback.as_ref().filter(|service| !is_same(earlier.fallback.as_ref(), service)) {
-            service.created(publisher.clone());
-        }
-    }
-
-    fn routed_capabilities(&self, may_change: bool) -> Result<Json, InvalidService> {
-        let mut own = Json::from(self.routes.capabilities(may_change)?);
-        if self.tasks.is_some() {
-            own = own.with_missing_members(&Tasks::capabilities());
-        }
-        let others = self.fallback.as_ref().map(|service| service.capabilities()).transpose()?;
-        Ok(others.map_or(own.clone(), |others| own.with_missing_members(&others)))
     }
 }
 
 impl Service for Router {
     fn serve(&self, incoming: &Incoming) -> Result<Json, ErrorObject> {
-        if let Some(answer) = self.tasks.as_ref().and_then(|tasks| tasks.answer(incoming)) {
+        if let Some(answer) = self.0.tasks.as_ref().and_then(|tasks| tasks.answer(incoming)) {
             return answer;
         }
-        match self.routes.route(incoming.method(), incoming.params(), incoming.version()) {
+        match self.0.routes.route(incoming.method(), incoming.params(), incoming.version()) {
             Routed::Handled { handler: Handler(handler), call } => handler(&call, incoming),
             Routed::Answered(answer) => answer,
-            Routed::Unrouted => match &self.fallback {
+            Routed::Unrouted => match &self.0.fallback {
                 Some(service) => service.serve(incoming),
                 None => Err(ErrorObject::method_not_found(incoming.method())),
             },
@@ -435,36 +326,28 @@ impl Service for Router {
     }
 
     fn notified(&self, session: SessionKey, notification: Notification) {
-        if let Some(service) = &self.fallback {
+        if let Some(service) = &self.0.fallback {
             service.notified(session, notification);
         }
     }
 
     fn ended(&self, session: SessionKey, reason: CloseReason) {
-        if let Some(service) = &self.fallback {
+        if let Some(service) = &self.0.fallback {
             service.ended(session, reason);
         }
     }
 
     fn subscribed(&self, uri: Arc<str>, publisher: ServerPublisher) {
-        if let Some(service) = &self.fallback {
+        if let Some(service) = &self.0.fallback {
             service.subscribed(uri, publisher);
         }
     }
 
     fn unsubscribed(&self, uri: Arc<str>) {
-        if let Some(service) = &self.fallback {
+        if let Some(service) = &self.0.fallback {
             service.unsubscribed(uri);
         }
     }
 }
 
-fn is_same<T: ?Sized>(earlier: Option<&Arc<T>>, now: &Arc<T>) -> bool {
-    earlier.is_some_and(|earlier| Arc::ptr_eq(earlier, now))
-}
-
-impl fmt::Debug for Router {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Router").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Router);

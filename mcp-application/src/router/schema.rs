@@ -11,13 +11,15 @@ mod portable;
 
 use std::borrow::Cow;
 
-use mcp_model::{JsonObject, PromptArgument};
+use mcp_model::{CallToolRequest, JsonObject, PromptArgument, Tool};
 use mcp_proto::Json;
 use portable::make_portable;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+
+use super::answer::IntoAnswer;
 
 pub use form::form_of;
 
@@ -68,6 +70,14 @@ impl JsonSchema for NoArguments {
 #[must_use]
 pub fn tool_schema<A: JsonSchema>() -> JsonObject {
     to_object(&input_schema::<A>())
+}
+
+/// A tool whose schemas are those of the arguments `A` and of the result `O` of its function. `describe` sets its other
+/// properties.
+pub fn tool_of<A: JsonSchema, O: IntoAnswer<CallToolRequest>>(name: &str, describe: impl FnOnce(Tool) -> Tool) -> Tool {
+    let mut tool = Tool::new(name, tool_schema::<A>());
+    tool.output_schema = O::output_schema();
+    describe(tool)
 }
 
 /// The schema of the structured content of a tool's result.

@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mcp_proto::spec::capability;
-use mcp_proto::{Json, Notification};
+use mcp_proto::{Json, Notification, UsageError};
 
-use crate::InvalidService;
+use crate::{InvalidService, Publisher, Publishers};
 
 /// A router that may change while servers use it. `R` is the driver's router, `P` are the publishers of the servers that
 /// use it, and `C` identifies the caller of [`SharedRoutes::change`], for example its thread.
@@ -85,6 +85,21 @@ pub struct Changed<R, P> {
     /// The capabilities that only the later router has, so that these servers may not have declared them
     /// ([`Config::check_declared`](mcp_proto::server::Config::check_declared)).
     pub added: Vec<&'static str>,
+}
+
+impl<R, P: Publisher> Changed<R, Publishers<P>> {
+    /// Passes each publisher to `created`, with the earlier and the later router, and checks that the servers have declared
+    /// the capabilities that only the later router has.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError::NotDeclared`] if one has not.
+    pub fn announce(&self, created: impl Fn(&R, &R, &P)) -> Result<(), UsageError> {
+        for publisher in self.publishers.iter() {
+            created(&self.earlier, &self.later, publisher);
+        }
+        self.publishers.check_declared(&self.added)
+    }
 }
 
 impl<R: ChangeableRouter, P: Clone + Default, C: PartialEq> SharedRoutes<R, P, C> {

@@ -1,11 +1,10 @@
 //! A router whose functions change while the server runs.
 
-use std::fmt;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 use mcp_application::InvalidService;
-use mcp_application::router::{ChangeableRouter, Changed, SharedRoutes};
+use mcp_application::router::{ChangeableRouter, SharedRoutes};
 use mcp_proto::client::CloseReason;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
@@ -56,13 +55,9 @@ impl SharedRouter {
     /// but the clients of that server were not notified.
     pub async fn change(&self, change: impl FnOnce(Router) -> Router) -> Result<(), InvalidService> {
         let changed = self.0.change(thread::current().id(), change)?;
-        let Changed { earlier, later, publishers, notifications, added, .. } = changed;
-        for publisher in publishers.iter() {
-            later.created_since(&earlier, publisher);
-        }
-        let mut outcome = publishers.check_declared(&added);
-        for notification in notifications {
-            outcome = outcome.and(publish_to_all(&publishers, &notification.into()).await);
+        let mut outcome = changed.announce(|earlier, later, publisher| later.created_since(earlier, publisher));
+        for notification in changed.notifications {
+            outcome = outcome.and(publish_to_all(&changed.publishers, &notification.into()).await);
         }
         Ok(outcome?)
     }
@@ -74,7 +69,7 @@ impl ChangeableRouter for Router {
     }
 
     fn changes(&self, later: &Self) -> Vec<Notification> {
-        self.routes.changes(&later.routes)
+        self.0.routes.changes(&later.0.routes)
     }
 }
 
@@ -109,8 +104,4 @@ impl Service for SharedRouter {
     }
 }
 
-impl fmt::Debug for SharedRouter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedRouter").finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(SharedRouter);
