@@ -50,6 +50,7 @@
 //! | [`STREAM_FLUSH_TIMEOUT`], [`PROXY_FLUSH_TIMEOUT`], [`URGENT_PROXY_FLUSH_TIMEOUT`] | how long it waits for such a client |
 //!
 //! Each item has a file of a similar name; `client_limits.rs` has the limits and times that are the same in all drivers.
+//! `client_methods.rs` and `router/driver_router.rs` have the methods that are the same on the types of both drivers.
 //! `docs/versioning.md` of the repository states what is promised about this crate and [`machine`](mcp_proto::machine).
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -62,6 +63,7 @@ mod child_end;
 mod client_event;
 mod client_handlers;
 mod client_limits;
+mod client_methods;
 mod connected;
 mod connection_timeouts;
 mod connections;

@@ -7,13 +7,12 @@ use std::io::{Read, Write};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 use std::{fmt, io, thread};
 
 use mcp_application::Error;
 use mcp_auth::SignInOutcome;
 use mcp_proto::client::{self as proto, ClientTransport, Config, Http, HttpConfig, HttpTransport};
-use mcp_proto::{Instant, Json, Limits, ProtocolVersion, Stdio, UsageError};
+use mcp_proto::{Instant, Stdio, UsageError};
 
 pub use in_memory::InMemoryServer;
 
@@ -101,54 +100,7 @@ pub struct StreamServer {
 mcp_application::opaque_debug!(StreamServer);
 
 impl<S> Builder<S> {
-    /// Sets the name and the version of the application, which are sent to the server as `clientInfo`.
-    pub fn name(mut self, name: &str, version: &str) -> Self {
-        self.config.client_info = Config::new(name, version).client_info;
-        self
-    }
-
-    /// Declares what the server may request, as the object `capabilities` of `initialize`, or of every request in
-    /// 2026-07-28. Default: nothing.
-    pub fn capabilities(mut self, capabilities: impl Into<Json>) -> Self {
-        self.config.capabilities = capabilities.into();
-        self
-    }
-
-    /// Sets the handler of the server's notifications and requests. Default: they are ignored and refused.
-    pub fn handler(mut self, handler: impl Handler) -> Self {
-        self.handler = Arc::new(handler);
-        self
-    }
-
-    /// Sets how long a response may take. Default 60 s. Progress extends it, up to [`Config::max_timeout`].
-    pub fn request_timeout(mut self, timeout: Duration) -> Self {
-        self.config.request_timeout = timeout;
-        self
-    }
-
-    /// Caches results for as long as the server allows, in at most this many bytes ([`Config::cache`]). Default 0: nothing
-    /// is cached.
-    pub fn cache(mut self, bytes: usize) -> Self {
-        self.config.cache = bytes;
-        self
-    }
-
-    /// Sets the protocol revisions that may be used. Default: all, so that the newest revision of both sides is used.
-    ///
-    /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports.
-    /// That is one more request to an older server; a server on a byte stream that does not answer it delays the
-    /// connection by [`Config::discover_timeout`], by default 10 s. Without 2026-07-28, the connection begins with
-    /// `initialize`.
-    pub fn versions(mut self, versions: impl IntoIterator<Item = ProtocolVersion>) -> Self {
-        self.config.versions = versions.into_iter().collect();
-        self
-    }
-
-    /// Changes the configuration of the machine, for settings without a method of their own.
-    pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
-        change(&mut self.config);
-        self
-    }
+    mcp_application::client_builder_methods! { driver: "mcp_blocking" }
 
     /// The configuration with the capabilities that the functions need.
     fn machine_config(&mut self) -> Config {
@@ -266,65 +218,9 @@ impl Builder {
 }
 
 impl Builder<HttpServer> {
-    /// Adds a header to every request to the server's origin. Requests to other origins do not get it.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the protocol sets that header itself, or if its characters are not valid in a header.
-    pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
-        self.server.http.header(name, value)?;
-        Ok(self)
-    }
-
-    /// Authorizes every request with a bearer token.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Usage`] if the token has characters that are not valid in a header.
-    pub fn bearer(self, token: &str) -> Result<Self, Error> {
-        self.header("Authorization", &format!("Bearer {token}"))
-    }
-
-    /// Signs in when the server demands it, and sends the tokens with every request. Messages wait meanwhile.
-    ///
-    /// # Example
-    ///
-    /// ```no_run
-    /// use mcp_blocking::Client;
-    /// use mcp_blocking::sign_in::{Authorization, FileStore};
-    ///
-    /// let url = "https://example.com/mcp";
-    /// let authorization = Authorization::new(url, "my-app")?
-    ///     .store(FileStore::new(".tokens".as_ref()))
-    ///     .open_url(|url| eprintln!("Open {url} to sign in."));
-    /// let client = Client::builder().http(url)?.authorization(authorization).connect()?;
-    /// # Ok::<(), mcp_blocking::Error>(())
-    /// ```
-    pub fn authorization(mut self, authorization: Authorization) -> Self {
-        self.server.http.managed_authorization = true;
-        self.server.authorization = Some(authorization);
-        self
-    }
-
-    /// Sets how many requests the server may have at one time. Default 48. A further request waits, within its timeout,
-    /// and the handler receives [`Observation::RequestWaits`](crate::Observation::RequestWaits).
-    ///
-    /// This sets [`Limits::exchanges`]. Each exchange has a thread, a buffer and a connection of its own.
-    pub fn max_requests(mut self, count: usize) -> Self {
-        self.config.limits.exchanges = Limits::exchanges_for(count);
-        self
-    }
-
-    /// Changes the configuration of the transport, for settings without a method of their own.
-    pub fn configure_http(mut self, change: impl FnOnce(&mut HttpConfig)) -> Self {
-        change(&mut self.server.http);
-        self
-    }
-
-    /// Sets the options of the HTTP client: timeouts, certificates and proxy.
-    pub fn http_options(mut self, options: HttpOptions) -> Self {
-        self.server.options = options;
-        self
+    mcp_application::http_client_builder_methods! {
+        driver: "mcp_blocking",
+        exchange: "Each exchange has a thread, a buffer and a connection of its own."
     }
 
     /// Connects, and waits until the server has answered.

@@ -1,0 +1,338 @@
+//! The methods of clients of drivers that are the same in all of them. They are macros, because the types on which they are
+//! belong to the drivers.
+
+/// The methods of a driver's `Builder` for every kind of server. `driver` is the name of the crate in examples.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! client_builder_methods {
+    (driver: $driver:literal) => {
+        /// Sets the name and the version of the application, which are sent to the server as `clientInfo`.
+        pub fn name(mut self, name: &str, version: &str) -> Self {
+            self.config.client_info = ::mcp_proto::client::Config::new(name, version).client_info;
+            self
+        }
+
+        /// Declares what the server may request, as the object `capabilities` of `initialize`, or of every request in
+        /// 2026-07-28. Default: nothing.
+        pub fn capabilities(mut self, capabilities: impl Into<::mcp_proto::Json>) -> Self {
+            self.config.capabilities = capabilities.into();
+            self
+        }
+
+        /// Sets the handler of the server's notifications and requests. Default: they are ignored and refused.
+        pub fn handler(mut self, handler: impl Handler) -> Self {
+            self.handler = ::std::sync::Arc::new(handler);
+            self
+        }
+
+        /// Sets how long a response may take. Default 60 s. Progress extends it, up to [`Config::max_timeout`].
+        pub fn request_timeout(mut self, timeout: ::std::time::Duration) -> Self {
+            self.config.request_timeout = timeout;
+            self
+        }
+
+        /// Caches results for as long as the server allows, in at most this many bytes ([`Config::cache`]). Default 0:
+        /// nothing is cached.
+        pub fn cache(mut self, bytes: usize) -> Self {
+            self.config.cache = bytes;
+            self
+        }
+
+        /// Sets the protocol revisions that may be used. Default: all, so that the newest revision of both sides is used.
+        ///
+        /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports.
+        /// That is one more request to an older server; a server on a byte stream that does not answer it delays the
+        /// connection by [`Config::discover_timeout`], by default 10 s. Without 2026-07-28, the connection begins with
+        /// `initialize`.
+        ///
+        /// # Example: a server that is known to begin with `initialize`
+        ///
+        /// ```
+        #[doc = concat!("use ", $driver, "::Client;")]
+        #[doc = concat!("use ", $driver, "::proto::ProtocolVersion;")]
+        ///
+        /// let builder = Client::builder().versions([ProtocolVersion::V2025_11_25]);
+        /// ```
+        pub fn versions(mut self, versions: impl IntoIterator<Item = ::mcp_proto::ProtocolVersion>) -> Self {
+            self.config.versions = versions.into_iter().collect();
+            self
+        }
+
+        /// Changes the configuration of the machine, for settings without a method of their own.
+        pub fn configure(mut self, change: impl FnOnce(&mut ::mcp_proto::client::Config)) -> Self {
+            change(&mut self.config);
+            self
+        }
+    };
+}
+
+/// The methods of a driver's `Builder` for a server over HTTP. `exchange` states what an exchange needs.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! http_client_builder_methods {
+    (driver: $driver:literal, exchange: $exchange:literal) => {
+        /// Adds a header to every request to the server's origin. Requests to other origins do not get it.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Usage`] if the protocol sets that header itself, or if its characters are not valid in a header.
+        pub fn header(mut self, name: &str, value: &str) -> Result<Self, Error> {
+            self.server.http.header(name, value)?;
+            Ok(self)
+        }
+
+        /// Authorizes every request with a bearer token.
+        ///
+        /// # Errors
+        ///
+        /// [`Error::Usage`] if the token has characters that are not valid in a header.
+        pub fn bearer(self, token: &str) -> Result<Self, Error> {
+            self.header("Authorization", &format!("Bearer {token}"))
+        }
+
+        /// Signs in when the server demands it, and sends the tokens with every request. Messages wait meanwhile.
+        ///
+        /// # Example
+        ///
+        /// ```no_run
+        #[doc = concat!("use ", $driver, "::Client;")]
+        #[doc = concat!("use ", $driver, "::sign_in::{Authorization, FileStore};")]
+        ///
+        #[doc = concat!("# fn example() -> Result<(), ", $driver, "::Error> {")]
+        /// let url = "https://example.com/mcp";
+        /// let authorization = Authorization::new(url, "my-app")?
+        ///     .store(FileStore::new(".tokens".as_ref()))
+        ///     .open_url(|url| eprintln!("Open {url} to sign in."));
+        /// let builder = Client::builder().http(url)?.authorization(authorization);
+        /// # Ok(())
+        /// # }
+        /// ```
+        pub fn authorization(mut self, authorization: Authorization) -> Self {
+            self.server.http.managed_authorization = true;
+            self.server.authorization = Some(authorization);
+            self
+        }
+
+        /// Sets how many requests the server may have at one time. Default 48. A further request waits, within its timeout,
+        /// and the handler receives [`Observation::RequestWaits`](crate::Observation::RequestWaits).
+        ///
+        /// This sets [`Limits::exchanges`](mcp_proto::Limits::exchanges).
+        #[doc = $exchange]
+        pub fn max_requests(mut self, count: usize) -> Self {
+            self.config.limits.exchanges = ::mcp_proto::Limits::exchanges_for(count);
+            self
+        }
+
+        /// Changes the configuration of the transport, for settings without a method of their own.
+        pub fn configure_http(mut self, change: impl FnOnce(&mut ::mcp_proto::client::HttpConfig)) -> Self {
+            change(&mut self.server.http);
+            self
+        }
+
+        /// Sets the options of the HTTP client: timeouts, certificates and proxies.
+        pub fn http_options(mut self, options: HttpOptions) -> Self {
+            self.server.options = options;
+            self
+        }
+    };
+}
+
+/// The calls of a driver's `Client` with typed parameters and results. In a driver with a runtime, `asynchronous` is
+/// `[async] [.await]`; `example` are the lines of the example of `call_tool` that differ.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! typed_calls {
+    (asynchronous: [$($async:ident)?] [$($await:tt)*], example: $example:literal) => {
+        /// Lists the tools of the page at `cursor`; `None` is the first page.
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`].
+        pub $($async)? fn list_tools(
+            &self,
+            cursor: Option<&str>,
+        ) -> Result<::mcp_model::ListToolsResult, $crate::Error> {
+            self.request_as::<::mcp_model::ListToolsRequest>(&$crate::page(cursor))$($await)*
+        }
+
+        /// Lists the prompts of the page at `cursor`; `None` is the first page.
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`].
+        pub $($async)? fn list_prompts(
+            &self,
+            cursor: Option<&str>,
+        ) -> Result<::mcp_model::ListPromptsResult, $crate::Error> {
+            self.request_as::<::mcp_model::ListPromptsRequest>(&$crate::page(cursor))$($await)*
+        }
+
+        /// Lists the resources of the page at `cursor`; `None` is the first page.
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`].
+        pub $($async)? fn list_resources(
+            &self,
+            cursor: Option<&str>,
+        ) -> Result<::mcp_model::ListResourcesResult, $crate::Error> {
+            self.request_as::<::mcp_model::ListResourcesRequest>(&$crate::page(cursor))$($await)*
+        }
+
+        /// Lists the resource templates of the page at `cursor`; `None` is the first page.
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`].
+        pub $($async)? fn list_resource_templates(
+            &self,
+            cursor: Option<&str>,
+        ) -> Result<::mcp_model::ListResourceTemplatesResult, $crate::Error> {
+            self.request_as::<::mcp_model::ListResourceTemplatesRequest>(&$crate::page(cursor))$($await)*
+        }
+
+        /// Calls a tool. `arguments` is a value whose JSON is an object, or `()` for none.
+        ///
+        /// A tool that fails returns a result with [`is_error`](mcp_model::CallToolResult::is_error), which is no
+        /// [`Error`](crate::Error).
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`], and [`Error::Arguments`](crate::Error::Arguments).
+        ///
+        /// # Example
+        ///
+        /// ```no_run
+        /// #[derive(serde::Serialize)]
+        /// struct Place {
+        ///     city: &'static str,
+        /// }
+        ///
+        #[doc = $example]
+        /// # Ok(())
+        /// # }
+        /// ```
+        pub $($async)? fn call_tool(
+            &self,
+            name: &str,
+            arguments: impl ::serde::Serialize,
+        ) -> Result<::mcp_model::CallToolResult, $crate::Error> {
+            self.request_as::<::mcp_model::CallToolRequest>(&$crate::tool_call(name, arguments)?)$($await)*
+        }
+
+        /// Reads a resource.
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`].
+        pub $($async)? fn read_resource(&self, uri: &str) -> Result<::mcp_model::ReadResourceResult, $crate::Error> {
+            let params = ::mcp_model::ReadResourceRequestParams::new(uri);
+            self.request_as::<::mcp_model::ReadResourceRequest>(&params)$($await)*
+        }
+
+        /// Lists the direct children of a directory of resources, of the page at `cursor`; `None` is the first page.
+        /// Servers with skills may declare this (`directoryRead` of the extension `io.modelcontextprotocol/skills`).
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`].
+        pub $($async)? fn read_directory(
+            &self,
+            uri: &str,
+            cursor: Option<&str>,
+        ) -> Result<::mcp_model::ReadResourceDirectoryResult, $crate::Error> {
+            self.request_as::<::mcp_model::ReadResourceDirectoryRequest>(&$crate::directory(uri, cursor))$($await)*
+        }
+
+        /// Lists the skills of the page at `cursor`; `None` is the first page. An entry has all that a client
+        /// shows to its user; a file is read only when it is needed (SK-11).
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`].
+        pub $($async)? fn list_skills(
+            &self,
+            cursor: Option<&str>,
+        ) -> Result<::mcp_model::ListSkillsResult, $crate::Error> {
+            self.request_as::<::mcp_model::ListSkillsRequest>(&$crate::page(cursor))$($await)*
+        }
+
+        /// Requests the entry of the skill whose `SKILL.md` has this URI. The list need not have it.
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`].
+        pub $($async)? fn get_skill(&self, uri: &str) -> Result<::mcp_model::Skill, $crate::Error> {
+            let params = ::mcp_model::GetSkillRequestParams::new(uri);
+            Ok(self.request_as::<::mcp_model::GetSkillRequest>(&params)$($await)*?.skill)
+        }
+
+        /// Reads a file of a skill, and compares it with the entry of the skill. That of `SKILL.md` is `skill.uri`.
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`], and [`Error::Skill`](crate::Error::Skill) if the entry does not have the file, or
+        /// describes another one.
+        #[cfg(feature = "skills")]
+        pub $($async)? fn read_skill_file(
+            &self,
+            skill: &::mcp_model::Skill,
+            uri: &str,
+        ) -> Result<Vec<u8>, $crate::Error> {
+            let expected = $crate::skills::ExpectedFile::new(skill, uri)?;
+            Ok(expected.verify(&self.read_resource(uri)$($await)*?)?)
+        }
+
+        /// Gets a prompt. `arguments` is a value whose JSON is an object of strings, or `()` for none.
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`], and [`Error::Arguments`](crate::Error::Arguments).
+        pub $($async)? fn get_prompt(
+            &self,
+            name: &str,
+            arguments: impl ::serde::Serialize,
+        ) -> Result<::mcp_model::GetPromptResult, $crate::Error> {
+            self.request_as::<::mcp_model::GetPromptRequest>(&$crate::prompt(name, arguments)?)$($await)*
+        }
+
+        /// Completes an argument of a prompt or of a resource template, of which `value` was entered so far.
+        ///
+        /// # Errors
+        ///
+        /// As for [`Client::request_as`].
+        pub $($async)? fn complete(
+            &self,
+            reference: impl Into<::mcp_model::CompletionReference>,
+            argument: &str,
+            value: &str,
+        ) -> Result<::mcp_model::CompleteResult, $crate::Error> {
+            self.request_as::<::mcp_model::CompleteRequest>(&$crate::completion(reference, argument, value))$($await)*
+        }
+
+        /// Lists all tools, and requests one page after the other.
+        pub fn list_all_tools(&self) -> ListItems<::mcp_model::ListToolsRequest> {
+            ListItems::new(self.clone())
+        }
+
+        /// Lists all prompts, and requests one page after the other.
+        pub fn list_all_prompts(&self) -> ListItems<::mcp_model::ListPromptsRequest> {
+            ListItems::new(self.clone())
+        }
+
+        /// Lists all resources, and requests one page after the other.
+        pub fn list_all_resources(&self) -> ListItems<::mcp_model::ListResourcesRequest> {
+            ListItems::new(self.clone())
+        }
+
+        /// Lists all skills, and requests one page after the other.
+        pub fn list_all_skills(&self) -> ListItems<::mcp_model::ListSkillsRequest> {
+            ListItems::new(self.clone())
+        }
+
+        /// Lists all resource templates, and requests one page after the other.
+        pub fn list_all_resource_templates(&self) -> ListItems<::mcp_model::ListResourceTemplatesRequest> {
+            ListItems::new(self.clone())
+        }
+    };
+}
