@@ -6,6 +6,8 @@ use http::{Extensions, HeaderMap};
 use mcp_proto::server::{Context, Principal, Server, ServerTransport};
 use mcp_proto::{Json, Method, ProtocolVersion, SessionKey, Ticket, TicketKey, TraceContext};
 
+use crate::CallSender;
+
 /// A request of a client, and its context.
 pub struct IncomingRequest {
     method: Method,
@@ -94,6 +96,12 @@ impl IncomingRequest {
     #[must_use]
     pub const fn client_info(&self) -> Option<&Json> {
         self.context.client_info.as_ref()
+    }
+
+    /// The sender of the request, for a function that works on after the answer.
+    #[must_use]
+    pub fn sender(&self) -> CallSender {
+        CallSender { principal: self.principal().cloned(), extensions: self.extensions.clone() }
     }
 
     /// The principal that sent the request, with the scopes of this request, if the driver authenticated it.

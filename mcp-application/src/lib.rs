@@ -45,6 +45,8 @@
 //! | [`NoticeLoad`] | how much is queued for a service |
 //! | [`Publisher`], [`Publishers`] | the servers to whose clients changes of a router are published |
 //! | [`TaskRuns`], [`TaskEffect`] | the tasks of a server, and the functions that work on them |
+//! | [`SharedTaskRuns`], [`AttendedRuns`] | the same behind a lock, with the publishers of their changes |
+//! | [`TaskCaller`], [`CallSender`] | the client whose call is a task |
 //! | [`TaskInput`], [`TaskInputs`] | input that such a function needs from the client, one or several at one time |
 //! | [`not_read`] | the error of a client that does not read |
 //! | [`STREAM_FLUSH_TIMEOUT`], [`PROXY_FLUSH_TIMEOUT`], [`URGENT_PROXY_FLUSH_TIMEOUT`] | how long it waits for such a client |
@@ -57,6 +59,7 @@
 #![warn(clippy::indexing_slicing)]
 
 mod accept;
+mod attended_runs;
 mod authenticated;
 mod change;
 mod child_end;
@@ -86,11 +89,13 @@ pub mod skills;
 mod start;
 mod state;
 mod task_call;
+mod task_caller;
 mod task_input;
 mod task_runs;
 mod typed_params;
 
 pub use accept::may_accept_later;
+pub use attended_runs::{AttendedRuns, SharedTaskRuns};
 pub use authenticated::Authenticated;
 pub use change::Change;
 pub use child_end::{ChildEnd, LAST_OUTPUT_TIMEOUT};
@@ -121,6 +126,7 @@ pub use publishers::{Publisher, Publishers};
 pub use start::not_started;
 pub use state::StateKeys;
 pub use task_call::{TaskCall, TaskStep};
+pub use task_caller::{CallSender, TaskCaller};
 pub use task_input::{TaskInput, TaskInputs};
 pub use task_runs::{TaskEffect, TaskRuns};
 pub use typed_params::{completion, directory, page, prompt, tool_call};

@@ -1,51 +1,46 @@
 //! Tools whose results are fetched later, as tasks.
 
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, PoisonError};
+use std::thread;
 use std::time::Duration;
-use std::{fmt, thread};
 
-use http::Extensions;
 use mcp_application::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_application::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskInputs, TaskRuns};
+use mcp_application::{
+    CallSender, LONGEST_TIMEOUT, SharedTaskRuns, TaskCaller, TaskEffect, TaskInput, TaskInputs, TaskRuns,
+};
 use mcp_model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
     ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
-use mcp_proto::server::{InputRequired, Principal, TaskId, TaskLimits, Tasks};
+use mcp_proto::server::{InputRequired, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 
 use crate::clock::{now, unix_time};
-use crate::server::{Publishers, publish_to_all};
+use crate::server::publish_to_all;
 use crate::{Incoming, ServerPublisher};
 
 /// The tasks of a router, and the functions that work on them: each on a thread of its own. One more thread publishes
 /// changes, and drops the tasks whose time is over; it ends when there is no task.
 pub(super) struct TaskRunner {
-    state: Mutex<State>,
+    state: State,
     /// There is a change to publish, or a task was created.
     changed: Condvar,
 }
 
-struct State {
-    runs: Runs,
-    publishers: Publishers,
-    /// Whether the thread runs that publishes changes and drops tasks.
-    is_attended: bool,
-}
-
 /// A thread cannot be stopped: its function finds out with [`TaskContext::is_cancelled`].
+type State = SharedTaskRuns<(), SyncSender<Json>, ServerPublisher>;
 type Runs = TaskRuns<(), SyncSender<Json>>;
 
 impl TaskRunner {
     pub(super) fn new(limits: TaskLimits) -> Self {
-        let state = State { runs: TaskRuns::new(limits), publishers: Publishers::default(), is_attended: false };
-        Self { state: Mutex::new(state), changed: Condvar::new() }
+        Self { state: State::new(limits), changed: Condvar::new() }
     }
 
     pub(super) fn created(&self, publisher: ServerPublisher) {
-        self.state().publishers.add(publisher);
+        self.state.created(publisher);
     }
 
     /// Answers a request about a task; `None` for every other request.
@@ -60,9 +55,9 @@ impl TaskRunner {
         incoming: &Incoming,
         function: impl FnOnce(&mut TaskContext<'_>) -> Result<O, HandlerError> + Send + 'static,
     ) -> Result<Json, ErrorObject> {
-        let (principal, extensions) = (incoming.principal().cloned(), incoming.extensions().clone());
+        let sender = incoming.sender();
         if !Tasks::are_supported(incoming.context()) {
-            let mut context = TaskContext { caller: Caller::Waits(incoming), principal, extensions };
+            let mut context = TaskContext { caller: TaskCaller::Waits(incoming), sender };
             return call.answer(function(&mut context));
         }
         let mut random = [0; 16];
@@ -70,8 +65,8 @@ impl TaskRunner {
         let id = TaskId::for_call(incoming.context(), random);
         let (runner, worked_on, call) = (Arc::clone(self), id.clone(), call.clone());
         let work = move || {
-            let caller = Caller::Fetches { runner: Arc::clone(&runner), id: worked_on.clone() };
-            let mut context = TaskContext { caller, principal, extensions };
+            let caller = TaskCaller::Fetches { runner: Arc::clone(&runner), id: worked_on.clone() };
+            let mut context = TaskContext { caller, sender };
             let outcome = catch_unwind(AssertUnwindSafe(|| call.answer(function(&mut context))));
             let outcome = outcome.unwrap_or_else(|_| {
                 log::error!("the function of a task panicked");
@@ -93,12 +88,11 @@ impl TaskRunner {
 
     /// Changes the tasks, and carries out what follows from it.
     fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Runs) -> T) -> T {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let outcome = change(&mut state.runs);
         carry_out(&mut state.runs);
-        let is_needed = state.runs.has_notification() || state.runs.poll_timeout().is_some();
         let mut started = Ok(());
-        if is_needed && !state.is_attended {
+        if state.is_neglected() {
             let runner = Arc::clone(self);
             // The new thread first waits for the lock that is held here.
             let attend = move || runner.attend();
@@ -115,7 +109,7 @@ impl TaskRunner {
 
     /// Publishes changes, one after the other, and drops tasks whose time is over, until there is no task.
     fn attend(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         loop {
             state.runs.handle_timeout(now());
             carry_out(&mut state.runs);
@@ -124,7 +118,7 @@ impl TaskRunner {
                 drop(state);
                 // A server that has not declared the extension has no subscribers of tasks.
                 let _ = publish_to_all(&publishers, &notification);
-                state = self.state();
+                state = self.state.lock();
                 continue;
             }
             let Some(due) = state.runs.poll_timeout() else {
@@ -134,10 +128,6 @@ impl TaskRunner {
             let time = due.saturating_duration_since(now()).min(LONGEST_TIMEOUT);
             (state, _) = self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -150,56 +140,36 @@ fn carry_out(runs: &mut Runs) {
     }
 }
 
-/// The client of a tool that was added with [`Router::task_tool_with_schema`](super::Router::task_tool_with_schema).
+/// The client of a tool that was added with [`Router::task_tool_with_schema`](super::Router::task_tool_with_schema). It has
+/// all methods of [`CallSender`].
 #[derive(Debug)]
 pub struct TaskContext<'a> {
-    caller: Caller<'a>,
-    principal: Option<Principal>,
-    extensions: Extensions,
+    caller: TaskCaller<&'a Incoming, TaskRunner>,
+    sender: CallSender,
 }
 
-enum Caller<'a> {
-    /// The client waits for the result.
-    Waits(&'a Incoming),
-    /// The client fetches the result later.
-    Fetches { runner: Arc<TaskRunner>, id: TaskId },
-}
+impl Deref for TaskContext<'_> {
+    type Target = CallSender;
 
-impl fmt::Debug for Caller<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Waits(_) => "Waits",
-            Self::Fetches { .. } => "Fetches",
-        })
+    fn deref(&self) -> &CallSender {
+        &self.sender
     }
 }
 
 impl TaskContext<'_> {
-    /// The authenticated sender of the call.
-    #[must_use]
-    pub const fn principal(&self) -> Option<&Principal> {
-        self.principal.as_ref()
-    }
-
-    /// The extensions of the HTTP request that contained the call.
-    #[must_use]
-    pub const fn extensions(&self) -> &Extensions {
-        &self.extensions
-    }
-
     /// Whether the client has cancelled the call or the task, or the time of the task is over. A function that takes long
     /// should ask now and then, and return: its result is dropped.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         match &self.caller {
-            Caller::Waits(incoming) => incoming.is_cancelled(),
-            Caller::Fetches { runner, id } => !runner.state().runs.is_running(id),
+            TaskCaller::Waits(incoming) => incoming.is_cancelled(),
+            TaskCaller::Fetches { runner, id } => !runner.state.lock().runs.is_running(id),
         }
     }
 
     /// Sets the text about what the tool is doing, which clients that fetch the result can show.
     pub fn set_message(&self, message: &str) {
-        if let Caller::Fetches { runner, id } = &self.caller {
+        if let TaskCaller::Fetches { runner, id } = &self.caller {
             runner.change(|runs| runs.set_message(id, message, now()));
         }
     }
@@ -245,14 +215,14 @@ impl TaskContext<'_> {
     pub fn ask_all(&mut self, required: InputRequired) -> Result<Json, HandlerError> {
         let mut inputs = TaskInputs::new(required);
         match &self.caller {
-            Caller::Waits(incoming) => {
+            TaskCaller::Waits(incoming) => {
                 Tasks::check_question(incoming.context())?;
                 while let Some((key, call)) = inputs.next_call() {
                     inputs.add(&key, incoming.ask(call)?)?;
                 }
                 Ok(inputs.answers())
             }
-            Caller::Fetches { runner, id } => {
+            TaskCaller::Fetches { runner, id } => {
                 let (to, answers) = sync_channel(1);
                 runner.change(|runs| runs.ask(id, inputs.required(), to, now()));
                 TaskInputs::from_answers(answers.recv().ok())
@@ -263,11 +233,11 @@ impl TaskContext<'_> {
     fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
         let input = TaskInput::<R>::new(key, params);
         match &self.caller {
-            Caller::Waits(incoming) => {
+            TaskCaller::Waits(incoming) => {
                 Tasks::check_question(incoming.context())?;
                 input.from_outcome(incoming.ask(input.call())?)
             }
-            Caller::Fetches { runner, id } => {
+            TaskCaller::Fetches { runner, id } => {
                 let (to, answers) = sync_channel(1);
                 runner.change(|runs| runs.ask(id, &input.required(), to, now()));
                 // The sender was dropped if the client is not asked, or the task has ended.

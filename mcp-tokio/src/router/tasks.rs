@@ -1,18 +1,19 @@
 //! Tools whose results are fetched later, as tasks.
 
-use std::fmt;
 use std::future::ready;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::Extensions;
 use mcp_application::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_application::{LONGEST_TIMEOUT, TaskEffect, TaskInput, TaskInputs, TaskRuns};
+use mcp_application::{
+    CallSender, LONGEST_TIMEOUT, SharedTaskRuns, TaskCaller, TaskEffect, TaskInput, TaskInputs, TaskRuns,
+};
 use mcp_model::{
     CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
     ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
 };
-use mcp_proto::server::{InputRequired, Principal, TaskId, TaskLimits, Tasks};
+use mcp_proto::server::{InputRequired, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
@@ -22,34 +23,27 @@ use tracing::Instrument;
 use super::Answer;
 use crate::clock::{now, unix_time};
 use crate::panics::caught;
-use crate::server::{Publishers, publish_to_all};
+use crate::server::publish_to_all;
 use crate::{Incoming, ServerPublisher};
 
 /// The tasks of a router, and the functions that work on them: each in a task of the runtime. One more publishes changes,
 /// and drops the tasks whose time is over; it ends when there is none.
 pub(super) struct TaskRunner {
-    state: Mutex<State>,
+    state: State,
     /// There is a change to publish, or a task was created.
     changed: Notify,
 }
 
-struct State {
-    runs: Runs,
-    publishers: Publishers,
-    /// Whether changes are being published and tasks dropped.
-    is_attended: bool,
-}
-
+type State = SharedTaskRuns<AbortHandle, oneshot::Sender<Json>, ServerPublisher>;
 type Runs = TaskRuns<AbortHandle, oneshot::Sender<Json>>;
 
 impl TaskRunner {
     pub(super) fn new(limits: TaskLimits) -> Self {
-        let state = State { runs: TaskRuns::new(limits), publishers: Publishers::default(), is_attended: false };
-        Self { state: Mutex::new(state), changed: Notify::new() }
+        Self { state: State::new(limits), changed: Notify::new() }
     }
 
     pub(super) fn created(&self, publisher: ServerPublisher) {
-        self.state().publishers.add(publisher);
+        self.state.created(publisher);
     }
 
     /// Answers a request about a task; `None` for every other request.
@@ -68,10 +62,10 @@ impl TaskRunner {
         O: IntoAnswer<CallToolRequest>,
         T: Future<Output = Result<O, HandlerError>> + Send + 'static,
     {
-        let (principal, extensions) = (incoming.principal().cloned(), incoming.extensions().clone());
+        let sender = incoming.sender();
         if !Tasks::are_supported(incoming.context()) {
-            let caller = Caller::Waits(Box::new(incoming));
-            let outcome = function(TaskContext { caller, principal, extensions });
+            let caller = TaskCaller::Waits(Box::new(incoming));
+            let outcome = function(TaskContext { caller, sender });
             return Box::pin(async move { call.answer(outcome.await) });
         }
         let mut random = [0; 16];
@@ -80,8 +74,8 @@ impl TaskRunner {
         }
         let id = TaskId::for_call(incoming.context(), random);
         // Before the task exists: a function that panics here leaves none behind.
-        let caller = Caller::Fetches { runner: Arc::clone(self), id: id.clone() };
-        let work = function(TaskContext { caller, principal, extensions });
+        let caller = TaskCaller::Fetches { runner: Arc::clone(self), id: id.clone() };
+        let work = function(TaskContext { caller, sender });
         let (runner, worked_on) = (Arc::clone(self), id.clone());
         let work = async move {
             let outcome =
@@ -97,11 +91,11 @@ impl TaskRunner {
 
     /// Changes the tasks, and carries out what follows from it.
     fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Runs) -> T) -> T {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let outcome = change(&mut state.runs);
         carry_out(&mut state.runs);
-        let is_needed = state.runs.has_notification() || state.runs.poll_timeout().is_some();
-        if is_needed && !std::mem::replace(&mut state.is_attended, true) {
+        if state.is_neglected() {
+            state.is_attended = true;
             let runner = Arc::clone(self);
             tokio::spawn(async move { runner.attend().await });
         }
@@ -114,7 +108,7 @@ impl TaskRunner {
     async fn attend(&self) {
         loop {
             let (notification, publishers, due) = {
-                let mut state = self.state();
+                let mut state = self.state.lock();
                 state.runs.handle_timeout(now());
                 carry_out(&mut state.runs);
                 let notification = state.runs.poll_notification();
@@ -135,10 +129,6 @@ impl TaskRunner {
             }
         }
     }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 fn carry_out(runs: &mut Runs) {
@@ -156,46 +146,26 @@ fn carry_out(runs: &mut Runs) {
     }
 }
 
-/// The client of a tool that was added with [`Router::task_tool_with_schema`](super::Router::task_tool_with_schema).
+/// The client of a tool that was added with [`Router::task_tool_with_schema`](super::Router::task_tool_with_schema). It has
+/// all methods of [`CallSender`].
 #[derive(Debug)]
 pub struct TaskContext {
-    caller: Caller,
-    principal: Option<Principal>,
-    extensions: Extensions,
+    caller: TaskCaller<Box<Incoming>, TaskRunner>,
+    sender: CallSender,
 }
 
-enum Caller {
-    /// The client waits for the result.
-    Waits(Box<Incoming>),
-    /// The client fetches the result later.
-    Fetches { runner: Arc<TaskRunner>, id: TaskId },
-}
+impl Deref for TaskContext {
+    type Target = CallSender;
 
-impl fmt::Debug for Caller {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Waits(_) => "Waits",
-            Self::Fetches { .. } => "Fetches",
-        })
+    fn deref(&self) -> &CallSender {
+        &self.sender
     }
 }
 
 impl TaskContext {
-    /// The authenticated sender of the call.
-    #[must_use]
-    pub const fn principal(&self) -> Option<&Principal> {
-        self.principal.as_ref()
-    }
-
-    /// The extensions of the HTTP request that contained the call.
-    #[must_use]
-    pub const fn extensions(&self) -> &Extensions {
-        &self.extensions
-    }
-
     /// Sets the text about what the tool is doing, which clients that fetch the result can show.
     pub fn set_message(&self, message: &str) {
-        if let Caller::Fetches { runner, id } = &self.caller {
+        if let TaskCaller::Fetches { runner, id } = &self.caller {
             runner.change(|runs| runs.set_message(id, message, now()));
         }
     }
@@ -245,14 +215,14 @@ impl TaskContext {
     pub async fn ask_all(&mut self, required: InputRequired) -> Result<Json, HandlerError> {
         let mut inputs = TaskInputs::new(required);
         match &self.caller {
-            Caller::Waits(incoming) => {
+            TaskCaller::Waits(incoming) => {
                 Tasks::check_question(incoming.context())?;
                 while let Some((key, call)) = inputs.next_call() {
                     inputs.add(&key, incoming.ask(call).await?)?;
                 }
                 Ok(inputs.answers())
             }
-            Caller::Fetches { runner, id } => {
+            TaskCaller::Fetches { runner, id } => {
                 let (to, answers) = oneshot::channel();
                 runner.change(|runs| runs.ask(id, inputs.required(), to, now()));
                 TaskInputs::from_answers(answers.await.ok())
@@ -263,11 +233,11 @@ impl TaskContext {
     async fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
         let input = TaskInput::<R>::new(key, params);
         match &self.caller {
-            Caller::Waits(incoming) => {
+            TaskCaller::Waits(incoming) => {
                 Tasks::check_question(incoming.context())?;
                 input.from_outcome(incoming.ask(input.call()).await?)
             }
-            Caller::Fetches { runner, id } => {
+            TaskCaller::Fetches { runner, id } => {
                 let (to, answers) = oneshot::channel();
                 runner.change(|runs| runs.ask(id, &input.required(), to, now()));
                 // The sender was dropped if the client is not asked, or the task has ended.
