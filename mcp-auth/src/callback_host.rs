@@ -1,7 +1,21 @@
 //! Where the browser returns to: a port of this machine (RFC 8252, section 7.3; OA-Q-09).
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::fmt;
+use std::io::{Error, ErrorKind};
+use std::time::Duration;
+
+/// How long a driver serves one connection of a browser.
+pub const CALLBACK_TIME: Duration = Duration::from_secs(2);
+
+/// The longest head of a request of a browser, in bytes.
+pub const MAX_CALLBACK_HEAD: usize = 32 * 1024;
+
+/// The connections that a driver serves at one time: browsers open some without a request.
+pub const MAX_CALLBACKS: usize = 16;
+
+/// Attempts to find a port that is free at all addresses.
+const ATTEMPTS: usize = 16;
 
 /// The host of the redirect URI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -51,6 +65,50 @@ impl CallbackHost {
             Self::Localhost => &[IPV4, IPV6],
             Self::Ipv6 => &[IPV6],
         }
+    }
+
+    /// Opens this port, or any that is free, at all [addresses](CallbackHost::addresses). Returns the sockets, of which there
+    /// is at least one, and the port. `bind` opens a socket, and returns it with its port; `absent` receives the addresses
+    /// that this machine does not have.
+    ///
+    /// # Errors
+    ///
+    /// The error of `bind`: no address can be used, or another program has the port.
+    pub fn open<S>(
+        self,
+        port: Option<u16>,
+        bind: impl Fn(SocketAddr) -> Result<(S, u16), Error>,
+        absent: impl Fn(IpAddr, Error),
+    ) -> Result<(Vec<S>, u16), Error> {
+        let attempts = if port.is_some() { 1 } else { ATTEMPTS };
+        let mut failed = None;
+        for _ in 0..attempts {
+            match self.open_each(port.unwrap_or(0), &bind, &absent) {
+                Ok(opened) => return Ok(opened),
+                Err(error) => failed = Some(error),
+            }
+        }
+        Err(failed.unwrap_or_else(|| ErrorKind::AddrInUse.into()))
+    }
+
+    fn open_each<S>(
+        self,
+        mut port: u16,
+        bind: impl Fn(SocketAddr) -> Result<(S, u16), Error>,
+        absent: impl Fn(IpAddr, Error),
+    ) -> Result<(Vec<S>, u16), Error> {
+        let mut sockets = Vec::new();
+        for address in self.addresses() {
+            match bind(SocketAddr::new(*address, port)) {
+                Ok((socket, opened)) => {
+                    port = opened;
+                    sockets.push(socket);
+                }
+                Err(error) if sockets.is_empty() || error.kind() == ErrorKind::AddrInUse => return Err(error),
+                Err(error) => absent(*address, error),
+            }
+        }
+        Ok((sockets, port))
     }
 
     /// The redirect URI with this port and path.

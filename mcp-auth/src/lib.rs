@@ -75,7 +75,7 @@
 //! | `config`, `callback_host` | what a sign-in needs to know |
 //! | `settings` | what an application sets besides: where tokens are kept, and its functions |
 //! | `quirk` | in which ways authorization servers differ from the rules, and what is accepted |
-//! | `action`, `reach`, `report` | what a sign-in asks of its driver, and which addresses requests may reach; what its events mean for a log |
+//! | `action`, `reach`, `awaited_lock`, `report` | what a sign-in asks of its driver, which addresses requests may reach, and which lock is awaited; what its events mean for a log |
 //! | `cryptography` | keys and signatures, of which a driver has the cryptography |
 //! | `error` | why a sign-in gives no token |
 //! | `authorizer` | the machine; its flow, the tokens in use, and what limits the number of sign-ins have files of their own |
@@ -88,6 +88,7 @@
 mod action;
 mod authorization;
 mod authorizer;
+mod awaited_lock;
 mod callback_host;
 mod client;
 mod config;
@@ -108,7 +109,8 @@ mod url;
 pub use action::{Action, Authorized, Event, FetchKey, KeyUse, Lock, SignKey, Step, Waiting};
 pub use authorization::{InvalidAuthorization, RedirectError};
 pub use authorizer::{Authorizer, Cause};
-pub use callback_host::CallbackHost;
+pub use awaited_lock::AwaitedLock;
+pub use callback_host::{CALLBACK_TIME, CallbackHost, MAX_CALLBACK_HEAD, MAX_CALLBACKS};
 pub use client::{ClientAuthentication, ClientIdentity, InvalidRegistration};
 pub use config::{Config, Grant, IdentityProvider, Proofs};
 pub use cryptography::{Cryptography, PrivateKey, Signer};
@@ -120,7 +122,7 @@ pub use mcp_proto::auth::{
 };
 pub use metadata::{InvalidMetadata, IssuerMetadata, ResourceMetadata};
 pub use quirk::{Acceptance, Exceptions, ProviderQuirk, ResourceParameter};
-pub use reach::Reach;
+pub use reach::{AddressRefused, Reach};
 pub use record::StoredSignIn;
 pub use report::{SignInOutcome, SignInReport};
 pub use seed::Seed;

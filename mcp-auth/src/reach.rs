@@ -2,6 +2,11 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use http::Uri;
+use mcp_proto::client::HttpConfig;
+
+use super::error::FetchFailure;
+
 /// To which addresses the host of a request may resolve (OA-N-02).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -11,6 +16,11 @@ pub enum Reach {
     /// Any address but those that no server should have: link-local, multicast and unspecified ones.
     Private,
 }
+
+/// The error of a driver's name resolution if a host has only addresses that must not be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the address must not be reached")]
+pub struct AddressRefused;
 
 impl Reach {
     /// Whether a request may be sent to an address.
@@ -56,6 +66,20 @@ impl Reach {
             Host::Name => true,
             Host::Malformed => false,
         }
+    }
+
+    /// The server of a request, if the host in its URL may be reached. A driver asks this before it sends a request; its
+    /// name resolution leaves out addresses that [`Reach::allows`] does not.
+    ///
+    /// # Errors
+    ///
+    /// [`FetchFailure::AddressRefused`] if the URL has an address that must not be reached, and
+    /// [`FetchFailure::Unreachable`] if it cannot be used.
+    pub fn server_of(self, url: &Uri) -> Result<HttpConfig, FetchFailure> {
+        if !self.allows_host(url.host().unwrap_or_default()) {
+            return Err(FetchFailure::AddressRefused);
+        }
+        HttpConfig::new(&url.to_string()).map_err(|_| FetchFailure::Unreachable)
     }
 }
 

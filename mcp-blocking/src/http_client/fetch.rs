@@ -1,13 +1,11 @@
 //! Requests whose responses are read in full: those of a sign-in to authorization servers.
 
-use std::fmt;
 use std::io::{self, Read};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use mcp_auth::{FetchFailure, Reach};
-use mcp_proto::client::HttpConfig;
+use mcp_auth::{AddressRefused, FetchFailure, Reach};
 use ureq::config::Config;
 use ureq::http::Uri;
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
@@ -30,11 +28,8 @@ pub(crate) fn fetch(
 ) -> Result<Response<Vec<u8>>, FetchFailure> {
     let mut options = options.clone().over_network();
     // An HTTP proxy would request any address.
-    if !reach.allows_host(request.uri().host().unwrap_or_default()) {
-        return Err(FetchFailure::AddressRefused);
-    }
+    let server = reach.server_of(request.uri())?;
     // Each host may have another proxy.
-    let server = HttpConfig::new(&request.uri().to_string()).map_err(|_| FetchFailure::Unreachable)?;
     options.read_env(&server).map_err(|_| FetchFailure::Unreachable)?;
     let resolver = CheckedResolver { reach, system: DefaultResolver::default() };
     let agent = options.agent_with(resolver, None, options.needs_tls(request.uri()));
@@ -98,18 +93,6 @@ impl Resolver for CheckedResolver {
         if allowed.is_empty() { Err(Error::Io(io::Error::other(AddressRefused))) } else { Ok(allowed) }
     }
 }
-
-/// All addresses of a host are refused.
-#[derive(Debug)]
-struct AddressRefused;
-
-impl fmt::Display for AddressRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the address must not be reached")
-    }
-}
-
-impl std::error::Error for AddressRefused {}
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 use std::{io, thread};
 
-use mcp_auth::{Action, Authorizer, Cause, Cryptography as _, Event, KeyUse, Lock, Seed, Settings};
+use mcp_auth::{Action, Authorizer, AwaitedLock, Cause, Cryptography as _, Event, KeyUse, Lock, Seed, Settings};
 use mcp_proto::Output;
 
 use super::listener::Listener;
@@ -26,7 +26,7 @@ struct Driver {
     report: Box<dyn FnMut(Event) + Send>,
     listener: Option<Listener>,
     /// The lock that another process has.
-    awaited: Option<Lock>,
+    awaited: AwaitedLock,
 }
 
 /// Starts the thread, and returns where its inputs are sent.
@@ -38,7 +38,8 @@ pub(super) fn spawn(
     let Authorization { settings, observe, inbox, inputs } = authorization;
     let key = settings.config.store_key();
     let authorizer = Authorizer::new(settings.config.clone());
-    let driver = Driver { key, authorizer, settings, options, observe, report, listener: None, awaited: None };
+    let driver =
+        Driver { key, authorizer, settings, options, observe, report, listener: None, awaited: AwaitedLock::default() };
     thread::Builder::new().name("mcp-sign-in".to_owned()).spawn(move || driver.run(&inputs))?;
     Ok(inbox)
 }
@@ -56,7 +57,7 @@ impl Driver {
                 }
             }
             let due = self.authorizer.poll_timeout().map(|due| due.saturating_duration_since(now()));
-            let is_polling = self.awaited.is_some() || self.listener.is_some();
+            let is_polling = self.awaited.lock().is_some() || self.listener.is_some();
             let wait = due.unwrap_or(Duration::from_secs(3600)).min(if is_polling { PAUSE } else { Duration::MAX });
             match inputs.recv_timeout(wait) {
                 Ok(Input::Begin(cause)) => self.begin(cause),
@@ -66,7 +67,7 @@ impl Driver {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return self.close(),
             }
-            if let Some(lock) = self.awaited {
+            if let Some(lock) = self.awaited.lock() {
                 self.try_lock(lock);
             }
             if let Some(listener) = &mut self.listener {
@@ -93,9 +94,7 @@ impl Driver {
             }
             Action::Lock(lock) => self.try_lock(lock),
             Action::Unlock(lock) => {
-                if self.awaited == Some(lock) {
-                    self.awaited = None;
-                } else {
+                if self.awaited.unlock(lock) {
                     self.settings.store.unlock(&self.key, lock);
                 }
             }
@@ -119,7 +118,7 @@ impl Driver {
             Action::Listen { host, port } => {
                 self.listener =
                     Listener::open(host, port).inspect_err(|error| log::debug!("cannot listen: {error}")).ok();
-                let port = self.listener.as_ref().and_then(|listener| listener.port().ok());
+                let port = self.listener.as_ref().map(Listener::port);
                 self.authorizer.handle_listening(port, now());
             }
             Action::Unlisten => self.listener = None,
@@ -152,8 +151,7 @@ impl Driver {
             log::warn!("cannot lock the stored tokens: {error}");
             true
         });
-        self.awaited = (!is_taken).then_some(lock);
-        if is_taken {
+        if self.awaited.tried(lock, is_taken) {
             self.authorizer.handle_locked(lock, now());
         }
     }

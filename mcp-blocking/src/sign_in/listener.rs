@@ -2,34 +2,23 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{Response, request};
-use mcp_auth::CallbackHost;
+use mcp_auth::{CALLBACK_TIME, CallbackHost, MAX_CALLBACK_HEAD, MAX_CALLBACKS};
 
 use crate::server::http1::{Head, parse_head};
 
-/// The time for one connection.
-const CONNECTION_TIME: Duration = Duration::from_secs(2);
-
-/// The longest head of a request, in bytes.
-const MAX_HEAD: usize = 32 * 1024;
-
-/// Connections at one time: browsers open some without a request.
-const MAX_CONNECTIONS: usize = 16;
-
 /// Connections that are accepted at once, before the sign-in goes on.
 const MAX_ACCEPTED: usize = 256;
-
-/// Attempts to find a port that is free at all addresses.
-const ATTEMPTS: usize = 16;
 
 /// An open port.
 #[derive(Debug)]
 pub(super) struct Listener {
     /// One for each address of the host, at least one.
     sockets: Vec<TcpListener>,
+    port: u16,
     /// In the order in which they were accepted.
     connections: Vec<Connection>,
 }
@@ -45,20 +34,19 @@ struct Connection {
 impl Listener {
     /// Opens this port, or any that is free, at all addresses of a host that this machine has.
     pub(super) fn open(host: CallbackHost, port: Option<u16>) -> io::Result<Self> {
-        let attempts = if port.is_some() { 1 } else { ATTEMPTS };
-        let mut failed = None;
-        for _ in 0..attempts {
-            match bind(host, port.unwrap_or(0)) {
-                Ok(sockets) => return Ok(Self { sockets, connections: Vec::new() }),
-                Err(error) => failed = Some(error),
-            }
-        }
-        Err(failed.unwrap_or_else(|| ErrorKind::AddrInUse.into()))
+        let bind = |address| {
+            let socket = TcpListener::bind(address)?;
+            socket.set_nonblocking(true)?;
+            let port = socket.local_addr()?.port();
+            Ok((socket, port))
+        };
+        let absent = |address, error| log::debug!("cannot listen at {address}: {error}");
+        let (sockets, port) = host.open(port, bind, absent)?;
+        Ok(Self { sockets, port, connections: Vec::new() })
     }
 
-    pub(super) fn port(&self) -> io::Result<u16> {
-        let socket = self.sockets.first().ok_or(ErrorKind::NotConnected)?;
-        Ok(socket.local_addr()?.port())
+    pub(super) const fn port(&self) -> u16 {
+        self.port
     }
 
     /// Answers the requests that have arrived, and waits for none.
@@ -66,7 +54,7 @@ impl Listener {
         for socket in 0..self.sockets.len() {
             for _ in 0..MAX_ACCEPTED {
                 let Some(Ok((stream, _))) = self.sockets.get(socket).map(TcpListener::accept) else { break };
-                if self.connections.len() == MAX_CONNECTIONS {
+                if self.connections.len() == MAX_CALLBACKS {
                     self.answer_arrived(&mut answer);
                     self.make_room();
                 }
@@ -78,7 +66,7 @@ impl Listener {
 
     /// If there are as many connections as may be, closes the first that has sent nothing, or else the first.
     fn make_room(&mut self) {
-        if self.connections.len() == MAX_CONNECTIONS {
+        if self.connections.len() == MAX_CALLBACKS {
             let silent = self.connections.iter().position(|connection| connection.read.is_empty());
             self.connections.remove(silent.unwrap_or(0));
         }
@@ -97,29 +85,11 @@ impl Listener {
     }
 }
 
-/// Opens a port at the addresses of a host. After the first address, those that this machine does not have are left
-/// out. A port that another program has is an error at every address.
-fn bind(host: CallbackHost, port: u16) -> io::Result<Vec<TcpListener>> {
-    let (mut sockets, mut port) = (Vec::new(), port);
-    for address in host.addresses() {
-        match TcpListener::bind((*address, port)) {
-            Ok(socket) => {
-                socket.set_nonblocking(true)?;
-                port = socket.local_addr()?.port();
-                sockets.push(socket);
-            }
-            Err(error) if sockets.is_empty() || error.kind() == ErrorKind::AddrInUse => return Err(error),
-            Err(error) => log::debug!("cannot listen at {address}: {error}"),
-        }
-    }
-    Ok(sockets)
-}
-
 impl Connection {
     /// `None` if the connection has broken already.
     fn new(stream: TcpStream) -> Option<Self> {
         stream.set_nonblocking(true).ok()?;
-        Some(Self { stream, until: Instant::now() + CONNECTION_TIME, read: Vec::new() })
+        Some(Self { stream, until: Instant::now() + CALLBACK_TIME, read: Vec::new() })
     }
 
     /// Reads what has arrived. Returns the head of the request once it is complete.
@@ -135,7 +105,7 @@ impl Connection {
             }
             match parse_head(&self.read) {
                 Ok(Some((Head { parts, .. }, _))) => return Ok(Some(parts)),
-                Ok(None) if self.read.len() < MAX_HEAD => {}
+                Ok(None) if self.read.len() < MAX_CALLBACK_HEAD => {}
                 Ok(None) | Err(_) => return Err(ErrorKind::InvalidData.into()),
             }
         }
@@ -155,7 +125,7 @@ impl Connection {
         text.extend_from_slice(response.body());
         // A page is small enough for the buffer of the socket.
         self.stream.set_nonblocking(false)?;
-        self.stream.set_write_timeout(Some(CONNECTION_TIME))?;
+        self.stream.set_write_timeout(Some(CALLBACK_TIME))?;
         self.stream.write_all(&text)
     }
 }
@@ -163,6 +133,7 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+    use std::time::Duration;
 
     use super::*;
 
@@ -185,7 +156,7 @@ mod tests {
     }
 
     fn connect(listener: &Listener) -> TcpStream {
-        TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port().unwrap())).unwrap()
+        TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port())).unwrap()
     }
 
     #[test]
@@ -196,7 +167,7 @@ mod tests {
                 continue;
             }
             let mut listener = Listener::open(host, None).unwrap();
-            let port = listener.port().unwrap();
+            let port = listener.port();
             for address in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
                 let is_open = host.addresses().contains(&address) && (address.is_ipv4() || has_ipv6);
                 let places: Vec<_> = listener.sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
@@ -236,7 +207,7 @@ mod tests {
             let mut read = String::new();
             browser.read_to_string(&mut read).unwrap();
             assert!(read.starts_with("HTTP/1.1 200 OK\r\n") && read.ends_with("\r\n\r\npage"), "{read}");
-            assert!(listener.connections.len() < MAX_CONNECTIONS);
+            assert!(listener.connections.len() < MAX_CALLBACKS);
             drop(silent);
         }
     }
@@ -252,7 +223,7 @@ mod tests {
         }
         let _silent: Vec<_> = (0..50).map(|_| connect(&listener)).collect();
         listener.serve(|_| panic!("it is not complete"));
-        assert_eq!(listener.connections.len(), MAX_CONNECTIONS);
+        assert_eq!(listener.connections.len(), MAX_CALLBACKS);
         browser.write_all(&REQUEST.as_bytes()[20..]).unwrap();
         assert_eq!(served(&mut listener), "/callback?code=1");
     }
@@ -260,7 +231,7 @@ mod tests {
     #[test]
     fn a_connection_without_a_request_is_closed() {
         let mut listener = Listener::open(CallbackHost::Ipv4, None).unwrap();
-        let large = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(2 * MAX_HEAD));
+        let large = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(2 * MAX_CALLBACK_HEAD));
         for sent in ["", "GET", "nonsense\r\n\r\n", &large] {
             let mut browser = connect(&listener);
             browser.set_nonblocking(true).unwrap();

@@ -1,14 +1,12 @@
 //! Requests whose responses are read in full: those of a sign-in to authorization servers.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response};
-use mcp_auth::{FetchFailure, Reach};
-use mcp_proto::client::HttpConfig;
+use mcp_auth::{AddressRefused, FetchFailure, Reach};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::net::lookup_host;
 use tokio::time::timeout;
@@ -66,10 +64,7 @@ impl Fetcher {
         limit: usize,
     ) -> Result<Response<Vec<u8>>, FetchFailure> {
         // An address is not resolved, and an HTTP proxy would request any.
-        if !reach.allows_host(request.uri().host().unwrap_or_default()) {
-            return Err(FetchFailure::AddressRefused);
-        }
-        let server = HttpConfig::new(&request.uri().to_string()).map_err(|_| FetchFailure::Unreachable)?;
+        let server = reach.server_of(request.uri())?;
         let client = if is_direct(&server) { &self.direct } else { &self.other };
         let request = reqwest::Request::try_from(request).map_err(|_| FetchFailure::Unreachable)?;
         self.resolver.expect(request.url().host_str().unwrap_or_default(), reach);
@@ -134,18 +129,6 @@ impl Resolve for CheckedResolver {
         })
     }
 }
-
-/// All addresses of a host are refused.
-#[derive(Debug)]
-struct AddressRefused;
-
-impl fmt::Display for AddressRefused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the address must not be reached")
-    }
-}
-
-impl std::error::Error for AddressRefused {}
 
 #[cfg(test)]
 mod tests {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use http::Response;
 use mcp_auth::{
-    Action, Authorizer, Cause, Cryptography as _, Event, FetchFailure, FetchKey, KeyUse, Lock, ObtainToken, OpenUrl,
-    Seed, Settings, Sign, SignInOutcome, SignInReport, SignKey,
+    Action, Authorizer, AwaitedLock, Cause, Cryptography as _, Event, FetchFailure, FetchKey, KeyUse, Lock,
+    ObtainToken, OpenUrl, Seed, Settings, Sign, SignInOutcome, SignInReport, SignKey,
 };
 use mcp_proto::auth::Secret;
 use mcp_proto::{Output, Severity};
@@ -54,7 +54,7 @@ struct Driver {
     report: Report,
     listener: Option<Listener>,
     /// The lock that another process has.
-    awaited: Option<Lock>,
+    awaited: AwaitedLock,
 }
 
 /// Where events go.
@@ -107,7 +107,7 @@ pub(super) fn spawn(
         calling: None,
         report,
         listener: None,
-        awaited: None,
+        awaited: AwaitedLock::default(),
     };
     runtime.spawn(driver.run(inputs).in_current_span());
     Ok(inbox)
@@ -138,7 +138,7 @@ impl Driver {
                     // The browser may have closed the connection.
                     let _ = answer.send(self.authorizer.handle_callback(&head, now()));
                 }
-                () = sleep(PAUSE), if self.awaited.is_some() => if let Some(lock) = self.awaited {
+                () = sleep(PAUSE), if self.awaited.lock().is_some() => if let Some(lock) = self.awaited.lock() {
                     self.try_lock(lock).await;
                 },
                 () = alarm.wait(due) => {}
@@ -169,9 +169,7 @@ impl Driver {
             }
             Action::Lock(lock) => self.try_lock(lock).await,
             Action::Unlock(lock) => {
-                if self.awaited == Some(lock) {
-                    self.awaited = None;
-                } else {
+                if self.awaited.unlock(lock) {
                     let unlocked = self.with_store(move |store, key| {
                         store.unlock(key, lock);
                         Ok(())
@@ -195,9 +193,9 @@ impl Driver {
                 }
             }
             Action::Listen { host, port } => {
-                let opened = Listener::open(host, port).await;
+                let opened = Listener::open(host, port);
                 self.listener = opened.inspect_err(|error| tracing::debug!("cannot listen: {error}")).ok();
-                let port = self.listener.as_ref().and_then(|listener| listener.port().ok());
+                let port = self.listener.as_ref().map(Listener::port);
                 self.authorizer.handle_listening(port, now());
             }
             Action::Unlisten => self.listener = None,
@@ -255,8 +253,7 @@ impl Driver {
             tracing::warn!("cannot lock the stored tokens: {error}");
             true
         });
-        self.awaited = (!is_taken).then_some(lock);
-        if is_taken {
+        if self.awaited.tried(lock, is_taken) {
             self.authorizer.handle_locked(lock, now());
         }
     }

@@ -1,7 +1,7 @@
 //! The port of this machine to which the browser returns: one short HTTP request per connection (OA-B-01).
 
 use std::future::poll_fn;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -12,27 +12,15 @@ use http::{Request, Response, request};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use mcp_auth::CallbackHost;
+use mcp_auth::{CALLBACK_TIME, CallbackHost, MAX_CALLBACK_HEAD, MAX_CALLBACKS};
 use reqwest::Body;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet, yield_now};
 use tokio::time::{sleep, timeout};
 
-/// The time for one connection.
-const CONNECTION_TIME: Duration = Duration::from_secs(2);
-
-/// The longest head of a request, in bytes.
-const MAX_HEAD: usize = 32 * 1024;
-
-/// Connections at one time: browsers open some without a request.
-const MAX_CONNECTIONS: usize = 16;
-
 /// The pause after a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Attempts to find a port that is free at all addresses.
-const ATTEMPTS: usize = 16;
 
 /// A request, and where its response is passed.
 pub(super) type Callback = (request::Parts, oneshot::Sender<Response<Bytes>>);
@@ -42,6 +30,7 @@ pub(super) type Callback = (request::Parts, oneshot::Sender<Response<Bytes>>);
 pub(super) struct Listener {
     /// One for each address of the host, at least one.
     sockets: Vec<TcpListener>,
+    port: u16,
     tasks: JoinSet<()>,
     /// In the order in which they were accepted.
     connections: Vec<Connection>,
@@ -58,36 +47,34 @@ struct Connection {
 
 impl Listener {
     /// Opens this port, or any that is free, at all addresses of a host that this machine has.
-    pub(super) async fn open(host: CallbackHost, port: Option<u16>) -> io::Result<Self> {
-        let attempts = if port.is_some() { 1 } else { ATTEMPTS };
-        let mut failed = None;
-        for _ in 0..attempts {
-            match bind(host, port.unwrap_or(0)).await {
-                Ok(sockets) => {
-                    let (to_driver, callbacks) = mpsc::channel(MAX_CONNECTIONS);
-                    return Ok(Self { sockets, tasks: JoinSet::new(), connections: Vec::new(), to_driver, callbacks });
-                }
-                Err(error) => failed = Some(error),
-            }
-        }
-        Err(failed.unwrap_or_else(|| ErrorKind::AddrInUse.into()))
+    pub(super) fn open(host: CallbackHost, port: Option<u16>) -> io::Result<Self> {
+        // Binding does not wait: the name of the host is not resolved.
+        let bind = |address| {
+            let socket = std::net::TcpListener::bind(address)?;
+            socket.set_nonblocking(true)?;
+            let port = socket.local_addr()?.port();
+            Ok((TcpListener::from_std(socket)?, port))
+        };
+        let absent = |address, error| tracing::debug!("cannot listen at {address}: {error}");
+        let (sockets, port) = host.open(port, bind, absent)?;
+        let (to_driver, callbacks) = mpsc::channel(MAX_CALLBACKS);
+        Ok(Self { sockets, port, tasks: JoinSet::new(), connections: Vec::new(), to_driver, callbacks })
     }
 
-    pub(super) fn port(&self) -> io::Result<u16> {
-        let socket = self.sockets.first().ok_or(ErrorKind::NotConnected)?;
-        Ok(socket.local_addr()?.port())
+    pub(super) const fn port(&self) -> u16 {
+        self.port
     }
 
     /// Waits for a request. Dropping the future while it waits loses nothing.
     pub(super) async fn callback(&mut self) -> Callback {
         loop {
             self.forget_ended();
-            if self.connections.len() >= MAX_CONNECTIONS {
+            if self.connections.len() >= MAX_CALLBACKS {
                 // What has arrived is read before a connection counts as silent.
                 yield_now().await;
                 self.forget_ended();
             }
-            let has_room = self.connections.len() < MAX_CONNECTIONS || self.silent().is_some();
+            let has_room = self.connections.len() < MAX_CALLBACKS || self.silent().is_some();
             tokio::select! {
                 accepted = accept(&self.sockets), if has_room => match accepted {
                     Ok(stream) => self.serve(stream),
@@ -100,7 +87,7 @@ impl Listener {
     }
 
     fn serve(&mut self, stream: TcpStream) {
-        if self.connections.len() >= MAX_CONNECTIONS {
+        if self.connections.len() >= MAX_CALLBACKS {
             if let Some(silent) = self.silent() {
                 self.connections.remove(silent).task.abort();
             }
@@ -125,23 +112,6 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.tasks.detach_all();
     }
-}
-
-/// Opens a port at the addresses of a host. After the first address, those that this machine does not have are left
-/// out. A port that another program has is an error at every address.
-async fn bind(host: CallbackHost, port: u16) -> io::Result<Vec<TcpListener>> {
-    let (mut sockets, mut port) = (Vec::new(), port);
-    for address in host.addresses() {
-        match TcpListener::bind((*address, port)).await {
-            Ok(socket) => {
-                port = socket.local_addr()?.port();
-                sockets.push(socket);
-            }
-            Err(error) if sockets.is_empty() || error.kind() == ErrorKind::AddrInUse => return Err(error),
-            Err(error) => tracing::debug!("cannot listen at {address}: {error}"),
-        }
-    }
-    Ok(sockets)
 }
 
 /// Waits for a connection at one of the addresses.
@@ -171,8 +141,8 @@ async fn serve(stream: TcpStream, to_driver: mpsc::Sender<Callback>, has_request
         }
     });
     let mut connection = http1::Builder::new();
-    connection.keep_alive(false).max_buf_size(MAX_HEAD);
-    let _ = timeout(CONNECTION_TIME, connection.serve_connection(TokioIo::new(stream), service)).await;
+    connection.keep_alive(false).max_buf_size(MAX_CALLBACK_HEAD);
+    let _ = timeout(CALLBACK_TIME, connection.serve_connection(TokioIo::new(stream), service)).await;
 }
 
 /// The port was closed.
@@ -182,6 +152,7 @@ struct Closed;
 
 #[cfg(test)]
 mod tests {
+    use std::io::ErrorKind;
     use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
     use http::StatusCode;
@@ -211,8 +182,8 @@ mod tests {
             if host == CallbackHost::Ipv6 && !has_ipv6 {
                 continue;
             }
-            let mut listener = Listener::open(host, None).await.unwrap();
-            let port = listener.port().unwrap();
+            let mut listener = Listener::open(host, None).unwrap();
+            let port = listener.port();
             for address in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
                 let is_open = host.addresses().contains(&address) && (address.is_ipv4() || has_ipv6);
                 let places: Vec<_> = listener.sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
@@ -223,10 +194,10 @@ mod tests {
                 }
                 let mut browser = TcpStream::connect((address, port)).await.unwrap();
                 browser.write_all(b"GET /callback?code=1 HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
-                let (head, _) = timeout(4 * CONNECTION_TIME, listener.callback()).await.unwrap();
+                let (head, _) = timeout(4 * CALLBACK_TIME, listener.callback()).await.unwrap();
                 assert_eq!(head.uri, "/callback?code=1", "{host} {address}");
             }
-            assert!(Listener::open(host, Some(port)).await.is_err(), "{host}: the port is taken");
+            assert!(Listener::open(host, Some(port)).is_err(), "{host}: the port is taken");
         }
     }
 
@@ -236,23 +207,23 @@ mod tests {
         let port = taken.local_addr().unwrap().port();
         // Another program may have it at the other address by chance.
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
-            let opened = Listener::open(CallbackHost::Localhost, Some(port)).await;
+            let opened = Listener::open(CallbackHost::Localhost, Some(port));
             assert_eq!(opened.unwrap_err().kind(), ErrorKind::AddrInUse, "the browser would return to another program");
         }
-        assert!(Listener::open(CallbackHost::Localhost, None).await.is_ok());
+        assert!(Listener::open(CallbackHost::Localhost, None).is_ok());
     }
 
     #[tokio::test]
     async fn a_request_is_answered_although_the_port_is_closed_at_once() {
-        let mut listener = Listener::open(CallbackHost::Ipv4, None).await.unwrap();
-        let port = listener.port().unwrap();
+        let mut listener = Listener::open(CallbackHost::Ipv4, None).unwrap();
+        let port = listener.port();
         let asked = tokio::spawn(ask(port, "GET /callback?code=1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
         let (head, answer) = listener.callback().await;
         assert_eq!(head.uri, "/callback?code=1");
         assert_eq!(head.headers["host"], "127.0.0.1");
         answer.send(page()).unwrap();
         drop(listener);
-        Listener::open(CallbackHost::Ipv4, Some(port)).await.expect("the port is free at once");
+        Listener::open(CallbackHost::Ipv4, Some(port)).expect("the port is free at once");
         let read = asked.await.unwrap();
         assert!(read.starts_with("HTTP/1.1 404 ") && read.ends_with("\r\n\r\npage"), "{read}");
     }
@@ -260,19 +231,19 @@ mod tests {
     #[tokio::test]
     async fn silent_connections_and_large_heads_delay_no_other_request() {
         for count in [0, 1, 20, 100] {
-            let mut listener = Listener::open(CallbackHost::Ipv4, None).await.unwrap();
-            let port = listener.port().unwrap();
+            let mut listener = Listener::open(CallbackHost::Ipv4, None).unwrap();
+            let port = listener.port();
             let mut silent = Vec::new();
             for _ in 0..count {
                 silent.push(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap());
             }
-            let large = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(2 * MAX_HEAD));
+            let large = format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(2 * MAX_CALLBACK_HEAD));
             let large = tokio::spawn(async move { ask(port, &large).await });
             let asked = tokio::spawn(ask(port, "GET /callback HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"));
             // Less than the silent ones would take one after the other, or in groups.
-            let (head, answer) = timeout(4 * CONNECTION_TIME, listener.callback()).await.unwrap();
+            let (head, answer) = timeout(4 * CALLBACK_TIME, listener.callback()).await.unwrap();
             assert_eq!(head.uri, "/callback", "the large one is not passed on");
-            assert!(listener.connections.len() <= MAX_CONNECTIONS, "{count}");
+            assert!(listener.connections.len() <= MAX_CALLBACKS, "{count}");
             answer.send(page()).unwrap();
             assert!(asked.await.unwrap().starts_with("HTTP/1.1 404 "), "{count}");
             drop(large);
@@ -281,9 +252,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_counts_until_it_ends() {
-        let mut listener = Listener::open(CallbackHost::Ipv4, None).await.unwrap();
-        let until = Instant::now() + 20 * CONNECTION_TIME;
-        let mut browser = Some(TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port().unwrap())).await.unwrap());
+        let mut listener = Listener::open(CallbackHost::Ipv4, None).unwrap();
+        let until = Instant::now() + 20 * CALLBACK_TIME;
+        let mut browser = Some(TcpStream::connect((Ipv4Addr::LOCALHOST, listener.port())).await.unwrap());
         for count in [1, 0] {
             while listener.connections.len() != count {
                 assert!(Instant::now() < until, "{count}");
