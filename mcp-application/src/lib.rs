@@ -43,6 +43,7 @@
 //! | [`ConnectionTimeouts`] | how long the client of a connection may take |
 //! | [`may_accept_later`] | whether a listening socket can be used after an error |
 //! | [`NoticeLoad`] | how much is queued for a service |
+//! | [`Running`], [`ChangeReceiver`] | what a server and its clones share, and who receives the changes that are published |
 //! | [`Publisher`], [`Publishers`] | the servers to whose clients changes of a router are published |
 //! | [`TaskRuns`], [`TaskEffect`] | the tasks of a server, and the functions that work on them |
 //! | [`SharedTaskRuns`], [`AttendedRuns`] | the same behind a lock, with the publishers of their changes |
@@ -84,6 +85,7 @@ mod progress;
 mod proxy_exceptions;
 mod publishers;
 pub mod router;
+mod running;
 #[cfg(feature = "skills")]
 pub mod skills;
 mod start;
@@ -123,6 +125,7 @@ pub use pages::{MAX_PAGES, Pages};
 pub use progress::{ProgressBytes, ProgressQueue};
 pub use proxy_exceptions::ProxyExceptions;
 pub use publishers::{Publisher, Publishers};
+pub use running::{ChangeReceiver, Running};
 pub use start::not_started;
 pub use state::StateKeys;
 pub use task_call::{TaskCall, TaskStep};

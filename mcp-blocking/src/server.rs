@@ -62,7 +62,8 @@ use mcp_proto::UsageError;
 use mcp_proto::auth::Challenge;
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::{Config, Http, HttpConfig, SessionMode};
-use running::{Registration, Running};
+use publisher::Running;
+use running::{Registration, shutdown};
 
 pub use incoming::Incoming;
 pub use listener::Listener;
@@ -190,7 +191,7 @@ impl Server {
 
     /// Stops everything over which this server and its clones are served now, as [`ServerStopper::shutdown`] does.
     pub fn shutdown(&self, timeout: Duration) {
-        self.running.shutdown(timeout);
+        shutdown(&self.running, timeout);
     }
 
     /// The configuration, unless the service cannot be served.
@@ -249,7 +250,7 @@ impl HttpService {
         let (timeouts, stopper) = (ConnectionTimeouts::default(), ServerStopper::new(Commands::to(inbox.clone())));
         let config = Arc::new(config);
         let publisher = ServerPublisher::of_unserved(Commands::to(inbox.clone()), &config);
-        let registration = running.add(publisher, stopper.clone());
+        let registration = Registration::new(running, publisher, stopper.clone());
         Ok(Self {
             config,
             http,

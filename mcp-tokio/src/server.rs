@@ -47,7 +47,7 @@ use mcp_proto::machine::ClientStream;
 use mcp_proto::server::SessionMode;
 use mcp_proto::server::{Config, ServerTransport};
 use requests::Requests;
-use running::Running;
+use running::{Running, drain};
 use service::AnyService;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -261,7 +261,7 @@ impl Server {
     /// # }
     /// ```
     pub async fn shutdown(&self, timeout: Duration) -> usize {
-        self.running.drain(timeout).await
+        drain(&self.running, timeout).await
     }
 
     pub(crate) fn machine<T: ServerTransport>(&self, transport: T) -> Result<mcp_proto::Server<T>, InvalidService> {

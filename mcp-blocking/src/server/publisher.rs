@@ -2,43 +2,49 @@
 
 use std::sync::{Arc, Weak};
 
-use mcp_application::Publisher;
+use mcp_application::{ChangeReceiver, Publisher};
 use mcp_proto::UsageError;
 use mcp_proto::server::{ChangeNotification, Config};
 
+use super::ServerStopper;
 use super::commands::{Command, Commands};
-use super::running::Running;
 
 /// Publishes changes to clients, from any thread: see [`Service::subscribed`](super::Service::subscribed).
 #[derive(Debug, Clone)]
-pub struct ServerPublisher(Receiver);
+pub struct ServerPublisher(ChangeReceiver<One, Handle>);
 
-/// What receives the changes.
+/// The driver of one stream or HTTP service.
 #[derive(Debug, Clone)]
-enum Receiver {
-    /// The driver of one stream or HTTP service.
-    One {
-        commands: Commands,
-        /// The configuration of a server that does not run yet.
-        unserved: Weak<Config>,
-    },
-    /// Everything over which a server is served.
-    All(Weak<Running>),
+struct One {
+    commands: Commands,
+    /// The configuration of a server that does not run yet.
+    unserved: Weak<Config>,
 }
+
+/// A stream or an HTTP service of a server.
+#[derive(Debug, Clone)]
+pub(super) struct Handle {
+    pub(super) is_running: Weak<()>,
+    pub(super) publisher: ServerPublisher,
+    pub(super) stopper: ServerStopper,
+}
+
+/// What a server and its clones share.
+pub(super) type Running = mcp_application::Running<Handle>;
 
 impl ServerPublisher {
     /// A publisher for a server that runs.
     pub(super) const fn new(commands: Commands) -> Self {
-        Self(Receiver::One { commands, unserved: Weak::new() })
+        Self(ChangeReceiver::One(One { commands, unserved: Weak::new() }))
     }
 
     /// A publisher for a server that runs once this configuration is dropped.
     pub(super) fn of_unserved(commands: Commands, config: &Arc<Config>) -> Self {
-        Self(Receiver::One { commands, unserved: Arc::downgrade(config) })
+        Self(ChangeReceiver::One(One { commands, unserved: Arc::downgrade(config) }))
     }
 
     pub(super) fn of_all(running: &Arc<Running>) -> Self {
-        Self(Receiver::All(Arc::downgrade(running)))
+        Self(ChangeReceiver::all(running))
     }
 
     /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
@@ -59,31 +65,37 @@ impl ServerPublisher {
     pub fn publish(&self, change: impl Into<ChangeNotification>) -> Result<(), UsageError> {
         let change = change.into();
         match &self.0 {
-            Receiver::One { commands, unserved } => match unserved.upgrade() {
+            ChangeReceiver::One(One { commands, unserved }) => match unserved.upgrade() {
                 Some(config) => config.check_change(&change),
                 None => commands.accepted(|accept| Command::Publish { change, accept }),
             },
-            Receiver::All(running) => running.upgrade().ok_or(UsageError::Closed)?.publish(&change),
+            ChangeReceiver::All(running) => publish_over_each(&*running.upgrade().ok_or(UsageError::Closed)?, &change),
         }
     }
 }
 
 impl Publisher for ServerPublisher {
     fn is_closed(&self) -> bool {
-        match &self.0 {
-            Receiver::One { .. } => false,
-            Receiver::All(running) => running.strong_count() == 0,
-        }
+        self.0.is_closed(|_| false)
     }
 
     fn check_declared(&self, capability: &'static str) -> Result<(), UsageError> {
-        match &self.0 {
-            Receiver::One { .. } => Ok(()),
-            Receiver::All(running) => {
-                running.upgrade().map_or(Ok(()), |running| running.config().check_declared(capability))
-            }
-        }
+        self.0.check_declared(capability)
     }
+}
+
+/// Publishes a change over each of the streams and HTTP services.
+///
+/// # Errors
+///
+/// [`UsageError`] if it is not a change, or was not declared.
+fn publish_over_each(running: &Running, change: &ChangeNotification) -> Result<(), UsageError> {
+    running.config().check_change(change)?;
+    for Handle { publisher, .. } in running.handles() {
+        // One that has ended has no clients.
+        let _: Result<(), UsageError> = publisher.publish(change.clone());
+    }
+    Ok(())
 }
 
 /// The publishers of several servers.

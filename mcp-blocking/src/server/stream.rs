@@ -15,7 +15,8 @@ use super::commands::{Commands, Input, ROOM};
 use super::connections::FLUSH_TIMEOUT;
 use super::driver::{Driver, Io};
 use super::handlers::Handlers;
-use super::running::{Registration, Running};
+use super::publisher::Running;
+use super::running::Registration;
 use super::{INPUTS, MAX_HANDLERS, ServerPublisher, ServerStopper, Service};
 use crate::backpressure::Backpressure;
 use crate::clock;
@@ -70,7 +71,7 @@ impl StreamService {
         let stopper = ServerStopper::new(Commands::to(inbox.clone()));
         let config = Arc::new(config);
         let publisher = ServerPublisher::of_unserved(Commands::to(inbox.clone()), &config);
-        let registration = running.add(publisher, stopper.clone());
+        let registration = Registration::new(running, publisher, stopper.clone());
         Ok(Self { machine, config, service, max_handlers: MAX_HANDLERS, inbox, inputs, stopper, registration })
     }
 

@@ -1,35 +1,26 @@
 //! Publishes changes to clients, from any task.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
-use mcp_application::Publisher;
+use mcp_application::{ChangeReceiver, Publisher};
 use mcp_proto::UsageError;
 use mcp_proto::server::ChangeNotification;
 use tokio::sync::mpsc;
 
 use super::commands::FinalCommand;
-use super::running::{Running, publish};
+use super::running::{Handle, Running, publish, publish_over_each};
 
 /// Publishes changes to clients, from any task: see [`Service::subscribed`](super::Service::subscribed).
 #[derive(Debug, Clone)]
-pub struct ServerPublisher(Receiver);
-
-/// What receives the changes.
-#[derive(Debug, Clone)]
-enum Receiver {
-    /// The task of one stream or HTTP service.
-    One(mpsc::UnboundedSender<FinalCommand>),
-    /// Everything over which a server is served.
-    All(Weak<Running>),
-}
+pub struct ServerPublisher(ChangeReceiver<mpsc::UnboundedSender<FinalCommand>, Handle>);
 
 impl ServerPublisher {
     pub(super) const fn of(final_commands: mpsc::UnboundedSender<FinalCommand>) -> Self {
-        Self(Receiver::One(final_commands))
+        Self(ChangeReceiver::One(final_commands))
     }
 
     pub(super) fn of_all(running: &Arc<Running>) -> Self {
-        Self(Receiver::All(Arc::downgrade(running)))
+        Self(ChangeReceiver::all(running))
     }
 
     /// Publishes a change to all clients concerned: `list_changed` of tools, prompts or resources, or
@@ -49,27 +40,23 @@ impl ServerPublisher {
     pub async fn publish(&self, change: impl Into<ChangeNotification>) -> Result<(), UsageError> {
         let change = change.into();
         match &self.0 {
-            Receiver::One(final_commands) => publish(final_commands, change).await.map_err(|_| UsageError::Closed)?,
-            Receiver::All(running) => running.upgrade().ok_or(UsageError::Closed)?.publish(&change).await,
+            ChangeReceiver::One(final_commands) => {
+                publish(final_commands, change).await.map_err(|_| UsageError::Closed)?
+            }
+            ChangeReceiver::All(running) => {
+                publish_over_each(&*running.upgrade().ok_or(UsageError::Closed)?, &change).await
+            }
         }
     }
 }
 
 impl Publisher for ServerPublisher {
     fn is_closed(&self) -> bool {
-        match &self.0 {
-            Receiver::One(final_commands) => final_commands.is_closed(),
-            Receiver::All(running) => running.strong_count() == 0,
-        }
+        self.0.is_closed(mpsc::UnboundedSender::is_closed)
     }
 
     fn check_declared(&self, capability: &'static str) -> Result<(), UsageError> {
-        match &self.0 {
-            Receiver::One(_) => Ok(()),
-            Receiver::All(running) => {
-                running.upgrade().map_or(Ok(()), |running| running.config().check_declared(capability))
-            }
-        }
+        self.0.check_declared(capability)
     }
 }
 

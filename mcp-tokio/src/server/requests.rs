@@ -16,7 +16,7 @@ use super::incoming::Incoming;
 use super::notices::Notices;
 #[cfg(feature = "http-server")]
 use super::publisher::ServerPublisher;
-use super::running::{Handle, Running, Stage};
+use super::running::{Running, Stage, register};
 use super::service::AnyService;
 use crate::clock::unix_time;
 use crate::spans::record_outcome;
@@ -52,7 +52,7 @@ impl Requests {
     pub(super) fn new(service: Arc<dyn AnyService>, running: &Arc<Running>) -> (Self, Commands) {
         let (to_commands, commands) = mpsc::channel(COMMANDS);
         let (to_final_commands, final_commands) = mpsc::unbounded_channel();
-        running.add(Handle::new(&to_final_commands));
+        register(running, &to_final_commands);
         let notices = Notices::new(&service, to_final_commands.clone());
         let requests = Self {
             service,
