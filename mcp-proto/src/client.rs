@@ -422,7 +422,7 @@ impl<T: ClientTransport> Client<T> {
     }
 
     /// Whether the server has answered a request that was cancelled or has timed out here: the server then does not
-    /// work on it any more. A server should not answer a cancelled request (CX-03). Answers are known of the latest
+    /// work on it any more. A server should not answer a cancelled request. Answers are known of the latest
     /// [`Limits::tombstones`](crate::Limits::tombstones) such requests.
     ///
     /// # Example
@@ -445,6 +445,8 @@ impl<T: ClientTransport> Client<T> {
     /// assert!(client.is_answered_late(request));
     /// # Ok::<(), mcp_proto::UsageError>(())
     /// ```
+    ///
+    /// Rules: CX-03.
     #[must_use]
     pub fn is_answered_late(&self, request: RequestKey) -> bool {
         self.outgoing.is_answered_late(request)
@@ -482,7 +484,9 @@ impl<T: ClientTransport> Client<T> {
         self.close_because(CloseReason::Local, now);
     }
 
-    /// Runs the timers that are due. An early or repeated call does nothing (CL2).
+    /// Runs the timers that are due. An early or repeated call does nothing.
+    ///
+    /// Rules: CL2.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
@@ -525,7 +529,9 @@ impl<T: ClientTransport> Client<T> {
     }
 
     /// Whether the driver should read more input. It is `false` while outputs are not polled fast enough, or while the
-    /// server does not read the answers to its own requests (H5).
+    /// server does not read the answers to its own requests.
+    ///
+    /// Rules: H5.
     #[must_use]
     pub fn wants_input(&self) -> bool {
         self.out.has_room(&self.config.limits) && self.transport.wants_input(&self.config.limits)

@@ -115,7 +115,9 @@ impl Json {
     }
 
     /// Returns this value for storage. `whole` is the length in bytes of the frame that it is a slice of. If the frame
-    /// is much larger, the value is copied, so that a small stored value does not keep a large frame in memory (M3).
+    /// is much larger, the value is copied, so that a small stored value does not keep a large frame in memory.
+    ///
+    /// Rules: M3.
     #[must_use]
     pub fn detached_from(self, whole: usize) -> Self {
         Self::from_valid_text(detach(self.to_bytes(), whole))
@@ -263,7 +265,9 @@ impl From<serde_json::Value> for Json {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JsonError {
-    /// The bytes are not UTF-8 (JR-02).
+    /// The bytes are not UTF-8.
+    ///
+    /// Rules: JR-02.
     #[error("not UTF-8 at byte {offset}")]
     NotUtf8 {
         /// Position of the first invalid byte.

@@ -22,7 +22,7 @@ pub use parse::{Frame, ParseError, ParseErrorKind, Subject};
 use crate::json::Json;
 use crate::spec::Method;
 
-/// One JSON-RPC 2.0 message (JR-01).
+/// One JSON-RPC 2.0 message.
 ///
 /// # Example: parse and write again
 ///
@@ -37,11 +37,15 @@ use crate::spec::Method;
 /// assert_eq!(message.to_bytes(), line);
 /// # Ok::<(), mcp_proto::ParseError>(())
 /// ```
+///
+/// Rules: JR-01.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Message {
     /// A request, which gets exactly one response.
     Request(Request),
-    /// A notification, which gets no response (JR-11).
+    /// A notification, which gets no response.
+    ///
+    /// Rules: JR-11.
     Notification(Notification),
     /// The response to a request.
     Response(Response),
@@ -50,11 +54,15 @@ pub enum Message {
 /// A request: a method, its parameters, and the id that its response will contain.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// The id, chosen by the sender (JR-03).
+    /// The id, chosen by the sender.
+    ///
+    /// Rules: JR-03.
     pub id: RequestId,
     /// The method to call.
     pub method: Method,
-    /// The parameters, an object or array, if there are any. MCP uses only objects (JR-12).
+    /// The parameters, an object or array, if there are any. MCP uses only objects.
+    ///
+    /// Rules: JR-12.
     pub params: Option<Json>,
 }
 
@@ -63,23 +71,33 @@ pub struct Request {
 pub struct Notification {
     /// The method of the notification.
     pub method: Method,
-    /// The parameters, an object or array, if there are any. MCP uses only objects (JR-12).
+    /// The parameters, an object or array, if there are any. MCP uses only objects.
+    ///
+    /// Rules: JR-12.
     pub params: Option<Json>,
 }
 
-/// The response to a request: exactly one of result and error (JR-08).
+/// The response to a request: exactly one of result and error.
+///
+/// Rules: JR-08.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Response {
     /// The request succeeded.
     Result {
-        /// The id of the request (JR-07).
+        /// The id of the request.
+        ///
+        /// Rules: JR-07.
         id: RequestId,
-        /// The result: any JSON value, although all methods of MCP return objects (JR-13).
+        /// The result: any JSON value, although all methods of MCP return objects.
+        ///
+        /// Rules: JR-13.
         result: Json,
     },
     /// The request failed, or could not be parsed.
     Error {
-        /// The id of the request; `None` if it was `null` or absent (JR-09).
+        /// The id of the request; `None` if it was `null` or absent.
+        ///
+        /// Rules: JR-09.
         id: Option<RequestId>,
         /// Why it failed.
         error: ErrorObject,

@@ -135,8 +135,9 @@
 //!
 //! # Ids
 //!
-//! Ids such as `SH-C-01` (rules of the specification) and `HT6` (the catalogue of bad input) mark what implements them, and
-//! occur in the names of the tests; `docs/rules.md` of the repository explains them. `RULES 8.2` means section 8.2 of that file.
+//! A last line `Rules: SH-C-01, HT6.` names the rules that an item implements: `SH-C-01` is a rule of the specification, `HT6` a
+//! row of the catalogue of bad input, and `RULES 8.2` a section. `docs/rules.md` of the repository explains each, and the names of the
+//! tests begin with them.
 
 // How the source is laid out:
 //

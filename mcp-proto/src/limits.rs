@@ -64,37 +64,53 @@ const MOST_KEPT: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Bytes of one line or one JSON body, which bounds a line that never ends (FR1). Default 16 MiB.
+    /// Bytes of one line or one JSON body, which bounds a line that never ends. Default 16 MiB.
+    ///
+    /// Rules: FR1.
     pub message: usize,
-    /// Bytes of one server-sent event, its data, type and id together, which bounds a `data:` line that never ends
-    /// (SS1). Default 16 MiB.
+    /// Bytes of one server-sent event, its data, type and id together, which bounds a `data:` line that never ends.
+    /// Default 16 MiB.
+    ///
+    /// Rules: SS1.
     pub event: usize,
-    /// Nested arrays and objects in one message (JS1); at most 1024. Default 128.
+    /// Nested arrays and objects in one message; at most 1024. Default 128.
+    ///
+    /// Rules: JS1.
     pub depth: usize,
-    /// Bytes of a string id with its quotes, which is kept until the request has ended (JS9). Default 256.
+    /// Bytes of a string id with its quotes, which is kept until the request has ended. Default 256.
+    ///
+    /// Rules: JS9.
     pub id: usize,
     /// Bytes of a method name. Default 256.
     pub method: usize,
-    /// Messages in one batch (RP8). Default 100.
+    /// Messages in one batch. Default 100.
+    ///
+    /// Rules: RP8.
     pub batch: usize,
-    /// Requests of the peer that are not answered yet (RP10); for a server, in one session or on one byte stream.
-    /// Default 1024.
+    /// Requests of the peer that are not answered yet; for a server, in one session or on one byte stream. Default
+    /// 1024.
+    ///
+    /// Rules: RP10.
     pub requests_in: usize,
     /// The same for all clients of a server together, in sessions and of revision 2026-07-28. Default 10,000.
     pub requests_in_total: usize,
     /// Own requests that the peer has not answered yet. Default 4096.
     pub requests_out: usize,
-    /// Output that the driver has not taken yet, in entries; beyond it `wants_input()` is `false` (H5). Default 1024.
+    /// Output that the driver has not taken yet, in entries; beyond it `wants_input()` is `false`. Default 1024.
+    ///
+    /// Rules: H5.
     pub queue: usize,
     /// The same in bytes. Default 4 MiB.
     pub queue_bytes: usize,
-    /// Bytes that may wait to be written to a peer that does not read, such as a child process (K1). Beyond it,
-    /// requests fail with [`Failed::QueueFull`](crate::Failed::QueueFull), and notifications are dropped. One message
-    /// is accepted when nothing waits, so that at most the larger of this and of one message is held, and in addition
+    /// Bytes that may wait to be written to a peer that does not read, such as a child process. Beyond it, requests
+    /// fail with [`Failed::QueueFull`](crate::Failed::QueueFull), and notifications are dropped. One message is
+    /// accepted when nothing waits, so that at most the larger of this and of one message is held, and in addition
     /// `queue_bytes` of answers to the peer's own requests. Default 16 MiB.
+    ///
+    /// Rules: K1.
     pub unwritten: usize,
-    /// Bytes of all messages that one machine holds because they are incomplete, unanswered or not read yet (M1, M3).
-    /// There are several such sums, each with this limit:
+    /// Bytes of all messages that one machine holds because they are incomplete, unanswered or not read yet. There are
+    /// several such sums, each with this limit:
     ///
     /// | role | what is held | effect if there is no room |
     /// |---|---|---|
@@ -107,36 +123,60 @@ pub struct Limits {
     ///
     /// Messages up to 16 KiB are always accepted where their number is bounded. One message is accepted where nothing
     /// else is held. At least four messages should fit. Default 64 MiB.
+    ///
+    /// Rules: M1, M3.
     pub held: usize,
     /// HTTP exchanges that a client has open at one time, each with its own buffer. A quarter of them, at most 16, is
     /// reserved for `ping`, for messages that are not requests, and for the stream of the server's own messages; the
     /// rest is for requests ([`Limits::requests_at_once`]), and further requests wait. With 1, that stream is not
     /// opened, and the transport of 2024-11-05 cannot be used. Default 64, which is 48 requests.
     pub exchanges: usize,
-    /// Bytes read of a body that only explains an HTTP error (HT8), or that was not expected (HT7). Default 64 KiB.
+    /// Bytes read of a body that only explains an HTTP error, or that was not expected. Default 64 KiB.
+    ///
+    /// Rules: HT8, HT7.
     pub error_body: usize,
-    /// Bytes of an SSE event id (SS6). Default 1 KiB.
+    /// Bytes of an SSE event id. Default 1 KiB.
+    ///
+    /// Rules: SS6.
     pub event_id: usize,
-    /// Bytes of a session id (HT3). Default 1 KiB.
+    /// Bytes of a session id. Default 1 KiB.
+    ///
+    /// Rules: HT3.
     pub session_id: usize,
-    /// Redirects followed for one message, all on the same origin (HT2). Default 5.
+    /// Redirects followed for one message, all on the same origin. Default 5.
+    ///
+    /// Rules: HT2.
     pub redirects: usize,
-    /// The shortest wait before a stream is reopened, even if the server asks for a shorter one (SS7). Default 500 ms.
+    /// The shortest wait before a stream is reopened, even if the server asks for a shorter one. Default 500 ms.
+    ///
+    /// Rules: SS7.
     pub min_retry: Duration,
-    /// The longest wait that a server can ask for, by `retry` or `Retry-After` (SS7). Default 5 min.
+    /// The longest wait that a server can ask for, by `retry` or `Retry-After`. Default 5 min.
+    ///
+    /// Rules: SS7.
     pub max_retry: Duration,
-    /// How often one stream or session may be opened again within a minute (SS7, H2). Default 10.
+    /// How often one stream or session may be opened again within a minute. Default 10.
+    ///
+    /// Rules: SS7, H2.
     pub reconnects: u32,
     /// Lines within a minute that are not messages; beyond it, the connection to a peer that has sent no message yet is
-    /// closed, because the peer evidently uses another protocol (FR10). Such lines of another peer are skipped, and
-    /// beyond this number not answered either. Default 1000.
+    /// closed, because the peer evidently uses another protocol. Such lines of another peer are skipped, and beyond
+    /// this number not answered either. Default 1000.
+    ///
+    /// Rules: FR10.
     pub garbage: usize,
-    /// Requests `subscriptions/listen` that are open at one time, of all clients together (MD-L-14); each holds at most
-    /// 160 KiB. Default 256.
+    /// Requests `subscriptions/listen` that are open at one time, of all clients together; each holds at most 160 KiB.
+    /// Default 256.
+    ///
+    /// Rules: MD-L-14.
     pub subscriptions: usize,
-    /// How often a request may be answered with a result that requires input, before it fails (MD-I-10). Default 10.
+    /// How often a request may be answered with a result that requires input, before it fails. Default 10.
+    ///
+    /// Rules: MD-I-10.
     pub input_rounds: usize,
-    /// Bytes that a client over HTTP stores of the `x-mcp-header` annotations of tools (RULES 8.3). Default 256 KiB.
+    /// Bytes that a client over HTTP stores of the `x-mcp-header` annotations of tools. Default 256 KiB.
+    ///
+    /// Rules: RULES 8.3.
     pub tool_headers: usize,
     /// Bytes of the `resources/subscribe` and `logging/setLevel` requests that a client over HTTP stores, to repeat
     /// them when a lost session was reopened; each counts 256 bytes more than its length. Default 256 KiB.
@@ -144,7 +184,9 @@ pub struct Limits {
     /// Processes that a gateway starts, or connections that it opens, at one time; one that is being stopped counts until
     /// it has ended. Also the servers of an aggregate. Default 100.
     pub backends: usize,
-    /// Ended requests that are still stored, so that a late response is reported as such (RP13). Default 1024.
+    /// Ended requests that are still stored, so that a late response is reported as such. Default 1024.
+    ///
+    /// Rules: RP13.
     pub tombstones: usize,
 }
 
@@ -203,8 +245,10 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// [`InvalidLimit`] has the first field that is zero or too large (CL5), or `max_retry` if that is
-    /// shorter than `min_retry` or longer than a day.
+    /// [`InvalidLimit`] has the first field that is zero or too large, or `max_retry` if that is shorter than
+    /// `min_retry` or longer than a day.
+    ///
+    /// Rules: CL5.
     pub fn check(&self) -> Result<(), InvalidLimit> {
         // Where many positions in a frame are stored, each is stored in 32 bits.
         const LARGEST: usize = 1 << 30;
@@ -281,7 +325,9 @@ impl Default for Limits {
     }
 }
 
-/// A limit or a duration of a configuration is zero, or larger than this crate supports (CL5).
+/// A limit or a duration of a configuration is zero, or larger than this crate supports.
+///
+/// Rules: CL5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the limit '{field}' must be at least 1 and at most {largest}")]
 pub struct InvalidLimit {

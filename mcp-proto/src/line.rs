@@ -1,7 +1,9 @@
-//! Newline framing: bytes to lines, for stdio and any other byte stream (ST-02, ST-23).
+//! Newline framing: bytes to lines, for stdio and any other byte stream.
 //!
 //! Framing does not depend on the content of a line. If a line is too long, not UTF-8 or not JSON, only that line is
 //! lost, because the end of a line can be found in any content.
+//!
+//! Rules: ST-02, ST-23.
 
 use std::fmt;
 
@@ -13,9 +15,9 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Splits a byte stream into lines.
 ///
-/// * A line ends with LF; one CR before it is dropped (ST-03). Blank lines are skipped (FR4).
-/// * A byte order mark is accepted as the first bytes of the stream and nowhere else (FR5).
-/// * A line longer than the limit, its end not counted, is reported once and skipped up to its LF (FR1, FR2).
+/// * A line ends with LF; one CR before it is dropped. Blank lines are skipped.
+/// * A byte order mark is accepted as the first bytes of the stream and nowhere else.
+/// * A line longer than the limit, its end not counted, is reported once and skipped up to its LF.
 /// * The lines do not depend on how the input is split into chunks.
 ///
 /// Memory: at most the limit and one byte. Time: linear.
@@ -35,6 +37,8 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// assert_eq!(lines, ["{\"a\":1}", "{\"b\":2}"]);
 /// # Ok::<(), mcp_proto::line::TooLong>(())
 /// ```
+///
+/// Rules: ST-03, FR4, FR5, FR1, FR2.
 pub struct Decoder {
     limit: usize,
     /// The beginning of a line whose end has not arrived.
@@ -120,8 +124,9 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`Truncated`] if it ended inside a line. The part that arrived is not a message (FR9), even if it looks
-    /// complete.
+    /// [`Truncated`] if it ended inside a line. The part that arrived is not a message, even if it looks complete.
+    ///
+    /// Rules: FR9.
     pub fn finish(self) -> Result<(), Truncated> {
         if is_blank(&self.partial) {
             return Ok(());

@@ -101,7 +101,9 @@ pub trait Machine {
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Handles all timers that are due. Calling this early or twice has no effect (CL2).
+    /// Handles all timers that are due. Calling this early or twice has no effect.
+    ///
+    /// Rules: CL2.
     fn handle_timeout(&mut self, now: Instant);
 
     /// Ends the connection, or all connections.
@@ -133,7 +135,9 @@ pub trait HandleBytes<S> {
         self.handle_eof(stream, now);
     }
 
-    /// Whether the driver should read more of the stream. `false` while a queue of the machine is full (H5).
+    /// Whether the driver should read more of the stream. `false` while a queue of the machine is full.
+    ///
+    /// Rules: H5.
     #[must_use]
     fn wants_bytes(&self, stream: S) -> bool;
 }
@@ -164,7 +168,9 @@ pub trait HandleResponses {
     /// An exchange has failed: it could not be started, or it broke off.
     fn handle_failure(&mut self, exchange: client::ExchangeKey, failure: client::Failure, now: Instant);
 
-    /// Whether the driver should read more of the responses. `false` while a queue of the machine is full (H5).
+    /// Whether the driver should read more of the responses. `false` while a queue of the machine is full.
+    ///
+    /// Rules: H5.
     #[must_use]
     fn wants_body(&self) -> bool;
 
@@ -197,7 +203,9 @@ pub trait HandleAuthorization: Machine {
     fn refuse_authorization(&mut self, reason: &str, now: Instant);
 
     /// A person signs in at this URL; `None` if no person signs in any more. A machine needs the URL if its own client
-    /// can be asked to open it, or reads it in errors (OA-G-07).
+    /// can be asked to open it, or reads it in errors.
+    ///
+    /// Rules: OA-G-07.
     fn set_sign_in_url(&mut self, _url: Option<&str>) {}
 }
 
@@ -232,7 +240,9 @@ pub trait HandleRequests {
         let _ = (message, now);
     }
 
-    /// Whether the driver should read more requests. `false` while a queue of the machine is full (H5).
+    /// Whether the driver should read more requests. `false` while a queue of the machine is full.
+    ///
+    /// Rules: H5.
     #[must_use]
     fn wants_request(&self) -> bool;
 }

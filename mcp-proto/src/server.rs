@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A request of 2026-07-28 is stateless. It depends on no phase and changes none, and it may arrive on the same stream
-//! or endpoint as requests of a session (ER-40).
+//! or endpoint as requests of a session.
 //!
 //! ```text
 //!   transport ── Inbound ──▶ dispatch ──▶ Session   (one for each session)  ──▶ Event
@@ -49,6 +49,8 @@
 //! | `logging` | the levels of log messages |
 //! | `shares` | limits how much of a limited resource one client can hold |
 //! | `connections` | connections of a listening driver, and which one is closed for a new one |
+//!
+//! Rules: ER-40.
 
 mod ask;
 mod batch;
@@ -251,12 +253,14 @@ impl<T: ServerTransport> Server<T> {
 
     /// Answers a request of the client.
     ///
-    /// If the client has cancelled it, this does nothing (CX-03).
+    /// If the client has cancelled it, this does nothing.
     ///
     /// # Errors
     ///
-    /// [`UsageError::ReservedErrorCode`] if the error has a code that only the protocol may use (RP15). The client has
-    /// then received an internal error instead, so that it does not wait.
+    /// [`UsageError::ReservedErrorCode`] if the error has a code that only the protocol may use. The client has then
+    /// received an internal error instead, so that it does not wait.
+    ///
+    /// Rules: CX-03, RP15.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn respond(
         &mut self,
@@ -279,15 +283,17 @@ impl<T: ServerTransport> Server<T> {
     /// Requires input from the client before a request can be answered. In both eras, [`Event::Requested`] follows once
     /// more, with a ticket for the answer: since 2026-07-28 for the client's retry, which is a new request, before that
     /// for the same request. Its parameters then contain `inputResponses`, each under the key of its request for input,
-    /// and `requestState`. Both come from the client without validation and may be wrong or missing (MD-I-11).
+    /// and `requestState`. Both come from the client without validation and may be wrong or missing.
     ///
-    /// If the client lacks a capability that the input needs, it receives an error (MD-I-04).
+    /// If the client lacks a capability that the input needs, it receives an error.
     ///
     /// # Errors
     ///
-    /// [`UsageError::NotInRevision`] if the method of the request cannot require input (MD-I-01) or a required entry is
-    /// not a request for input (MD-I-03), and [`UsageError::NothingRequired`] if there is neither an entry nor a state.
-    /// The client has then received an internal error.
+    /// [`UsageError::NotInRevision`] if the method of the request cannot require input or a required entry is not a
+    /// request for input, and [`UsageError::NothingRequired`] if there is neither an entry nor a state. The client has
+    /// then received an internal error.
+    ///
+    /// Rules: MD-I-11, MD-I-04, MD-I-01, MD-I-03.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one answer")]
     pub fn require_input(&mut self, ticket: Ticket, required: InputRequired, now: Instant) -> Result<(), UsageError> {
         let ticket = ticket.key();
@@ -308,7 +314,9 @@ impl<T: ServerTransport> Server<T> {
     /// # Errors
     ///
     /// [`UsageError::NoChange`] if the notification is none of `list_changed`, `resources/updated` and the extension's
-    /// `notifications/tasks`, and [`UsageError::NotDeclared`] if [`Config::capabilities`] does not declare it (LC-18).
+    /// `notifications/tasks`, and [`UsageError::NotDeclared`] if [`Config::capabilities`] does not declare it.
+    ///
+    /// Rules: LC-18.
     pub fn publish(&mut self, change: impl Into<ChangeNotification>, now: Instant) -> Result<(), UsageError> {
         let change = change.into();
         self.publish_here(&change, now)?;
@@ -371,8 +379,9 @@ impl<T: ServerTransport> Server<T> {
         Ok(())
     }
 
-    /// Sends the progress of a request, if its client asked for progress. Progress that does not grow is not sent
-    /// (PR-02).
+    /// Sends the progress of a request, if its client asked for progress. Progress that does not grow is not sent.
+    ///
+    /// Rules: PR-02.
     pub fn progress(&mut self, ticket: &Ticket, progress: &Progress, now: Instant) {
         let ticket = ticket.key();
         let (sessions, stateless, shared) = &mut self.split_for(ticket.session(), now);
@@ -384,10 +393,12 @@ impl<T: ServerTransport> Server<T> {
     }
 
     /// Ends the HTTP response of a request early, so that its client reconnects for the answer instead of keeping a
-    /// connection open (SH-S-12, SH-S-55).
+    /// connection open.
     ///
     /// Before the end, the client receives an event id and the pause from [`HttpConfig::retry`]. This does nothing if
     /// the transport or the revision does not support it, or if no events are kept for replay.
+    ///
+    /// Rules: SH-S-12, SH-S-55.
     pub fn release(&mut self, ticket: &Ticket, now: Instant) {
         let (Some(session), Some(reply_to)) = (ticket.key().session(), self.reply_to(ticket.key())) else { return };
         self.with_transport(now, |transport, output| transport.release(session, reply_to, output));
@@ -425,7 +436,7 @@ impl<T: ServerTransport> Server<T> {
     /// Sends a log message, unless the client has set a higher level.
     ///
     /// A client sets the level with `logging/setLevel`, which the machine answers; until then it receives all log
-    /// messages (LC-20). Since 2026-07-28, each request states its level, and without one no message is sent (MD-M-09).
+    /// messages. Since 2026-07-28, each request states its level, and without one no message is sent.
     ///
     /// # Errors
     ///
@@ -444,6 +455,8 @@ impl<T: ServerTransport> Server<T> {
     /// assert_eq!(said, Err(UsageError::NotDeclared { capability: "logging" }));
     /// # Ok::<(), UsageError>(())
     /// ```
+    ///
+    /// Rules: LC-20, MD-M-09.
     pub fn log(
         &mut self,
         scope: impl Into<Scope>,
@@ -588,7 +601,9 @@ impl<T: ServerTransport> Server<T> {
     }
 
     /// Removes a resource from each unacknowledged `subscriptions/listen`, because its changes cannot be observed: the
-    /// acknowledgement will not contain it (MD-L-02).
+    /// acknowledgement will not contain it.
+    ///
+    /// Rules: MD-L-02.
     pub fn exclude_resource(&mut self, uri: &str, now: Instant) {
         let (_, stateless, shared) = &mut self.split(now);
         stateless.exclude_resource(uri, shared);
@@ -697,15 +712,19 @@ impl<T: ServerTransport> Server<T> {
         self.usage.requests
     }
 
-    /// Whether the driver should read more input. It is `false` while outputs are not polled fast enough (H5), and on a
-    /// byte stream also while the client does not read its answers, or while the application has as many unanswered
-    /// requests as the limit allows (RP10).
+    /// Whether the driver should read more input. It is `false` while outputs are not polled fast enough, and on a byte
+    /// stream also while the client does not read its answers, or while the application has as many unanswered requests
+    /// as the limit allows.
+    ///
+    /// Rules: H5, RP10.
     #[must_use]
     pub fn wants_input(&self) -> bool {
         self.out.has_room(&self.config().limits) && self.transport.wants_input(self.usage.requests)
     }
 
-    /// Handles all timers that are due. Calling this early or twice does nothing (CL2).
+    /// Handles all timers that are due. Calling this early or twice does nothing.
+    ///
+    /// Rules: CL2.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(timer) = self.timers.pop_due(now) {
             self.on_timer(timer, now);

@@ -36,10 +36,14 @@ pub struct EventName(Cow<'static, str>);
 impl EventName {
     /// The type of an event without a type field.
     pub const MESSAGE: Self = Self(Cow::Borrowed("message"));
-    /// The event that contains the URL to which a client of 2024-11-05 sends its POSTs (HS-02).
+    /// The event that contains the URL to which a client of 2024-11-05 sends its POSTs.
+    ///
+    /// Rules: HS-02.
     pub const ENDPOINT: Self = Self(Cow::Borrowed("endpoint"));
 
-    /// A name for an event; `None` if it is empty or contains a CR, LF or NUL, which the format cannot represent (P13).
+    /// A name for an event; `None` if it is empty or contains a CR, LF or NUL, which the format cannot represent.
+    ///
+    /// Rules: P13.
     #[must_use]
     pub fn new(name: &str) -> Option<Self> {
         (!name.is_empty() && fits_a_field(name)).then(|| Self::from_text(name.into()))

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 /// Escapes every character of `text` that could forge a line, move the cursor or reorder the display, and cuts it after
-/// `max_chars` characters, marked with an ellipsis (PX8).
+/// `max_chars` characters, marked with an ellipsis.
 ///
 /// C0 and C1 controls, U+2028 and U+2029, bidirectional controls, zero-width and other format characters, and tags are
 /// escaped as `\n` or `\u{202e}`. Everything else is unchanged, so that names in any script stay readable.
@@ -16,6 +16,8 @@ use std::fmt::{self, Write};
 /// assert_eq!(escape_text("naïve\n\u{1b}[31m\u{202e}txt", 80), "naïve\\n\\u{1b}[31m\\u{202e}txt");
 /// assert_eq!(escape_text("a long text", 6), "a long…");
 /// ```
+///
+/// Rules: PX8.
 #[must_use]
 pub fn escape_text(text: &str, max_chars: usize) -> String {
     let mut escaped = String::with_capacity(text.len().min(max_chars));

@@ -26,13 +26,17 @@ pub(crate) mod sealed {
 
 /// A transport for messages. Each is a separate type, because byte streams and HTTP have different inputs.
 ///
-/// The trait is sealed. A custom byte stream (a socket, a pipe, a serial line) uses [`Stdio`] (ST-23).
+/// The trait is sealed. A custom byte stream (a socket, a pipe, a serial line) uses [`Stdio`].
+///
+/// Rules: ST-23.
 pub trait Transport: sealed::Sealed {
     /// What the driver has to carry out.
     type Action;
 }
 
-/// A transport over any pair of byte streams, such as stdin and stdout: one JSON-RPC message in each line (ST-02).
+/// A transport over any pair of byte streams, such as stdin and stdout: one JSON-RPC message in each line.
+///
+/// Rules: ST-02.
 #[derive(Debug)]
 pub struct Stdio {
     decoder: Option<Decoder>,
@@ -52,11 +56,15 @@ pub enum StdioAction {
     /// Write these bytes, all of them and in this order. They are a line or a part of one. Report them with
     /// `handle_written` as the stream accepts them.
     Write(Bytes),
-    /// Close the outgoing stream after everything before has been written (ST-17).
+    /// Close the outgoing stream after everything before has been written.
+    ///
+    /// Rules: ST-17.
     CloseWrite,
-    /// Start the server's program again, because its process has exited on a request that it does not support (ER-06).
-    /// Drop what was not written to the old process, and pass in no more of its output; later writes go to the new one.
-    /// If it cannot be started, report the end of the stream.
+    /// Start the server's program again, because its process has exited on a request that it does not support. Drop
+    /// what was not written to the old process, and pass in no more of its output; later writes go to the new one. If
+    /// it cannot be started, report the end of the stream.
+    ///
+    /// Rules: ER-06.
     Respawn,
 }
 

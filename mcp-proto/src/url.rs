@@ -100,11 +100,12 @@ impl HttpUrl {
             .unwrap_or_default()
     }
 
-    /// The endpoint that `reference` names relative to this one (RFC 3986, section 5), if it is on this origin
-    /// (invariant 8, HS-05, HS-06, HT1, LE1).
+    /// The endpoint that `reference` names relative to this one (RFC 3986, section 5), if it is on this origin.
     ///
     /// A path and a query are accepted, and an absolute URL whose scheme and authority have the same spelling. Every
     /// other form is refused, because two parsers could find different origins in it.
+    ///
+    /// Rules: invariant 8, HS-05, HS-06, HT1, LE1.
     #[must_use]
     pub fn same_origin(&self, reference: &str) -> Option<Self> {
         let visible = reference.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !matches!(byte, b'\\' | b'#'));

@@ -70,7 +70,9 @@ impl Challenge {
     /// Reads the challenges of a response from its `WWW-Authenticate` fields, in order.
     ///
     /// A challenge that is malformed, or has a parameter twice, counts as absent; the others are read. At most 16
-    /// challenges in 8 KiB are read (OA-W-01, OA-W-03).
+    /// challenges in 8 KiB are read.
+    ///
+    /// Rules: OA-W-01, OA-W-03.
     pub fn parse<'h>(fields: impl IntoIterator<Item = &'h HeaderValue>) -> Vec<Self> {
         let mut challenges = Vec::new();
         let mut left = MAX_BYTES;
@@ -85,7 +87,9 @@ impl Challenge {
     }
 
     /// The challenge that a client with tokens follows: the first one for `Bearer` or `DPoP` that names the metadata of
-    /// the resource, or else the first one for either (OA-W-01).
+    /// the resource, or else the first one for either.
+    ///
+    /// Rules: OA-W-01.
     #[must_use]
     pub fn for_token(challenges: &[Self]) -> Option<&Self> {
         let mut of_tokens = challenges.iter().filter(|challenge| challenge.is_bearer() || challenge.is_dpop());
@@ -124,7 +128,9 @@ impl Challenge {
         self.parameter("resource_metadata")
     }
 
-    /// The scopes that the request needs, separated by spaces (OA-W-04).
+    /// The scopes that the request needs, separated by spaces.
+    ///
+    /// Rules: OA-W-04.
     #[must_use]
     pub fn scope(&self) -> Option<&str> {
         self.parameter("scope").filter(|scope| !scope.trim().is_empty())
@@ -315,7 +321,9 @@ const fn is_token68(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'/')
 }
 
-/// A demand of the server for authorization (OA-T-02).
+/// A demand of the server for authorization.
+///
+/// Rules: OA-T-02.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Challenged {
@@ -325,8 +333,10 @@ pub struct Challenged {
     pub challenges: Vec<Challenge>,
     /// The generation of the [`Credentials`](super::Credentials) that the request carried; `None` if it had none.
     pub sent_with: Option<u64>,
-    /// No request of the application waits for the server, so that no person should be asked to sign in (OA-G-05). A relay
+    /// No request of the application waits for the server, so that no person should be asked to sign in. A relay
     /// determines this by the requests of its client.
+    ///
+    /// Rules: OA-G-05.
     pub is_background: bool,
     /// Bytes of the fields with the challenges.
     pub(crate) bytes: usize,

@@ -58,13 +58,15 @@ impl Credentials {
     }
 
     /// A token that is sent with a proof in each request: [`HttpAction::Open`](crate::client::HttpAction) has its claims.
-    /// `hash` is the SHA-256 value of the token in Base64url, which is the claim `ath`, and `key` signs the proofs
-    /// (OA-X-06); `generation` is as in [`Credentials::bearer`].
+    /// `hash` is the SHA-256 value of the token in Base64url, which is the claim `ath`, and `key` signs the proofs;
+    /// `generation` is as in [`Credentials::bearer`].
     ///
     /// # Errors
     ///
     /// [`UsageError::AccessToken`] as for a bearer token, [`UsageError::AccessTokenHash`] if `hash` does not have 43
     /// characters of Base64url.
+    ///
+    /// Rules: OA-X-06.
     pub fn dpop(token: &str, hash: &str, key: impl Into<Arc<ProofKey>>, generation: u64) -> Result<Self, UsageError> {
         let is_hash =
             hash.len() == HASH && hash.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte));

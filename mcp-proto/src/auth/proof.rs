@@ -12,7 +12,7 @@ use super::jwt::UnsignedJwt;
 use super::key::{ProofKey, PublicKey, SigningAlgorithm};
 
 /// The claims of a `DPoP` proof (RFC 9449, section 4.2) that follow from the request. The driver adds an id and the time,
-/// which are new for each proof, signs it, and sends it as the only `DPoP` header of the request (OA-X-06).
+/// which are new for each proof, signs it, and sends it as the only `DPoP` header of the request.
 ///
 /// Its `Debug` form contains only the method.
 ///
@@ -39,6 +39,8 @@ use super::key::{ProofKey, PublicKey, SigningAlgorithm};
 /// assert_eq!(proof.reveal().split('.').count(), 3);
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
+///
+/// Rules: OA-X-06.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProofClaims {
@@ -48,7 +50,9 @@ pub struct ProofClaims {
     pub htu: Box<str>,
     /// The SHA-256 value of the access token, in Base64url; `None` if the request is for a token.
     pub ath: Option<Box<str>>,
-    /// The newest nonce that a response of this server had (OA-X-07).
+    /// The newest nonce that a response of this server had.
+    ///
+    /// Rules: OA-X-07.
     pub nonce: Option<Box<str>>,
     /// The key that signs the proof.
     pub key: Arc<ProofKey>,

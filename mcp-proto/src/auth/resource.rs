@@ -9,7 +9,7 @@ use crate::url::HttpUrl;
 /// The well-known path of the metadata (RFC 9728, section 3).
 pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
-/// What a server publishes about itself, so that clients know where they can get a token for it (OA-Z-01).
+/// What a server publishes about itself, so that clients know where they can get a token for it.
 ///
 /// # Example
 ///
@@ -23,6 +23,8 @@ pub const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 /// assert_eq!(resource.metadata_url(), "https://mcp.example.com/.well-known/oauth-protected-resource/tools");
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
+///
+/// Rules: OA-Z-01.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProtectedResource {
     resource: Box<str>,
@@ -80,7 +82,9 @@ impl ProtectedResource {
     /// # Errors
     ///
     /// [`UsageError::Scope`] if a token cannot have this scope, or if it is `offline_access`, which concerns only
-    /// clients and authorization servers (OA-Z-01).
+    /// clients and authorization servers.
+    ///
+    /// Rules: OA-Z-01.
     pub fn scope(mut self, scope: &str) -> Result<Self, UsageError> {
         // The characters of RFC 6749, section 3.3.
         let is_text = !scope.is_empty() && scope.bytes().all(|byte| matches!(byte, b'!' | b'#'..=b'[' | b']'..=b'~'));
@@ -98,7 +102,9 @@ impl ProtectedResource {
         self
     }
 
-    /// The URL of the server, as it was given: the audience that its tokens must have (OA-Z-03).
+    /// The URL of the server, as it was given: the audience that its tokens must have.
+    ///
+    /// Rules: OA-Z-03.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource

@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A token, a password or a code. Its `Debug` form does not contain it (OA-N-04).
+/// A token, a password or a code. Its `Debug` form does not contain it.
+///
+/// Rules: OA-N-04.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Secret(String);

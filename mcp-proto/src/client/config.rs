@@ -22,7 +22,9 @@ use crate::spec::ProtocolVersion;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Config {
-    /// `clientInfo` of `initialize`, or of every request (LC-02, RULES 8.1).
+    /// `clientInfo` of `initialize`, or of every request.
+    ///
+    /// Rules: LC-02, RULES 8.1.
     pub client_info: Json,
     /// `capabilities` of `initialize`, or of every request. A request of the server that needs a capability which is
     /// not declared here is refused.
@@ -34,29 +36,41 @@ pub struct Config {
     /// of them the server supports. To a server of an older revision, that is one more request, and if a server on a
     /// byte stream does not answer it, the client waits for [`discover_timeout`](Self::discover_timeout). With
     /// [`known_era`](Self::known_era), neither occurs. Of the revisions that begin with `initialize`, the newest is
-    /// offered (LC-03).
+    /// offered.
+    ///
+    /// Rules: LC-03.
     pub versions: Vec<ProtocolVersion>,
     /// The server's era, if it is known already. Default `None`.
     pub known_era: Option<DetectedEra>,
     /// Limits on what the server can make this client hold.
     pub limits: Limits,
-    /// Bytes of results that the client caches for as long as the server allows, since 2026-07-28 (RULES 8.8). A request
-    /// whose result is cached is not sent. A change that the server reports ends the caching of what it concerns, so
+    /// Bytes of results that the client caches for as long as the server allows, since 2026-07-28. A request whose
+    /// result is cached is not sent. A change that the server reports ends the caching of what it concerns, so
     /// subscribe to changes with [`Client::listen`](super::Client::listen). Each entry counts 512 bytes more than its
     /// length. Default 0: nothing is cached.
+    ///
+    /// Rules: RULES 8.8.
     pub cache: usize,
-    /// How long an answer may take if the [`Call`](super::Call) sets no timeout (TO-01). Default 60 s.
+    /// How long an answer may take if the [`Call`](super::Call) sets no timeout. Default 60 s.
+    ///
+    /// Rules: TO-01.
     pub request_timeout: Duration,
-    /// The maximum time for an answer, whatever progress is made (TO-03). Default 10 min.
+    /// The maximum time for an answer, whatever progress is made. Default 10 min.
+    ///
+    /// Rules: TO-03.
     pub max_timeout: Duration,
     /// The timeout of `initialize`, and of `server/discover` where [`discover_timeout`](Self::discover_timeout) does
     /// not apply. Default 30 s.
     pub initialize_timeout: Duration,
     /// How long a server on a byte stream may take to answer `server/discover` before it counts as one that begins with
-    /// `initialize` (ER-04). Default 10 s.
+    /// `initialize`. Default 10 s.
+    ///
+    /// Rules: ER-04.
     pub discover_timeout: Duration,
     /// Whether the driver can restart a server that has exited, when
-    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn) requests it (ER-06). Default `false`.
+    /// [`StdioAction::Respawn`](crate::StdioAction::Respawn) requests it. Default `false`.
+    ///
+    /// Rules: ER-06.
     pub respawn: bool,
     /// Whether the client tries again, with growing pauses, when the connection could not be made or the session could
     /// not be opened again. Default `false`: the application decides.

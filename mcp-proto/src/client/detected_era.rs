@@ -7,7 +7,7 @@ use crate::spec::Era;
 /// The era of a server, and how it was detected.
 ///
 /// The value may be stored and set in [`Config::known_era`](super::Config) for the next connection, which then need not
-/// detect the era again. The server may change in the meantime, so a stored value should expire (ER-09).
+/// detect the era again. The server may change in the meantime, so a stored value should expire.
 ///
 /// # Example
 ///
@@ -18,6 +18,8 @@ use crate::spec::Era;
 /// let mut config = Config::new("my-app", "1.0.0");
 /// config.known_era = Some(DetectedEra::known(Era::Legacy));
 /// ```
+///
+/// Rules: ER-09.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DetectedEra {
     /// The era.
@@ -65,9 +67,13 @@ pub enum DetectedBy {
     },
     /// The server's answer to `server/discover` is neither an error nor a list of its revisions.
     OtherAnswer,
-    /// The server did not answer `server/discover` in time (ER-04).
+    /// The server did not answer `server/discover` in time.
+    ///
+    /// Rules: ER-04.
     Silence,
-    /// The server's process exited before it answered `server/discover` (ER-06).
+    /// The server's process exited before it answered `server/discover`.
+    ///
+    /// Rules: ER-06.
     Exited,
 }
 

@@ -101,14 +101,18 @@ pub enum Event {
         params: Option<Json>,
     },
     /// A subscription is open. The server will send the notifications in `filter`, which may be fewer than were
-    /// requested (MD-L-07).
+    /// requested.
+    ///
+    /// Rules: MD-L-07.
     Listening {
         /// The subscription.
         subscription: SubscriptionKey,
         /// The object `notifications` of the acknowledgement, as received.
         filter: Json,
     },
-    /// A subscription was lost, and will be opened again. Changes in the meantime are not reported (MD-L-11).
+    /// A subscription was lost, and will be opened again. Changes in the meantime are not reported.
+    ///
+    /// Rules: MD-L-11.
     ListeningInterrupted {
         /// The subscription.
         subscription: SubscriptionKey,
@@ -121,7 +125,9 @@ pub enum Event {
     ListeningEnded {
         /// The subscription.
         subscription: SubscriptionKey,
-        /// Its outcome: a result if the server ended it normally (MD-L-09).
+        /// Its outcome: a result if the server ended it normally.
+        ///
+        /// Rules: MD-L-09.
         outcome: Outcome,
     },
     /// A request waits because `limit` requests are in flight, which is as many as `Limits::exchanges` allows over
@@ -186,10 +192,14 @@ impl SubscriptionKey {
 /// What a message of the server belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The message came on the stream of this request (SH-S-13), or belongs to the subscription of this request: a
+    /// The message came on the stream of this request, or belongs to the subscription of this request: a
     /// `subscriptions/listen` that the application made with [`Call::unchanged`](super::Call::unchanged).
+    ///
+    /// Rules: SH-S-13.
     Request(RequestKey),
-    /// The message belongs to this subscription (MD-L-04).
+    /// The message belongs to this subscription.
+    ///
+    /// Rules: MD-L-04.
     Subscription(SubscriptionKey),
     /// The message came on a stream for the whole connection, and belongs to no known request or subscription.
     Connection,

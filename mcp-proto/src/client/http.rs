@@ -103,7 +103,9 @@ pub enum HttpAction {
         /// The request, with an absolute URL and all headers except those of the connection.
         request: Request<Bytes>,
         /// The claims of the proof that the driver signs and adds as the header `DPoP`; `None` unless the client has
-        /// [`Credentials`] that need one (OA-X-06).
+        /// [`Credentials`] that need one.
+        ///
+        /// Rules: OA-X-06.
         proof: Option<ProofClaims>,
     },
     /// Drop this exchange: close its connection. The client ignores what is passed in for it from now on.
@@ -251,11 +253,10 @@ impl super::Client<Http> {
     }
 
     /// Sends requests with these credentials from now on, and sends everything again that waits for authorization, in its
-    /// order and with the same ids (OA-T-03). Has no effect if the configuration has an `Authorization` header (OA-T-06).
+    /// order and with the same ids. Has no effect if the configuration has an `Authorization` header.
     ///
     /// The credentials may be given at any time, also before the connection is opened, or when the current ones will
-    /// expire soon. A challenge to a request that carried earlier ones is not reported: the request is sent again
-    /// (OA-T-05).
+    /// expire soon. A challenge to a request that carried earlier ones is not reported: the request is sent again.
     ///
     /// # Example
     ///
@@ -281,6 +282,8 @@ impl super::Client<Http> {
     /// assert_eq!(again.headers()["authorization"], "Bearer mF_9.B5f-4.1JqM");
     /// # Ok::<(), mcp_proto::UsageError>(())
     /// ```
+    ///
+    /// Rules: OA-T-03, OA-T-06, OA-T-05.
     pub fn authorize(&mut self, credentials: Credentials, now: Instant) {
         self.cache.clear_private();
         self.with_transport(now, |http, output| http.authorize(credentials, now, output));

@@ -45,7 +45,7 @@ pub(super) struct Listening {
 }
 
 impl<T: ClientTransport> Client<T> {
-    /// Subscribes to changes. `filter` is the object `notifications` of `subscriptions/listen` (MD-L-01).
+    /// Subscribes to changes. `filter` is the object `notifications` of `subscriptions/listen`.
     ///
     /// [`Event::Listening`] follows when the server has acknowledged it, and [`Event::ListeningEnded`] exactly once
     /// when it ends. A subscription that is lost after its acknowledgement is opened again, with growing pauses.
@@ -55,6 +55,8 @@ impl<T: ClientTransport> Client<T> {
     /// [`UsageError::NotInRevision`] if the server is a legacy one: such servers support `resources/subscribe`, and
     /// send notifications about changed lists without a subscription. [`UsageError`] otherwise if it cannot be opened;
     /// nothing was sent then.
+    ///
+    /// Rules: MD-L-01.
     pub fn listen(&mut self, filter: Json, now: Instant) -> Result<SubscriptionKey, UsageError> {
         self.check_open()?;
         if !filter.is_object() {

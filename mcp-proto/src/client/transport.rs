@@ -55,9 +55,13 @@ pub enum Role {
     Discover(RequestKey, ProtocolVersion),
     /// Any other request.
     Request(RequestKey),
-    /// `notifications/initialized`: nothing else is sent until it was accepted (BR-T-08).
+    /// `notifications/initialized`: nothing else is sent until it was accepted.
+    ///
+    /// Rules: BR-T-08.
     Confirmation,
-    /// The answer to a request of the server, which is dropped when the session is lost (SH-C-08).
+    /// The answer to a request of the server, which is dropped when the session is lost.
+    ///
+    /// Rules: SH-C-08.
     Answer,
     /// `notifications/cancelled`, which is dropped when the session is lost, too.
     Cancellation,

@@ -80,14 +80,18 @@ impl<A: Weight, E: Weight> Outbox<A, E> {
     }
 
     /// Whether the output has reached twice its limits, because the driver continues to read although `wants_input` is
-    /// `false`. The machine should then end the connection (RP9).
+    /// `false`. The machine should then end the connection.
+    ///
+    /// Rules: RP9.
     #[must_use]
     pub fn is_overfull(&self, limits: &Limits) -> bool {
         self.queue.len() >= 2 * limits.queue || self.weight >= 2 * limits.queue_bytes
     }
 
     /// Whether the output is below its limits. If not, `wants_input` should be `false`, so that the driver reads
-    /// nothing more (H5).
+    /// nothing more.
+    ///
+    /// Rules: H5.
     #[must_use]
     pub fn has_room(&self, limits: &Limits) -> bool {
         self.queue.len() < limits.queue && self.weight < limits.queue_bytes

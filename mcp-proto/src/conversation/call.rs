@@ -94,7 +94,9 @@ impl Call {
         self
     }
 
-    /// Requests progress: a token is added to the parameters, unless they have one already (PR-01).
+    /// Requests progress: a token is added to the parameters, unless they have one already.
+    ///
+    /// Rules: PR-01.
     #[must_use]
     pub const fn with_progress(mut self) -> Self {
         self.progress = true;
@@ -102,8 +104,8 @@ impl Call {
     }
 
     /// Declares the extension `io.modelcontextprotocol/tasks` for this request, besides the capabilities of the client: a
-    /// server of 2026-07-28 may answer `tools/call` with a task (RULES 8.9), and answers requests about tasks. This has no
-    /// effect in sessions, for which capabilities are declared once.
+    /// server of 2026-07-28 may answer `tools/call` with a task, and answers requests about tasks. This has no effect
+    /// in sessions, for which capabilities are declared once.
     ///
     /// # Example
     ///
@@ -114,6 +116,8 @@ impl Call {
     /// let call = Call::new("tools/call").params(Json::parse(r#"{"name":"index"}"#)?).with_tasks();
     /// # Ok::<(), mcp_proto::JsonError>(())
     /// ```
+    ///
+    /// Rules: RULES 8.9.
     #[must_use]
     pub const fn with_tasks(mut self) -> Self {
         self.meta = AddedMeta::IdentityWithTasks;
@@ -121,8 +125,8 @@ impl Call {
     }
 
     /// Passes the request through: a client sends the parameters as they are, and reports the answer as it was
-    /// received, except that tools with invalid header annotations are left out of lists over HTTP (MD-P-05). This has
-    /// no effect on a request of a server.
+    /// received, except that tools with invalid header annotations are left out of lists over HTTP. This has no effect
+    /// on a request of a server.
     ///
     /// The client adds no `_meta` to the parameters and does not check that they are an object. It does not interpret
     /// the result or error: a modern `input_required` result and an error about an unsupported revision are outcomes of
@@ -154,6 +158,8 @@ impl Call {
     /// assert_eq!(&line[..], b"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"tools/list\",\"params\":{\"_meta\":{\"a\":1}}}\n");
     /// # Ok::<(), mcp_proto::UsageError>(())
     /// ```
+    ///
+    /// Rules: MD-P-05.
     #[must_use]
     pub const fn unchanged(mut self) -> Self {
         self.meta = AddedMeta::Nothing;

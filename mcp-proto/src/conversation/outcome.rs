@@ -37,17 +37,23 @@ pub enum CloseReason {
     ProcessEnded(ProcessEnd),
     /// The process of the server could not be started.
     NotStarted(StartFailure),
-    /// The server and the client support no common revision (LC-06).
+    /// The server and the client support no common revision.
+    ///
+    /// Rules: LC-06.
     NoCommonVersion,
-    /// The peer sent too many lines that are not messages, and no message (FR10).
+    /// The peer sent too many lines that are not messages, and no message.
+    ///
+    /// Rules: FR10.
     Garbage {
         /// `Limits::garbage`, in lines within a minute.
         limit: usize,
     },
     /// The session was idle for too long, or was ended at a limit to make room for another one.
     Expired,
-    /// A queue grew over the limits: the application did not drain the output (RP9), or the peer made requests without
-    /// accepting the answers (RP10).
+    /// A queue grew over the limits: the application did not drain the output, or the peer made requests without
+    /// accepting the answers.
+    ///
+    /// Rules: RP9, RP10.
     Overflow,
 }
 

@@ -50,71 +50,103 @@ pub enum Failed {
         /// A short description by the driver.
         detail: Box<str>,
     },
-    /// The stream ended regularly, but without the response (H1).
+    /// The stream ended regularly, but without the response.
+    ///
+    /// Rules: H1.
     StreamEnded,
     /// The server answered with an HTTP error and no JSON-RPC error.
     Refused(Refusal),
-    /// The server accepted a request as if it were a notification, with a status that has no answer (SH-C-16, HT6).
+    /// The server accepted a request as if it were a notification, with a status that has no answer.
+    ///
+    /// Rules: SH-C-16, HT6.
     NoAnswer {
         /// The status.
         status: StatusCode,
     },
-    /// The body is neither JSON nor a stream of events (HT5).
+    /// The body is neither JSON nor a stream of events.
+    ///
+    /// Rules: HT5.
     ContentType {
         /// The kind of body.
         body: BodyKind,
     },
-    /// The answer to GET is no stream of events (HT5).
+    /// The answer to GET is no stream of events.
+    ///
+    /// Rules: HT5.
     NotAStream {
         /// The kind of body.
         body: BodyKind,
     },
-    /// The body is compressed although the client did not accept that (HT10).
+    /// The body is compressed although the client did not accept that.
+    ///
+    /// Rules: HT10.
     ContentEncoding,
-    /// The answer is not a valid response to this request (RP5).
+    /// The answer is not a valid response to this request.
+    ///
+    /// Rules: RP5.
     InvalidResponse {
         /// What is wrong with it.
         reason: InvalidResponse,
     },
-    /// The server redirects, and following it was not allowed (HT1, HT2).
+    /// The server redirects, and following it was not allowed.
+    ///
+    /// Rules: HT1, HT2.
     Redirected {
         /// Why it was not followed.
         reason: RedirectRefused,
         /// The target without user name and query, if the server sent one.
         to: Option<Excerpt>,
     },
-    /// The answer is larger than the limit (SS1).
+    /// The answer is larger than the limit.
+    ///
+    /// Rules: SS1.
     TooLarge {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The session was lost while the request was in flight, so that it may or may not have been executed (HT9).
+    /// The session was lost while the request was in flight, so that it may or may not have been executed.
+    ///
+    /// Rules: HT9.
     SessionLost,
-    /// The session was lost, and the server opened a new one with another revision (BR-T-07).
+    /// The session was lost, and the server opened a new one with another revision.
+    ///
+    /// Rules: BR-T-07.
     VersionChanged {
         /// The revision of the new session.
         version: ProtocolVersion,
     },
-    /// The server supports none of the revisions that this client is configured to use (LC-06).
+    /// The server supports none of the revisions that this client is configured to use.
+    ///
+    /// Rules: LC-06.
     NoCommonVersion {
         /// The revisions that the client is configured to use.
         supported: Box<[ProtocolVersion]>,
     },
-    /// The server's session id is invalid, so that it cannot be sent back (HT3).
+    /// The server's session id is invalid, so that it cannot be sent back.
+    ///
+    /// Rules: HT3.
     InvalidSessionId,
-    /// The server's `endpoint` event contains a URL that must not be used (LE1).
+    /// The server's `endpoint` event contains a URL that must not be used.
+    ///
+    /// Rules: LE1.
     EndpointRejected {
         /// The URL without user name and query.
         endpoint: Excerpt,
     },
-    /// The stream of a two-endpoint server did not begin with an `endpoint` event, or not in time (HS-02).
+    /// The stream of a two-endpoint server did not begin with an `endpoint` event, or not in time.
+    ///
+    /// Rules: HS-02.
     NoEndpoint,
-    /// The server required input that it does not get (MD-I-10).
+    /// The server required input that it does not get.
+    ///
+    /// Rules: MD-I-10.
     NoInput {
         /// Why not.
         reason: NoInput,
     },
-    /// The server ended the subscription by cancelling it (A6).
+    /// The server ended the subscription by cancelling it.
+    ///
+    /// Rules: A6.
     EndedByServer,
     /// The revision in use does not have this feature.
     NotInRevision {
@@ -127,7 +159,9 @@ pub enum Failed {
         limit: usize,
     },
     /// There was no room for this response, because all responses that have not arrived in full share a limit, which is
-    /// reached (M3).
+    /// reached.
+    ///
+    /// Rules: M3.
     NoRoom {
         /// `Limits::held`, in bytes.
         limit: usize,
@@ -148,7 +182,9 @@ pub enum Failed {
     },
     /// The process of the server could not be started.
     NotStarted(StartFailure),
-    /// The server wrote too many lines that are not messages, and no message, so that the connection was closed (FR10).
+    /// The server wrote too many lines that are not messages, and no message, so that the connection was closed.
+    ///
+    /// Rules: FR10.
     NoMessages {
         /// `Limits::garbage`, in lines within a minute.
         limit: usize,
@@ -323,7 +359,9 @@ impl std::error::Error for Failed {}
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoInput {
-    /// It requires a capability that this client did not declare (MD-I-04).
+    /// It requires a capability that this client did not declare.
+    ///
+    /// Rules: MD-I-04.
     #[error("the client did not declare that it can do that")]
     NotDeclared,
     /// The application answered with an error of this code.
@@ -365,11 +403,14 @@ pub enum InvalidResponse {
     /// A response to another request.
     #[error("it has another id than the request")]
     WrongId,
-    /// A result with an unknown or undeclared `resultType` (JR-15).
+    /// A result with an unknown or undeclared `resultType`.
+    ///
+    /// Rules: JR-15.
     #[error("its 'resultType' is unknown")]
     ResultType,
-    /// A result that requires input without stating which (MD-I-02), or for a method that must not require any
-    /// (MD-I-01).
+    /// A result that requires input without stating which, or for a method that must not require any.
+    ///
+    /// Rules: MD-I-02, MD-I-01.
     #[error("it requires input without stating which, or for a method that takes none")]
     InputRequired,
     /// A result without a member that the method requires.
@@ -390,7 +431,9 @@ impl From<&ParseError> for InvalidResponse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RedirectRefused {
-    /// It leads to another origin, to which no credentials may be sent (invariant 8).
+    /// It leads to another origin, to which no credentials may be sent.
+    ///
+    /// Rules: invariant 8.
     #[error("which is another origin, where no credentials may go; if that is the right server, use its URL instead")]
     CrossOrigin,
     /// It leads from `https` to `http`: mostly a server behind a proxy that ends TLS, which does not know its public URL.

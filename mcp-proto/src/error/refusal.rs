@@ -8,7 +8,9 @@ use http::{HeaderValue, StatusCode};
 use crate::spec::header::BodyKind;
 use crate::text::Excerpt;
 
-/// An HTTP error response to a message, without a JSON-RPC error (HT8).
+/// An HTTP error response to a message, without a JSON-RPC error.
+///
+/// Rules: HT8.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The status.
@@ -17,7 +19,9 @@ pub struct Refusal {
     pub body: BodyKind,
     /// The waiting time that the server asks for in `Retry-After`.
     pub retry_after: Option<Duration>,
-    /// All values of `WWW-Authenticate`, from which the application can get a token (AU-14).
+    /// All values of `WWW-Authenticate`, from which the application can get a token.
+    ///
+    /// Rules: AU-14.
     pub challenges: Vec<HeaderValue>,
     /// What the body says, if it is a JSON-RPC or OAuth error, problem details (RFC 9457), another JSON error, text, or a
     /// page with a title: at most 300 characters, without the secrets that the client has sent.

@@ -37,27 +37,37 @@ pub enum UsageError {
         /// `Limits::backends`.
         limit: usize,
     },
-    /// A limit or a duration of the configuration is zero or larger than this crate supports (CL5).
+    /// A limit or a duration of the configuration is zero or larger than this crate supports.
+    ///
+    /// Rules: CL5.
     #[error(transparent)]
     Limit(#[from] InvalidLimit),
     /// The URL of the server cannot be used.
     #[error("the URL of the server {0}")]
     Endpoint(InvalidUrl),
-    /// The id of a client cannot be this URL (OA-R-02).
+    /// The id of a client cannot be this URL.
+    ///
+    /// Rules: OA-R-02.
     #[error("the URL of the client's metadata must begin with https:// and have a path without '.' and '..'")]
     ClientMetadataUrl,
-    /// The path to which the browser returns cannot be this text (OA-Q-09).
+    /// The path to which the browser returns cannot be this text.
+    ///
+    /// Rules: OA-Q-09.
     #[error(
         "the path of the redirect URI must begin with one slash, and have letters, digits, '-', '.', '_', '~' and slashes only"
     )]
     CallbackPath,
-    /// The token endpoint of an identity provider cannot be used (OA-A-06).
+    /// The token endpoint of an identity provider cannot be used.
+    ///
+    /// Rules: OA-A-06.
     #[error("the token endpoint of the identity provider must begin with https://, or be on this machine")]
     IdentityProvider,
     /// The public path of a server is not a path that begins with a slash and does not end with one.
     #[error("the public path must begin with a slash, must not end with one, and has neither a query nor a fragment")]
     PublicPath,
-    /// A parameter of authorization requests is one that the flow sets itself (OA-Q-06).
+    /// A parameter of authorization requests is one that the flow sets itself.
+    ///
+    /// Rules: OA-Q-06.
     #[error("this parameter of authorization requests is set by the sign-in itself, or has no name")]
     AuthorizationParameter,
     /// The issuer of an authorization server is not a URL that a client may use.
@@ -66,13 +76,17 @@ pub enum UsageError {
     /// The metadata of a protected resource name no authorization server.
     #[error("a protected resource must name at least one authorization server")]
     NoAuthorizationServer,
-    /// A scope has characters that no scope may have, or is `offline_access` (OA-Z-01).
+    /// A scope has characters that no scope may have, or is `offline_access`.
+    ///
+    /// Rules: OA-Z-01.
     #[error("a scope must be visible ASCII text without quotes and backslashes, and not 'offline_access'")]
     Scope,
     /// The name of a header is empty or has invalid characters.
     #[error("a header name may hold only ASCII letters, digits and the characters !#$%&'*+-.^_`|~")]
     HeaderName,
-    /// The value of a header has invalid characters (HT15).
+    /// The value of a header has invalid characters.
+    ///
+    /// Rules: HT15.
     #[error(
         "the value of the header '{name}' holds characters that no header may have: \
          a line break or another control character"
@@ -81,7 +95,9 @@ pub enum UsageError {
         /// The name of the header.
         name: Box<str>,
     },
-    /// The header is one that the protocol sets itself (HT16).
+    /// The header is one that the protocol sets itself.
+    ///
+    /// Rules: HT16.
     #[error("the header '{name}' is set by the protocol")]
     ReservedHeader {
         /// Its name.
@@ -109,7 +125,9 @@ pub enum UsageError {
     #[error("the hash of the access token must be a SHA-256 value: 43 characters of Base64url")]
     AccessTokenHash,
     /// `connect` was not called yet, or the session is not open yet. For a server: the client cannot receive requests
-    /// now, for example because it has not sent `notifications/initialized` (LC-10).
+    /// now, for example because it has not sent `notifications/initialized`.
+    ///
+    /// Rules: LC-10.
     #[error("not connected; connect first")]
     NotConnected,
     /// `connect` was called before.
@@ -143,7 +161,9 @@ pub enum UsageError {
          mcp-blocking has none, but can serve sealed sessions"
     )]
     NoStore,
-    /// The connection or the session is closed, or is being closed (CL3).
+    /// The connection or the session is closed, or is being closed.
+    ///
+    /// Rules: CL3.
     #[error("the connection is closed")]
     Closed,
     /// The limit of requests without a response is reached.
@@ -168,13 +188,17 @@ pub enum UsageError {
         method: Method,
     },
     /// Parameters, a subscription filter, capabilities, or the information about a client or server are not a JSON
-    /// object (JR-12).
+    /// object.
+    ///
+    /// Rules: JR-12.
     #[error("{what} must be a JSON object")]
     NotAnObject {
         /// What is not an object.
         what: &'static str,
     },
-    /// The code is reserved for the protocol in this revision (RP15).
+    /// The code is reserved for the protocol in this revision.
+    ///
+    /// Rules: RP15.
     #[error("the error code {code} is reserved for the protocol; choose one outside -32768 to -32000")]
     ReservedErrorCode {
         /// The code.
@@ -186,10 +210,14 @@ pub enum UsageError {
         /// Its name.
         capability: &'static str,
     },
-    /// A result that requires input needs input requests or a request state, and has neither (MD-I-02).
+    /// A result that requires input needs input requests or a request state, and has neither.
+    ///
+    /// Rules: MD-I-02.
     #[error("a result that requires input must hold a request for input or a state")]
     NothingRequired,
-    /// The notification is not a change notification, or does not state what has changed (MD-L-03).
+    /// The notification is not a change notification, or does not state what has changed.
+    ///
+    /// Rules: MD-L-03.
     #[error("cannot publish '{method}': not a change notification")]
     NoChange {
         /// Its method.

@@ -14,7 +14,9 @@ use super::string::{quote_into, unquote};
 /// The most names and indices of a path.
 const PATH_DEPTH: usize = 8;
 
-/// An object has two members with the same name, which different parsers interpret differently (P2).
+/// An object has two members with the same name, which different parsers interpret differently.
+///
+/// Rules: P2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an object has two members of one name")]
 pub struct DuplicateKey;
@@ -26,7 +28,7 @@ impl Json {
     ///
     /// # Errors
     ///
-    /// [`DuplicateKey`] if there are two such members (JS6).
+    /// [`DuplicateKey`] if there are two such members.
     ///
     /// # Example: reading one member and leaving the rest as text
     ///
@@ -38,6 +40,8 @@ impl Json {
     /// assert_eq!(params.member("cursor")?, None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// Rules: JS6.
     pub fn member(&self, name: &str) -> Result<Option<Self>, DuplicateKey> {
         let mut found = None;
         for member in members(&self.0) {

@@ -22,7 +22,9 @@ impl Message {
     }
 
     /// As [`Message::to_bytes`], as a peer of this revision reads it: an error whose request id could not be read has
-    /// `"id":null` before 2025-11-25, and no member `id` since then (A28).
+    /// `"id":null` before 2025-11-25, and no member `id` since then.
+    ///
+    /// Rules: A28.
     #[must_use]
     pub fn to_bytes_for(&self, version: ProtocolVersion) -> Bytes {
         self.to_bytes_with(version.rules().unreadable_id)

@@ -11,7 +11,7 @@ use crate::text::escape_text;
 /// The most characters of a message that are displayed (PX8).
 const SHOWN: usize = 500;
 
-/// A JSON-RPC error object: an integer code, a message, and optional data (JR-10).
+/// A JSON-RPC error object: an integer code, a message, and optional data.
 ///
 /// A received error is stored as its JSON text and can be forwarded unchanged, like every other payload. The `Debug`
 /// form has the code and the message, escaped and shortened, because JSON-RPC intends the message for display; it omits
@@ -26,6 +26,8 @@ const SHOWN: usize = 500;
 /// assert_eq!(error.code(), -32602);
 /// assert_eq!(error.message(), "unknown tool: \"frobnicate\"");
 /// ```
+///
+/// Rules: JR-10.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ErrorObject {
     code: i64,
@@ -52,7 +54,7 @@ impl ErrorObject {
     }
 
     /// The answer to a request for a resource that does not exist, with the code of `version`, such as that of
-    /// `IncomingRequest::version` (RULES 1.3). The URI becomes the data.
+    /// `IncomingRequest::version`. The URI becomes the data.
     ///
     /// # Example
     ///
@@ -65,13 +67,17 @@ impl ErrorObject {
     /// assert_eq!(error.code(), code::INVALID_PARAMS);
     /// assert_eq!(error.data().unwrap().as_bytes(), br#"{"uri":"file:///a"}"#);
     /// ```
+    ///
+    /// Rules: RULES 1.3.
     #[must_use]
     pub fn resource_not_found(uri: &str, version: ProtocolVersion) -> Self {
         let data = Json::empty_object().with_member("uri", &Json::from(uri));
         Self::with_data(version.rules().resource_not_found, "resource not found", &data)
     }
 
-    /// The answer to a request that is refused because of overload (RP10).
+    /// The answer to a request that is refused because of overload.
+    ///
+    /// Rules: RP10.
     #[must_use]
     pub fn overloaded() -> Self {
         Self::new(code::INTERNAL_ERROR, "the server is overloaded; try again later")
@@ -83,7 +89,9 @@ impl ErrorObject {
         Self::new(code::INTERNAL_ERROR, "the server is being stopped; try again later")
     }
 
-    /// The answer to a subscription that is refused because the limit is reached (MD-L-14).
+    /// The answer to a subscription that is refused because the limit is reached.
+    ///
+    /// Rules: MD-L-14.
     #[must_use]
     pub fn too_many_subscriptions() -> Self {
         Self::new(code::INTERNAL_ERROR, "too many subscriptions at one time")
@@ -118,7 +126,9 @@ impl ErrorObject {
         Self { code, text: self.text.with_member("code", &Json::from(code)) }
     }
 
-    /// Reads an error object; `None` if this is not an object, or lacks an integer code or a string message (RP5).
+    /// Reads an error object; `None` if this is not an object, or lacks an integer code or a string message.
+    ///
+    /// Rules: RP5.
     #[must_use]
     pub fn from_json(text: Json) -> Option<Self> {
         let code = text.member("code").ok()??;
@@ -140,7 +150,9 @@ impl ErrorObject {
         message.and_then(|text| text.as_string().map(std::borrow::Cow::into_owned)).unwrap_or_default()
     }
 
-    /// The message for display, escaped and shortened (PX8).
+    /// The message for display, escaped and shortened.
+    ///
+    /// Rules: PX8.
     #[must_use]
     pub fn shown_message(&self) -> String {
         escape_text(&self.message(), SHOWN)

@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 use crate::json::Json;
 use crate::json::string::{quote, quote_into, unquote};
 
-/// The id of a request: an integer or a string (JR-03), stored exactly.
+/// The id of a request: an integer or a string, stored exactly.
 ///
 /// `1` and `"1"` are different ids, and `1.0` is not an id: if these were confused, a response could be delivered to
 /// the wrong caller. A string that arrived with escapes is equal to the same string without, and is sent back with its
@@ -23,6 +23,8 @@ use crate::json::string::{quote, quote_into, unquote};
 /// assert_eq!(RequestId::from(1).to_string(), "1");
 /// assert_eq!(RequestId::from("1").to_string(), "\"1\"");
 /// ```
+///
+/// Rules: JR-03.
 #[derive(Clone)]
 pub struct RequestId(Repr);
 

@@ -15,13 +15,17 @@ use crate::json::{Json, JsonError, detach};
 use crate::limits::Limits;
 use crate::spec::{Method, code};
 
-/// The content of one frame: a message, or a batch of them (JR-31).
+/// The content of one frame: a message, or a batch of them.
+///
+/// Rules: JR-31.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// A single message.
     Single(Message),
-    /// An array of messages, each parsed separately (JR-35). Whether batches are allowed depends on the revision
-    /// (JR-38) and is checked elsewhere.
+    /// An array of messages, each parsed separately. Whether batches are allowed depends on the revision and is checked
+    /// elsewhere.
+    ///
+    /// Rules: JR-35, JR-38.
     Batch(Vec<Result<Message, ParseError>>),
 }
 
@@ -125,8 +129,10 @@ impl ParseError {
     }
 }
 
-/// Which request a malformed frame was about. Only requests may be answered (P6): a peer could mistake an error in
-/// reply to a malformed *response* for the answer to a request of its own with the same id.
+/// Which request a malformed frame was about. Only requests may be answered: a peer could mistake an error in reply to
+/// a malformed *response* for the answer to a request of its own with the same id.
+///
+/// Rules: P6.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// A request with this id, to be answered with an error.
@@ -148,28 +154,40 @@ pub enum ParseErrorKind {
     /// The text is not acceptable JSON.
     #[error(transparent)]
     Json(#[from] JsonError),
-    /// The text is a number, a string, `true`, `false` or `null` (JS11), or an array inside a batch.
+    /// The text is a number, a string, `true`, `false` or `null`, or an array inside a batch.
+    ///
+    /// Rules: JS11.
     #[error("not a JSON-RPC message: not an object")]
     NotAnObject,
-    /// The member `jsonrpc` is not the string `2.0` (JR-01).
+    /// The member `jsonrpc` is not the string `2.0`.
+    ///
+    /// Rules: JR-01.
     #[error("not a JSON-RPC message: the member 'jsonrpc' must be \"2.0\"")]
     NotVersion2,
-    /// A member of the envelope occurs twice (JS5).
+    /// A member of the envelope occurs twice.
+    ///
+    /// Rules: JS5.
     #[error("not a JSON-RPC message: two members '{member}'")]
     DuplicateMember {
         /// Its name.
         member: &'static str,
     },
-    /// The id is neither a string nor an integer of 64 bits (JR-03).
+    /// The id is neither a string nor an integer of 64 bits.
+    ///
+    /// Rules: JR-03.
     #[error("not a JSON-RPC message: the id must be a string or an integer")]
     InvalidId,
-    /// The id is longer than the limit (JS9).
+    /// The id is longer than the limit.
+    ///
+    /// Rules: JS9.
     #[error("not a JSON-RPC message: the id is longer than {limit} bytes")]
     IdTooLong {
         /// `Limits::id`.
         limit: usize,
     },
-    /// The method is not a string, or contains an unpaired surrogate (JS4).
+    /// The method is not a string, or contains an unpaired surrogate.
+    ///
+    /// Rules: JS4.
     #[error("not a JSON-RPC message: the method must be a string")]
     InvalidMethod,
     /// The method is longer than the limit.
@@ -178,28 +196,40 @@ pub enum ParseErrorKind {
         /// `Limits::method`.
         limit: usize,
     },
-    /// `params` is a number, a string, `true` or `false` (JR-12).
+    /// `params` is a number, a string, `true` or `false`.
+    ///
+    /// Rules: JR-12.
     #[error("invalid params: they must be an object")]
     ParamsNotStructured,
-    /// Both a method and a result or error, where the result or error is null or there is no id (RP6).
+    /// Both a method and a result or error, where the result or error is null or there is no id.
+    ///
+    /// Rules: RP6.
     #[error("not a JSON-RPC message: both a method and a result or error")]
     RequestAndResponse,
     /// Neither a method nor a result nor an error.
     #[error("not a JSON-RPC message: no method, no result and no error")]
     NeitherRequestNorResponse,
-    /// Both a result and an error (JR-08).
+    /// Both a result and an error.
+    ///
+    /// Rules: JR-08.
     #[error("not a JSON-RPC message: both a result and an error")]
     ResultAndError,
     /// A result without an id.
     #[error("not a JSON-RPC message: a result without an id")]
     ResultWithoutId,
-    /// The error is not an object with an integer code and a string message (JR-10).
+    /// The error is not an object with an integer code and a string message.
+    ///
+    /// Rules: JR-10.
     #[error("not a JSON-RPC message: an error needs an integer code and a string message")]
     InvalidError,
-    /// A batch without messages (JR-35).
+    /// A batch without messages.
+    ///
+    /// Rules: JR-35.
     #[error("an empty batch")]
     EmptyBatch,
-    /// A batch with more messages than the limit (RP8).
+    /// A batch with more messages than the limit.
+    ///
+    /// Rules: RP8.
     #[error("a batch of more than {limit} messages")]
     BatchTooLarge {
         /// `Limits::batch`.

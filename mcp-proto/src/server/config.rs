@@ -23,9 +23,13 @@ use crate::spec::{CacheScope, ProtocolVersion, capability};
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a setting of its own")]
 pub struct Config {
-    /// `serverInfo` of the answer to `initialize` (LC-07), and of every result since 2026-07-28.
+    /// `serverInfo` of the answer to `initialize`, and of every result since 2026-07-28.
+    ///
+    /// Rules: LC-07.
     pub server_info: Json,
-    /// Whether results since 2026-07-28 contain `server_info` in `_meta` (RULES 8.1). Default `true`.
+    /// Whether results since 2026-07-28 contain `server_info` in `_meta`. Default `true`.
+    ///
+    /// Rules: RULES 8.1.
     pub names_itself: bool,
     /// `capabilities` of the answers to `initialize` and `server/discover`. With `logging`, the machine answers
     /// `logging/setLevel` itself, and with `resources.subscribe`, `resources/subscribe` and `resources/unsubscribe`
@@ -37,15 +41,20 @@ pub struct Config {
     pub reports_subscribe: bool,
     /// Whether a `subscriptions/listen` that names resources is acknowledged only by
     /// [`Server::acknowledge_listens`](super::Server::acknowledge_listens), for a proxy. It must first subscribe to
-    /// them at another server, because an acknowledged filter is in effect (MD-L-02). Default `false`.
+    /// them at another server, because an acknowledged filter is in effect. Default `false`.
+    ///
+    /// Rules: MD-L-02.
     pub manual_acknowledgement: bool,
     /// `instructions` of the answers to `initialize` and `server/discover`.
     pub instructions: Option<Box<str>>,
-    /// The served revisions, of one era or of both (ER-40). The newest one with `initialize` is offered to clients that
-    /// request another one (LC-05). Default: all.
+    /// The served revisions, of one era or of both. The newest one with `initialize` is offered to clients that request
+    /// another one. Default: all.
+    ///
+    /// Rules: ER-40, LC-05.
     pub versions: Vec<ProtocolVersion>,
-    /// How long clients may cache lists and resources, unless a result has its own `ttlMs` (MD-K-01). Default zero: not
-    /// at all.
+    /// How long clients may cache lists and resources, unless a result has its own `ttlMs`. Default zero: not at all.
+    ///
+    /// Rules: MD-K-01.
     pub cache_ttl: Duration,
     /// Who may use the cached results, unless a result has its own `cacheScope`. Default [`CacheScope::Private`].
     pub cache_scope: CacheScope,
@@ -53,12 +62,18 @@ pub struct Config {
     pub limits: Limits,
     /// How long the client may take to answer a request of this server. Default 60 s.
     pub request_timeout: Duration,
-    /// The maximum time for an answer of the client, whatever progress is made (TO-03). Default 10 min.
+    /// The maximum time for an answer of the client, whatever progress is made. Default 10 min.
+    ///
+    /// Rules: TO-03.
     pub max_timeout: Duration,
-    /// How long requests in flight may still be answered after the client's stream has ended (FR15). Default 5 s.
+    /// How long requests in flight may still be answered after the client's stream has ended. Default 5 s.
+    ///
+    /// Rules: FR15.
     pub drain_timeout: Duration,
     /// Whether parameters with duplicate keys at any depth are refused, because a proxy and a server may read them
-    /// differently (JS6). Default `true`.
+    /// differently. Default `true`.
+    ///
+    /// Rules: JS6.
     pub strict_json: bool,
 }
 

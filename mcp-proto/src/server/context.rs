@@ -9,7 +9,9 @@ use crate::spec::capability::capability_for;
 use crate::spec::{LoggingLevel, Method, ProtocolVersion};
 
 /// The revision, client and settings that apply to one request. Up to 2025-11-25, they are those of the session; since
-/// 2026-07-28, those that the request itself states (MD-M-04).
+/// 2026-07-28, those that the request itself states.
+///
+/// Rules: MD-M-04.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Context {
@@ -17,9 +19,13 @@ pub struct Context {
     pub version: ProtocolVersion,
     /// The capabilities that the client declares: an object.
     pub client_capabilities: Json,
-    /// The client's name and version, as it states them: an object. Behaviour must not depend on it (MD-M-06).
+    /// The client's name and version, as it states them: an object. Behaviour must not depend on it.
+    ///
+    /// Rules: MD-M-06.
     pub client_info: Option<Json>,
-    /// The lowest level of log messages that the client has requested; `None` if none are sent to it (MD-M-09).
+    /// The lowest level of log messages that the client has requested; `None` if none are sent to it.
+    ///
+    /// Rules: MD-M-09.
     pub logging_level: Option<LoggingLevel>,
     /// The sender of the request, if the driver authenticated it.
     pub principal: Option<Principal>,
@@ -56,19 +62,20 @@ impl Context {
     }
 
     /// Whether a request for input may be sent to the client: its method is one of those that
-    /// [`InputRequired`](super::InputRequired) may contain, and the client has declared the capability that it needs
-    /// (MD-I-03, MD-I-04).
+    /// [`InputRequired`](super::InputRequired) may contain, and the client has declared the capability that it needs.
+    ///
+    /// Rules: MD-I-03, MD-I-04.
     #[must_use]
     pub fn accepts(&self, method: &Method, params: &Json) -> bool {
         capability_for(method, params).is_some_and(|needed| self.require(&needed).is_ok())
     }
 
     /// Checks whether the client has declared all these capabilities, in the form of `clientCapabilities`, such as
-    /// `{"elicitation":{"url":{}}}`. An `elicitation` without a mode is the mode `form` (MD-M-12).
+    /// `{"elicitation":{"url":{}}}`. An `elicitation` without a mode is the mode `form`.
     ///
     /// # Errors
     ///
-    /// The answer to a request that needs them: an error whose data contains the missing ones (MD-M-05).
+    /// The answer to a request that needs them: an error whose data contains the missing ones.
     ///
     /// # Example
     ///
@@ -91,6 +98,8 @@ impl Context {
     /// assert_eq!(missing.data().unwrap().to_text(), r#"{"requiredCapabilities":{"sampling":{}}}"#);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// Rules: MD-M-12, MD-M-05.
     pub fn require(&self, capabilities: &Json) -> Result<(), ErrorObject> {
         let mut missing = Json::empty_object();
         for (name, wanted) in capabilities.entries() {

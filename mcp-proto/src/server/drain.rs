@@ -17,8 +17,8 @@ impl<T: ServerTransport> Server<T> {
     ///
     /// Until then, the client of a request that is being served may still cancel it, answer the server, and resume its
     /// stream. Every other request, except `ping`, is refused: over HTTP with 503 and `Retry-After`, on a byte stream with
-    /// error -32603. Subscriptions end with their results (MD-L-09), and so do the streams that clients opened by GET. An
-    /// answer whose client has disconnected is kept until that client resumes the stream (SH-S-12).
+    /// error -32603. Subscriptions end with their results, and so do the streams that clients opened by GET. An answer
+    /// whose client has disconnected is kept until that client resumes the stream.
     ///
     /// # Example: a call is answered, and a later one is refused
     ///
@@ -49,6 +49,8 @@ impl<T: ServerTransport> Server<T> {
     /// assert_eq!(server.poll_output(), Some(Output::Event(Event::Drained { cancelled: 0 })));
     /// # Ok::<(), mcp_proto::UsageError>(())
     /// ```
+    ///
+    /// Rules: MD-L-09, SH-S-12.
     pub fn drain(&mut self, timeout: Duration, now: Instant) {
         self.is_draining = true;
         self.timers.set(Timer::Drain, now + timeout);

@@ -28,7 +28,9 @@ pub enum Event {
         /// The revision in force.
         version: ProtocolVersion,
     },
-    /// The client has sent `notifications/initialized`: from now on, requests may be sent to it (LC-10).
+    /// The client has sent `notifications/initialized`: from now on, requests may be sent to it.
+    ///
+    /// Rules: LC-10.
     Ready {
         /// The session.
         session: SessionKey,
@@ -44,8 +46,10 @@ pub enum Event {
         /// Its parameters, as received.
         params: Option<Json>,
     },
-    /// A request of the client is cancelled: by a notification, by the end of its HTTP exchange since 2026-07-28
-    /// (SH-S-17), or by the end of its session. Answering it does nothing.
+    /// A request of the client is cancelled: by a notification, by the end of its HTTP exchange since 2026-07-28, or by
+    /// the end of its session. Answering it does nothing.
+    ///
+    /// Rules: SH-S-17.
     Cancelled {
         /// The request.
         ticket: TicketKey,

@@ -45,19 +45,25 @@ pub struct InputRequired {
 }
 
 impl InputRequired {
-    /// Requires nothing yet; at least one request or a state must be added (MD-I-02).
+    /// Requires nothing yet; at least one request or a state must be added.
+    ///
+    /// Rules: MD-I-02.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Adds a request for input, whose answer will have the same key: `elicitation/create`, `sampling/createMessage` or
-    /// `roots/list` (MD-I-03).
+    /// `roots/list`.
+    ///
+    /// Rules: MD-I-03.
     pub fn ask(mut self, key: &str, method: impl Into<Method>, params: impl Into<Json>) -> Self {
         self.requests.insert(key.into(), (method.into(), params.into()));
         self
     }
 
-    /// Adds a state that the client returns with its retry. The client could alter it (MD-I-12).
+    /// Adds a state that the client returns with its retry. The client could alter it.
+    ///
+    /// Rules: MD-I-12.
     pub fn state(mut self, state: &str) -> Self {
         self.state = Some(state.into());
         self

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::json::Json;
 
-/// The authenticated sender of a request. Sessions belong to the principal that opened them (SE-02).
+/// The authenticated sender of a request. Sessions belong to the principal that opened them.
 ///
 /// Two principals are equal if their names are equal: the rest is what one request, such as its token, states about
 /// its sender. Its `Debug` form contains nothing of it.
@@ -21,6 +21,8 @@ use crate::json::Json;
 /// let writer = Principal::new("https://auth.example.com ada").with_scopes("files:read files:write");
 /// assert_eq!(reader, writer);
 /// ```
+///
+/// Rules: SE-02.
 #[derive(Clone)]
 pub struct Principal(Arc<Facts>);
 

@@ -8,7 +8,9 @@ use crate::spec::Method;
 /// The progress of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// The progress so far; a finite number that must grow each time (PR-02).
+    /// The progress so far; a finite number that must grow each time.
+    ///
+    /// Rules: PR-02.
     pub progress: f64,
     /// The value of `progress` at the end, if it is known.
     pub total: Option<f64>,

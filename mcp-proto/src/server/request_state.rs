@@ -33,7 +33,9 @@ impl<K: StateKey> StateKeys<K> {
 }
 
 /// What a state is bound to, so that it cannot be used for another request: the principal, the method and the target of
-/// the request (MD-I-12).
+/// the request.
+///
+/// Rules: MD-I-12.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StateBinding {
     bound: Vec<u8>,

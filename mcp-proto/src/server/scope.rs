@@ -10,9 +10,11 @@ use crate::error::Failed;
 pub enum Scope {
     /// A session, but none of its requests.
     Session(SessionKey),
-    /// A request of the client: related messages are sent on its exchange (SH-S-13), and related requests to the client
-    /// are cancelled when it ends. After it has ended, related notifications are dropped and related requests fail with
+    /// A request of the client: related messages are sent on its exchange, and related requests to the client are
+    /// cancelled when it ends. After it has ended, related notifications are dropped and related requests fail with
     /// [`Failed::Cancelled`].
+    ///
+    /// Rules: SH-S-13.
     Request(TicketKey),
 }
 

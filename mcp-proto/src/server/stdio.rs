@@ -65,7 +65,9 @@ impl Server<Stdio> {
     }
 
     /// The client's stream has ended. Requests in flight are still answered within [`Config::drain_timeout`], then the
-    /// connection closes (FR15).
+    /// connection closes.
+    ///
+    /// Rules: FR15.
     pub fn handle_eof(&mut self, now: Instant) {
         let Some(end) = self.transport.end() else { return };
         if self.is_closed() {

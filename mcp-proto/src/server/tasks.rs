@@ -98,7 +98,9 @@ impl Default for TaskLimits {
 }
 
 /// The id of a task. Unless clients are authenticated, everyone who knows the id may fetch the result, so that it must
-/// not be guessable (SE-10). Its `Debug` form does not show it.
+/// not be guessable. Its `Debug` form does not show it.
+///
+/// Rules: SE-10.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TaskId(Arc<str>);
 
@@ -387,8 +389,10 @@ impl Tasks {
         }
     }
 
-    /// `notifications/tasks` with the status of a task, for the principal that has created it (SE-10); `None` if the task
-    /// was dropped.
+    /// `notifications/tasks` with the status of a task, for the principal that has created it; `None` if the task was
+    /// dropped.
+    ///
+    /// Rules: SE-10.
     #[must_use]
     pub fn notification(&self, id: &TaskId) -> Option<ChangeNotification> {
         let task = self.open.get(id)?;

@@ -1,4 +1,6 @@
-//! The error codes that JSON-RPC and the revisions define (RULES 1.3), as `code` of an error object (JR-10).
+//! The error codes that JSON-RPC and the revisions define, as `code` of an error object.
+//!
+//! Rules: RULES 1.3, JR-10.
 
 /// The input is not JSON.
 pub const PARSE_ERROR: i64 = -32700;

@@ -3,15 +3,25 @@
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName};
 
-/// The id of a session (RULES 8.2).
+/// The id of a session.
+///
+/// Rules: RULES 8.2.
 pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The revision that the sender uses (RULES 8.2).
+/// The revision that the sender uses.
+///
+/// Rules: RULES 8.2.
 pub const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-/// Repeats the method of the body (RULES 8.2).
+/// Repeats the method of the body.
+///
+/// Rules: RULES 8.2.
 pub const METHOD: HeaderName = HeaderName::from_static("mcp-method");
-/// Repeats the tool, prompt, resource or task that the body names (RULES 8.2).
+/// Repeats the tool, prompt, resource or task that the body names.
+///
+/// Rules: RULES 8.2.
 pub const NAME: HeaderName = HeaderName::from_static("mcp-name");
-/// The beginning of the names of headers that repeat arguments of a tool (RULES 8.3).
+/// The beginning of the names of headers that repeat arguments of a tool.
+///
+/// Rules: RULES 8.3.
 pub const PARAM_PREFIX: &str = "mcp-param-";
 /// A proof that the client has the key of its token (RFC 9449, section 4).
 pub const DPOP: HeaderName = HeaderName::from_static("dpop");

@@ -1,6 +1,8 @@
-//! The reserved keys of `_meta` (RULES 8.1): reading them from requests, and writing them into messages.
+//! The reserved keys of `_meta`: reading them from requests, and writing them into messages.
 //!
 //! Writing changes only the text of the written members; every other byte stays as it is.
+//!
+//! Rules: RULES 8.1.
 
 use crate::json::Json;
 
@@ -21,12 +23,15 @@ pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 pub const KEYS: &[&str] =
     &[PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, SERVER_INFO, SUBSCRIPTION_ID];
 
-/// The reserved members of a request's `_meta`. A value of the wrong type counts as missing (MD-M-03).
+/// The reserved members of a request's `_meta`. A value of the wrong type counts as missing.
+///
+/// Rules: MD-M-03.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RequestMeta {
-    /// Whether there is a revision or a capabilities member, of any type, which only requests of the modern era have
-    /// (ER-41).
+    /// Whether there is a revision or a capabilities member, of any type, which only requests of the modern era have.
+    ///
+    /// Rules: ER-41.
     pub is_claimed: bool,
     /// The name of the revision, which may be unknown to this crate.
     pub version: Option<Box<str>>,
@@ -78,8 +83,9 @@ pub fn without_keys(object: &Json, keys: &[&str]) -> Json {
     }
 }
 
-/// Returns `params` of a notification with the id of the `subscriptions/listen` to which the notification belongs
-/// (MD-L-04).
+/// Returns `params` of a notification with the id of the `subscriptions/listen` to which the notification belongs.
+///
+/// Rules: MD-L-04.
 #[must_use]
 pub fn with_subscription_id(params: &Json, id: &Json) -> Json {
     stamp(params, &[(SUBSCRIPTION_ID, id)])

@@ -23,16 +23,26 @@ pub struct MethodFacts {
     /// The era of the connections that begin with this request.
     pub opens: Option<Era>,
     /// Only the machines send it, when the protocol requires it. The commands of a client refuse it with
-    /// [`UsageError::ReservedMethod`](crate::UsageError::ReservedMethod) (RULES 7.1, 9).
+    /// [`UsageError::ReservedMethod`](crate::UsageError::ReservedMethod).
+    ///
+    /// Rules: RULES 7.1, 9.
     pub is_reserved: bool,
     /// The capability that a client must have declared before a server may send it this request. Only such requests can
-    /// be input requests (MD-I-03).
+    /// be input requests.
+    ///
+    /// Rules: MD-I-03.
     pub client_capability: Option<&'static str>,
-    /// The result may require input from the client, in revisions that have such results (MD-I-01).
+    /// The result may require input from the client, in revisions that have such results.
+    ///
+    /// Rules: MD-I-01.
     pub takes_input: bool,
-    /// The result states how long it may be cached (MD-K-01).
+    /// The result states how long it may be cached.
+    ///
+    /// Rules: MD-K-01.
     pub is_cacheable: bool,
-    /// The member of `params` that the header `Mcp-Name` repeats (RULES 8.2).
+    /// The member of `params` that the header `Mcp-Name` repeats.
+    ///
+    /// Rules: RULES 8.2.
     pub named_by: Option<&'static str>,
     /// How the request refers to what a server offers.
     pub refers_to: Option<Reference>,
@@ -44,7 +54,9 @@ pub struct MethodFacts {
     pub change: Option<Change>,
     /// The request changes nothing, so it may be sent again even if the server has perhaps received it.
     pub only_reads: bool,
-    /// A notification that may be dropped under load, because a later one replaces it or it is only displayed (RP9).
+    /// A notification that may be dropped under load, because a later one replaces it or it is only displayed.
+    ///
+    /// Rules: RP9.
     pub may_be_missed: bool,
 }
 
@@ -70,7 +82,9 @@ pub enum Reference {
     Resource,
     /// The member `ref` of the parameters names a prompt, or a resource or resource template.
     Completion,
-    /// The array `resourceSubscriptions` in the member `notifications` of the parameters has URIs of resources (MD-L-01).
+    /// The array `resourceSubscriptions` in the member `notifications` of the parameters has URIs of resources.
+    ///
+    /// Rules: MD-L-01.
     Subscriptions,
 }
 
@@ -106,7 +120,9 @@ pub enum SettingChange {
     Unsubscribe,
 }
 
-/// What a client can subscribe to (RULES 8.7).
+/// What a client can subscribe to.
+///
+/// Rules: RULES 8.7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
     /// One of the lists.
@@ -129,7 +145,9 @@ impl Change {
     }
 
     /// The capability that a server declares if it sends this notification, and the member of the capability that is
-    /// then set (LC-18).
+    /// then set.
+    ///
+    /// Rules: LC-18.
     #[must_use]
     pub const fn capability(self) -> (&'static str, &'static str) {
         match self {
@@ -149,7 +167,9 @@ pub(crate) fn tasks_capability() -> Json {
     Json::empty_object().with_member("extensions", &extension)
 }
 
-/// The extension with which a server offers skills (SK-01).
+/// The extension with which a server offers skills.
+///
+/// Rules: SK-01.
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// A list of a server that may change.
@@ -181,7 +201,9 @@ impl List {
         }
     }
 
-    /// The member of the filter of `subscriptions/listen` that subscribes to its changes (MD-L-01).
+    /// The member of the filter of `subscriptions/listen` that subscribes to its changes.
+    ///
+    /// Rules: MD-L-01.
     #[must_use]
     pub const fn filter_member(self) -> &'static str {
         match self {
@@ -437,7 +459,9 @@ impl Method {
         !self.0.starts_with(NOTIFICATION) && known(self.0.as_bytes()).is_some()
     }
 
-    /// Whether the specification has it as a notification, which has no id (JR-11).
+    /// Whether the specification has it as a notification, which has no id.
+    ///
+    /// Rules: JR-11.
     #[must_use]
     pub fn is_notification(&self) -> bool {
         self.0.starts_with(NOTIFICATION) && known(self.0.as_bytes()).is_some()

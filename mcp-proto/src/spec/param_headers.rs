@@ -1,6 +1,8 @@
-//! Headers that repeat the body, so that intermediaries can route a request without reading it (RULES 8.2, 8.3).
+//! Headers that repeat the body, so that intermediaries can route a request without reading it.
 //!
 //! A client writes them and a server compares them with the body; both use the functions here.
+//!
+//! Rules: RULES 8.2, 8.3.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -66,8 +68,9 @@ impl Annotations {
     ///
     /// # Errors
     ///
-    /// [`InvalidAnnotation`] if an annotation has an invalid value or place (MD-P-02 to MD-P-04), which makes the
-    /// tool's definition invalid.
+    /// [`InvalidAnnotation`] if an annotation has an invalid value or place, which makes the tool's definition invalid.
+    ///
+    /// Rules: MD-P-02 to MD-P-04.
     pub fn read(schema: &Json) -> Result<Self, InvalidAnnotation> {
         let mut reader = Reader {
             text: schema.as_bytes(),
@@ -146,20 +149,30 @@ pub fn integer_text(number: &str) -> String {
 }
 
 /// Why a tool's definition cannot be used over HTTP: its `x-mcp-header` annotations are invalid, or more than this
-/// crate supports (MD-P-05).
+/// crate supports.
+///
+/// Rules: MD-P-05.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidAnnotation {
-    /// The value is not a string, is empty, or has characters that are invalid in a header name (MD-P-02).
+    /// The value is not a string, is empty, or has characters that are invalid in a header name.
+    ///
+    /// Rules: MD-P-02.
     #[error("an 'x-mcp-header' is not a valid header name")]
     Name,
-    /// Two annotations have the same name, compared without regard to case (MD-P-02).
+    /// Two annotations have the same name, compared without regard to case.
+    ///
+    /// Rules: MD-P-02.
     #[error("two 'x-mcp-header' have the same name")]
     Duplicate,
-    /// The annotated property is not a string, an integer or a boolean (MD-P-03).
+    /// The annotated property is not a string, an integer or a boolean.
+    ///
+    /// Rules: MD-P-03.
     #[error("an 'x-mcp-header' belongs to something else than a string, an integer or a boolean")]
     Type,
-    /// The annotated schema is not reached through properties alone (MD-P-04).
+    /// The annotated schema is not reached through properties alone.
+    ///
+    /// Rules: MD-P-04.
     #[error("an 'x-mcp-header' belongs to something else than a property")]
     Place,
     /// There are more than 64 annotations, or the names on the path to one of them have more than 1 KiB.

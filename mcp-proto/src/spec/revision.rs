@@ -41,10 +41,14 @@ impl ProtocolVersion {
     /// The newest revision.
     pub const LATEST: Self = Self::V2026_07_28;
 
-    /// The newest revision that begins with `initialize` (LC-03).
+    /// The newest revision that begins with `initialize`.
+    ///
+    /// Rules: LC-03.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
 
-    /// The only revision with authorization whose servers publish no metadata of their resource (OA-L-01).
+    /// The only revision with authorization whose servers publish no metadata of their resource.
+    ///
+    /// Rules: OA-L-01.
     pub const WITHOUT_RESOURCE_METADATA: Self = Self::V2025_03_26;
 
     /// The revision with this name, if there is one.
@@ -152,26 +156,46 @@ pub(crate) enum UnreadableId {
 pub struct Rules {
     /// The era of the revision.
     pub era: Era,
-    /// Batches are accepted (JR-30, JR-31, JR-36).
+    /// Batches are accepted.
+    ///
+    /// Rules: JR-30, JR-31, JR-36.
     pub batches: bool,
-    /// The HTTP transport that the revision defines has two endpoints (HS-01). Some servers use the revision over
-    /// Streamable HTTP, too.
+    /// The HTTP transport that the revision defines has two endpoints. Some servers use the revision over Streamable
+    /// HTTP, too.
+    ///
+    /// Rules: HS-01.
     pub two_endpoints: bool,
-    /// A server may assign a session id, in a header of the response to `initialize` (SH-S-40).
+    /// A server may assign a session id, in a header of the response to `initialize`.
+    ///
+    /// Rules: SH-S-40.
     pub sessions: bool,
-    /// A client may open a stream with GET for messages that belong to no request (SH-C-38).
+    /// A client may open a stream with GET for messages that belong to no request.
+    ///
+    /// Rules: SH-C-38.
     pub get_stream: bool,
-    /// A broken stream may be resumed with GET and `Last-Event-ID` (SH-C-32).
+    /// A broken stream may be resumed with GET and `Last-Event-ID`.
+    ///
+    /// Rules: SH-C-32.
     pub resumable: bool,
-    /// A stream may begin with an event that has an id and empty data (SH-S-53, SH-S-54).
+    /// A stream may begin with an event that has an id and empty data.
+    ///
+    /// Rules: SH-S-53, SH-S-54.
     pub priming_event: bool,
-    /// HTTP requests contain the revision in a header (SH-C-05).
+    /// HTTP requests contain the revision in a header.
+    ///
+    /// Rules: SH-C-05.
     pub version_header: bool,
-    /// HTTP requests repeat the method and the name in headers (RULES 8.2).
+    /// HTTP requests repeat the method and the name in headers.
+    ///
+    /// Rules: RULES 8.2.
     pub mirrored_headers: bool,
-    /// The server may send requests (RULES 0.1).
+    /// The server may send requests.
+    ///
+    /// Rules: RULES 0.1.
     pub server_requests: bool,
-    /// A client cancels a request by closing the response stream; else a disconnect cancels nothing (SH-S-16, SH-S-17).
+    /// A client cancels a request by closing the response stream; else a disconnect cancels nothing.
+    ///
+    /// Rules: SH-S-16, SH-S-17.
     pub disconnect_cancels: bool,
     /// How a client cancels a request over HTTP.
     pub(crate) cancel_by: CancelBy,
@@ -186,28 +210,40 @@ pub struct Rules {
     pub choices_in_forms: bool,
     /// The responses to `initialize` after which a client tries the two-endpoint transport.
     pub(crate) fallback_on: FallbackOn,
-    /// The range of codes, inclusive, that an application's error may not have (RP15), except `allowed_codes`.
+    /// The range of codes, inclusive, that an application's error may not have, except `allowed_codes`.
+    ///
+    /// Rules: RP15.
     pub reserved_codes: (i64, i64),
     /// Codes within `reserved_codes` that the revision defines, and that an application may send.
     pub allowed_codes: &'static [i64],
     /// Codes outside of `reserved_codes` that an application may not send either.
     pub refused_codes: &'static [i64],
-    /// The structured content of a tool's result may be any value; before, it is an object (BR-L-08).
+    /// The structured content of a tool's result may be any value; before, it is an object.
+    ///
+    /// Rules: BR-L-08.
     pub any_structured_content: bool,
-    /// The code for a resource that does not exist (RULES 1.3).
+    /// The code for a resource that does not exist.
+    ///
+    /// Rules: RULES 1.3.
     pub resource_not_found: i64,
-    /// The code for a request that needs a capability that its client has not declared (MD-M-05).
+    /// The code for a request that needs a capability that its client has not declared.
+    ///
+    /// Rules: MD-M-05.
     pub missing_capability: i64,
 }
 
 impl Rules {
-    /// Whether the result of this method may require input (MD-I-01).
+    /// Whether the result of this method may require input.
+    ///
+    /// Rules: MD-I-01.
     #[must_use]
     pub fn may_require_input(&self, method: &Method) -> bool {
         self.era == Era::Modern && method.facts().takes_input
     }
 
-    /// Whether an application may send an error with this code (RP15).
+    /// Whether an application may send an error with this code.
+    ///
+    /// Rules: RP15.
     #[must_use]
     pub fn allows_error_code(&self, code: i64) -> bool {
         let (lowest, highest) = self.reserved_codes;

@@ -1,5 +1,7 @@
-//! Structured content and schemas of tools. Before 2026-07-28, structured content and its schema must be objects
-//! (BR-L-08), and so must the schema of each property.
+//! Structured content and schemas of tools. Before 2026-07-28, structured content and its schema must be objects, and
+//! so must the schema of each property.
+//!
+//! Rules: BR-L-08.
 
 use super::{Method, ProtocolVersion};
 use crate::json::Json;

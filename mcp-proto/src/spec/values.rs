@@ -66,7 +66,9 @@ impl LoggingLevel {
     }
 }
 
-/// Who may use a cached result (MD-K-01).
+/// Who may use a cached result.
+///
+/// Rules: MD-K-01.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum CacheScope {

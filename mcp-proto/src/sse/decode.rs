@@ -14,16 +14,26 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 /// The largest line buffer, in bytes, that is reused for the next line.
 const REUSED: usize = 4096;
 
-/// One item of a stream of server-sent events, in the order in which they take effect (EV-25).
+/// One item of a stream of server-sent events, in the order in which they take effect.
+///
+/// Rules: EV-25.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Item<'i> {
-    /// A block with data ended: an event is dispatched (EV-16).
+    /// A block with data ended: an event is dispatched.
+    ///
+    /// Rules: EV-16.
     Event(Event<'i>),
-    /// A block without data set the cursor (EV-14, EV-15); `None` resets it to "no id" (EV-18).
+    /// A block without data set the cursor; `None` resets it to "no id".
+    ///
+    /// Rules: EV-14, EV-15, EV-18.
     Cursor(Option<EventId>),
-    /// The server asks to wait this long before reconnecting (EV-13).
+    /// The server asks to wait this long before reconnecting.
+    ///
+    /// Rules: EV-13.
     Retry(Duration),
-    /// A comment of any length, which shows only that the connection works (EV-06).
+    /// A comment of any length, which shows only that the connection works.
+    ///
+    /// Rules: EV-06.
     Comment,
 }
 
@@ -33,14 +43,20 @@ pub struct Event<'i> {
     /// Its type.
     pub name: EventName,
     /// Its data lines, joined with LF. The bytes are passed on as they arrived, so that JSON that is not UTF-8 fails
-    /// this event and not the stream (SS5).
+    /// this event and not the stream.
+    ///
+    /// Rules: SS5.
     pub data: CowBytes<'i>,
-    /// The cursor after this event. It may have been set by an earlier one (EV-16).
+    /// The cursor after this event. It may have been set by an earlier one.
+    ///
+    /// Rules: EV-16.
     pub id: Option<EventId>,
 }
 
 impl Event<'_> {
-    /// The data as a browser decodes it: invalid UTF-8 becomes U+FFFD (EV-01).
+    /// The data as a browser decodes it: invalid UTF-8 becomes U+FFFD.
+    ///
+    /// Rules: EV-01.
     #[must_use]
     pub fn data_lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.data)
@@ -51,10 +67,10 @@ impl Event<'_> {
 ///
 /// It follows WHATWG HTML 9.2.5 and 9.2.6: LF, CRLF and CR end lines, one byte order mark is dropped, fields may lack
 /// their colon, and an unfinished event is discarded at the end. The items do not depend on how the stream is split
-/// into chunks, and a CR ends its line without waiting for the next byte (EV-04).
+/// into chunks, and a CR ends its line without waiting for the next byte.
 ///
 /// Memory: at most the limit for the data, type and id of one event together, and one more id for the cursor. Comments
-/// and unknown fields of any length are not kept (SS2, SS3). Time: linear.
+/// and unknown fields of any length are not kept. Time: linear.
 ///
 /// # Example: one event in two chunks
 ///
@@ -74,6 +90,8 @@ impl Event<'_> {
 /// assert_eq!((name, &data[..], id.as_str()), (&EventName::MESSAGE, &b"{\"a\":1}"[..], "7"));
 /// # Ok::<(), mcp_proto::sse::TooLarge>(())
 /// ```
+///
+/// Rules: EV-04, SS2, SS3.
 pub struct Decoder {
     limit: usize,
     field_limit: usize,
@@ -117,9 +135,11 @@ enum Place {
 
 impl Decoder {
     /// A decoder for events of at most `limit` bytes of data, type and id together, with types and ids of at most
-    /// `field_limit` bytes (SS6, SS8).
+    /// `field_limit` bytes.
     ///
     /// A longer id is treated as no id; a longer type is truncated.
+    ///
+    /// Rules: SS6, SS8.
     #[must_use]
     pub const fn new(limit: usize, field_limit: usize) -> Self {
         Self { limit, field_limit, place: Place::Mark(0), partial: Vec::new(), block: Block::new(), cursor: None }
@@ -138,7 +158,9 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`TooLarge`] if an event exceeded the limit (EV-22). The stream then ends: the rest of the input is ignored.
+    /// [`TooLarge`] if an event exceeded the limit. The stream then ends: the rest of the input is ignored.
+    ///
+    /// Rules: EV-22.
     pub fn decode<'i>(&mut self, input: &mut &'i [u8]) -> Option<Result<Item<'i>, TooLarge>> {
         while self.place != Place::LineStart {
             if input.is_empty() {
@@ -179,7 +201,9 @@ impl Decoder {
         self.lines(input)
     }
 
-    /// The current value for `Last-Event-ID` (EV-14).
+    /// The current value for `Last-Event-ID`.
+    ///
+    /// Rules: EV-14.
     #[must_use]
     pub const fn cursor(&self) -> Option<&EventId> {
         self.cursor.as_ref()
@@ -190,7 +214,9 @@ impl Decoder {
         self.partial.len() + self.block.held()
     }
 
-    /// Ends the stream. An unfinished event is discarded, including its id (EV-17).
+    /// Ends the stream. An unfinished event is discarded, including its id.
+    ///
+    /// Rules: EV-17.
     #[must_use]
     pub fn finish(self) -> End {
         let between = matches!(self.place, Place::Mark(0) | Place::LineStart | Place::AfterCr | Place::Over);

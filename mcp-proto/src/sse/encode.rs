@@ -34,7 +34,9 @@ pub fn encode_event(name: &EventName, data: &[u8], id: Option<&EventId>, out: &m
     out.push(b'\n');
 }
 
-/// Appends an event with an id and empty data, which sets the client's cursor and contains no message (SH-S-53).
+/// Appends an event with an id and empty data, which sets the client's cursor and contains no message.
+///
+/// Rules: SH-S-53.
 pub fn encode_cursor(id: &EventId, out: &mut Vec<u8>) {
     field("id", id.as_str().as_bytes(), out);
     field("data", b"", out);

@@ -34,7 +34,9 @@ enum Text {
 }
 
 impl EventId {
-    /// An event id; `None` if it is empty (which means "no id", EV-18) or contains a CR, LF or NUL.
+    /// An event id; `None` if it is empty (which means "no id") or contains a CR, LF or NUL.
+    ///
+    /// Rules: EV-18.
     #[must_use]
     pub fn new(id: &str) -> Option<Self> {
         (!id.is_empty() && fits_a_field(id)).then(|| Self::from_text(id))
@@ -70,8 +72,10 @@ impl EventId {
         }
     }
 
-    /// The id as the value of `Last-Event-ID`; `None` if a header cannot contain it unchanged (SS6); then the stream
-    /// cannot be resumed.
+    /// The id as the value of `Last-Event-ID`; `None` if a header cannot contain it unchanged; then the stream cannot
+    /// be resumed.
+    ///
+    /// Rules: SS6.
     #[must_use]
     pub fn to_header_value(&self) -> Option<HeaderValue> {
         let bytes = self.as_str().as_bytes();

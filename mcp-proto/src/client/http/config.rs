@@ -12,7 +12,9 @@ use crate::url::HttpUrl;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum HttpTransport {
-    /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server supports only that (ER-27).
+    /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server supports only that.
+    ///
+    /// Rules: ER-27.
     #[default]
     Auto,
     /// Streamable HTTP only.
@@ -54,21 +56,29 @@ pub struct HttpConfig {
     pub idle_timeout: Duration,
     /// How long a server may take to accept a notification or a response. Default 30 s.
     pub accept_timeout: Duration,
-    /// How long a two-endpoint server may take to send its `endpoint` event (HS-11, LE2). Default 10 s.
+    /// How long a two-endpoint server may take to send its `endpoint` event. Default 10 s.
+    ///
+    /// Rules: HS-11, LE2.
     pub endpoint_timeout: Duration,
-    /// How long a stream is read after its request has ended (SS10). Default 5 s.
+    /// How long a stream is read after its request has ended. Default 5 s.
+    ///
+    /// Rules: SS10.
     pub linger: Duration,
     /// How long a client that closes waits in all: for the id of a session that the server is opening, and for the answer
-    /// to the request that ends the session (H6). Default 3 s.
+    /// to the request that ends the session. Default 3 s.
+    ///
+    /// Rules: H6.
     pub close_timeout: Duration,
     /// How long the client tries again to deliver a message that was certainly not delivered, before it fails. Default
     /// zero: it fails at once.
     pub redelivery: Duration,
     /// Whether messages wait for authorization, instead of failing, if the server answers with a challenge: 401, or 403
-    /// because of an insufficient scope (OA-T-02). [`Event::Challenged`](super::super::Event::Challenged) is reported
-    /// then, and the application answers it with [`Client::authorize`](super::super::Client::authorize) or
-    /// [`Client::refuse_authorization`](super::super::Client::refuse_authorization). Meanwhile no message is sent. It has
-    /// no effect if the configuration has an `Authorization` header (OA-T-06). Default `false`.
+    /// because of an insufficient scope. [`Event::Challenged`](super::super::Event::Challenged) is reported then, and
+    /// the application answers it with [`Client::authorize`](super::super::Client::authorize) or
+    /// [`Client::refuse_authorization`](super::super::Client::refuse_authorization). Meanwhile no message is sent. It
+    /// has no effect if the configuration has an `Authorization` header. Default `false`.
+    ///
+    /// Rules: OA-T-02, OA-T-06.
     pub managed_authorization: bool,
     /// Whether the cookies that the server or a load balancer sets are sent back to the server in the same session, so that
     /// all of its requests reach the same instance. They are in memory only. A `Cookie` header of the configuration replaces
@@ -106,8 +116,10 @@ impl HttpConfig {
     ///
     /// # Errors
     ///
-    /// [`UsageError::ReservedHeader`] if the protocol or HTTP itself sets it (HT16), [`UsageError::HeaderName`] or
-    /// [`UsageError::HeaderValue`] if it contains characters that a header must not have (HT15).
+    /// [`UsageError::ReservedHeader`] if the protocol or HTTP itself sets it, [`UsageError::HeaderName`] or
+    /// [`UsageError::HeaderValue`] if it contains characters that a header must not have.
+    ///
+    /// Rules: HT16, HT15.
     pub fn header(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
         let name: HeaderName = name.parse().map_err(|_| UsageError::HeaderName)?;
         if is_reserved(&name) {
