@@ -18,7 +18,9 @@ pub enum Change {
     /// This number of changes was dropped because the application did not receive them in time, so it should read the
     /// lists and resources again.
     Missed(u64),
-    /// The subscription has ended: with a result if the server ended it normally (MD-L-09). Nothing follows.
+    /// The subscription has ended: with a result if the server ended it normally. Nothing follows.
+    ///
+    /// Rules: MD-L-09.
     Ended(Result<Json, Error>),
 }
 

@@ -6,7 +6,9 @@ use std::fmt;
 use mcp_proto::{ErrorObject, Json, Method};
 
 /// A kind of request that a server makes of the application, in both eras: as a request of its own, or as an input
-/// request in a result (MD-I-03).
+/// request in a result.
+///
+/// Rules: MD-I-03.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum RequestKind {
@@ -111,7 +113,9 @@ impl<Q, N> ClientHandlers<Q, N> {
     /// # Errors
     ///
     /// The answer to an elicitation in a mode that the client did not declare, because the application has a function
-    /// for another mode only (RULES 1.3).
+    /// for another mode only.
+    ///
+    /// Rules: RULES 1.3.
     pub fn for_request(&self, method: &Method, params: Option<&Json>) -> Result<Option<&Q>, ErrorObject> {
         let kind = RequestKind::of(method, params);
         let handler = kind.and_then(|kind| self.requests.get(&kind));

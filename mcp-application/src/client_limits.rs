@@ -20,7 +20,9 @@ pub const MAX_CHANGES: usize = 256;
 pub const MAX_CHANGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long a server in a child process may take to end once its stdin is closed, and again once it was asked to end:
-/// 2 s (ST-17, ST-18).
+/// 2 s.
+///
+/// Rules: ST-17, ST-18.
 pub const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a peer on a byte stream may continue to write after it has closed its input: 2 s.

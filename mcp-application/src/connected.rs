@@ -31,7 +31,9 @@ impl Connected {
         ServerCapabilities::from_json(&self.result.first_member("capabilities")?).ok()
     }
 
-    /// The server's name and version; `None` if it does not state them, as it need not since 2026-07-28 (MD-V-04).
+    /// The server's name and version; `None` if it does not state them, as it need not since 2026-07-28.
+    ///
+    /// Rules: MD-V-04.
     #[must_use]
     pub fn server_info(&self) -> Option<Implementation> {
         match self.result.first_member("serverInfo") {

@@ -26,7 +26,7 @@ use crate::router::{HandlerError, arguments, form_of};
 /// The handler asks for everything that it needs, each time that it is called for the request. While an answer is
 /// missing, it returns [`Inputs::required`] as its error, and is called again with the answers: from the beginning, so
 /// that nothing with an effect may be done before. Answers of earlier rounds are kept in `requestState`, which comes back
-/// with the request (MD-I-10): a client could alter them, as it could alter the answers themselves.
+/// with the request: a client could alter them, as it could alter the answers themselves.
 ///
 /// # Example: two questions, the second of which depends on the first answer
 ///
@@ -51,6 +51,8 @@ use crate::router::{HandlerError, arguments, form_of};
 ///     Ok(format!("The hotel: {:?}", hotel.action))
 /// }
 /// ```
+///
+/// Rules: MD-I-10.
 #[derive(Debug)]
 pub struct Inputs {
     #[cfg_attr(not(feature = "schema"), expect(dead_code, reason = "the forms of types are made for it"))]
@@ -64,7 +66,9 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// They, or the state, do not have the form that they must have (MD-I-11).
+    /// They, or the state, do not have the form that they must have.
+    ///
+    /// Rules: MD-I-11.
     pub fn new(incoming: &IncomingRequest) -> Result<Self, ErrorObject> {
         Self::read(incoming.params(), incoming.version())
     }
@@ -94,7 +98,9 @@ impl Inputs {
     ///
     /// # Errors
     ///
-    /// The answer does not have the form that it must have (MD-I-11).
+    /// The answer does not have the form that it must have.
+    ///
+    /// Rules: MD-I-11.
     pub fn elicit(
         &mut self,
         key: &str,

@@ -34,7 +34,9 @@ pub enum InvalidService {
         /// The name of the tool.
         tool: Box<str>,
     },
-    /// The schema of the arguments of a tool has an `x-mcp-header` for which clients would ignore the tool (MD-P-05).
+    /// The schema of the arguments of a tool has an `x-mcp-header` for which clients would ignore the tool.
+    ///
+    /// Rules: MD-P-05.
     #[error("the tool '{tool}' cannot be called over HTTP: {reason}")]
     HeaderAnnotation {
         /// The name of the tool.

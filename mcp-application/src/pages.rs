@@ -13,10 +13,10 @@ pub const MAX_PAGES: usize = 1000;
 
 /// Reads the pages of a list one after the other, and holds the entries of one page.
 ///
-/// The list ends at a page without a cursor (MD-K-06), or with the cursor that it was requested with, as the last pages
-/// of some servers have. Such a page is left out if it equals the one before, because the server does not look at
-/// cursors. The list of a server that repeats an earlier cursor has no end. Reading it ends with an error: before three
-/// times as many pages were read as there are different ones, and after [`MAX_PAGES`] pages.
+/// The list ends at a page without a cursor, or with the cursor that it was requested with, as the last pages of some
+/// servers have. Such a page is left out if it equals the one before, because the server does not look at cursors. The
+/// list of a server that repeats an earlier cursor has no end. Reading it ends with an error: before three times as
+/// many pages were read as there are different ones, and after [`MAX_PAGES`] pages.
 ///
 /// # Example: the loop of a driver
 ///
@@ -51,6 +51,8 @@ pub const MAX_PAGES: usize = 1000;
 /// });
 /// assert!(matches!(endless, Err(Error::ListRepeats { .. })));
 /// ```
+///
+/// Rules: MD-K-06.
 pub struct Pages<R: RequestMethod<Result: Page>> {
     items: VecDeque<<R::Result as Page>::Item>,
     next: Next,

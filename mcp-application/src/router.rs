@@ -298,8 +298,10 @@ impl<H: Clone> Router<H> {
     /// # Errors
     ///
     /// The first mistake: two entries have the same name, the schema of a tool's arguments is not that of an object or
-    /// has an invalid `x-mcp-header` (MD-P-05), a URI template has expressions that cannot be matched, or a skill cannot be
+    /// has an invalid `x-mcp-header`, a URI template has expressions that cannot be matched, or a skill cannot be
     /// served.
+    ///
+    /// Rules: MD-P-05.
     pub fn capabilities(&self, may_change: bool) -> Result<ServerCapabilities, InvalidService> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());

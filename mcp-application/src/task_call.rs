@@ -225,7 +225,9 @@ impl TaskCall {
     }
 
     /// Handles the answer of the application to [`TaskStep::Ask`]. If it is an error, the task is cancelled: the protocol
-    /// has no message that refuses input (MD-I-10).
+    /// has no message that refuses input.
+    ///
+    /// Rules: MD-I-10.
     pub fn answer(&mut self, answer: Result<Json, ErrorObject>) {
         let State::Asking { asked, answers } = &mut self.state else { return };
         match answer {
@@ -256,7 +258,9 @@ impl TaskCall {
     }
 
     /// The request that cancels the task; `None` if the server has answered without one. The notification for other
-    /// requests does not cancel tasks (CX-05).
+    /// requests does not cancel tasks.
+    ///
+    /// Rules: CX-05.
     #[must_use]
     pub fn cancellation(&self) -> Option<Call> {
         self.id().map(cancelling)

@@ -21,7 +21,9 @@ use super::token::TokenScheme;
 #[expect(clippy::large_enum_variant, reason = "a sign-in has a dozen actions")]
 pub enum Action {
     /// Send this request and pass the whole response to [`Authorizer::handle_response`](super::Authorizer). Redirects
-    /// must not be followed, and no headers added (OA-N-01).
+    /// must not be followed, and no headers added.
+    ///
+    /// Rules: OA-N-01.
     Fetch {
         /// The key under which the response is passed in.
         fetch: FetchKey,
@@ -35,13 +37,17 @@ pub enum Action {
         timeout: Duration,
     },
     /// Take a lock that all processes of this user share, then call `handle_locked`. The operating system must release
-    /// it when the process ends (OA-G-02).
+    /// it when the process ends.
+    ///
+    /// Rules: OA-G-02.
     Lock(Lock),
     /// Release a lock, or stop waiting for it.
     Unlock(Lock),
     /// Read the stored record, then call `handle_loaded`. Its lock may not be held: the store replaces records as a whole.
     Load,
-    /// Replace the stored record, durably, before any later action or event is carried out (OA-F-03).
+    /// Replace the stored record, durably, before any later action or event is carried out.
+    ///
+    /// Rules: OA-F-03.
     Store(Secret),
     /// Listen for the redirect at the addresses of this host, on this port or on any free one, then call
     /// `handle_listening`.
@@ -53,16 +59,22 @@ pub enum Action {
     },
     /// Stop listening.
     Unlisten,
-    /// Open this URL in the person's browser, as one argument and without a shell (OA-Q-10). It is also shown as
+    /// Open this URL in the person's browser, as one argument and without a shell. It is also shown as
     /// [`Event::Waiting`], for people without a browser on this machine.
+    ///
+    /// Rules: OA-Q-10.
     OpenBrowser {
         /// `https`, or `http` to this machine.
         url: String,
     },
     /// Get a token that another program issues, such as the platform's assertion or an ID token, then call
-    /// `handle_obtained` (OA-X-04, OA-X-05).
+    /// `handle_obtained`.
+    ///
+    /// Rules: OA-X-04, OA-X-05.
     ObtainToken,
-    /// Create a P-256 key, then call `handle_key` (OA-X-06).
+    /// Create a P-256 key, then call `handle_key`.
+    ///
+    /// Rules: OA-X-06.
     CreateKey,
     /// Sign a message, then call `handle_signed` with the signature in the form of RFC 7518: for ECDSA, both numbers one
     /// after the other.
@@ -86,7 +98,9 @@ pub struct SignKey(pub(super) u64);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyUse {
-    /// The configured key of the client, by this algorithm (OA-X-03).
+    /// The configured key of the client, by this algorithm.
+    ///
+    /// Rules: OA-X-03.
     Client(SigningAlgorithm),
     /// A key that the driver has created, by ES256.
     Proof(Arc<ProofKey>),
@@ -96,9 +110,13 @@ pub enum KeyUse {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Lock {
-    /// The stored record: held from reading it until it is replaced (OA-F-04). Short.
+    /// The stored record: held from reading it until it is replaced. Short.
+    ///
+    /// Rules: OA-F-04.
     Record,
-    /// The sign-in by a person: one browser window for all processes (OA-G-03). Up to `Config::user_timeout`.
+    /// The sign-in by a person: one browser window for all processes. Up to `Config::user_timeout`.
+    ///
+    /// Rules: OA-G-03.
     SignIn,
 }
 
@@ -222,7 +240,9 @@ pub enum Step {
     },
 }
 
-/// Shows neither URLs nor bodies, because they contain codes and secrets (OA-N-04).
+/// Shows neither URLs nor bodies, because they contain codes and secrets.
+///
+/// Rules: OA-N-04.
 impl fmt::Debug for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

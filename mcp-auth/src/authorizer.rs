@@ -299,7 +299,9 @@ impl Authorizer {
     }
 
     /// A person was sent back by the authorization server: the URL, or its path with the query, as a browser requests it
-    /// or as a person pastes it (OA-B-04). Returns whether it belongs to the current sign-in.
+    /// or as a person pastes it. Returns whether it belongs to the current sign-in.
+    ///
+    /// Rules: OA-B-04.
     pub fn handle_redirect(&mut self, url: &str, now: Instant) -> bool {
         let Some(flow) = self.flow.take() else { return false };
         if matches!(flow.step, Step::AwaitingRedirect(_)) {

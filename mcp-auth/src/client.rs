@@ -91,7 +91,9 @@ impl ClientIdentity {
         self
     }
 
-    /// Adds a key, with which the driver signs assertions of the client (OA-X-03).
+    /// Adds a key, with which the driver signs assertions of the client.
+    ///
+    /// Rules: OA-X-03.
     #[must_use]
     pub fn with_key(mut self, key: ClientKey) -> Self {
         self.key = Some(key);
@@ -189,7 +191,9 @@ pub enum InvalidRegistration {
     /// The response is not that of RFC 7591.
     #[error("the response contains no `client_id`")]
     NotRegistered,
-    /// The client cannot authenticate by the method that the server chose (OA-R-04).
+    /// The client cannot authenticate by the method that the server chose.
+    ///
+    /// Rules: OA-R-04.
     #[error("the server demands a method of client authentication that this client cannot use with what it was given")]
     Unusable,
 }

@@ -21,13 +21,21 @@ pub enum Grant {
     /// A person signs in with a browser on this machine (authorization code with PKCE).
     #[default]
     AuthorizationCode,
-    /// A person signs in on another device, with a code that is shown on this machine (OA-X-08).
+    /// A person signs in on another device, with a code that is shown on this machine.
+    ///
+    /// Rules: OA-X-08.
     DeviceCode,
-    /// The client signs in as itself, with its id and its secret or key (OA-X-01 to OA-X-03).
+    /// The client signs in as itself, with its id and its secret or key.
+    ///
+    /// Rules: OA-X-01 to OA-X-03.
     ClientCredentials,
-    /// The platform on which the client runs has issued an assertion, which the driver reads (OA-X-05).
+    /// The platform on which the client runs has issued an assertion, which the driver reads.
+    ///
+    /// Rules: OA-X-05.
     WorkloadIdentity,
-    /// An identity provider vouches for a person who has signed in there: the driver reads the ID token (OA-X-04).
+    /// An identity provider vouches for a person who has signed in there: the driver reads the ID token.
+    ///
+    /// Rules: OA-X-04.
     EnterpriseManaged(IdentityProvider),
     /// Another program issues access tokens, which the driver reads. Nothing is discovered, and nothing stored.
     External,
@@ -59,7 +67,9 @@ impl IdentityProvider {
     ///
     /// # Errors
     ///
-    /// [`UsageError::IdentityProvider`]: the endpoint is neither `https` nor on this machine (OA-A-06).
+    /// [`UsageError::IdentityProvider`]: the endpoint is neither `https` nor on this machine.
+    ///
+    /// Rules: OA-A-06.
     pub fn new(issuer: &str, token_endpoint: &str, client: ClientIdentity) -> Result<Self, UsageError> {
         SecureUrl::parse(token_endpoint).map_err(|_| UsageError::IdentityProvider)?;
         Ok(Self { issuer: issuer.to_owned(), token_endpoint: token_endpoint.to_owned(), client, is_saml: false })
@@ -93,7 +103,9 @@ impl IdentityProvider {
     }
 }
 
-/// When tokens are bound to a key (`DPoP`, RFC 9449; OA-X-06).
+/// When tokens are bound to a key (`DPoP`, RFC 9449).
+///
+/// Rules: OA-X-06.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Proofs {
@@ -130,36 +142,54 @@ pub struct Config {
     pub grant: Grant,
     /// The name that people see when they sign in.
     pub client_name: String,
-    /// A client that was registered beforehand (OA-R-01).
+    /// A client that was registered beforehand.
+    ///
+    /// Rules: OA-R-01.
     pub registered: Option<ClientIdentity>,
-    /// The issuer at which `registered` was registered; `None` binds it to the first one that the server names (OA-M-02).
+    /// The issuer at which `registered` was registered; `None` binds it to the first one that the server names.
+    ///
+    /// Rules: OA-M-02.
     pub registered_at: Option<String>,
     pub(super) client_metadata_url: Option<String>,
-    /// The scopes to request, separated by spaces; `None` requests what the server names (OA-Q-04).
+    /// The scopes to request, separated by spaces; `None` requests what the server names.
+    ///
+    /// Rules: OA-Q-04.
     pub scope: Option<String>,
     /// The parameter `resource`. Default [`ResourceParameter::Published`].
     pub resource: ResourceParameter,
     pub(super) authorization_parameters: Vec<(String, String)>,
-    /// The port of the redirect URI; `None` takes the registered one, or any that is free (OA-G-06).
+    /// The port of the redirect URI; `None` takes the registered one, or any that is free.
+    ///
+    /// Rules: OA-G-06.
     pub callback_port: Option<u16>,
     /// The host of the redirect URI; `None` takes 127.0.0.1, and `localhost` where a registration refuses that.
     pub callback_host: Option<CallbackHost>,
     pub(super) callback_path: String,
-    /// Separates the tokens of several accounts at one server (OA-M-03).
+    /// Separates the tokens of several accounts at one server.
+    ///
+    /// Rules: OA-M-03.
     pub profile: String,
     /// When tokens are bound to a key. Default [`Proofs::Demanded`].
     pub proofs: Proofs,
-    /// Whether the ID token is sent in place of the access token, as some servers demand (OA-X-09). Default `false`.
+    /// Whether the ID token is sent in place of the access token, as some servers demand. Default `false`.
+    ///
+    /// Rules: OA-X-09.
     pub uses_id_token: bool,
-    /// Whether a person may be asked to sign in (OA-G-05). Default `true`.
+    /// Whether a person may be asked to sign in. Default `true`.
+    ///
+    /// Rules: OA-G-05.
     pub may_ask_user: bool,
     /// The command by which a person signs in, for the error if none may be asked.
     pub sign_in_command: Option<String>,
     /// What is accepted although the rules forbid it.
     pub exceptions: Exceptions,
-    /// The time for one request to an authorization server. Default 30 seconds (OA-N-03).
+    /// The time for one request to an authorization server. Default 30 seconds.
+    ///
+    /// Rules: OA-N-03.
     pub request_timeout: Duration,
-    /// The time for a person to sign in. Default 5 minutes (OA-N-03).
+    /// The time for a person to sign in. Default 5 minutes.
+    ///
+    /// Rules: OA-N-03.
     pub user_timeout: Duration,
 }
 
@@ -195,11 +225,13 @@ impl Config {
         })
     }
 
-    /// Sets the URL of the client's own metadata, which is its id at authorization servers that support this (OA-R-02).
+    /// Sets the URL of the client's own metadata, which is its id at authorization servers that support this.
     ///
     /// # Errors
     ///
     /// [`UsageError::ClientMetadataUrl`]: the URL is not `https`, or has no path.
+    ///
+    /// Rules: OA-R-02.
     pub fn client_metadata_url(&mut self, url: &str) -> Result<(), UsageError> {
         if !is_client_id_metadata_url(url) {
             return Err(UsageError::ClientMetadataUrl);
@@ -208,12 +240,14 @@ impl Config {
         Ok(())
     }
 
-    /// Sets the path of the redirect URI, for clients that were registered with another one than `/callback` (OA-Q-09).
+    /// Sets the path of the redirect URI, for clients that were registered with another one than `/callback`.
     ///
     /// # Errors
     ///
     /// [`UsageError::CallbackPath`]: it does not begin with one slash, or has other characters than ASCII letters and
     /// digits, `-`, `.`, `_`, `~` and slashes.
+    ///
+    /// Rules: OA-Q-09.
     pub fn callback_path(&mut self, path: &str) -> Result<(), UsageError> {
         if !is_callback_path(path) {
             return Err(UsageError::CallbackPath);
@@ -222,11 +256,13 @@ impl Config {
         Ok(())
     }
 
-    /// Adds a parameter to authorization requests, such as `login_hint` or `audience` (OA-Q-06).
+    /// Adds a parameter to authorization requests, such as `login_hint` or `audience`.
     ///
     /// # Errors
     ///
     /// [`UsageError::AuthorizationParameter`]: the flow sets this parameter itself.
+    ///
+    /// Rules: OA-Q-06.
     pub fn authorization_parameter(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
         if !may_be_added(name) {
             return Err(UsageError::AuthorizationParameter);
@@ -236,7 +272,9 @@ impl Config {
     }
 
     /// The name under which tokens of this configuration are stored: 64 hexadecimal digits. Configurations that could
-    /// get different tokens have different names (OA-M-03).
+    /// get different tokens have different names.
+    ///
+    /// Rules: OA-M-03.
     #[must_use]
     pub fn store_key(&self) -> String {
         let resource = match &self.resource {

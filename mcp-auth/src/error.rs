@@ -23,7 +23,9 @@ pub enum FetchFailure {
     /// The body is larger than the limit.
     #[error("its response is too large")]
     TooLarge,
-    /// The host resolves to an address that the request must not reach (OA-N-02).
+    /// The host resolves to an address that the request must not reach.
+    ///
+    /// Rules: OA-N-02.
     #[error(
         "its address is private or reserved, and the server that names it is not on a private network; \
          tolerate that if it is intended (`--tolerate private-addresses`)"
@@ -38,7 +40,9 @@ const SHOWN: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignInError {
-    /// The server demands a token, and nothing states where to get one (OA-T-07).
+    /// The server demands a token, and nothing states where to get one.
+    ///
+    /// Rules: OA-T-07.
     #[error(
         "the server demands authorization but publishes no OAuth metadata; \
          if it wants a key or a token of its own, send it in a header"
@@ -68,7 +72,9 @@ pub enum SignInError {
         /// Why.
         reason: FetchFailure,
     },
-    /// A server is overloaded or defective; the request may succeed later (OA-P-03).
+    /// A server is overloaded or defective; the request may succeed later.
+    ///
+    /// Rules: OA-P-03.
     #[error("{url} answered with status {status}{}; try again later", said(text.as_ref()))]
     Temporary {
         /// The URL, without its query.
@@ -93,7 +99,9 @@ pub enum SignInError {
         /// The issuer.
         issuer: String,
     },
-    /// The configured client belongs to another issuer (OA-M-02).
+    /// The configured client belongs to another issuer.
+    ///
+    /// Rules: OA-M-02.
     #[error("the configured client id belongs to {registered_at}, but the server now demands tokens of {issuer}")]
     OtherIssuer {
         /// Where the client was registered.
@@ -101,13 +109,17 @@ pub enum SignInError {
         /// What the server demands.
         issuer: String,
     },
-    /// The registration was refused (OA-R-05).
+    /// The registration was refused.
+    ///
+    /// Rules: OA-R-05.
     #[error("the authorization server refused to register this client: {0}")]
     NotRegistered(Excerpt),
     /// The registration cannot be used.
     #[error("this client cannot use its registration: {0}")]
     Registration(InvalidRegistration),
-    /// The port of the redirect URI is taken (OA-G-06).
+    /// The port of the redirect URI is taken.
+    ///
+    /// Rules: OA-G-06.
     #[error(
         "port {port} of this machine, to which the browser returns, is in use; end the program that uses it, or choose another port"
     )]
@@ -141,7 +153,9 @@ pub enum SignInError {
     /// A key could not be created, or did not sign.
     #[error("the key of this client could not sign; check that it fits the algorithm")]
     NotSigned,
-    /// The authorization server does not issue tokens for this server (OA-K-04).
+    /// The authorization server does not issue tokens for this server.
+    ///
+    /// Rules: OA-K-04.
     #[error(
         "the authorization server {issuer} refuses the parameter `resource`; \
          omit it, or configure the value under which it knows this server"
@@ -150,7 +164,9 @@ pub enum SignInError {
         /// The issuer.
         issuer: String,
     },
-    /// A person would have to sign in, and may not be asked (OA-G-05).
+    /// A person would have to sign in, and may not be asked.
+    ///
+    /// Rules: OA-G-05.
     #[error("a person must sign in to this server, and this program may not ask one now{}", run(command.as_deref()))]
     NotInteractive {
         /// The command by which a person signs in.
@@ -159,7 +175,9 @@ pub enum SignInError {
     /// A person has signed out while a token was needed.
     #[error("a person signed out meanwhile")]
     SignedOut,
-    /// The tokens that were to be imported belong to another issuer (OA-M-01).
+    /// The tokens that were to be imported belong to another issuer.
+    ///
+    /// Rules: OA-M-01.
     #[error("the tokens to import were not issued by {issuer}, whose tokens the server demands")]
     ImportedFromOther {
         /// What the server demands.
@@ -176,14 +194,20 @@ pub enum SignInError {
     /// The stored record could not be locked or read in time.
     #[error("the stored tokens could not be read in time: another process holds their lock")]
     StoreTimedOut,
-    /// The server refuses tokens with all scopes that it asks for (OA-S-03).
+    /// The server refuses tokens with all scopes that it asks for.
+    ///
+    /// Rules: OA-S-03.
     #[error("the server demands scopes that are granted already, or that it was refused before: access stays denied")]
     ScopesGranted,
-    /// The server refuses the tokens that its authorization server issues (OA-T-04).
+    /// The server refuses the tokens that its authorization server issues.
+    ///
+    /// Rules: OA-T-04.
     #[error("the server refused {0} tokens in a row that its authorization server had just issued")]
     TokensRefused(u32),
-    /// The server demands another sign-in, although a person has just signed in this often (OA-T-04). It is not known
-    /// whether the server has accepted the tokens.
+    /// The server demands another sign-in, although a person has just signed in this often. It is not known whether the
+    /// server has accepted the tokens.
+    ///
+    /// Rules: OA-T-04.
     #[error("the server demands a sign-in again after {0} within a minute; no person is asked for the rest of it")]
     SignedInTooOften(u32),
 }

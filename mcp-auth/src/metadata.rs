@@ -24,7 +24,9 @@ pub enum InvalidMetadata {
     /// It is not a JSON object, or a member has the wrong type or occurs twice.
     #[error("is not a JSON object with the members that the standard demands")]
     NotMetadata,
-    /// It is the metadata of another resource (RFC 9728, section 3.3; OA-P-04).
+    /// It is the metadata of another resource (RFC 9728, section 3.3).
+    ///
+    /// Rules: OA-P-04.
     #[error(
         "describes another resource: its `resource` is '{found}', and must be {expected} or a path above it; \
          if tokens for '{found}' are right for this server, configure the resource (`--resource`)"
@@ -35,7 +37,9 @@ pub enum InvalidMetadata {
         /// What the document names.
         found: Excerpt,
     },
-    /// It is the metadata of another issuer (RFC 8414, section 3.3; OA-A-03).
+    /// It is the metadata of another issuer (RFC 8414, section 3.3).
+    ///
+    /// Rules: OA-A-03.
     #[error(
         "describes another issuer: its `issuer` is '{found}', and must be exactly {expected}; \
          if both are the same server, tolerate it (`--tolerate other-issuer`)"
@@ -60,7 +64,9 @@ pub enum InvalidMetadata {
         /// The member.
         member: &'static str,
     },
-    /// The server does not support S256 for PKCE (OA-A-04).
+    /// The server does not support S256 for PKCE.
+    ///
+    /// Rules: OA-A-04.
     #[error(
         "does not list S256 in `code_challenge_methods_supported`, without which a sign-in is not protected{}",
         if *.is_listed { "" } else { UNLISTED_PKCE }
@@ -95,11 +101,13 @@ pub struct ResourceMetadata {
 
 impl ResourceMetadata {
     /// The URLs at which the metadata of a server is looked for, in order: the one that a challenge named, relative to the
-    /// server if it is not absolute, and the well-known ones (OA-P-01, OA-P-02).
+    /// server if it is not absolute, and the well-known ones.
     ///
     /// # Errors
     ///
     /// The server's URL, or the one that the challenge named, is refused.
+    ///
+    /// Rules: OA-P-01, OA-P-02.
     pub fn candidates(server: &str, named: Option<&str>) -> Result<Vec<String>, UrlRefused> {
         let server = HttpUrl::parse(server).map_err(UrlRefused::Invalid)?;
         let mut candidates = Vec::new();
@@ -132,7 +140,9 @@ impl ResourceMetadata {
     /// # Errors
     ///
     /// The document is not the metadata of a resource ([`InvalidMetadata::NotMetadata`]), names no authorization
-    /// server, or describes another resource (OA-P-03, OA-P-04).
+    /// server, or describes another resource.
+    ///
+    /// Rules: OA-P-03, OA-P-04.
     pub fn parse(document: &[u8], server: &str) -> Result<Self, InvalidMetadata> {
         Self::accept(document, server, &ResourceParameter::Published).map(|(metadata, _)| metadata)
     }
@@ -164,7 +174,9 @@ impl ResourceMetadata {
         }
     }
 
-    /// The resource, byte for byte as it was published: the value of the parameter `resource` (OA-P-06, OA-Q-05).
+    /// The resource, byte for byte as it was published: the value of the parameter `resource`.
+    ///
+    /// Rules: OA-P-06, OA-Q-05.
     #[must_use]
     pub fn resource(&self) -> &str {
         &self.resource
@@ -240,11 +252,13 @@ pub struct IssuerMetadata {
 }
 
 impl IssuerMetadata {
-    /// The URLs at which the metadata of an issuer is looked for, in order (OA-A-01).
+    /// The URLs at which the metadata of an issuer is looked for, in order.
     ///
     /// # Errors
     ///
     /// The issuer is no URL that a client may use.
+    ///
+    /// Rules: OA-A-01.
     pub fn candidates(issuer: &str) -> Result<Vec<String>, UrlRefused> {
         let url = SecureUrl::parse(issuer)?;
         let origin = Origin::of(url.endpoint());
@@ -260,13 +274,14 @@ impl IssuerMetadata {
         Ok(candidates)
     }
 
-    /// Parses a document that was found for `issuer`, or for a server without metadata of its own (OA-L-01).
+    /// Parses a document that was found for `issuer`, or for a server without metadata of its own.
     ///
     /// # Errors
     ///
     /// The document is not the metadata of an issuer ([`InvalidMetadata::NotMetadata`]), or lacks its issuer or its
-    /// token endpoint. Or its issuer is another one, compared as texts (OA-A-03), or one of its URLs is refused
-    /// (OA-A-06).
+    /// token endpoint. Or its issuer is another one, compared as texts, or one of its URLs is refused.
+    ///
+    /// Rules: OA-L-01, OA-A-03, OA-A-06.
     pub fn parse(document: &[u8], issuer: Option<&str>) -> Result<Self, InvalidMetadata> {
         Self::accept(document, issuer, "", &Exceptions::default()).map(|(metadata, _)| metadata)
     }
@@ -373,7 +388,9 @@ impl IssuerMetadata {
         self.revocation_endpoint.as_deref()
     }
 
-    /// Whether the server issues refresh tokens for a scope with this name, which must be requested (OA-Q-07).
+    /// Whether the server issues refresh tokens for a scope with this name, which must be requested.
+    ///
+    /// Rules: OA-Q-07.
     #[must_use]
     pub fn supports_scope(&self, scope: &str) -> bool {
         contains(self.scopes_supported.as_deref(), scope)
@@ -401,7 +418,9 @@ impl IssuerMetadata {
         contains(self.dpop_signing_alg_values_supported.as_deref(), algorithm)
     }
 
-    /// Whether a client may use the URL of its metadata as its id (OA-R-01).
+    /// Whether a client may use the URL of its metadata as its id.
+    ///
+    /// Rules: OA-R-01.
     #[must_use]
     pub fn supports_client_id_metadata(&self) -> bool {
         self.client_id_metadata_document_supported.unwrap_or_default()

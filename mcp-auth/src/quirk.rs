@@ -30,15 +30,23 @@ pub enum ProviderQuirk {
     NoMetadataAtUrl,
     /// A token that has expired, or was withdrawn, is refused with `insufficient_scope`.
     GrantedScopeRefused,
-    /// The metadata names another resource than the server (OA-P-04).
+    /// The metadata names another resource than the server.
+    ///
+    /// Rules: OA-P-04.
     OtherResource,
-    /// The metadata names another issuer than the server does (OA-A-03).
+    /// The metadata names another issuer than the server does.
+    ///
+    /// Rules: OA-A-03.
     OtherIssuer,
     /// The metadata names no issuer (RFC 8414, section 2).
     MissingIssuer,
-    /// The metadata lists no methods of PKCE (OA-A-04).
+    /// The metadata lists no methods of PKCE.
+    ///
+    /// Rules: OA-A-04.
     UnlistedPkce,
-    /// A public server names authorization servers at private addresses (OA-N-02).
+    /// A public server names authorization servers at private addresses.
+    ///
+    /// Rules: OA-N-02.
     PrivateAddresses,
 }
 
@@ -211,7 +219,9 @@ pub(super) fn is_bearer_by_another_name(token_type: &str) -> bool {
     ["user", "bot", "bearertoken"].iter().any(|name| token_type.eq_ignore_ascii_case(name))
 }
 
-/// The parameter `resource` of requests to the authorization server (OA-Q-05, OA-Q-06).
+/// The parameter `resource` of requests to the authorization server.
+///
+/// Rules: OA-Q-05, OA-Q-06.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ResourceParameter {
@@ -230,13 +240,19 @@ pub enum ResourceParameter {
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is tolerated for a reason of its own")]
 pub struct Exceptions {
-    /// A metadata document may have another issuer than the resource names (OA-A-03).
+    /// A metadata document may have another issuer than the resource names.
+    ///
+    /// Rules: OA-A-03.
     pub other_issuer: bool,
     /// The metadata of an authorization server may name no issuer: the issuer is the one for which it was found.
     pub missing_issuer: bool,
-    /// An authorization server need not list its methods of PKCE (OA-A-04).
+    /// An authorization server need not list its methods of PKCE.
+    ///
+    /// Rules: OA-A-04.
     pub unlisted_pkce: bool,
-    /// A server may name authorization servers with private addresses, although its own URL is not private (OA-N-02).
+    /// A server may name authorization servers with private addresses, although its own URL is not private.
+    ///
+    /// Rules: OA-N-02.
     pub private_addresses: bool,
 }
 

@@ -100,10 +100,14 @@ pub enum TokenError {
         /// The type.
         token_type: Excerpt,
     },
-    /// The token is not bound to the client's key, although a proof was sent (OA-X-06).
+    /// The token is not bound to the client's key, although a proof was sent.
+    ///
+    /// Rules: OA-X-06.
     #[error("issued a token that is not bound to this client's key (DPoP), although that was requested")]
     NotBound,
-    /// There is no ID token, although the configuration demands it in place of an access token (OA-X-09).
+    /// There is no ID token, although the configuration demands it in place of an access token.
+    ///
+    /// Rules: OA-X-09.
     #[error("issued no ID token, which is to be sent in place of an access token")]
     NoIdToken,
 }
@@ -241,7 +245,7 @@ impl TokenResponse {
     ///
     /// # Errors
     ///
-    /// The response is an error, at whatever status, or contains no token that can be sent (OA-K-03, OA-K-04).
+    /// The response is an error, at whatever status, or contains no token that can be sent.
     ///
     /// # Example
     ///
@@ -257,6 +261,8 @@ impl TokenResponse {
     /// assert!(refused.is_err_and(|error| error.is("invalid_grant")));
     /// # Ok::<(), mcp_auth::TokenError>(())
     /// ```
+    ///
+    /// Rules: OA-K-03, OA-K-04.
     pub fn parse(status: StatusCode, body: &[u8]) -> Result<Self, TokenError> {
         // A server that is overloaded, or defective, has decided nothing about the token.
         if is_temporary(status) {

@@ -19,13 +19,17 @@ pub enum UrlRefused {
     /// It is not a URL that a client may use.
     #[error("{0}")]
     Invalid(InvalidUrl),
-    /// It uses plain `http` to another machine (OA-A-06).
+    /// It uses plain `http` to another machine.
+    ///
+    /// Rules: OA-A-06.
     #[error("must begin with https://; http:// is accepted for this machine only (localhost, 127.0.0.1, [::1])")]
     Insecure,
     /// It is longer than 8 KiB.
     #[error("is longer than 8 KiB")]
     TooLong,
-    /// A person's browser would open it, and it leads to the person's own network (OA-N-02).
+    /// A person's browser would open it, and it leads to the person's own network.
+    ///
+    /// Rules: OA-N-02.
     #[error(
         "leads to an address that is private or reserved, and the server that names it is not on a private network; \
          tolerate that if it is intended (`--tolerate private-addresses`)"

@@ -124,11 +124,13 @@ impl Server {
     }
 
     /// Serves the process that started this one over stdin and stdout, until stdin is closed. Nothing else may be
-    /// written to stdout meanwhile (ST-04). See [`StreamService::serve_stdio`].
+    /// written to stdout meanwhile. See [`StreamService::serve_stdio`].
     ///
     /// # Errors
     ///
     /// As for [`StreamService::serve`], and [`io::ErrorKind::InvalidInput`] if the configuration or the service is invalid.
+    ///
+    /// Rules: ST-04.
     pub fn serve_stdio(&self) -> io::Result<CloseReason> {
         self.stream()?.serve_stdio()
     }
@@ -268,15 +270,15 @@ impl HttpService {
     }
 
     /// Sets the function that decides who sent a request, from its head: it returns a
-    /// [`Principal`](mcp_proto::server::Principal), to which sessions then belong (SE-02), or the challenge with which
-    /// the request is refused (OA-Z-02). If it returns `None`, the request is served for an unknown sender. Without this
-    /// function, all requests are. With [`Authenticated`], it also returns values that the handler of the request
-    /// receives ([`IncomingRequest::extensions`](mcp_application::IncomingRequest::extensions)).
+    /// [`Principal`](mcp_proto::server::Principal), to which sessions then belong, or the challenge with which the
+    /// request is refused. If it returns `None`, the request is served for an unknown sender. Without this function,
+    /// all requests are. With [`Authenticated`], it also returns values that the handler of the request receives
+    /// ([`IncomingRequest::extensions`](mcp_application::IncomingRequest::extensions)).
     ///
     /// The function checks that a token was issued for this server
     /// ([`ProtectedResource::resource`](mcp_proto::auth::ProtectedResource::resource)) by its authorization server, and
-    /// has not expired, and it never passes the token on (OA-Z-03). It runs for each request, on the thread of the
-    /// connection, before the rest of the body is read. If it panics, the connection is closed without a response.
+    /// has not expired, and it never passes the token on. It runs for each request, on the thread of the connection,
+    /// before the rest of the body is read. If it panics, the connection is closed without a response.
     ///
     /// # Example
     ///
@@ -300,6 +302,8 @@ impl HttpService {
     /// });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// Rules: SE-02, OA-Z-02, OA-Z-03.
     #[must_use]
     pub fn authenticate<P>(mut self, check: impl Fn(&Parts) -> Result<P, Challenge> + Send + Sync + 'static) -> Self
     where

@@ -74,7 +74,9 @@ impl Authorization {
     }
 
     /// Returns a handle that passes in the URL to which a person was redirected, for people whose browser is on another
-    /// machine (OA-B-04).
+    /// machine.
+    ///
+    /// Rules: OA-B-04.
     #[must_use]
     pub fn redirects(&self) -> Redirects {
         Redirects(Arc::downgrade(&self.inbox))
@@ -110,7 +112,7 @@ pub struct Redirects(Weak<SyncSender<Input>>);
 
 impl Redirects {
     /// Passes in a URL, as it stands in the address bar of the browser. Returns whether it belongs to a sign-in that is in
-    /// progress; any other text has no effect (OA-Q-03). Before the sign-in is started, this waits.
+    /// progress; any other text has no effect. Before the sign-in is started, this waits.
     ///
     /// # Example
     ///
@@ -121,6 +123,8 @@ impl Redirects {
     /// assert!(!redirects.pass("http://127.0.0.1:4000/callback?code=c&state=s"), "there is no sign-in");
     /// # Ok::<(), mcp_blocking::Error>(())
     /// ```
+    ///
+    /// Rules: OA-Q-03.
     #[must_use]
     pub fn pass(&self, url: &str) -> bool {
         let (belongs, answer) = sync_channel(1);

@@ -278,7 +278,9 @@ impl Aggregate {
         self.settle(now);
     }
 
-    /// Handles all timers that are due. Calling this early or twice has no effect (CL2).
+    /// Handles all timers that are due. Calling this early or twice has no effect.
+    ///
+    /// Rules: CL2.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.server.handle_timeout(now);
         self.settle(now);
@@ -320,15 +322,19 @@ impl Aggregate {
         [self.server.poll_timeout(), self.timers.next()].into_iter().flatten().min()
     }
 
-    /// Whether the driver should read more of the client's bytes (H5). A server that is slow does not make this `false`:
-    /// requests to it are answered with an error when too many wait (K1).
+    /// Whether the driver should read more of the client's bytes. A server that is slow does not make this `false`:
+    /// requests to it are answered with an error when too many wait.
+    ///
+    /// Rules: H5, K1.
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
         self.out.has_room(self.limits()) && self.server.wants_input()
     }
 
-    /// Whether the driver should read more of a server's bytes (H5). `false` means that the client does not read, or that
+    /// Whether the driver should read more of a server's bytes. `false` means that the client does not read, or that
     /// the server does not read the answers to its own requests.
+    ///
+    /// Rules: H5.
     #[must_use]
     pub fn wants_server_bytes(&self, server: ServerKey) -> bool {
         match self.members.get(&server).map(|member| &member.state) {

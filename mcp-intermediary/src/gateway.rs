@@ -325,7 +325,9 @@ impl Gateway {
         self.settle(now);
     }
 
-    /// Handles all timers that are due. Calling this early or twice has no effect (CL2).
+    /// Handles all timers that are due. Calling this early or twice has no effect.
+    ///
+    /// Rules: CL2.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.server.handle_timeout(now);
         self.settle(now);
@@ -375,14 +377,18 @@ impl Gateway {
         [self.server.poll_timeout(), self.timers.next()].into_iter().flatten().min()
     }
 
-    /// Whether the driver should read more requests (H5).
+    /// Whether the driver should read more requests.
+    ///
+    /// Rules: H5.
     #[must_use]
     pub fn wants_request(&self) -> bool {
         self.out.has_room(&self.config.limits) && self.server.wants_input()
     }
 
-    /// Whether the driver should read more of a backend's data (H5). `false` means that outputs are not taken, or that the
+    /// Whether the driver should read more of a backend's data. `false` means that outputs are not taken, or that the
     /// backend does not read the answers to its own requests.
+    ///
+    /// Rules: H5.
     #[must_use]
     pub fn wants_backend_bytes(&self, backend: BackendKey) -> bool {
         match self.backends.get(&backend) {

@@ -78,8 +78,7 @@ impl Proxy {
     }
 
     /// Signs in when the server demands it, and sends the tokens with every request. Messages of the client wait
-    /// meanwhile. It has no effect if the server runs in a child process (OA-T-01), or if `http` has an `Authorization`
-    /// header (OA-T-06).
+    /// meanwhile. It has no effect if the server runs in a child process, or if `http` has an `Authorization` header.
     ///
     /// # Example
     ///
@@ -99,6 +98,8 @@ impl Proxy {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Rules: OA-T-01, OA-T-06.
     #[cfg(feature = "http-client")]
     #[must_use]
     pub fn authorization(mut self, authorization: Authorization) -> Self {
@@ -113,7 +114,7 @@ impl Proxy {
     /// inherits this process's stderr, unless the command sets another. It is ended as
     /// [`Builder::child`](crate::Builder::child) ends it.
     ///
-    /// A server that exits while its era is being detected is started once more (ER-06).
+    /// A server that exits while its era is being detected is started once more.
     ///
     /// # Errors
     ///
@@ -133,6 +134,8 @@ impl Proxy {
     /// assert!(error.to_string().starts_with("cannot start `/no/such/server`: "));
     /// # }
     /// ```
+    ///
+    /// Rules: ER-06.
     pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
         config.respawn = true;
         let relay = Relay::new(Stdio::new(), config)?;

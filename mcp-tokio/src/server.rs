@@ -131,7 +131,7 @@ impl Server {
     }
 
     /// Serves the process that started this one over stdin and stdout, until stdin is closed. Nothing else may be
-    /// written to stdout meanwhile (ST-04).
+    /// written to stdout meanwhile.
     ///
     /// Returns why the connection has ended. After the end of stdin, pending requests have [`Config::drain_timeout`] to
     /// be answered, by default 5 s; then the client has 5 s to read the last messages.
@@ -140,6 +140,8 @@ impl Server {
     ///
     /// [`io::ErrorKind::InvalidInput`] if the configuration or the service is invalid, [`io::ErrorKind::TimedOut`] if the
     /// client does not read the last messages in time, and the system's error if a thread could not be started.
+    ///
+    /// Rules: ST-04.
     pub async fn serve_stdio(&self) -> io::Result<CloseReason> {
         let machine = self.machine(Stdio::new())?;
         let Streams { read, write, written } = Streams::open()?;

@@ -59,8 +59,10 @@ impl Authorization {
     /// Sets the options of the HTTP client for requests to authorization servers. Default: those for the server, without
     /// [`HttpOptions::client`].
     ///
-    /// Its name resolution is replaced by one that leaves out addresses that must not be reached (OA-N-02). The addresses
-    /// of HTTP proxies are not checked.
+    /// Its name resolution is replaced by one that leaves out addresses that must not be reached. The addresses of HTTP
+    /// proxies are not checked.
+    ///
+    /// Rules: OA-N-02.
     #[must_use]
     pub fn http_options(mut self, options: HttpOptions) -> Self {
         self.options = Some(options);
@@ -68,7 +70,9 @@ impl Authorization {
     }
 
     /// Returns a handle that passes in the URL to which a person was redirected, for people whose browser is on another
-    /// machine (OA-B-04).
+    /// machine.
+    ///
+    /// Rules: OA-B-04.
     #[must_use]
     pub fn redirects(&self) -> Redirects {
         Redirects(self.inbox.downgrade())
@@ -133,7 +137,7 @@ pub struct Redirects(mpsc::WeakSender<Input>);
 
 impl Redirects {
     /// Passes in a URL, as it stands in the address bar of the browser. Returns whether it belongs to a sign-in that is in
-    /// progress; any other text has no effect (OA-Q-03). Before the sign-in is started, this waits.
+    /// progress; any other text has no effect. Before the sign-in is started, this waits.
     ///
     /// # Example
     ///
@@ -147,6 +151,8 @@ impl Redirects {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Rules: OA-Q-03.
     #[must_use]
     pub async fn pass(&self, url: &str) -> bool {
         let (belongs, answer) = oneshot::channel();

@@ -4,10 +4,14 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidSkill {
-    /// The name, the last part of the path, is not allowed for a skill (SK-03).
+    /// The name, the last part of the path, is not allowed for a skill.
+    ///
+    /// Rules: SK-03.
     #[error("its name must have 1 to 64 lower-case letters, digits and single hyphens between them")]
     Name,
-    /// The `SKILL.md` has another name than the directory (SK-03).
+    /// The `SKILL.md` has another name than the directory.
+    ///
+    /// Rules: SK-03.
     #[error("the name in its SKILL.md must be the last part of its path")]
     OtherName,
     /// The description is missing, empty or too long.
@@ -46,13 +50,17 @@ pub enum InvalidSkill {
         /// The URI of the other skill's `SKILL.md`.
         other: Box<str>,
     },
-    /// The skill has more files than all clients accept (SK-06).
+    /// The skill has more files than all clients accept.
+    ///
+    /// Rules: SK-06.
     #[error("it has more than {limit} files, which is the limit of the extension")]
     TooManyFiles {
         /// The most files.
         limit: usize,
     },
-    /// The files of the skill are larger than all clients accept (SK-06).
+    /// The files of the skill are larger than all clients accept.
+    ///
+    /// Rules: SK-06.
     #[error("its files have more than {limit} bytes together, which is the limit of the extension")]
     TooLarge {
         /// The most bytes.
@@ -96,16 +104,22 @@ pub enum InvalidFrontmatter {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SkillMismatch {
-    /// The entry of the skill does not have the file (SK-08).
+    /// The entry of the skill does not have the file.
+    ///
+    /// Rules: SK-08.
     #[error("the entry of the skill does not have this file")]
     NotListed,
-    /// The entry of the skill has the file more than once (SK-04).
+    /// The entry of the skill has the file more than once.
+    ///
+    /// Rules: SK-04.
     #[error("the entry of the skill has this file more than once")]
     ListedTwice,
     /// The result is not the content of one file.
     #[error("the server returned something else than the content of this file")]
     Content,
-    /// The file has another size than its entry states (SK-07).
+    /// The file has another size than its entry states.
+    ///
+    /// Rules: SK-07.
     #[error("the file has {found} bytes instead of {stated}")]
     Size {
         /// The bytes of the file.
@@ -113,13 +127,19 @@ pub enum SkillMismatch {
         /// The bytes that the entry states, as text.
         stated: Box<str>,
     },
-    /// The file has another digest than its entry states (SK-07).
+    /// The file has another digest than its entry states.
+    ///
+    /// Rules: SK-07.
     #[error("the file has another digest than the entry of the skill states")]
     Digest,
-    /// The `SKILL.md` does not begin with usable YAML (SK-09).
+    /// The `SKILL.md` does not begin with usable YAML.
+    ///
+    /// Rules: SK-09.
     #[error("the SKILL.md cannot be used: {0}")]
     Frontmatter(#[from] InvalidFrontmatter),
-    /// The YAML of the `SKILL.md` differs from the entry (SK-09).
+    /// The YAML of the `SKILL.md` differs from the entry.
+    ///
+    /// Rules: SK-09.
     #[error("the SKILL.md begins with other YAML than the entry of the skill states")]
     OtherFrontmatter,
 }

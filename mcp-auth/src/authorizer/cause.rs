@@ -21,7 +21,9 @@ use crate::seed::{Nonces, Seed};
 pub enum Cause {
     /// The application starts: a stored token is used, and refreshed if that is due. No person is asked.
     Start,
-    /// The server refused a request (OA-T-02).
+    /// The server refused a request.
+    ///
+    /// Rules: OA-T-02.
     Challenged {
         /// The status, 401 or 403.
         status: StatusCode,
@@ -29,7 +31,9 @@ pub enum Cause {
         challenges: Vec<Challenge>,
         /// The generation of the token that was sent; `None` if none was.
         generation: Option<u64>,
-        /// No person waits for the request, so that none is asked (OA-G-05).
+        /// No person waits for the request, so that none is asked.
+        ///
+        /// Rules: OA-G-05.
         is_background: bool,
     },
     /// A person wants to sign in.
@@ -60,10 +64,12 @@ impl From<Challenged> for Cause {
 impl Authorizer {
     /// A token is needed. `seed` is new random data, and `unix` the time in seconds since 1970.
     ///
-    /// One flow runs at a time: every cause that needs a token waits for that flow (OA-T-05). A flow that needed no
-    /// token, and would have ended without one, now gets one. A flow that may ask no person may ask one as soon as a
-    /// person waits. A sign-out or an import ends a running flow. While a person signs out, no other flow begins
+    /// One flow runs at a time: every cause that needs a token waits for that flow. A flow that needed no token, and
+    /// would have ended without one, now gets one. A flow that may ask no person may ask one as soon as a person waits.
+    /// A sign-out or an import ends a running flow. While a person signs out, no other flow begins
     /// ([`SignInError::SignedOut`]).
+    ///
+    /// Rules: OA-T-05.
     pub fn begin(&mut self, cause: Cause, seed: Seed, unix: u64, now: Instant) {
         let has_person = cause.has_person();
         if let Some(flow) = self.flow.take_if(|flow| !matches!(flow.need, Need::Stored)) {

@@ -180,10 +180,10 @@ impl Builder {
     /// process's stderr, unless the command sets another.
     ///
     /// At the end, the server's stdin is closed. A server that still runs after two seconds receives SIGTERM, and is
-    /// killed after two more (ST-17, ST-18). [`Proxy::child`](crate::Proxy::child) describes which processes are ended.
-    /// Dropping the last clone of the client waits for the end.
+    /// killed after two more. [`Proxy::child`](crate::Proxy::child) describes which processes are ended. Dropping the
+    /// last clone of the client waits for the end.
     ///
-    /// A server that exits while its era is being detected is started once more (ER-06).
+    /// A server that exits while its era is being detected is started once more.
     ///
     /// # Example
     ///
@@ -194,13 +194,15 @@ impl Builder {
     /// let outcome = Client::builder().name("my-app", "1.0.0").child(Command::new("/no/such/server")).connect();
     /// assert!(matches!(outcome, Err(Error::Start(_))));
     /// ```
+    ///
+    /// Rules: ST-17, ST-18, ER-06.
     pub fn child(mut self, command: Command) -> Builder<ChildServer> {
         self.config.respawn = true;
         self.with_server(ChildServer { command, process: Process::default() })
     }
 
-    /// Selects a server at the other end of a pair of byte streams (ST-23): a socket, or, for a program that was
-    /// started by its server, this process's own stdin and stdout.
+    /// Selects a server at the other end of a pair of byte streams: a socket, or, for a program that was started by its
+    /// server, this process's own stdin and stdout.
     ///
     /// Reading and writing may block; each has its own thread. The thread that reads ends when `read` does.
     ///
@@ -212,6 +214,8 @@ impl Builder {
     /// let outcome = Client::builder().stream(std::io::empty(), std::io::sink()).connect();
     /// assert!(matches!(outcome, Err(Error::Failed { .. })));
     /// ```
+    ///
+    /// Rules: ST-23.
     pub fn stream(self, read: impl Read + Send + 'static, write: impl Write + Send + 'static) -> Builder<StreamServer> {
         self.with_server(StreamServer { read: Box::new(read), write: Box::new(write) })
     }

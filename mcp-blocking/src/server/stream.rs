@@ -88,11 +88,13 @@ impl StreamService {
     }
 
     /// Serves the process that started this one over stdin and stdout, until stdin is closed or the server is stopped.
-    /// Nothing else may be written to stdout meanwhile (ST-04).
+    /// Nothing else may be written to stdout meanwhile.
     ///
     /// # Errors
     ///
     /// As for [`StreamService::serve`].
+    ///
+    /// Rules: ST-04.
     pub fn serve_stdio(self) -> io::Result<CloseReason> {
         self.serve(io::stdin(), io::stdout())
     }

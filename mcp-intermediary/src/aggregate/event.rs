@@ -56,10 +56,12 @@ pub enum Action {
         action: StdioAction,
     },
     /// Stop the process of a server, and report its end with [`Aggregate::handle_stopped`]: close its input, after a pause
-    /// terminate it, and after another one kill it, with all processes that it has started (ST-17). What it still writes
-    /// is ignored. No action for it follows until its end was reported.
+    /// terminate it, and after another one kill it, with all processes that it has started. What it still writes is
+    /// ignored. No action for it follows until its end was reported.
     ///
     /// [`Aggregate::handle_stopped`]: super::Aggregate::handle_stopped
+    ///
+    /// Rules: ST-17.
     Stop {
         /// The server.
         server: ServerKey,

@@ -56,7 +56,9 @@ impl Default for Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Sharing {
-    /// Each session has its own backend, so that the state of a server is that of one client (BR-T-06).
+    /// Each session has its own backend, so that the state of a server is that of one client.
+    ///
+    /// Rules: BR-T-06.
     #[default]
     PerSession,
     /// Sessions of one principal use the same backend if their clients have declared the same capabilities. A session

@@ -63,10 +63,12 @@ pub enum Action {
         action: StdioAction,
     },
     /// Stop a process, and report its end with [`Gateway::handle_stopped`]: after a pause terminate it, and after another
-    /// one kill it, with all processes that it has started (ST-17). Its stream is closed already, unless the process has
-    /// closed it. No action for this backend follows.
+    /// one kill it, with all processes that it has started. Its stream is closed already, unless the process has closed
+    /// it. No action for this backend follows.
     ///
     /// [`Gateway::handle_stopped`]: super::Gateway::handle_stopped
+    ///
+    /// Rules: ST-17.
     Stop {
         /// The backend.
         backend: BackendKey,

@@ -145,11 +145,11 @@ impl Builder {
     /// process's stderr, unless the command sets another or [`Builder::log_stderr`] was called.
     ///
     /// At the end, the server's stdin is closed. A server that still runs after two seconds receives SIGTERM, and is
-    /// killed after two more (ST-17, ST-18). On Unix, the server has its own process group, and signals are sent to the
-    /// whole group: Ctrl-C in a terminal does not reach it, but its stdin is closed when this process ends. On other
-    /// platforms it is killed after the first two seconds, and processes that it has started are not.
+    /// killed after two more. On Unix, the server has its own process group, and signals are sent to the whole group:
+    /// Ctrl-C in a terminal does not reach it, but its stdin is closed when this process ends. On other platforms it is
+    /// killed after the first two seconds, and processes that it has started are not.
     ///
-    /// A server that exits while its era is being detected is started once more (ER-06).
+    /// A server that exits while its era is being detected is started once more.
     ///
     /// The server is ended in the background when the last clone of the client is dropped, and killed if the runtime
     /// ends before that is done; [`Client::close`] waits for its exit.
@@ -167,14 +167,16 @@ impl Builder {
     /// assert!(matches!(outcome, Err(Error::Start(_))));
     /// # }
     /// ```
+    ///
+    /// Rules: ST-17, ST-18, ER-06.
     pub fn child(mut self, command: Command) -> Builder<ChildServer> {
         self.config.respawn = true;
         self.with_server(ChildServer { command, log_stderr: false })
     }
 
-    /// Selects a server at the other end of a pair of byte streams (ST-23): a socket, one half of
-    /// [`tokio::io::duplex`] with a server in the same process at the other, or, for a program that was started by its
-    /// server, this process's own stdin and stdout.
+    /// Selects a server at the other end of a pair of byte streams: a socket, one half of [`tokio::io::duplex`] with a
+    /// server in the same process at the other, or, for a program that was started by its server, this process's own
+    /// stdin and stdout.
     ///
     /// # Example: stdin and stdout of this process
     ///
@@ -185,6 +187,8 @@ impl Builder {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Rules: ST-23.
     pub fn stream(
         self,
         read: impl AsyncRead + Send + Unpin + 'static,

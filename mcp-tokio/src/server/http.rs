@@ -122,16 +122,17 @@ impl<H> HttpService<H> {
     }
 
     /// Sets the function that decides who sent a request, from its head: it returns a
-    /// [`Principal`](mcp_proto::server::Principal), to which sessions then belong (SE-02), or the challenge with which
-    /// the request is refused (OA-Z-02). If it returns `None`, the request is served for an unknown sender. Without this
-    /// function, all requests are. With [`Authenticated`], it also returns values for the handler of the request.
+    /// [`Principal`](mcp_proto::server::Principal), to which sessions then belong, or the challenge with which the
+    /// request is refused. If it returns `None`, the request is served for an unknown sender. Without this function,
+    /// all requests are. With [`Authenticated`], it also returns values for the handler of the request.
     ///
     /// The function checks that a token was issued for this server
     /// ([`ProtectedResource::resource`](mcp_proto::auth::ProtectedResource::resource)) by its authorization server, and
-    /// has not expired, and it never passes the token on (OA-Z-03). It runs for each request before the body is read,
-    /// and is dropped if the client disconnects; if it panics, the connection is closed without a response. The
-    /// principal that a layer in front of the service has put into the extensions of a request can be taken from there;
-    /// handlers receive all of these extensions ([`IncomingRequest::extensions`]). Clones that were made before do not have the function.
+    /// has not expired, and it never passes the token on. It runs for each request before the body is read, and is
+    /// dropped if the client disconnects; if it panics, the connection is closed without a response. The principal that
+    /// a layer in front of the service has put into the extensions of a request can be taken from there; handlers
+    /// receive all of these extensions ([`IncomingRequest::extensions`]). Clones that were made before do not have the
+    /// function.
     ///
     /// [`IncomingRequest::extensions`]: mcp_application::IncomingRequest::extensions
     ///
@@ -166,6 +167,8 @@ impl<H> HttpService<H> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// Rules: SE-02, OA-Z-02, OA-Z-03.
     #[must_use]
     pub fn authenticate<R, P>(mut self, check: impl Fn(&Parts) -> R + Send + Sync + 'static) -> Self
     where
