@@ -103,21 +103,16 @@
 //!
 //! # Guarantees
 //!
-//! * **One outcome.** Every request that a command accepted ends in exactly one event with its outcome: a result, the
-//!   peer's error, or [`Failed`], which states why there is neither. This includes streams that end early, lost
-//!   sessions, timeouts and `close`.
-//! * **The right outcome.** Over HTTP a response belongs to the exchange that it arrived on; an id alone is never
-//!   enough. `1` and `"1"` are different ids.
-//! * **Unchanged bytes.** `params`, `result` and `error` are [`Json`]: text that was validated and is never serialised
-//!   again. Big numbers, `1.0`, escapes and the order of keys stay as they were.
-//! * **Bounds.** Everything that a peer can make grow has a limit in [`Limits`], where the resulting sums are stated.
-//!   The work is linear in the input. A message that is deeper or larger than a limit is lost; the messages around it
-//!   are not.
-//! * **No panics.** Neither input nor misuse causes one: a command that cannot be carried out returns [`UsageError`]
-//!   and changes nothing. There is no `unsafe`.
-//! * **No secrets in texts.** Errors, faults and the `Debug` forms of messages and machines contain no payloads,
-//!   session ids or credentials. Of other text from a peer, they contain only request ids, names and short excerpts.
-//!   The message of an [`ErrorObject`], which JSON-RPC intends for display, is such an excerpt; its data is payload.
+//! `SECURITY.md` of the repository states what holds whatever a peer sends and the application calls, and `docs/assurance.md` how that
+//! is tested. In this crate, these types have it:
+//!
+//! | guarantee | where |
+//! |---|---|
+//! | one outcome for each request, and the right one | one event with an [`Outcome`](client::Outcome); [`Failed`] if there is no answer |
+//! | payloads that are unchanged | [`Json`], which is text that was validated |
+//! | bounds | [`Limits`], whose documentation states the sums |
+//! | no panics | [`UsageError`], after which nothing has changed |
+//! | no secrets in texts | the `Display` forms of errors and faults, and all `Debug` forms; the message of an [`ErrorObject`] is an excerpt of the peer's, its data is payload |
 //!
 //! # Three kinds of errors
 //!
