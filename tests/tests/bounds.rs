@@ -1,6 +1,6 @@
 //! What a machine holds for a peer that does not read or does not answer is bounded (K1), and all of that together as well (M3).
 //! Each refused peer receives the reason, and everything else continues: small messages get through while large ones fill the
-//! room.
+//! room. What a relay keeps for a modern client at a legacy server is bounded, too.
 
 use std::time::Duration;
 
@@ -8,13 +8,15 @@ use mcp_intermediary::relay::{self, Action, Relay};
 use mcp_proto::client::{self, Call, Client, CloseReason, ExchangeKey, Http, Outcome};
 use mcp_proto::server::{self, Event, InputRequired};
 use mcp_proto::{
-    Failed, Fault, Instant, Json, Limits, Method, NoInput, Notification, Output, RequestKey, Stdio, StdioAction, Ticket,
+    Era, Failed, Fault, Instant, Json, Limits, Method, NoInput, Notification, Output, RequestKey, Stdio, StdioAction,
+    Ticket, UsageError,
 };
 use mcp_testkit::byte_stream::{ClientStream, ServerStream};
 use mcp_testkit::http_client::{HttpClientHarness, Opened, Reply};
 use mcp_testkit::http_exchange::TestRequest;
 use mcp_testkit::http_server::HttpServerHarness;
 use mcp_testkit::messages::{INITIALIZED, event, initialize, initialize_result, request, result};
+use tests::relay_pair::RelayPair;
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -1215,5 +1217,76 @@ fn answers_that_wait_for_the_others_of_their_batch_are_bounded_in_sum() {
         // Each call has its answer, which is an error for most; the next batch has the same room.
         assert_eq!(lines[0].matches(r#""result""#).count(), 15);
         assert_eq!(lines[0].matches(r#""code":-32603"#).count(), 85);
+    }
+}
+
+/// The bytes of names in setting requests that may be open.
+const REQUEST_BYTES: usize = 1024 * 1024;
+
+/// The bytes of names that one subscription may have.
+const NAMES: usize = 32 * 1024;
+
+/// The members of `_meta` of a client with roots.
+const META: &str = r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"roots":{}}"#;
+
+fn cancelled(question: usize) -> String {
+    format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"r{question}"}}}}"#)
+}
+
+#[test]
+fn calls_wait_for_roots_up_to_the_number_of_requests_and_others_are_passed_on() {
+    for limit in 1..4 {
+        let change = |config: &mut relay::Config| config.limits.requests_in = limit;
+        let mut pair = RelayPair::open_as(META, Era::Modern, Era::Legacy, false, change);
+        for call in 1..=limit + 1 {
+            pair.server_line(&request(&format!("\"r{call}\""), "roots/list", "{}"));
+            assert!(pair.received().is_empty(), "no request reaches the client by itself");
+            pair.ask("tools/call", r#""name":"t","arguments":{}"#);
+            if call <= limit {
+                let required = pair.only_line();
+                assert!(required.contains(r#""resultType":"input_required""#), "{call} of {limit}: {required}");
+                assert!(pair.asked().is_empty());
+                // There is room for the next question.
+                pair.server_line(&cancelled(call));
+            } else {
+                assert_eq!(pair.asked().len(), 1, "{call} of {limit}");
+                pair.answer(r#""content":[]"#);
+                assert!(pair.only_line().contains(r#""content":[]"#));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_subscription_whose_request_would_exceed_the_bound_is_not_acknowledged() {
+    let mut pair = RelayPair::open(Era::Modern, Era::Legacy, false, |_| {});
+    // The first fill the bound; the server answers none.
+    let lengths = [NAMES; REQUEST_BYTES / NAMES].into_iter().chain([1, NAMES]);
+    let mut open = 0;
+    for (number, length) in lengths.enumerate() {
+        let uri = if length == 1 { "u".to_owned() } else { format!("{number:02}{}", "u".repeat(length - 2)) };
+        let before = pair.asked().len();
+        pair.events();
+        pair.ask("subscriptions/listen", &format!(r#""notifications":{{"resourceSubscriptions":["{uri}"]}}"#));
+        open += length;
+        let is_sent = open <= REQUEST_BYTES;
+        assert_eq!(pair.asked().len() - before, usize::from(is_sent), "{number}");
+        let refused = pair.events().into_iter().filter(|event| {
+            let is_limit = |error: &UsageError| matches!(error, UsageError::TooManyRequests { .. });
+            matches!(event, relay::Event::NotPassed { method, error } if *method == Method::RESOURCES_SUBSCRIBE && is_limit(error))
+        });
+        assert_eq!(refused.count(), usize::from(!is_sent), "{number}");
+        // It is acknowledged at once if nothing is awaited.
+        let received = pair.received();
+        let acknowledged = received.iter().filter(|line| line.contains("acknowledged")).count();
+        assert_eq!(acknowledged, usize::from(!is_sent), "{number}: {received:?}");
+    }
+    // There is room again for as much as was answered.
+    pair.answer("");
+    for is_sent in [true, false] {
+        let before = pair.asked().len();
+        let uri = format!("{is_sent}{}", "v".repeat(NAMES - 5));
+        pair.ask("subscriptions/listen", &format!(r#""notifications":{{"resourceSubscriptions":["{uri}"]}}"#));
+        assert_eq!(pair.asked().len() - before, usize::from(is_sent));
     }
 }
