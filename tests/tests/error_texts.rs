@@ -57,3 +57,19 @@ fn a_request_is_surely_undelivered_only_if_nothing_was_sent() {
         assert_eq!((failed.is_undelivered(), failed.status()), (is_undelivered, status), "{failed}");
     }
 }
+
+#[test]
+fn a_refusal_states_what_its_status_means() {
+    let failed = all().into_iter().find(|texts| texts.name == "Failed").expect("the texts of Failed");
+    for (status, meaning) in [
+        ("401", "; it requires credentials, or other ones"),
+        ("403", "; these credentials are not allowed to do that"),
+        ("404", " with an HTML page; is the path right?"),
+        ("407", "; an HTTP proxy on the way requires a user name and a password"),
+        ("429", "; its explanation is \"Rate limit of 60 a minute\""),
+        ("502", " with plain text"),
+    ] {
+        let refused = |text: &str| text.contains(&format!(" answered {status} ")) && text.contains(meaning);
+        assert!(failed.examples.iter().any(|(name, text)| name == "Refused" && refused(text)), "{status}{meaning}");
+    }
+}
