@@ -245,11 +245,13 @@ macro_rules! typed_calls {
         }
 
         /// Lists the skills of the page at `cursor`; `None` is the first page. An entry has all that a client
-        /// shows to its user; a file is read only when it is needed (SK-11).
+        /// shows to its user; a file is read only when it is needed.
         ///
         /// # Errors
         ///
         /// As for [`Client::request_as`].
+        ///
+        /// Rules: SK-11.
         pub $($async)? fn list_skills(
             &self,
             cursor: Option<&str>,

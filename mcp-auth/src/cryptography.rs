@@ -56,9 +56,11 @@ pub trait Cryptography {
     }
 }
 
-/// The private key of a client that authenticates by `private_key_jwt` (OA-X-03), with the cryptography of a driver.
+/// The private key of a client that authenticates by `private_key_jwt`, with the cryptography of a driver.
 ///
 /// Its `Debug` form contains only the algorithm.
+///
+/// Rules: OA-X-03.
 pub struct PrivateKey<C> {
     algorithm: SigningAlgorithm,
     signer: Signer,

@@ -7,7 +7,9 @@ use mcp_proto::client::HttpConfig;
 
 use super::error::FetchFailure;
 
-/// To which addresses the host of a request may resolve (OA-N-02).
+/// To which addresses the host of a request may resolve.
+///
+/// Rules: OA-N-02.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reach {

@@ -10,7 +10,7 @@ use mcp_proto::auth::SigningAlgorithm;
 use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject;
 
-/// The private key of a client that authenticates by `private_key_jwt` (OA-X-03).
+/// The private key of a client that authenticates by `private_key_jwt`.
 ///
 /// Its `Debug` form contains only the algorithm.
 ///
@@ -30,6 +30,8 @@ use rustls_pki_types::pem::PemObject;
 ///     });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Rules: OA-X-03.
 pub type PrivateKey = mcp_auth::PrivateKey<AwsLc>;
 
 /// The cryptography of the TLS library. It has no values.
