@@ -1,4 +1,4 @@
-//! Rows FR, JS, RP and CL of the catalogue of bad input, for a client and a server on byte streams.
+//! A client and a server on byte streams: rows FR, JS, RP, SE and CL of the catalogue of bad input, the handshake, and deadlines.
 
 use std::time::Duration;
 
