@@ -94,7 +94,7 @@ use shared::{Shared, Usage};
 use stateless::Stateless;
 use subscribed::SubscribedResources;
 use subscriptions::Publication;
-use transport::{Inbound, ReplyTo, TransportOutput};
+use transport::{Inbound, ReplyTo, ServerTimer, TransportNotice, TransportOutput};
 
 pub use change_notification::ChangeNotification;
 pub use config::Config;
@@ -130,7 +130,6 @@ use crate::json::Json;
 use crate::jsonrpc::{ErrorObject, Notification, RequestId};
 use crate::limits::Load;
 use crate::spec::{LoggingLevel, Method, ProtocolVersion};
-use crate::transport::Transport;
 
 pub use crate::conversation::call::Call;
 pub use crate::conversation::outcome::{CloseReason, Outcome};
@@ -163,7 +162,7 @@ pub use crate::conversation::outcome::{CloseReason, Outcome};
 /// assert!(written.ends_with(b"{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"result\":{\"tools\":[]}}\n"));
 /// # Ok::<(), mcp_proto::UsageError>(())
 /// ```
-pub struct Server<T: Transport> {
+pub struct Server<T: ServerTransport> {
     handling: Handling,
     /// The handling of requests in the sessions for which [`Server::serve_session`] was called.
     served_sessions: BTreeMap<SessionKey, Handling>,
@@ -176,42 +175,24 @@ pub struct Server<T: Transport> {
     /// returns, has used this number.
     next_request: u64,
     stateless: Stateless,
-    timers: Deadlines<Timer>,
+    timers: Deadlines<ServerTimer<T::Timer>>,
     usage: Usage,
     resources: SubscribedResources,
     /// [`Server::drain`] was called, and requests are still unanswered.
     is_draining: bool,
     /// What the transport has received and the server has not handled.
-    inbound: VecDeque<Inbound>,
+    inbound: VecDeque<Inbound<T::Step>>,
     out: Outbox<T::Action, Event>,
 }
 
 /// Shows only counts, because the state contains payloads, headers and session ids.
-impl<T: Transport> fmt::Debug for Server<T> {
+impl<T: ServerTransport> fmt::Debug for Server<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server")
             .field("sessions", &self.sessions.len())
             .field("requests_in_flight", &self.usage.requests)
             .field("subscriptions", &self.usage.subscriptions)
             .finish_non_exhaustive()
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    Answer(RequestKey),
-    /// Requests in flight when the byte stream of the client ended have no more time.
-    InputEnded,
-    /// Requests in flight have no more time, because the server is being stopped.
-    Drain,
-    /// The request is reported to the application again.
-    Again(TicketKey),
-}
-
-/// The deadline of a request to a client.
-impl From<RequestKey> for Timer {
-    fn from(request: RequestKey) -> Self {
-        Self::Answer(request)
     }
 }
 
@@ -320,7 +301,7 @@ impl<T: ServerTransport> Server<T> {
     pub fn publish(&mut self, change: impl Into<ChangeNotification>, now: Instant) -> Result<(), UsageError> {
         let change = change.into();
         self.publish_here(&change, now)?;
-        self.with_transport(now, |transport, output| transport.published(&change, output));
+        self.notice(TransportNotice::Published(&change), now);
         Ok(())
     }
 
@@ -333,7 +314,7 @@ impl<T: ServerTransport> Server<T> {
         let (sessions, stateless, shared) = &mut self.split(now);
         stateless.publish(change, &publication, shared);
         for session in sessions.values() {
-            if shared.transport.has_client(session.key) {
+            if shared.transport.sharing(Some(session.key)).has_client {
                 session.publish(change, &publication, shared);
             }
         }
@@ -401,7 +382,7 @@ impl<T: ServerTransport> Server<T> {
     /// Rules: SH-S-12, SH-S-55.
     pub fn release(&mut self, ticket: &Ticket, now: Instant) {
         let (Some(session), Some(reply_to)) = (ticket.key().session(), self.reply_to(ticket.key())) else { return };
-        self.with_transport(now, |transport, output| transport.release(session, reply_to, output));
+        self.notice(TransportNotice::Released(session, reply_to), now);
     }
 
     /// Sends a notification that relates to a request or to a session. If the client on a byte stream reads nothing,
@@ -612,7 +593,7 @@ impl<T: ServerTransport> Server<T> {
     /// When [`Server::handle_timeout`] must be called next; `None` if no timer is set.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
-        [self.timers.next(), self.transport.poll_timeout()].into_iter().flatten().min()
+        self.timers.next()
     }
 
     /// The revision of a session, once it is negotiated.
@@ -625,14 +606,14 @@ impl<T: ServerTransport> Server<T> {
     /// on a byte stream.
     #[must_use]
     pub fn principal(&self, session: SessionKey) -> Option<&Principal> {
-        self.transport.principal(session)
+        self.transport.sender(Some(session), ReplyTo::Stream).principal
     }
 
     /// The head of the HTTP request that contained this request of the client; `None` on a byte stream, and after the
     /// response has begun as a stream.
     #[must_use]
     pub fn request_head(&self, ticket: &Ticket) -> Option<&::http::request::Parts> {
-        self.transport.request_head(self.reply_to(ticket.key())?)
+        self.transport.sender(None, self.reply_to(ticket.key())?).head
     }
 
     /// The extensions of the HTTP request that contained this unanswered request of the client; none on a byte stream.
@@ -731,16 +712,13 @@ impl<T: ServerTransport> Server<T> {
         }
         // A timer may have ended the last request.
         self.close_if_drained(now);
-        while self.with_transport(now, T::handle_timeout) {
-            self.settle(now);
-        }
     }
 
     /// Ends all sessions and stateless requests at once, and refuses all later input. [`Event::Closed`] follows for
     /// each session. [`Server::drain`] first waits for the answers of the application.
     pub fn close(&mut self, now: Instant) {
         self.end_drain();
-        self.transport.stop();
+        self.notice(TransportNotice::Stopped, now);
         for session in self.sessions.keys().copied().collect::<Vec<_>>() {
             self.end_session(session, CloseReason::Local, now);
         }
@@ -748,20 +726,24 @@ impl<T: ServerTransport> Server<T> {
         stateless.end_all(shared);
     }
 
-    fn on_timer(&mut self, timer: Timer, now: Instant) {
+    fn on_timer(&mut self, timer: ServerTimer<T::Timer>, now: Instant) {
         let session = match timer {
-            Timer::Answer(request) => request.session(),
-            Timer::Again(ticket) => ticket.session(),
-            Timer::InputEnded => return self.end_session(SessionKey::FIRST, CloseReason::Peer, now),
-            Timer::Drain => return self.close(now),
+            ServerTimer::Answer(request) => request.session(),
+            ServerTimer::Again(ticket) => ticket.session(),
+            ServerTimer::InputEnded => return self.end_session(SessionKey::FIRST, CloseReason::Peer, now),
+            ServerTimer::Drain => return self.close(now),
+            ServerTimer::Transport(timer) => {
+                self.with_transport(now, |transport, output| transport.on_timer(timer, output));
+                return self.settle(now);
+            }
         };
         let Some(session) = session else { return };
         let (session, _, shared) = &mut self.split_at(session, now);
         let Some(session) = session else { return };
         match timer {
-            Timer::Answer(request) => session.on_answer_timeout(request, shared),
-            Timer::Again(ticket) => session.report_again(ticket, shared),
-            Timer::InputEnded | Timer::Drain => {}
+            ServerTimer::Answer(request) => session.on_answer_timeout(request, shared),
+            ServerTimer::Again(ticket) => session.report_again(ticket, shared),
+            ServerTimer::InputEnded | ServerTimer::Drain | ServerTimer::Transport(_) => {}
         }
     }
 
@@ -822,19 +804,10 @@ impl<T: ServerTransport> Server<T> {
         } = self;
         let default_handling = &*handling;
         let handling = session.and_then(|session| served_sessions.get(&session)).unwrap_or(default_handling);
-        let output = TransportOutput { out, inbound, now };
+        let output = TransportOutput { out, inbound, timers, now };
         let is_draining = *is_draining;
-        let shared = Shared {
-            handling,
-            default_handling,
-            served_requests,
-            transport,
-            timers,
-            usage,
-            resources,
-            is_draining,
-            output,
-        };
+        let shared =
+            Shared { handling, default_handling, served_requests, transport, usage, resources, is_draining, output };
         (sessions, stateless, shared)
     }
 }

@@ -51,7 +51,7 @@ impl Session {
         let params = if call.progress { self.outgoing.with_progress_token(call.params) } else { call.params };
         let method = call.method;
         let request = NewRequest { method, params, purpose, meta: AddedMeta::Identity, timeout, max_timeout };
-        let sending = self.outgoing.send(request, false, shared.timers, shared.output.now);
+        let sending = self.outgoing.send(request, false, shared.output.timers, shared.output.now);
         let request = sending.wire;
         if let Some(ticket) = during {
             let Some(asking) = self.incoming.get_mut(ticket) else {
@@ -111,7 +111,7 @@ impl Session {
         params: &Json,
         shared: &mut Shared<'_, T>,
     ) {
-        let Some(waiting) = self.outgoing.give_up(request, shared.timers) else { return };
+        let Some(waiting) = self.outgoing.give_up(request, shared.output.timers) else { return };
         shared.write(&cancellation::notice(request, params), self.route(reply_to, Kind::Message));
         self.on_outcome(request, waiting.purpose, Outcome::Failed(reason), shared);
     }
@@ -122,7 +122,7 @@ impl Session {
         outcome: Outcome,
         shared: &mut Shared<'_, T>,
     ) {
-        let Some(waiting) = self.outgoing.remove(request, shared.timers) else { return };
+        let Some(waiting) = self.outgoing.remove(request, shared.output.timers) else { return };
         if let Some(asking) = waiting.purpose.ticket().and_then(|ticket| self.incoming.get_mut(ticket)) {
             asking.asked.remove(&request);
         }

@@ -4,7 +4,7 @@ use super::session::{Phase, Session, Source};
 use super::shared::Shared;
 use super::snapshot::SessionState;
 use super::stateless::Stateless;
-use super::transport::{Envelope, Inbound, ReplyTo, ServerTransport, TransportOutput};
+use super::transport::{Envelope, Inbound, ReplyTo, ServerTimer, ServerTransport, TransportNotice, TransportOutput};
 use super::{Event, Server};
 use crate::Instant;
 use crate::conversation::cancellation;
@@ -16,27 +16,29 @@ use crate::jsonrpc::{ErrorObject, Message, ParseError, Request};
 use crate::spec::{Method, code};
 
 impl<T: ServerTransport> Server<T> {
-    /// Handles all that the transport has received, and lets the transport continue until it has nothing left to do.
+    /// Handles all that the transport has received, and lets the transport continue after it.
     pub(super) fn settle(&mut self, now: Instant) {
-        loop {
-            if let Some(inbound) = self.inbound.pop_front() {
-                self.on_inbound(inbound, now);
-            } else if !self.with_transport(now, T::proceed) {
-                return self.close_if_drained(now);
-            }
+        while let Some(inbound) = self.inbound.pop_front() {
+            self.on_inbound(inbound, now);
         }
+        self.close_if_drained(now);
     }
 
     pub(super) fn with_transport<R>(
         &mut self,
         now: Instant,
-        call: impl FnOnce(&mut T, &mut TransportOutput<'_, T::Action>) -> R,
+        call: impl FnOnce(&mut T, &mut TransportOutput<'_, T>) -> R,
     ) -> R {
-        let Self { transport, out, inbound, .. } = self;
-        call(transport, &mut TransportOutput { out, inbound, now })
+        let Self { transport, out, inbound, timers, .. } = self;
+        call(transport, &mut TransportOutput { out, inbound, timers, now })
     }
 
-    pub(super) fn on_inbound(&mut self, inbound: Inbound, now: Instant) {
+    /// Tells the transport what has become of a session, or of the server.
+    pub(super) fn notice(&mut self, notice: TransportNotice<'_>, now: Instant) {
+        self.with_transport(now, |transport, output| transport.on_notice(notice, output));
+    }
+
+    pub(super) fn on_inbound(&mut self, inbound: Inbound<T::Step>, now: Instant) {
         match inbound {
             Inbound::Opened { session, request } => self.on_opened(session, request, now),
             Inbound::Restored { session, state } => self.on_restored(session, &state, now),
@@ -77,23 +79,24 @@ impl<T: ServerTransport> Server<T> {
                 stateless.on_disconnect(reply_to, shared);
             }
             Inbound::Ended { session, reason } => self.end_session(session, reason, now),
+            Inbound::Step(step) => self.with_transport(now, |transport, output| transport.proceed(step, output)),
         }
     }
 
     fn on_opened(&mut self, key: SessionKey, request: Option<(Request, ReplyTo)>, now: Instant) {
-        let session = Session::new(key, self.transport.instance(key), &self.config().limits);
+        let session = Session::new(key, self.transport.sharing(Some(key)).instance, &self.config().limits);
         self.sessions.insert(key, Box::new(session));
         let Some((request, reply_to)) = request else { return };
         self.on_message(key, Message::Request(request), Source { reply_to, batch: None }, now);
         // If `initialize` was refused, there is no session.
         if self.sessions.get(&key).is_some_and(|session| session.phase == Phase::Awaiting) {
             self.sessions.remove(&key);
-            self.with_transport(now, |transport, output| transport.ended(key, CloseReason::Local, output));
+            self.notice(TransportNotice::Ended(key, CloseReason::Local), now);
         }
     }
 
     fn on_restored(&mut self, key: SessionKey, state: &SessionState, now: Instant) {
-        let mut session = Session::new(key, self.transport.instance(key), &self.config().limits);
+        let mut session = Session::new(key, self.transport.sharing(Some(key)).instance, &self.config().limits);
         let version = state.version;
         let next_request = self.next_request;
         session.continue_from(state, next_request, &mut self.split(now).2);
@@ -275,8 +278,8 @@ fn close<T: ServerTransport>(
         stateless.end_listens(shared);
     }
     session.end_subscriptions(shared);
-    shared.timers.clear(super::Timer::InputEnded);
-    shared.transport.ended(session.key, reason, &mut shared.output);
+    shared.output.timers.clear(ServerTimer::InputEnded);
+    shared.notice(TransportNotice::Ended(session.key, reason));
     shared.report(Event::Closed { session: session.key, reason });
 }
 

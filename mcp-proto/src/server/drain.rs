@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
-use super::transport::ServerTransport;
-use super::{Event, Server, Timer};
+use super::transport::{ServerTimer, ServerTransport, TransportNotice};
+use super::{Event, Server};
 use crate::Instant;
 
 impl<T: ServerTransport> Server<T> {
@@ -53,10 +53,10 @@ impl<T: ServerTransport> Server<T> {
     /// Rules: MD-L-09, SH-S-12.
     pub fn drain(&mut self, timeout: Duration, now: Instant) {
         self.is_draining = true;
-        self.timers.set(Timer::Drain, now + timeout);
+        self.timers.set(ServerTimer::Drain, now + timeout);
         let (_, stateless, shared) = &mut self.split(now);
         stateless.end_listens(shared);
-        self.with_transport(now, T::drain);
+        self.notice(TransportNotice::Draining, now);
         self.settle(now);
     }
 
@@ -78,7 +78,7 @@ impl<T: ServerTransport> Server<T> {
     /// Reports the end of what [`Server::drain`] has begun.
     pub(super) fn end_drain(&mut self) {
         if std::mem::take(&mut self.is_draining) {
-            self.timers.clear(Timer::Drain);
+            self.timers.clear(ServerTimer::Drain);
             self.out.report(Event::Drained { cancelled: self.usage.requests });
         }
     }

@@ -109,7 +109,6 @@ use super::shares::Holder;
 use super::snapshot::SessionState;
 use super::transport::{Inbound, TransportOutput};
 use crate::Instant;
-use crate::collections::deadlines::Deadlines;
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
 use crate::jsonrpc::{Frame, Request};
@@ -119,6 +118,9 @@ use crate::spec::{SupportedVersions, UnreadableId};
 use crate::sse::encode_comment;
 use crate::store::{StoreKey, StoreResult};
 use crate::transport::{Transport, sealed};
+
+/// Where the outputs of the transport go.
+type Output<'s> = TransportOutput<'s, Http>;
 
 /// How many unused sessions or streams are checked to find one that can be ended.
 const CANDIDATES: usize = 16;
@@ -135,13 +137,10 @@ pub struct Http {
     store: StoreWork,
     /// Streams of answered requests whose clients have disconnected before the answer.
     unclaimed: BTreeSet<(SessionKey, ExchangeKey)>,
-    timers: Deadlines<Timer>,
     /// The tools whose arguments are repeated in headers.
     tools: AnnotatedTools,
     /// Web pages that may read the responses of exchanges.
     allowed_origins: AllowedOrigins,
-    /// The step to continue with when the server has handled all messages that were passed to it.
-    deferred: Option<Step>,
     stage: Stage,
 }
 
@@ -156,7 +155,9 @@ enum Stage {
 }
 
 /// A step that waits until the server has handled a message or ended a session, to make room or for a DELETE.
-enum Step {
+enum HttpStep {
+    /// The GET stream of a session has perhaps been closed here.
+    RecordClosedStream(SessionKey),
     Respond {
         exchange: ExchangeKey,
         response: Response<Bytes>,
@@ -207,8 +208,18 @@ enum Step {
     },
 }
 
+/// A step of the transport, for the queue of the server.
+pub struct Deferred(HttpStep);
+
+impl From<HttpStep> for Deferred {
+    fn from(step: HttpStep) -> Self {
+        Self(step)
+    }
+}
+
+/// A timer of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub enum HttpTimer {
     /// The body must have arrived.
     Body(ExchangeKey),
     /// Nothing was written to the stream for a while: a comment keeps it alive.
@@ -240,10 +251,8 @@ impl Http {
             unwritten: Unwritten::default(),
             store: StoreWork::default(),
             unclaimed: BTreeSet::new(),
-            timers: Deadlines::new(),
             tools: AnnotatedTools::default(),
             allowed_origins: AllowedOrigins::default(),
-            deferred: None,
             stage: Stage::Serving,
         }
     }
@@ -278,7 +287,7 @@ impl Server<Http> {
         let held = self.usage.held;
         self.with_transport(now, |http, output| {
             if let Err(refusal) = http.exchanges.append(exchange, chunk, held, &http.limits) {
-                let unreadable_id = http.close_exchange(exchange, now).map(|closed| closed.unreadable_id());
+                let unreadable_id = http.close_exchange(exchange, output).map(|closed| closed.unreadable_id());
                 http.refuse(exchange, refusal, unreadable_id.unwrap_or(UnreadableId::Null), output);
             }
         });
@@ -298,7 +307,7 @@ impl Server<Http> {
     /// exchange for which nothing is reported for [`HttpConfig::unread_timeout`] is aborted. If an exchange breaks off
     /// after its response was passed to the driver, the driver calls [`Server::handle_disconnect`].
     pub fn handle_written(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
-        self.transport.on_written(exchange, bytes, now);
+        self.with_transport(now, |http, output| http.on_written(exchange, bytes, output));
         self.report_not_written(now);
     }
 
@@ -367,7 +376,7 @@ impl Server<Http> {
 }
 
 impl Http {
-    fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut TransportOutput<'_, HttpAction>) -> ExchangeKey {
+    fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut Output<'_>) -> ExchangeKey {
         let key = self.exchanges.new_key();
         self.note_origin(key, &head);
         let planned = self.planned(&head, &info);
@@ -398,7 +407,7 @@ impl Http {
         planned: Result<Plan, Refusal>,
         head: Parts,
         info: RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let plan = match planned {
             Ok(plan) => plan,
@@ -412,7 +421,7 @@ impl Http {
                 let continues = expects_continue(&head);
                 let head = Box::new(head);
                 self.insert_exchange(key, Exchange::Receiving { head, plan, info, body: Vec::new() });
-                self.timers.set(Timer::Body(key), at);
+                output.set_timer(HttpTimer::Body(key), at);
                 if continues {
                     output.out.act(HttpAction::Continue { exchange: key });
                 }
@@ -439,7 +448,7 @@ impl Http {
             Plan::OpenStream => self.make_room_for_two_endpoint_stream(key, info, output),
             Plan::Delete { session } => {
                 output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
-                self.deferred = Some(Step::Respond { exchange: key, response: empty(StatusCode::NO_CONTENT) });
+                output.defer(HttpStep::Respond { exchange: key, response: empty(StatusCode::NO_CONTENT) });
             }
         }
     }
@@ -459,13 +468,13 @@ impl Http {
         }
     }
 
-    fn on_body_end(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn on_body_end(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         if let Some(Exchange::Receiving { plan: Plan::LookUp { is_whole }, .. }) = self.exchanges.get_mut(exchange) {
             *is_whole = true;
-            self.timers.clear(Timer::Body(exchange));
+            output.clear_timer(HttpTimer::Body(exchange));
             return;
         }
-        let Some((head, plan, info, body)) = self.take_received(exchange, output.now) else { return };
+        let Some((head, plan, info, body)) = self.take_received(exchange, output) else { return };
         // The server may have been closed between the head and the end of the body.
         if self.stage == Stage::Closed {
             return self.refuse(exchange, admission::stopped(), header_check::unreadable_id(&head.headers), output);
@@ -487,11 +496,11 @@ impl Http {
         }
     }
 
-    fn on_disconnect(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn on_disconnect(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         self.unwritten.forget(exchange);
-        self.timers.clear(Timer::Unread(exchange));
+        output.clear_timer(HttpTimer::Unread(exchange));
         self.allowed_origins.remove(exchange);
-        let Some(closed) = self.close_exchange(exchange, output.now) else { return };
+        let Some(closed) = self.close_exchange(exchange, output) else { return };
         if let Some(session) = closed.session() {
             self.store_settings_of(session, exchange, output);
         }
@@ -511,7 +520,7 @@ impl Http {
     }
 
     /// Writes bytes without meaning to a client, to detect whether the client is gone.
-    fn probe(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn probe(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         match self.exchanges.get(exchange) {
             Some(Exchange::Streaming { .. }) => {
                 let mut comment = Vec::new();
@@ -524,23 +533,23 @@ impl Http {
             Some(Exchange::Receiving { .. }) => {}
             None => return,
         }
-        self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
+        output.set_timer(HttpTimer::KeepAlive(exchange), output.now + self.config.keep_alive);
     }
 
-    fn on_timer(&mut self, timer: Timer, output: &mut TransportOutput<'_, HttpAction>) {
+    fn on_due(&mut self, timer: HttpTimer, output: &mut Output<'_>) {
         match timer {
-            Timer::Body(exchange) => {
-                let Some(closed) = self.close_exchange(exchange, output.now) else { return };
+            HttpTimer::Body(exchange) => {
+                let Some(closed) = self.close_exchange(exchange, output) else { return };
                 let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "the message did not come in time");
                 self.refuse(exchange, refusal, closed.unreadable_id(), output);
             }
-            Timer::KeepAlive(exchange) => self.probe(exchange, output),
-            Timer::Unread(exchange) => self.on_unread(exchange, output),
-            Timer::Store(key) => self.on_stored(key, StoreResult::Failed, output),
-            Timer::End(key) => self.end_record_again(key, output),
-            Timer::Poll(exchange) => self.on_poll(exchange, output),
-            Timer::Idle(session) => self.on_idle(session, output),
-            Timer::Forget(session, exchange) => {
+            HttpTimer::KeepAlive(exchange) => self.probe(exchange, output),
+            HttpTimer::Unread(exchange) => self.on_unread(exchange, output),
+            HttpTimer::Store(key) => self.on_stored(key, StoreResult::Failed, output),
+            HttpTimer::End(key) => self.end_record_again(key, output),
+            HttpTimer::Poll(exchange) => self.on_poll(exchange, output),
+            HttpTimer::Idle(session) => self.on_idle(session, output),
+            HttpTimer::Forget(session, exchange) => {
                 self.unclaimed.remove(&(session, exchange));
                 if let Some(session) = self.sessions.get_mut(session) {
                     session.forget_stream(exchange);
@@ -549,55 +558,59 @@ impl Http {
         }
     }
 
-    /// Takes the next deferred step; `false` if there is none.
-    fn take_deferred(&mut self, output: &mut TransportOutput<'_, HttpAction>) -> bool {
-        self.store_closed_streams(output);
-        let Some(step) = self.deferred.take() else { return false };
+    /// Continues with a step.
+    fn on_step(&mut self, step: HttpStep, output: &mut Output<'_>) {
         match step {
-            Step::Respond { exchange, response } => self.act_response(exchange, response, output),
-            Step::ForgetExtensions { session } => {
+            HttpStep::RecordClosedStream(session) => self.record_closed_stream(session, output),
+            HttpStep::Respond { exchange, response } => self.act_response(exchange, response, output),
+            HttpStep::ForgetExtensions { session } => {
                 if let Some(session) = self.sessions.get_mut(session) {
                     session.extensions.clear();
                 }
             }
-            Step::Restore { arriving, nonce, state } => self.restore(arriving, nonce, state, output),
-            Step::RestoreStored { arriving, version, state } => {
+            HttpStep::Restore { arriving, nonce, state } => self.restore(arriving, nonce, state, output),
+            HttpStep::RestoreStored { arriving, version, state } => {
                 self.restore_stored(arriving, version, state, output);
             }
-            Step::Admit(arriving) => self.admit(arriving, output),
-            Step::OpenSession { exchange, request, head, info } => {
+            HttpStep::Admit(arriving) => self.admit(arriving, output),
+            HttpStep::OpenSession { exchange, request, head, info } => {
                 self.open_session_with(exchange, request, head, &info, output);
             }
-            Step::OpenGetStream { exchange, session, holder } => {
+            HttpStep::OpenGetStream { exchange, session, holder } => {
                 self.open_get_stream(exchange, session, holder, output);
             }
-            Step::Resume { exchange, session, after, holder } => {
+            HttpStep::Resume { exchange, session, after, holder } => {
                 self.resume(exchange, session, &after, holder, output);
             }
-            Step::MakeRoomForTwoEndpointSession { exchange, info } => {
+            HttpStep::MakeRoomForTwoEndpointSession { exchange, info } => {
                 self.make_room_for_two_endpoint_session(exchange, info, output);
             }
-            Step::OpenTwoEndpointSession { exchange, info } => {
+            HttpStep::OpenTwoEndpointSession { exchange, info } => {
                 self.open_two_endpoint_session(exchange, &info, output);
             }
         }
-        true
     }
 
     /// A client that does not read its response is treated as disconnected (K1).
-    fn on_unread(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn on_unread(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         if !self.unwritten.is_aborted(exchange) {
             self.abort_unread(exchange, output);
         }
         self.on_disconnect(exchange, output);
     }
 
-    fn open_session(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Result<SessionKey, Refusal> {
+    fn open_session(
+        &mut self,
+        info: &RequestInfo,
+        is_two_endpoint: bool,
+        output: &mut Output<'_>,
+    ) -> Result<SessionKey, Refusal> {
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no unique session id could be created");
-        let key = self.sessions.open(info, is_two_endpoint, now).ok_or(collision)?;
+        let key = self.sessions.open(info, is_two_endpoint, output.now).ok_or(collision)?;
         // A session in the store must be renewed there before it expires.
         let idle = self.config.session_idle;
-        self.timers.set(Timer::Idle(key), now + if self.config.stored().is_some() { idle / 2 } else { idle });
+        output
+            .set_timer(HttpTimer::Idle(key), output.now + if self.config.stored().is_some() { idle / 2 } else { idle });
         Ok(key)
     }
 
@@ -618,39 +631,33 @@ impl Http {
         info: RequestInfo,
         nonce: Nonce,
         state: SessionState,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         match self.make_room_for_session(&info.holder(), output) {
             Ok(()) => {
                 let head = Box::new(head);
                 let arriving = Arriving { exchange, head, info, body: Vec::new(), is_whole: false };
-                self.deferred = Some(Step::Restore { arriving, nonce, state });
+                output.defer(HttpStep::Restore { arriving, nonce, state });
             }
             Err(refusal) => self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output),
         }
     }
 
-    fn restore(
-        &mut self,
-        arriving: Arriving,
-        nonce: Nonce,
-        state: SessionState,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn restore(&mut self, arriving: Arriving, nonce: Nonce, state: SessionState, output: &mut Output<'_>) {
         let id = arriving.head.headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
         let session = id.and_then(|id| self.sessions.restore(id, state.version, &arriving.info, output.now));
         if let Some(session) = session {
             if let Some(session) = self.sessions.get_mut(session) {
                 (session.nonce, session.is_sealed) = (nonce, true);
             }
-            self.timers.set(Timer::Idle(session), output.now + self.config.session_idle);
+            output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle);
             output.inbound.push_back(Inbound::Restored { session, state });
         }
-        self.deferred = Some(Step::Admit(arriving));
+        output.defer(HttpStep::Admit(arriving));
     }
 
     /// Admits a request after the search for its session, with the part of its body that has arrived.
-    fn admit(&mut self, arriving: Arriving, output: &mut TransportOutput<'_, HttpAction>) {
+    fn admit(&mut self, arriving: Arriving, output: &mut Output<'_>) {
         let Arriving { exchange, head, info, body, is_whole } = arriving;
         let planned = self.planned(&head, &info);
         self.on_planned(exchange, planned, *head, info, output);
@@ -661,11 +668,7 @@ impl Http {
     }
 
     /// Ends an unused session at the limit, so that idle sessions cannot lock out new ones (M4).
-    fn make_room_for_session(
-        &mut self,
-        newcomer: &Holder,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) -> Result<(), Refusal> {
+    fn make_room_for_session(&mut self, newcomer: &Holder, output: &mut Output<'_>) -> Result<(), Refusal> {
         if self.stage != Stage::Serving {
             return Err(admission::stopped());
         }
@@ -680,7 +683,7 @@ impl Http {
         Ok(())
     }
 
-    fn on_idle(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn on_idle(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get(session) else { return };
         let (now, idle) = (output.now, self.config.session_idle);
         let is_busy = found.exchanges > 0 || found.is_serving;
@@ -690,7 +693,7 @@ impl Http {
             // The store does not know that the session is in use, or was until not long ago.
             let is_touched =
                 stored.is_some_and(|stored| is_busy || found.last_active + idle / 2 > now || stored.closed.is_some());
-            self.timers.set(Timer::Idle(session), if stored.is_some() { ends.min(now + idle / 2) } else { ends });
+            output.set_timer(HttpTimer::Idle(session), if stored.is_some() { ends.min(now + idle / 2) } else { ends });
             if is_touched {
                 self.touch_stored(session, output);
             }

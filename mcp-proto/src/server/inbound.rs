@@ -5,7 +5,7 @@ use super::session::{InboundRequest, Phase, Session, Source};
 use super::shared::Shared;
 use super::snapshot::Setting;
 use super::subscriptions::uri_of;
-use super::transport::{Kind, ReplyTo, ServerTransport};
+use super::transport::{Kind, ReplyTo, ServerTransport, TransportNotice, Written};
 use super::{Config, Event};
 use crate::conversation::outcome::Outcome;
 use crate::conversation::outgoing::Match;
@@ -52,7 +52,7 @@ impl Session {
         // If other instances may serve the session, too, the confirmation may have arrived at one of them. Before the
         // confirmation, a client sends no request but `ping` (LC-11).
         let is_confirmed = self.phase == Phase::Open && request.method != Method::PING;
-        if is_confirmed && shared.transport.instance(self.key).is_some() {
+        if is_confirmed && shared.transport.sharing(Some(self.key)).instance.is_some() {
             self.on_initialized(None, shared);
         }
         match shared.serving() {
@@ -150,8 +150,8 @@ impl Session {
         if let Some(batch) = source.batch {
             self.batches.expect_one_more(batch);
         }
-        request.principal = shared.transport.principal(self.key).cloned();
-        request.extensions = shared.transport.extensions(Some(self.key), source.reply_to);
+        let sender = shared.transport.sender(Some(self.key), source.reply_to);
+        (request.principal, request.extensions) = (sender.principal.cloned(), sender.extensions());
         let ticket = self.begin_request(id, request, bytes, shared);
         shared.report(Event::Requested { ticket, method, params });
     }
@@ -216,7 +216,7 @@ impl Session {
         self.settings.client = Some(client);
         let version = shared.config().negotiate(&asked);
         self.set_version(version, shared);
-        shared.transport.opened(self.key, self.settings.client.as_ref());
+        shared.notice(TransportNotice::Opened(self.key, self.settings.client.as_ref()));
         self.phase = Phase::Open;
         self.answer_at_once(id, Ok(shared.config().initialize_result(version)), source, shared);
         shared.report(Event::Connected { session: self.key, version, params });
@@ -233,7 +233,7 @@ impl Session {
         let invalid = || ErrorObject::new(code::INVALID_PARAMS, "invalid params: level is none of the eight");
         let level = level.ok_or_else(invalid)?;
         self.settings.logging_level = Some(level);
-        shared.transport.changed(self.key, reply_to, Setting::Level(level));
+        shared.notice(TransportNotice::Changed(self.key, reply_to, Setting::Level(level)));
         Ok(Json::empty_object())
     }
 
@@ -260,7 +260,7 @@ impl Session {
 
     fn set_version<T: ServerTransport>(&mut self, version: ProtocolVersion, shared: &mut Shared<'_, T>) {
         self.version = Some(version);
-        shared.transport.negotiated(Some(self.key), version);
+        shared.notice(TransportNotice::Negotiated(Some(self.key), version));
     }
 
     /// Handles a notification of the session, except a cancellation.
@@ -304,7 +304,7 @@ impl Session {
     }
 
     fn on_progress<T: ServerTransport>(&mut self, params: Option<Json>, shared: &mut Shared<'_, T>) {
-        let request = self.outgoing.on_progress(params.as_ref(), shared.timers, shared.output.now);
+        let request = self.outgoing.on_progress(params.as_ref(), shared.output.timers, shared.output.now);
         let (Some(request), Some(params)) = (request, params) else {
             shared.fault(Fault::UnknownProgressToken);
             return;
@@ -346,7 +346,7 @@ impl Session {
         }
         if !self.on_bad_frame(subject, answer, reason, source, shared) && source.batch.is_none() {
             let route = self.route(source.reply_to, Kind::Refusal);
-            shared.transport.reject(error, route, &mut shared.output);
+            shared.transport.write(Written::Invalid(error), route, &mut shared.output);
         }
     }
 

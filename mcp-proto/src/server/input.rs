@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::Event;
 use super::context::Context;
 use super::session::{Purpose, Session};
 use super::shared::Shared;
-use super::transport::ServerTransport;
-use super::{Event, Timer};
+use super::transport::{ServerTimer, ServerTransport};
 use crate::conversation::call::Call;
 use crate::conversation::keys::TicketKey;
 use crate::conversation::outcome::Outcome;
@@ -249,7 +249,7 @@ impl Session {
         let bytes = parked.added();
         self.keep(ticket, self.incoming.bytes_of(ticket) - before + bytes, shared);
         if required.requests.is_empty() {
-            shared.timers.set(Timer::Again(ticket), shared.output.now + PACE);
+            shared.output.timers.set(ServerTimer::Again(ticket), shared.output.now + PACE);
         }
         for (key, (method, params)) in &required.requests {
             let call = Call::new(method.clone()).params(params.clone());

@@ -10,8 +10,8 @@ use super::principal::Principal;
 use super::progress::ProgressToken;
 use super::shared::Shared;
 use super::subscribed::Names;
-use super::transport::{Kind, ReplyTo, Route, ServerTransport};
-use super::{Config, Context, Event, Progress, Timer};
+use super::transport::{Kind, ReplyTo, Route, ServerTimer, ServerTransport, TransportNotice};
+use super::{Config, Context, Event, Progress};
 use crate::conversation::incoming::Incoming;
 use crate::conversation::keys::{InstanceId, RequestKey, SessionKey, Ticket, TicketKey};
 use crate::conversation::outcome::Outcome;
@@ -159,7 +159,7 @@ impl Session {
     ) -> Ticket {
         let key = shared.begin_request(Some(self.key), bytes);
         if self.incoming.len() == 0 {
-            shared.transport.set_serving(self.key, true);
+            shared.notice(TransportNotice::Busy(self.key));
         }
         self.incoming.insert_as(key, id, request, bytes)
     }
@@ -180,7 +180,7 @@ impl Session {
         let ended = self.incoming.remove(ticket)?;
         shared.end_request(bytes);
         if self.incoming.len() == 0 {
-            shared.transport.set_serving(self.key, false);
+            shared.notice(TransportNotice::Idle(self.key));
         }
         Some(ended)
     }
@@ -247,7 +247,7 @@ impl Session {
             return;
         }
         let Some((_, request)) = self.end_request(ticket, shared) else { return };
-        shared.timers.clear(Timer::Again(ticket));
+        shared.output.timers.clear(ServerTimer::Again(ticket));
         shared.report(Event::Cancelled { ticket, params: params.cloned() });
         self.give_up_asked(&request, shared);
         self.settle(request.source, None, shared);
@@ -293,7 +293,7 @@ impl Session {
     /// Answers an open request with an error because the session ends.
     pub(super) fn refuse_open<T: ServerTransport>(&mut self, ticket: TicketKey, shared: &mut Shared<'_, T>) {
         let Some((id, request)) = self.end_request(ticket, shared) else { return };
-        shared.timers.clear(Timer::Again(ticket));
+        shared.output.timers.clear(ServerTimer::Again(ticket));
         self.settle(request.source, Some(closed_before_answer(id)), shared);
         shared.report(Event::Cancelled { ticket, params: None });
     }

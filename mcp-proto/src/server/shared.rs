@@ -1,13 +1,11 @@
 //! What all clients of a server share: the limits of what they make it store, and the transport.
 
-use super::Timer;
 use super::config::{Config, Handling};
 use super::event::Event;
 use super::principal::Principal;
 use super::served_requests::ServedRequests;
 use super::subscribed::SubscribedResources;
-use super::transport::{Kind, Route, ServerTransport, TransportOutput};
-use crate::collections::deadlines::Deadlines;
+use super::transport::{Kind, Route, ServerTransport, TransportNotice, TransportOutput, Written};
 use crate::conversation::keys::{SessionKey, TicketKey};
 use crate::conversation::outgoing;
 use crate::error::{Fault, UsageError};
@@ -15,7 +13,6 @@ use crate::json::{Json, check_unique_keys};
 use crate::jsonrpc::{ErrorObject, Message, Notification, RequestId, Response};
 use crate::limits::Limits;
 use crate::spec::{Method, ProtocolVersion, code};
-use crate::transport::Transport;
 
 /// What all clients make a server store.
 #[derive(Debug, Default)]
@@ -35,21 +32,19 @@ pub(super) struct Usage {
 }
 
 /// What all sessions and stateless requests share, borrowed while an input is handled.
-#[derive(Debug)]
-pub(super) struct Shared<'s, T: Transport> {
+pub(super) struct Shared<'s, T: ServerTransport> {
     pub(super) handling: &'s Handling,
     /// The handling of everything that has no setting of its own.
     pub(super) default_handling: &'s Handling,
     /// The handling of stateless requests that differs from the default.
     pub(super) served_requests: &'s ServedRequests,
     pub(super) transport: &'s mut T,
-    pub(super) timers: &'s mut Deadlines<Timer>,
     pub(super) usage: &'s mut Usage,
     /// Resources that clients have subscribed to.
     pub(super) resources: &'s mut SubscribedResources,
     /// No more requests are served.
     pub(super) is_draining: bool,
-    pub(super) output: TransportOutput<'s, T::Action>,
+    pub(super) output: TransportOutput<'s, T>,
 }
 
 impl<'s, T: ServerTransport> Shared<'s, T> {
@@ -167,17 +162,27 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
     /// Remembers the tools of a result of `tools/list`, whose arguments HTTP headers repeat since 2026-07-28.
     pub(super) fn observe_result(&mut self, method: &Method, result: &Json) {
         if *method == Method::TOOLS_LIST && self.config().serves_stateless() {
-            self.transport.listed_tools(result);
+            self.notice(TransportNotice::ListedTools(result));
         }
     }
 
     pub(super) fn write(&mut self, message: &Message, route: Route) {
-        self.transport.write(message, route, &mut self.output);
+        self.transport.write(Written::Message(message), route, &mut self.output);
+    }
+
+    /// Tells the transport what has become of a session, or of the server.
+    pub(super) fn notice(&mut self, notice: TransportNotice<'_>) {
+        self.transport.on_notice(notice, &mut self.output);
+    }
+
+    /// Ends an exchange without an answer.
+    fn write_nothing(&mut self, route: Route) {
+        self.transport.write(Written::Nothing, route, &mut self.output);
     }
 
     /// Sends the answer to a request of the client, or an error if it finds no room; `None` if it was cancelled.
     pub(super) fn write_answer(&mut self, answer: Option<Message>, route: Route) {
-        let Some(answer) = answer else { return self.transport.no_answer(route, &mut self.output) };
+        let Some(answer) = answer else { return self.write_nothing(route) };
         let is_taken = self.transport.takes_answer(answer.payload_len(), &mut self.output);
         self.write(&if is_taken { answer } else { answer.overloaded() }, route);
     }
@@ -186,12 +191,12 @@ impl<'s, T: ServerTransport> Shared<'s, T> {
     pub(super) fn write_batch(&mut self, answers: Vec<Message>, route: Route) {
         // A batch without requests has no answer (JR-35).
         if answers.is_empty() {
-            return self.transport.no_answer(route, &mut self.output);
+            return self.write_nothing(route);
         }
         let bytes = answers.iter().map(Message::payload_len).sum();
         let is_taken = self.transport.takes_answer(bytes, &mut self.output);
         let answers = if is_taken { answers } else { answers.into_iter().map(Message::overloaded).collect() };
-        self.transport.write_batch(&answers, route, &mut self.output);
+        self.transport.write(Written::Batch(&answers), route, &mut self.output);
     }
 
     /// Writes a notification, or drops it if the client does not read and too much is unwritten (K1).

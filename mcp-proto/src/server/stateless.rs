@@ -10,7 +10,7 @@ use super::progress::ProgressToken;
 use super::session::{Session, closed_before_answer};
 use super::shared::Shared;
 use super::subscriptions::Listen;
-use super::transport::{Envelope, Kind, ReplyTo, Route, ServerTransport};
+use super::transport::{Envelope, Kind, ReplyTo, Route, ServerTransport, TransportNotice};
 use super::{Config, Context, Event, Progress};
 use crate::conversation::incoming::Incoming;
 use crate::conversation::keys::TicketKey;
@@ -69,11 +69,11 @@ impl Stateless {
         let admitted = Self::admit(&request, meta, envelope, beside, shared);
         let Request { id, method, params } = request;
         let context = match admitted {
-            Ok(context) => Context { instance: shared.transport.stored_instance(), ..context },
+            Ok(context) => Context { instance: shared.transport.sharing(None).instance, ..context },
             Err(error) => return shared.refuse(Some(id), error, route(reply_to, Kind::Refusal)),
         };
         if beside.is_none_or(|session| session.version.is_none()) {
-            shared.transport.negotiated(None, context.version);
+            shared.notice(TransportNotice::Negotiated(None, context.version));
         }
         self.on_admitted(Request { id, method, params }, context, reply_to, beside, shared);
     }
@@ -128,7 +128,7 @@ impl Stateless {
         }
         let cancels = context.version.rules().disconnect_cancels;
         let progress = ProgressToken::read(params.as_ref());
-        let extensions = shared.transport.extensions(None, reply_to);
+        let extensions = shared.transport.sender(None, reply_to).extensions();
         let request =
             StatelessRequest { reply_to, method: method.clone(), context: Box::new(context), extensions, progress };
         let ticket = self.incoming.insert_as(shared.begin_request(None, bytes), id, request, bytes);

@@ -1,19 +1,17 @@
 //! The server on a byte stream, which has one session.
 
-use super::change_notification::ChangeNotification;
-use super::principal::Principal;
-use super::snapshot::Setting;
-use super::transport::{Inbound, ReplyTo, Route, ServerTransport, TransportOutput};
-use super::{Config, Event, Server, Timer};
+use std::convert::Infallible;
+
+use super::transport::{
+    Inbound, ReplyTo, Route, Sender, ServerTimer, ServerTransport, Sharing, TransportNotice, TransportOutput, Written,
+};
+use super::{Config, Event, Server};
 use crate::Instant;
-use crate::conversation::keys::{InstanceId, SessionKey};
-use crate::conversation::outcome::CloseReason;
+use crate::conversation::keys::SessionKey;
 use crate::error::UsageError;
-use crate::json::Json;
-use crate::jsonrpc::{Message, ParseError, Subject};
+use crate::jsonrpc::Subject;
 use crate::limits::Load;
-use crate::spec::ProtocolVersion;
-use crate::transport::{Excess, Line, Stdio, StdioAction};
+use crate::transport::{Excess, Line, Stdio};
 
 impl Server<Stdio> {
     /// Bytes have arrived from the client, in chunks of any size.
@@ -41,7 +39,7 @@ impl Server<Stdio> {
     }
 
     /// Handles a line that is not a message.
-    fn on_not_a_message(&mut self, inbound: Inbound, has_id: bool, now: Instant) {
+    fn on_not_a_message(&mut self, inbound: Inbound<Infallible>, has_id: bool, now: Instant) {
         self.transport.count_not_a_message(now);
         // An answer is several times as long as a short line, and names nothing that the client waits for.
         if has_id || !self.transport.skips_line() {
@@ -79,7 +77,7 @@ impl Server<Stdio> {
             shared.fault(fault);
         }
         shared.report(Event::InputEnded);
-        shared.timers.set(Timer::InputEnded, now + shared.config().drain_timeout);
+        shared.output.timers.set(ServerTimer::InputEnded, now + shared.config().drain_timeout);
         session.end_input(shared);
         self.close_if_drained(now);
     }
@@ -99,114 +97,89 @@ impl Server<Stdio> {
 
 impl ServerTransport for Stdio {
     const IS_ONE_CONNECTION: bool = true;
+    type Step = Infallible;
+    type Timer = Infallible;
 
     fn configure(&mut self, config: &Config, _is_serving: bool) -> Result<(), UsageError> {
         self.set_limits(&config.limits);
         Ok(())
     }
 
-    fn proceed(&mut self, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
-        false
+    fn proceed(&mut self, step: Infallible, _output: &mut TransportOutput<'_, Self>) {
+        match step {}
     }
 
-    fn handle_timeout(&mut self, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
-        false
+    fn on_timer(&mut self, timer: Infallible, _output: &mut TransportOutput<'_, Self>) {
+        match timer {}
     }
-
-    fn poll_timeout(&self) -> Option<Instant> {
-        None
-    }
-
-    fn drain(&mut self, _output: &mut TransportOutput<'_, StdioAction>) {}
-
-    fn is_drained(&self) -> bool {
-        true
-    }
-
-    fn stop(&mut self) {}
 
     fn wants_input(&self, requests: usize) -> bool {
         let limits = self.limits();
         self.unwritten().replies() < limits.queue_bytes && requests < limits.requests_in.min(limits.requests_in_total)
     }
 
-    fn write(&mut self, message: &Message, _route: Route, output: &mut TransportOutput<'_, StdioAction>) {
-        Self::write(self, message, output.out);
+    fn write(&mut self, outgoing: Written<'_>, _route: Route, output: &mut TransportOutput<'_, Self>) {
+        match outgoing {
+            Written::Message(message) => Self::write(self, message, output.out),
+            Written::Batch(answers) => Self::write_batch(self, answers, output.out),
+            // Without a message, there is no line.
+            Written::Nothing | Written::Invalid(_) => {}
+        }
     }
 
-    fn write_batch(&mut self, answers: &[Message], _route: Route, output: &mut TransportOutput<'_, StdioAction>) {
-        Self::write_batch(self, answers, output.out);
+    fn takes(&mut self, bytes: usize, _output: &mut TransportOutput<'_, Self>) -> bool {
+        self.has_room_for(bytes)
     }
 
-    fn no_answer(&mut self, _route: Route, _output: &mut TransportOutput<'_, StdioAction>) {}
-
-    fn reject(&mut self, _error: &ParseError, _route: Route, _output: &mut TransportOutput<'_, StdioAction>) {}
+    fn takes_answer(&mut self, bytes: usize, _output: &mut TransportOutput<'_, Self>) -> bool {
+        self.has_room_for_answer(bytes)
+    }
 
     fn reports_invalid(&self) -> bool {
         self.reports_line()
     }
 
-    fn takes(&mut self, bytes: usize, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
-        self.has_room_for(bytes)
+    fn on_notice(&mut self, notice: TransportNotice<'_>, output: &mut TransportOutput<'_, Self>) {
+        match notice {
+            TransportNotice::Negotiated(_, version) => self.set_unreadable_id(version.rules().unreadable_id),
+            TransportNotice::Ended(..) => self.close(output.out),
+            // The stream carries all messages of the only session, which no other instance serves.
+            TransportNotice::Opened(..)
+            | TransportNotice::Changed(..)
+            | TransportNotice::Busy(_)
+            | TransportNotice::Idle(_)
+            | TransportNotice::Released(..)
+            | TransportNotice::Published(_)
+            | TransportNotice::ListedTools(_)
+            | TransportNotice::Draining
+            | TransportNotice::Stopped => {}
+        }
     }
 
-    fn takes_answer(&mut self, bytes: usize, _output: &mut TransportOutput<'_, StdioAction>) -> bool {
-        self.has_room_for_answer(bytes)
+    fn sharing(&self, _session: Option<SessionKey>) -> Sharing {
+        Sharing::NONE
     }
 
-    fn opened(&mut self, _session: SessionKey, _client: Option<&Json>) {}
-
-    fn negotiated(&mut self, _session: Option<SessionKey>, version: ProtocolVersion) {
-        self.set_unreadable_id(version.rules().unreadable_id);
+    fn sender(&self, _session: Option<SessionKey>, _reply_to: ReplyTo) -> Sender<'_> {
+        Sender::default()
     }
 
-    fn instance(&self, _session: SessionKey) -> Option<InstanceId> {
-        None
-    }
-
-    fn stored_instance(&self) -> Option<InstanceId> {
-        None
-    }
-
-    fn changed(&mut self, _session: SessionKey, _reply_to: ReplyTo, _setting: Setting) {}
-
-    fn has_client(&self, _session: SessionKey) -> bool {
-        true
-    }
-
-    fn published(&mut self, _change: &ChangeNotification, _output: &mut TransportOutput<'_, StdioAction>) {}
-
-    fn set_serving(&mut self, _session: SessionKey, _is_serving: bool) {}
-
-    fn listed_tools(&mut self, _result: &Json) {}
-
-    fn release(&mut self, _session: SessionKey, _reply_to: ReplyTo, _output: &mut TransportOutput<'_, StdioAction>) {}
-
-    fn ended(&mut self, _session: SessionKey, _reason: CloseReason, output: &mut TransportOutput<'_, StdioAction>) {
-        self.close(output.out);
-    }
-
+    /// All subscriptions are those of one client.
     fn listen_to_evict(&mut self, _newcomer: ReplyTo, _now: Instant) -> Option<ReplyTo> {
         None
     }
 
+    /// An answer that was written is not kept.
+    fn is_drained(&self) -> bool {
+        true
+    }
+
+    /// The one line that has not arrived in full is bounded by itself.
     fn held(&self) -> usize {
         0
     }
 
     fn load(&self) -> Load {
         Self::load(self)
-    }
-
-    fn principal(&self, _session: SessionKey) -> Option<&Principal> {
-        None
-    }
-
-    fn request_head(&self, _reply_to: ReplyTo) -> Option<&http::request::Parts> {
-        None
-    }
-
-    fn extensions(&self, _session: Option<SessionKey>, _reply_to: ReplyTo) -> http::Extensions {
-        http::Extensions::new()
     }
 }

@@ -11,7 +11,7 @@ use super::shared::Shared;
 use super::snapshot::Setting;
 use super::stateless::{Stateless, complete, route};
 use super::subscribed::Names;
-use super::transport::{Kind, ReplyTo, ServerTransport};
+use super::transport::{Kind, ReplyTo, ServerTransport, TransportNotice};
 use crate::conversation::keys::TicketKey;
 use crate::error::{Fault, UsageError};
 use crate::json::Json;
@@ -331,14 +331,14 @@ impl Session {
             if self.settings.subscribed.remove(uri) {
                 shared.resources.remove(uri);
             }
-            shared.transport.changed(self.key, reply_to, Setting::Unsubscribed(uri.into()));
+            shared.notice(TransportNotice::Changed(self.key, reply_to, Setting::Unsubscribed(uri.into())));
         } else if !self.settings.subscribed.has_room_for(uri) {
             shared.fault(Fault::TooManySubscriptions);
             return Err(ErrorObject::too_many_subscriptions());
         } else if !self.settings.subscribed.contains(uri) {
             let uri = shared.resources.add(uri);
             self.settings.subscribed.insert(Arc::clone(&uri));
-            shared.transport.changed(self.key, reply_to, Setting::Subscribed(uri));
+            shared.notice(TransportNotice::Changed(self.key, reply_to, Setting::Subscribed(uri)));
         }
         Ok(())
     }

@@ -8,8 +8,7 @@ use http::request::Parts;
 
 use super::admission::{self, Plan};
 use super::refusal::Refusal;
-use super::{Http, RequestInfo, Timer, header_check};
-use crate::Instant;
+use super::{Http, HttpStep, HttpTimer, Output, RequestInfo, header_check};
 use crate::collections::buffer::{extend_within, into_bytes};
 use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::jsonrpc::RequestId;
@@ -205,11 +204,11 @@ impl Http {
     }
 
     /// Removes an exchange that has ended from all tables; `None` if it was removed before.
-    pub(super) fn close_exchange(&mut self, key: ExchangeKey, now: Instant) -> Option<Exchange> {
+    pub(super) fn close_exchange(&mut self, key: ExchangeKey, output: &mut Output<'_>) -> Option<Exchange> {
         let exchange = self.exchanges.remove(key)?;
-        self.timers.clear(Timer::Body(key));
-        self.timers.clear(Timer::KeepAlive(key));
-        self.timers.clear(Timer::Poll(key));
+        output.clear_timer(HttpTimer::Body(key));
+        output.clear_timer(HttpTimer::KeepAlive(key));
+        output.clear_timer(HttpTimer::Poll(key));
         self.take_task_request(key);
         let mut reader = self.store.readers.remove(&key);
         if let Some(reader) = &mut reader {
@@ -217,9 +216,10 @@ impl Http {
         }
         let was_open = matches!(exchange, Exchange::Streaming { .. });
         if let Some(session) = exchange.session() {
-            self.sessions.end_exchange(session, now);
+            self.sessions.end_exchange(session, output.now);
         }
-        if let Some(session) = exchange.session().and_then(|session| self.sessions.get_mut(session)) {
+        let found = exchange.session();
+        if let Some((found, session)) = found.and_then(|found| Some((found, self.sessions.get_mut(found)?))) {
             if let Exchange::Streaming { stream, .. } = &exchange {
                 if let Some(stream) = session.stream_mut(*stream) {
                     stream.exchange = stream.exchange.filter(|exchange| *exchange != key);
@@ -227,7 +227,7 @@ impl Http {
             }
             if let (Some(stored), Some(reader)) = (&mut session.stored, reader) {
                 if stored.on_reader_closed(key, &reader, was_open) {
-                    self.store.closed_streams.extend(exchange.session());
+                    output.defer(HttpStep::RecordClosedStream(found));
                 }
             }
         }
@@ -238,12 +238,12 @@ impl Http {
     pub(super) fn take_received(
         &mut self,
         key: ExchangeKey,
-        now: Instant,
+        output: &mut Output<'_>,
     ) -> Option<(Box<Parts>, Plan, RequestInfo, Bytes)> {
         if !matches!(self.exchanges.get(key), Some(Exchange::Receiving { .. })) {
             return None;
         }
-        match self.close_exchange(key, now)? {
+        match self.close_exchange(key, output)? {
             Exchange::Receiving { head, plan, info, body } => Some((head, plan, info, into_bytes(body))),
             Exchange::Waiting { .. } | Exchange::Storing { .. } | Exchange::Streaming { .. } => None,
         }

@@ -6,12 +6,12 @@ use bytes::Bytes;
 use super::exchange::Exchange;
 use super::refusal::Refusal;
 use super::session::Session;
-use super::{CANDIDATES, ExchangeKey, Http, HttpAction, RequestInfo, Stage, Step, admission};
+use super::{CANDIDATES, ExchangeKey, Http, HttpStep, Output, RequestInfo, Stage, admission};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
 use crate::server::shares::Holder;
-use crate::server::transport::{Inbound, TransportOutput};
+use crate::server::transport::Inbound;
 use crate::spec::UnreadableId;
 use crate::sse::{EventName, encode_event};
 
@@ -22,14 +22,14 @@ impl Http {
         exchange: ExchangeKey,
         session: SessionKey,
         holder: Holder,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let has_stream = |session: &Session| session.get_stream.exchange.is_some();
         if self.sessions.get(session).is_some_and(has_stream) {
             return self.refuse(exchange, admission::has_get_stream(), self.unreadable_id(session), output);
         }
         match self.make_room_for_stream(&holder, output) {
-            Ok(()) => self.deferred = Some(Step::OpenGetStream { exchange, session, holder }),
+            Ok(()) => output.defer(HttpStep::OpenGetStream { exchange, session, holder }),
             Err(refusal) => self.refuse(exchange, refusal, self.unreadable_id(session), output),
         }
     }
@@ -39,7 +39,7 @@ impl Http {
         exchange: ExchangeKey,
         session: SessionKey,
         holder: Holder,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         found.get_stream.exchange = Some(exchange);
@@ -57,7 +57,7 @@ impl Http {
         session: SessionKey,
         after: Box<str>,
         holder: Holder,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         // No other stream is ended for an unknown event id.
         let has_event = |session: &Session| {
@@ -71,7 +71,7 @@ impl Http {
             return self.refuse(exchange, admission::stopped(), self.unreadable_id(session), output);
         }
         match self.make_room_for_stream(&holder, output) {
-            Ok(()) => self.deferred = Some(Step::Resume { exchange, session, after, holder }),
+            Ok(()) => output.defer(HttpStep::Resume { exchange, session, after, holder }),
             Err(refusal) => self.refuse(exchange, refusal, self.unreadable_id(session), output),
         }
     }
@@ -82,7 +82,7 @@ impl Http {
         session: SessionKey,
         after: &str,
         holder: Holder,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         let of_request =
@@ -122,10 +122,10 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         info: RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         match self.make_room_for_stream(&info.holder(), output) {
-            Ok(()) => self.deferred = Some(Step::MakeRoomForTwoEndpointSession { exchange, info }),
+            Ok(()) => output.defer(HttpStep::MakeRoomForTwoEndpointSession { exchange, info }),
             Err(refusal) => self.refuse(exchange, refusal, UnreadableId::Null, output),
         }
     }
@@ -134,10 +134,10 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         info: RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         match self.make_room_for_session(&info.holder(), output) {
-            Ok(()) => self.deferred = Some(Step::OpenTwoEndpointSession { exchange, info }),
+            Ok(()) => output.defer(HttpStep::OpenTwoEndpointSession { exchange, info }),
             Err(refusal) => self.refuse(exchange, refusal, UnreadableId::Null, output),
         }
     }
@@ -147,9 +147,9 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         info: &RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
-        let session = match self.open_session(info, true, output.now) {
+        let session = match self.open_session(info, true, output) {
             Ok(session) => session,
             Err(refusal) => return self.refuse(exchange, refusal, UnreadableId::Null, output),
         };
@@ -167,11 +167,7 @@ impl Http {
 
     /// At the limit, ends a stream that has been idle for long, or one of a client with many, so that one client cannot
     /// lock out others (M4). Its client may open it again (SH-S-49).
-    pub(super) fn make_room_for_stream(
-        &mut self,
-        newcomer: &Holder,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) -> Result<(), Refusal> {
+    pub(super) fn make_room_for_stream(&mut self, newcomer: &Holder, output: &mut Output<'_>) -> Result<(), Refusal> {
         if self.exchanges.streams.len() < self.config.most_streams() {
             return Ok(());
         }
@@ -195,7 +191,7 @@ impl Http {
     }
 
     /// Writes stored events. If there is no room for one, the stream is aborted, and the client may resume it later.
-    fn write_kept(&mut self, exchange: ExchangeKey, events: Vec<Bytes>, output: &mut TransportOutput<'_, HttpAction>) {
+    fn write_kept(&mut self, exchange: ExchangeKey, events: Vec<Bytes>, output: &mut Output<'_>) {
         for event in events {
             if self.makes_room(event.len(), output) {
                 self.write_chunk(exchange, event, output);

@@ -3,14 +3,14 @@
 //! A message is a JSON object: `k` is its kind, `s` the session that it concerns, if there is one, and the other members
 //! depend on the kind.
 
-use super::{Http, HttpAction};
+use super::{Http, HttpAction, Output};
 use crate::conversation::keys::{InstanceId, RequestKey, SessionKey};
 use crate::json::Json;
 use crate::json::scan::DEEPEST;
 use crate::jsonrpc::{Frame, Message, Notification, ParseError};
 use crate::server::change_notification::{ChangeNotification, Recipients};
 use crate::server::snapshot::{hex, read_hex};
-use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
+use crate::server::transport::{Inbound, ReplyTo};
 use crate::spec::Method;
 use crate::store::{Record, StoreAction};
 
@@ -44,45 +44,22 @@ enum Arrived {
 }
 
 impl Http {
-    pub(super) fn send_to(
-        &mut self,
-        to: InstanceId,
-        session: SessionKey,
-        notice: Notice,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn send_to(&mut self, to: InstanceId, session: SessionKey, notice: Notice, output: &mut Output<'_>) {
         self.send_notice(Some(to), session, notice, output);
     }
 
     /// Sends a notice to all other instances.
-    pub(super) fn send_to_all(
-        &mut self,
-        session: SessionKey,
-        notice: Notice,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn send_to_all(&mut self, session: SessionKey, notice: Notice, output: &mut Output<'_>) {
         self.send_notice(None, session, notice, output);
     }
 
-    fn send_notice(
-        &mut self,
-        to: Option<InstanceId>,
-        session: SessionKey,
-        notice: Notice,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn send_notice(&mut self, to: Option<InstanceId>, session: SessionKey, notice: Notice, output: &mut Output<'_>) {
         if let Some(id) = self.sessions.get(session).map(|found| found.id.clone()) {
             self.send_notice_for(to, &id, notice, output);
         }
     }
 
-    pub(super) fn send_notice_for(
-        &self,
-        to: Option<InstanceId>,
-        id: &str,
-        notice: Notice,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn send_notice_for(&self, to: Option<InstanceId>, id: &str, notice: Notice, output: &mut Output<'_>) {
         let Some(config) = self.config.stored() else { return };
         let message = Json::empty_object();
         let message = match notice {
@@ -109,7 +86,7 @@ impl Http {
     }
 
     /// Makes the other instances publish a change that the application has published here.
-    pub(super) fn publish_elsewhere(&self, change: &ChangeNotification, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn publish_elsewhere(&self, change: &ChangeNotification, output: &mut Output<'_>) {
         if self.config.stored().is_none() {
             return;
         }
@@ -131,7 +108,7 @@ impl Http {
         &mut self,
         session: SessionKey,
         frame: Result<Frame, ParseError>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) -> Option<Result<Frame, ParseError>> {
         if self.stored_at(session).is_none() {
             return Some(frame);
@@ -152,12 +129,7 @@ impl Http {
         }
     }
 
-    fn route_message(
-        &mut self,
-        session: SessionKey,
-        message: Message,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) -> Option<Message> {
+    fn route_message(&mut self, session: SessionKey, message: Message, output: &mut Output<'_>) -> Option<Message> {
         let here = self.stored_at(session);
         let concerned = match &message {
             Message::Response(response) => response.id().and_then(RequestKey::instance_of),
@@ -183,7 +155,7 @@ impl Http {
     }
 
     /// Another instance has sent a message.
-    pub(super) fn on_message(&mut self, message: &[u8], output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn on_message(&mut self, message: &[u8], output: &mut Output<'_>) {
         // The limits apply only to the contained message, which `read` checks.
         let Ok(message) = Json::parse_within(message.to_vec(), DEEPEST) else { return };
         let [kind, session, posted] = message.first_members(["k", "s", "m"]);

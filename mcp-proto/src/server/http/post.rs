@@ -7,10 +7,10 @@ use http::{Extensions, Response, StatusCode};
 use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty};
 use super::stored_label::requests_of;
-use super::{ExchangeKey, Http, HttpAction, RequestInfo, Step, admission, header_check};
+use super::{ExchangeKey, Http, HttpStep, Output, RequestInfo, admission, header_check};
 use crate::conversation::keys::SessionKey;
 use crate::jsonrpc::{Frame, Message, ParseError, Request};
-use crate::server::transport::{Inbound, ReplyTo, TransportOutput};
+use crate::server::transport::{Inbound, ReplyTo};
 use crate::spec::{Method, UnreadableId};
 
 impl Http {
@@ -21,7 +21,7 @@ impl Http {
         frame: Result<Frame, ParseError>,
         head: Box<Parts>,
         info: RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         if self.is_stateless(&frame, &head) {
             return self.on_stateless(exchange, frame, head, &info, output);
@@ -84,10 +84,10 @@ impl Http {
         request: Request,
         head: Box<Parts>,
         info: RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         match self.make_room_for_session(&info.holder(), output) {
-            Ok(()) => self.deferred = Some(Step::OpenSession { exchange, request, head, info }),
+            Ok(()) => output.defer(HttpStep::OpenSession { exchange, request, head, info }),
             Err(refusal) => self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output),
         }
     }
@@ -98,9 +98,9 @@ impl Http {
         request: Request,
         head: Box<Parts>,
         info: &RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
-        let session = match self.open_session(info, false, output.now) {
+        let session = match self.open_session(info, false, output) {
             Ok(session) => session,
             Err(refusal) => {
                 return self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output);
@@ -123,13 +123,12 @@ impl Http {
         frame: Result<Frame, ParseError>,
         extensions: Extensions,
         info: &RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let Some(found) = self.sessions.get_mut(session) else {
             return self.refuse(exchange, admission::unknown_session(), self.unreadable_id(session), output);
         };
         found.extensions = extensions;
-        self.deferred = Some(Step::ForgetExtensions { session });
         self.sessions.authenticated(session, info);
         let reply_to = ReplyTo::Stream;
         let inbound = match frame {
@@ -147,6 +146,7 @@ impl Http {
             }
         };
         output.inbound.push_back(inbound);
+        output.defer(HttpStep::ForgetExtensions { session });
     }
 
     pub(super) fn refuse(
@@ -154,7 +154,7 @@ impl Http {
         exchange: ExchangeKey,
         refusal: Refusal,
         unreadable_id: UnreadableId,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let response: Response<Bytes> = refusal.into_response(unreadable_id);
         self.act_response(exchange, response, output);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::session::Session;
-use super::{Http, SessionMode, Timer};
+use super::{Http, HttpTimer, SessionMode};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
 use crate::error::UsageError;
@@ -14,7 +14,7 @@ use crate::server::Server;
 use crate::server::principal::Principal;
 use crate::server::shares::Holder;
 use crate::server::snapshot::{Kept, SessionState};
-use crate::server::transport::Inbound;
+use crate::server::transport::{Inbound, ServerTimer};
 
 /// A session as a value: its id, and its state between two messages. The bytes contain the revision, what the client
 /// has stated about itself, its principal, log level and subscriptions, and no time of a clock.
@@ -132,7 +132,8 @@ impl Server<Http> {
         session.version = Some(state.version);
         session.get_stream.continue_at(kept.next_event);
         let session = http.sessions.insert(session, holder, now).ok_or(UsageError::SessionExists)?;
-        http.timers.set(Timer::Idle(session), now + http.config.session_idle);
+        let expires = now + http.config.session_idle;
+        self.timers.set(ServerTimer::Transport(HttpTimer::Idle(session)), expires);
         self.on_inbound(Inbound::Restored { session, state }, now);
         Ok(session)
     }

@@ -7,9 +7,9 @@ use http::{HeaderMap, StatusCode};
 
 use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty, json, refused};
-use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, header_check};
+use super::{ExchangeKey, Http, HttpTimer, Output, RequestInfo, header_check};
 use crate::jsonrpc::{Frame, Message, ParseError, Response};
-use crate::server::transport::{Inbound, Kind, Route, TransportOutput};
+use crate::server::transport::{Inbound, Kind, Route};
 use crate::spec::header::PROTOCOL_VERSION;
 use crate::spec::meta::RequestMeta;
 use crate::spec::{Method, ProtocolVersion, UnreadableId, code};
@@ -32,7 +32,7 @@ impl Http {
         frame: Result<Frame, ParseError>,
         head: Box<Parts>,
         info: &RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let request = match frame {
             Ok(Frame::Single(Message::Request(request))) => request,
@@ -83,7 +83,7 @@ impl Http {
         frame: Result<Frame, ParseError>,
         head: Box<Parts>,
         info: &RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let unreadable_id = header_check::unreadable_id(&head.headers);
         let refuse = |text| Refusal::new(StatusCode::BAD_REQUEST, text);
@@ -123,13 +123,7 @@ impl Http {
 
     /// Sends a message that relates to a stateless request: as JSON if the answer is the only message, else as
     /// events.
-    pub(super) fn send_stateless(
-        &mut self,
-        message: &Message,
-        text: Bytes,
-        route: Route,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn send_stateless(&mut self, message: &Message, text: Bytes, route: Route, output: &mut Output<'_>) {
         let Some(key) = ExchangeKey::from_reply(route.reply_to) else { return };
         let is_last = match route.kind {
             Kind::Reply | Kind::Refusal => true,
@@ -162,7 +156,7 @@ impl Http {
             self.finish(key, output);
         } else {
             self.exchanges.listens.set_unused(key, output.now);
-            self.timers.set(Timer::KeepAlive(key), output.now + self.config.keep_alive);
+            output.set_timer(HttpTimer::KeepAlive(key), output.now + self.config.keep_alive);
         }
     }
 }

@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use super::stored_read::Reader;
 use super::task_requests::TaskRequest;
-use super::{ExchangeKey, Http, HttpAction, Timer};
+use super::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
-use crate::server::transport::TransportOutput;
 use crate::store::{StoreAction, StoreKey, StoreResult};
 
 /// An action of the store whose result is awaited.
@@ -59,8 +58,6 @@ pub(super) struct StoreWork {
     pub(super) ending: BTreeMap<StoreKey, Arc<str>>,
     /// The ended sessions, each with the time until which the removal of its record is tried.
     pub(super) ended: BTreeMap<Arc<str>, Instant>,
-    /// Sessions whose GET stream has been closed here.
-    pub(super) closed_streams: Vec<SessionKey>,
 }
 
 impl StoreWork {
@@ -89,7 +86,7 @@ impl Http {
     pub(super) fn ask_store(
         &mut self,
         pending: Pending,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
         action: impl FnOnce(StoreKey) -> StoreAction,
     ) {
         let Some(stored) = self.config.stored() else { return };
@@ -97,19 +94,14 @@ impl Http {
         let key = StoreKey(self.store.next);
         self.store.next += 1;
         self.store.pending.insert(key, pending);
-        self.timers.set(Timer::Store(key), at);
+        output.set_timer(HttpTimer::Store(key), at);
         output.out.act(HttpAction::Store(action(key)));
     }
 
     /// The store has answered, or has not answered in time.
-    pub(super) fn on_stored(
-        &mut self,
-        key: StoreKey,
-        result: StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_stored(&mut self, key: StoreKey, result: StoreResult, output: &mut Output<'_>) {
         let Some(pending) = self.store.pending.remove(&key) else { return };
-        self.timers.clear(Timer::Store(key));
+        output.clear_timer(HttpTimer::Store(key));
         match pending {
             Pending::LookUp(exchange) => self.on_looked_up(exchange, result, output),
             Pending::Touch(session) => self.on_touched(session, result, output),
@@ -133,10 +125,10 @@ impl Http {
     }
 
     /// The exchange that waits for the answer of another instance.
-    pub(super) fn take_task_answer(&mut self, key: StoreKey) -> Option<ExchangeKey> {
+    pub(super) fn take_task_answer(&mut self, key: StoreKey, output: &mut Output<'_>) -> Option<ExchangeKey> {
         let Some(Pending::TaskAnswer(exchange)) = self.store.pending.get(&key).copied() else { return None };
         self.store.pending.remove(&key);
-        self.timers.clear(Timer::Store(key));
+        output.clear_timer(HttpTimer::Store(key));
         Some(exchange)
     }
 }

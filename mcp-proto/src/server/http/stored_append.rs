@@ -15,9 +15,8 @@ use super::replay::id_text;
 use super::store_work::Pending;
 use super::stored_label::Label;
 use super::stored_session::TOUCHES;
-use super::{ExchangeKey, Http, HttpAction, Timer};
+use super::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::conversation::keys::{InstanceId, SessionKey};
-use crate::server::transport::TransportOutput;
 use crate::sse::{EventId, EventName, encode_event};
 use crate::store::{StoreAction, StoreResult, StreamId};
 
@@ -82,7 +81,7 @@ impl Http {
         of: ExchangeKey,
         message: &Bytes,
         is_last: bool,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         if let Some(appending) = self.appending_mut(session, of) {
             appending.queue.push(message.clone());
@@ -96,12 +95,7 @@ impl Http {
     }
 
     /// The last message of a stream was added.
-    pub(super) fn end_append(
-        &mut self,
-        session: SessionKey,
-        of: ExchangeKey,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn end_append(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
         if let Some(appending) = self.appending_mut(session, of) {
             appending.is_ending = true;
         }
@@ -110,12 +104,7 @@ impl Http {
     }
 
     /// Ends the response early, so that the client resumes the stream for the rest.
-    pub(super) fn release_append(
-        &mut self,
-        session: SessionKey,
-        of: ExchangeKey,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn release_append(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
         let Some(appending) = self.appending_mut(session, of) else { return };
         // A stream that is not stored cannot be resumed.
         if appending.is_broken {
@@ -148,7 +137,7 @@ impl Http {
     }
 
     /// Stores what is queued, unless something is being stored.
-    fn flush(&mut self, session: SessionKey, of: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn flush(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
         let (mut keep, while_open, replay_for) = (self.config.replay, self.config.session_idle, self.config.replay_for);
         let Some(found) = self.sessions.get_mut(session) else { return };
         let id = found.id.clone();
@@ -185,12 +174,7 @@ impl Http {
     }
 
     /// Keeps the stream of a request that is still being served from expiring.
-    pub(super) fn touch_stream(
-        &mut self,
-        session: SessionKey,
-        of: ExchangeKey,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn touch_stream(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
         if let Some(appending) = self.appending_mut(session, of).filter(|appending| appending.in_flight.is_none()) {
             // Without this, `flush` would store nothing, because there are no events.
             appending.is_created = false;
@@ -203,7 +187,7 @@ impl Http {
         session: SessionKey,
         of: ExchangeKey,
         result: &StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         let id = found.id.clone();
@@ -216,7 +200,7 @@ impl Http {
         if *result == StoreResult::Done || is_tried_again {
             appending.is_created = true;
             if is_tried_again {
-                self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
+                output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle / TOUCHES);
             }
         } else {
             // Later events are not stored. The store drops the stream, so that no client resumes a part of it.
@@ -233,7 +217,7 @@ impl Http {
         of: ExchangeKey,
         events: &[Bytes],
         is_last: bool,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let Some(stream) = self.sessions.get_mut(session).and_then(|found| found.streams.get_mut(&of)) else { return };
         let (exchange, tag) = (stream.exchange, stream.tag());
@@ -276,7 +260,7 @@ impl Http {
     }
 
     /// Writes the events of an ending session to its clients without waiting for the store.
-    pub(super) fn end_appending(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn end_appending(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let streams = self.sessions.get(session).map(|found| found.streams.keys().copied().collect::<Vec<_>>());
         for of in streams.unwrap_or_default() {
             let Some(appending) = self.appending_mut(session, of) else { continue };
@@ -315,13 +299,7 @@ impl Http {
     }
 
     /// Another instance reads the stream of a request that is served here.
-    pub(super) fn on_watched(
-        &mut self,
-        session: SessionKey,
-        tag: u64,
-        by: InstanceId,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_watched(&mut self, session: SessionKey, tag: u64, by: InstanceId, output: &mut Output<'_>) {
         self.detach(session, tag, output);
         if !self.adds_to(session, tag) {
             return self.send_to(by, session, Notice::Over { tag }, output);
@@ -338,7 +316,7 @@ impl Http {
     }
 
     /// A client has resumed the stream of a request: new events are not written to its old connection any more.
-    pub(super) fn detach(&mut self, session: SessionKey, tag: u64, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn detach(&mut self, session: SessionKey, tag: u64, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         let old = found.streams.values_mut().find(|stream| stream.tag() == tag).and_then(|stream| {
             let begun = stream.appending.as_ref().is_some_and(|appending| appending.has_begun);
@@ -356,7 +334,7 @@ impl Http {
         tag: u64,
         number: Option<u64>,
         message: &Bytes,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let session = self.exchanges.get(exchange).and_then(Exchange::session);
         let version = session.and_then(|session| self.sessions.get(session)).and_then(|session| session.version);
@@ -365,6 +343,6 @@ impl Http {
         let mut chunk = Vec::with_capacity(message.len() + 80);
         encode_event(&EventName::MESSAGE, message, id.as_ref(), &mut chunk);
         self.write_chunk(exchange, chunk.into(), output);
-        self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
+        output.set_timer(HttpTimer::KeepAlive(exchange), output.now + self.config.keep_alive);
     }
 }

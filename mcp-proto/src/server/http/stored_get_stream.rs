@@ -10,10 +10,9 @@ use super::instances::Notice;
 use super::store_work::Pending;
 use super::stored_read::{Reader, TakesOver};
 use super::stored_record::What;
-use super::{ExchangeKey, Http, HttpAction, RequestInfo, admission};
+use super::{ExchangeKey, Http, Output, RequestInfo, admission};
 use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::server::snapshot::Home;
-use crate::server::transport::TransportOutput;
 use crate::store::{After, StoreAction, StoreResult, StreamId};
 
 impl Http {
@@ -30,12 +29,7 @@ impl Http {
     }
 
     /// Adds a message that relates to no request to the GET stream of a session.
-    pub(super) fn append_message(
-        &mut self,
-        session: SessionKey,
-        message: &Bytes,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn append_message(&mut self, session: SessionKey, message: &Bytes, output: &mut Output<'_>) {
         let Some(stream) = self.get_stream_id(session).filter(|_| self.config.get_stream) else { return };
         self.store.queued += message.len();
         // Even without replay, the message is kept for the client for a while.
@@ -53,12 +47,7 @@ impl Http {
         });
     }
 
-    pub(super) fn on_message_appended(
-        &mut self,
-        session: SessionKey,
-        result: &StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_message_appended(&mut self, session: SessionKey, result: &StoreResult, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session).filter(|_| *result == StoreResult::Done) else { return };
         let Some(home) = stored.home() else { return };
         match self.stored_at(session) {
@@ -81,7 +70,7 @@ impl Http {
         exchange: ExchangeKey,
         session: SessionKey,
         info: &RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let unreadable_id = self.unreadable_id(session);
         let Some(stream) = self.get_stream_id(session) else { return };
@@ -109,12 +98,7 @@ impl Http {
     }
 
     /// Asks the store whether the instance with the GET stream runs.
-    pub(super) fn find_holder(
-        &mut self,
-        exchange: ExchangeKey,
-        instance: InstanceId,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn find_holder(&mut self, exchange: ExchangeKey, instance: InstanceId, output: &mut Output<'_>) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         reader.takes_over = TakesOver::Ended(instance);
         self.ask_store(Pending::Holder(exchange), output, |key| StoreAction::Find { key, instance });
@@ -131,12 +115,7 @@ impl Http {
 
     /// The store has answered whether the instance with the GET stream runs. If it has ended, it may have sent all
     /// stored events, so that only later ones are read.
-    pub(super) fn on_holder_found(
-        &mut self,
-        exchange: ExchangeKey,
-        result: &StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_holder_found(&mut self, exchange: ExchangeKey, result: &StoreResult, output: &mut Output<'_>) {
         let refusal = match result {
             StoreResult::Found(true) => admission::has_get_stream(),
             StoreResult::Found(false) => {
@@ -155,7 +134,7 @@ impl Http {
     }
 
     /// Records that this instance has the GET stream of a session. The stream opens when the record is written.
-    pub(super) fn claim_get_stream(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn claim_get_stream(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
         let Some(instance) = self.stored_at(session) else { return };
         if let Some(Exchange::Storing { then, .. }) = self.exchanges.get_mut(exchange) {
@@ -172,7 +151,7 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         self.end_replaced(exchange, output);
         let sent = self.stored_mut(session).and_then(|stored| stored.home()).map_or(0, |home| home.sent);
@@ -186,12 +165,7 @@ impl Http {
 
     /// Notifies the previous holder of the GET stream that the record names another instance, even if the client has
     /// left meanwhile.
-    pub(super) fn report_moved_stream(
-        &mut self,
-        session: SessionKey,
-        before: Option<Home>,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn report_moved_stream(&mut self, session: SessionKey, before: Option<Home>, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         let version = stored.version;
         let Some((before, home)) = before.zip(stored.home()) else { return };
@@ -206,7 +180,7 @@ impl Http {
         session: SessionKey,
         instance: InstanceId,
         version: u64,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let Some(stored) = self.stored_mut(session) else { return };
         let Some(home) = stored.home().filter(|_| version > stored.version) else { return };
@@ -215,7 +189,7 @@ impl Http {
     }
 
     /// Ends the GET stream of a session here if another instance has it.
-    pub(super) fn end_moved_stream(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn end_moved_stream(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let home = self.stored_mut(session).and_then(|stored| stored.home());
         let is_elsewhere = home.and_then(|home| self.holder_elsewhere(session, home)).is_some();
         let Some(stored) = self.stored_mut(session) else { return };
@@ -228,29 +202,27 @@ impl Http {
         }
     }
 
-    /// Records that GET streams were closed here.
-    pub(super) fn store_closed_streams(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        while let Some(session) = self.store.closed_streams.pop() {
-            let Some(instance) = self.stored_at(session) else { continue };
-            let Some(stored) = self.stored_mut(session) else { continue };
-            let is_open = |home: &Home| home.instance == instance && home.is_open;
-            if let Some(home) = stored.home().filter(is_open).filter(|_| !stored.has_get_stream()) {
-                let home = Home { is_open: false, ..home };
-                stored.close_home(home);
-                self.change(session, What::Home(home), None, output);
-            }
+    /// Records that the GET stream of a session was closed here, if it was.
+    pub(super) fn record_closed_stream(&mut self, session: SessionKey, output: &mut Output<'_>) {
+        let Some(instance) = self.stored_at(session) else { return };
+        let Some(stored) = self.stored_mut(session) else { return };
+        let is_open = |home: &Home| home.instance == instance && home.is_open;
+        if let Some(home) = stored.home().filter(is_open).filter(|_| !stored.has_get_stream()) {
+            let home = Home { is_open: false, ..home };
+            stored.close_home(home);
+            self.change(session, What::Home(home), None, output);
         }
     }
 
     /// Records again that a GET stream was closed here, if the last attempt failed.
-    pub(super) fn close_stream_again(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn close_stream_again(&mut self, session: SessionKey, output: &mut Output<'_>) {
         if let Some(closed) = self.stored_mut(session).and_then(|stored| stored.unwritten_closed()) {
             self.change(session, What::Home(closed), None, output);
         }
     }
 
     /// Ends the GET streams that are open here. Their clients open them at another instance.
-    pub(super) fn finish_get_readers(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn finish_get_readers(&mut self, output: &mut Output<'_>) {
         let of_get_streams = self.store.readers.iter().filter(|(_, reader)| reader.is_get_stream);
         for exchange in of_get_streams.map(|(exchange, _)| *exchange).collect::<Vec<_>>() {
             self.finish_reading(exchange, admission::stopped(), output);

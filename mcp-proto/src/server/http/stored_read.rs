@@ -13,10 +13,9 @@ use super::instances::Notice;
 use super::refusal::Refusal;
 use super::store_work::Pending;
 use super::stored_label::Label;
-use super::{ExchangeKey, Http, HttpAction, RequestInfo, Timer, admission};
+use super::{ExchangeKey, Http, HttpTimer, Output, RequestInfo, admission};
 use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::jsonrpc::{ErrorObject, Message, RequestId, Response};
-use crate::server::transport::TransportOutput;
 use crate::spec::code;
 use crate::store::{After, StoreAction, StoreResult, StoredEvents, StreamId};
 
@@ -96,7 +95,7 @@ impl Http {
         session: SessionKey,
         after: &str,
         info: &RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let unreadable_id = self.unreadable_id(session);
         let read = super::replay::read_id(after);
@@ -125,7 +124,7 @@ impl Http {
         stream: StreamId,
         after: After,
         info: &RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) -> bool {
         if let Err(refusal) = self.make_room_for_stream(&info.holder(), output) {
             self.refuse(exchange, refusal, self.unreadable_id(session), output);
@@ -163,12 +162,7 @@ impl Http {
     }
 
     /// Ends the exchanges on which the streams of a session are read.
-    pub(super) fn finish_readers(
-        &mut self,
-        session: SessionKey,
-        refusal: fn() -> Refusal,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn finish_readers(&mut self, session: SessionKey, refusal: fn() -> Refusal, output: &mut Output<'_>) {
         let readers = self.stored_mut(session).map(|stored| std::mem::take(&mut stored.readers));
         for exchange in readers.into_iter().flat_map(BTreeMap::into_values) {
             self.end_replaced(exchange, output);
@@ -177,7 +171,7 @@ impl Http {
     }
 
     /// Ends the stream that the stream on this exchange replaces.
-    pub(super) fn end_replaced(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn end_replaced(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         let reader = self.store.readers.get_mut(&exchange);
         if let Some(old) = reader.and_then(|reader| reader.replaces.take()) {
             self.finish(old, output);
@@ -185,12 +179,7 @@ impl Http {
     }
 
     /// Ends an exchange on which a stream is read; with a refusal if its response has not begun.
-    pub(super) fn finish_reading(
-        &mut self,
-        exchange: ExchangeKey,
-        refusal: Refusal,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn finish_reading(&mut self, exchange: ExchangeKey, refusal: Refusal, output: &mut Output<'_>) {
         if matches!(self.exchanges.get(exchange), Some(Exchange::Storing { .. })) {
             self.refuse_storing(exchange, refusal, output);
         } else {
@@ -198,20 +187,15 @@ impl Http {
         }
     }
 
-    pub(super) fn refuse_storing(
-        &mut self,
-        exchange: ExchangeKey,
-        refusal: Refusal,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
-        if let Some(closed) = self.close_exchange(exchange, output.now) {
+    pub(super) fn refuse_storing(&mut self, exchange: ExchangeKey, refusal: Refusal, output: &mut Output<'_>) {
+        if let Some(closed) = self.close_exchange(exchange, output) {
             let unreadable_id = closed.session().map(|session| self.unreadable_id(session));
             self.refuse(exchange, refusal, unreadable_id.unwrap_or(crate::spec::UnreadableId::Null), output);
         }
     }
 
     /// Reads a stream, unless it is being read.
-    pub(super) fn read(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn read(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         let max_bytes = AT_ONCE.min(self.limits.unwritten);
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         if reader.is_reading || reader.is_behind {
@@ -220,19 +204,19 @@ impl Http {
         }
         (reader.is_reading, reader.has_more) = (true, false);
         let (stream, after) = (reader.stream.clone(), reader.after);
-        self.timers.clear(Timer::Poll(exchange));
+        output.clear_timer(HttpTimer::Poll(exchange));
         self.ask_store(Pending::Read(exchange), output, |key| StoreAction::Read { key, stream, after, max_bytes });
     }
 
     /// There are new events, if the stream is open.
-    pub(super) fn read_more(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn read_more(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         if matches!(self.exchanges.get(exchange), Some(Exchange::Streaming { .. })) {
             self.read(exchange, output);
         }
     }
 
     /// Another instance has added events to a stream.
-    pub(super) fn on_added(&mut self, session: SessionKey, tag: u64, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn on_added(&mut self, session: SessionKey, tag: u64, output: &mut Output<'_>) {
         let reader = self.stored_mut(session).and_then(|stored| stored.readers.get(&tag)).copied();
         if let Some(exchange) = reader {
             self.read_more(exchange, output);
@@ -240,7 +224,7 @@ impl Http {
     }
 
     /// Nothing was reported for a while.
-    pub(super) fn on_poll(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn on_poll(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         if let Some(reader) = self.store.readers.get_mut(&exchange) {
             (reader.is_polling, reader.is_behind) = (true, false);
         }
@@ -248,20 +232,15 @@ impl Http {
     }
 
     /// The client has taken some of what was written.
-    pub(super) fn on_reader_written(&mut self, exchange: ExchangeKey, now: crate::Instant) {
+    pub(super) fn on_reader_written(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         let is_small = self.unwritten.of(exchange) <= AT_ONCE.min(self.limits.unwritten) / 4;
         if let Some(reader) = self.store.readers.get_mut(&exchange).filter(|reader| reader.is_behind && is_small) {
             reader.is_behind = false;
-            self.timers.set(Timer::Poll(exchange), now);
+            output.set_timer(HttpTimer::Poll(exchange), output.now);
         }
     }
 
-    pub(super) fn on_read(
-        &mut self,
-        exchange: ExchangeKey,
-        result: StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_read(&mut self, exchange: ExchangeKey, result: StoreResult, output: &mut Output<'_>) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         reader.is_reading = false;
         let is_get_stream = reader.is_get_stream;
@@ -299,7 +278,7 @@ impl Http {
     }
 
     /// A GET stream has no events yet, or some were removed before they were read.
-    fn on_nothing_read(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn on_nothing_read(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         (reader.after, reader.start) = match (reader.after, reader.start) {
             (After::Number(0), Start::Unread) => (After::Latest, Start::Sought),
@@ -314,13 +293,7 @@ impl Http {
     }
 
     /// Events of an open stream were read.
-    fn on_events_read(
-        &mut self,
-        exchange: ExchangeKey,
-        events: &StoredEvents,
-        next: u64,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn on_events_read(&mut self, exchange: ExchangeKey, events: &StoredEvents, next: u64, output: &mut Output<'_>) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         if matches!(reader.start, Start::Sought) {
             // The first event was added after the read that found nothing, or is lost.
@@ -331,13 +304,7 @@ impl Http {
         self.write_read(exchange, events, next, output);
     }
 
-    fn open_resumed(
-        &mut self,
-        exchange: ExchangeKey,
-        events: &StoredEvents,
-        next: u64,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn open_resumed(&mut self, exchange: ExchangeKey, events: &StoredEvents, next: u64, output: &mut Output<'_>) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
         // This exchange belongs to no request, so that the stream is only in the table of readers.
         self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: Some(exchange) });
@@ -361,13 +328,7 @@ impl Http {
     }
 
     /// Writes events that were read; `next` is the number after the last of them.
-    fn write_read(
-        &mut self,
-        exchange: ExchangeKey,
-        events: &StoredEvents,
-        next: u64,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn write_read(&mut self, exchange: ExchangeKey, events: &StoredEvents, next: u64, output: &mut Output<'_>) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         let (mut tag, is_get_stream) = (reader.stream.tag, reader.is_get_stream);
         reader.after = After::Number(next.saturating_sub(1));
@@ -404,27 +365,22 @@ impl Http {
         // The rest is read when the client has taken most of this.
         if self.unwritten.of(exchange) > AT_ONCE.min(self.limits.unwritten) / 4 {
             reader.is_behind = true;
-            self.timers.set(Timer::Poll(exchange), output.now + POLL);
+            output.set_timer(HttpTimer::Poll(exchange), output.now + POLL);
         } else {
             self.read(exchange, output);
         }
     }
 
-    fn wait_for_more(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn wait_for_more(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         if self.store.readers.get(&exchange).is_some_and(|reader| reader.has_more) {
             self.read(exchange, output);
         } else {
-            self.timers.set(Timer::Poll(exchange), output.now + POLL);
+            output.set_timer(HttpTimer::Poll(exchange), output.now + POLL);
         }
     }
 
     /// The store has answered whether the producer of a stream without recent events runs.
-    pub(super) fn on_producer_found(
-        &mut self,
-        exchange: ExchangeKey,
-        result: &StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_producer_found(&mut self, exchange: ExchangeKey, result: &StoreResult, output: &mut Output<'_>) {
         match result {
             StoreResult::Found(false) => self.append_errors(exchange, output),
             // The instance may have missed the notice that the stream is read here.
@@ -444,12 +400,7 @@ impl Http {
     }
 
     /// The instance that was adding to a stream adds no more. If it has not ended the stream, the store has failed.
-    pub(super) fn on_stream_over(
-        &mut self,
-        session: SessionKey,
-        tag: u64,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_stream_over(&mut self, session: SessionKey, tag: u64, output: &mut Output<'_>) {
         let reader = self.stored_mut(session).and_then(|stored| stored.readers.get(&tag)).copied();
         if let Some(exchange) = reader {
             self.append_errors(exchange, output);
@@ -457,7 +408,7 @@ impl Http {
     }
 
     /// Answers the requests of an abandoned stream with errors, once: no instance adds to it any more.
-    fn append_errors(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn append_errors(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         let Some(reader) = self.store.readers.get(&exchange) else { return };
         let Some(label) = &reader.label else { return };
         let text = "the answer is lost: the instance of the server that was answering has ended, or could not store it";

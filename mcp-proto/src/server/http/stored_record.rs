@@ -20,12 +20,12 @@ use super::refusal::Refusal;
 use super::store_work::Pending;
 use super::stored_read::Reader;
 use super::stored_session::TOUCHES;
-use super::{ExchangeKey, Http, HttpAction, Timer, admission};
+use super::{ExchangeKey, Http, HttpStep, HttpTimer, Output, admission};
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
 use crate::json::Json;
 use crate::server::snapshot::{Home, Kept, SessionState, Setting};
-use crate::server::transport::{Inbound, TransportOutput};
+use crate::server::transport::Inbound;
 use crate::store::{Record, StoreAction, StoreResult, StreamId};
 
 /// How often a change is written again because another instance has written in between.
@@ -204,7 +204,7 @@ impl Http {
         exchange: ExchangeKey,
         asked: Asked,
         response: Response<Bytes>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let Some(session) = asked.session() else { return };
         self.exchanges.insert(exchange, Exchange::Storing { asked, then: Then::Respond(response) });
@@ -216,12 +216,7 @@ impl Http {
     }
 
     /// Writes what the client has set with a request whose response is not sent, or is a stream.
-    pub(super) fn store_settings_of(
-        &mut self,
-        session: SessionKey,
-        exchange: ExchangeKey,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn store_settings_of(&mut self, session: SessionKey, exchange: ExchangeKey, output: &mut Output<'_>) {
         if let Some(settings) = self.stored_mut(session).and_then(|stored| stored.unanswered.remove(&exchange)) {
             self.change(session, What::Settings(settings), None, output);
         }
@@ -232,14 +227,14 @@ impl Http {
         session: SessionKey,
         what: What,
         waiting: Option<ExchangeKey>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let Some(stored) = self.stored_mut(session) else { return };
         stored.queue.push(Change { what, waiting });
         self.begin_save(session, output);
     }
 
-    fn begin_save(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn begin_save(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         if stored.saving.is_some() || stored.queue.is_empty() {
             return;
@@ -258,7 +253,7 @@ impl Http {
         &mut self,
         session: SessionKey,
         changes: Vec<Change>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) -> Vec<Change> {
         let home = self.stored_mut(session).and_then(|stored| stored.home());
         let Some(holder) = home.and_then(|home| self.holder_elsewhere(session, home)) else { return changes };
@@ -270,7 +265,7 @@ impl Http {
         changes
     }
 
-    fn write_record(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn write_record(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get(session) else { return };
         let Some(stored) = &found.stored else { return };
         let Some(saving) = &stored.saving else { return };
@@ -285,12 +280,7 @@ impl Http {
         });
     }
 
-    pub(super) fn on_saved(
-        &mut self,
-        session: SessionKey,
-        result: &StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_saved(&mut self, session: SessionKey, result: &StoreResult, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         let Some(mut saving) = stored.saving.take() else { return };
         match result {
@@ -309,7 +299,7 @@ impl Http {
                         self.proceed_with(exchange, output);
                     }
                 }
-                self.store.closed_streams.push(session);
+                output.defer(HttpStep::RecordClosedStream(session));
                 self.begin_save(session, output);
             }
             StoreResult::Conflict if saving.tries < TRIES && stored.version > 0 => {
@@ -332,12 +322,7 @@ impl Http {
     }
 
     /// Applies the changes to the record that another instance has written in between.
-    pub(super) fn on_reloaded(
-        &mut self,
-        session: SessionKey,
-        result: StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_reloaded(&mut self, session: SessionKey, result: StoreResult, output: &mut Output<'_>) {
         let record = match result {
             StoreResult::Loaded(Some(record)) => self.read_record(&record).map(|state| (record.version, state)),
             StoreResult::Loaded(None) => return self.end_gone(session, output),
@@ -367,7 +352,7 @@ impl Http {
     }
 
     /// Changes cannot be written: what is in the store stays in force.
-    fn on_not_saved(&mut self, session: SessionKey, saving: Saving, output: &mut TransportOutput<'_, HttpAction>) {
+    fn on_not_saved(&mut self, session: SessionKey, saving: Saving, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         let is_new = stored.version == 0;
         let claimed = saving.changes.iter().find_map(Change::claimed_home);
@@ -379,7 +364,7 @@ impl Http {
             stored.closed = stored.closed.or(claimed.map(|home| Home { is_open: false, ..home }));
         }
         if stored.closed.is_some() {
-            self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
+            output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle / TOUCHES);
         }
         if is_new {
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Local });
@@ -390,29 +375,24 @@ impl Http {
     }
 
     /// Refuses the requests that wait until their changes are written.
-    pub(super) fn fail_changes(
-        &mut self,
-        session: SessionKey,
-        refusal: impl Fn() -> Refusal,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn fail_changes(&mut self, session: SessionKey, refusal: impl Fn() -> Refusal, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         let saving = stored.saving.take().map(|saving| saving.changes).unwrap_or_default();
         let waiting = saving.into_iter().chain(std::mem::take(&mut stored.queue)).filter_map(|change| change.waiting);
         let unreadable_id = self.unreadable_id(session);
         for exchange in waiting.collect::<Vec<_>>() {
-            if self.close_exchange(exchange, output.now).is_some() {
+            if self.close_exchange(exchange, output).is_some() {
                 self.refuse(exchange, refusal(), unreadable_id, output);
             }
         }
     }
 
     /// Continues an exchange whose change is in the store.
-    fn proceed_with(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    fn proceed_with(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         match self.exchanges.get(exchange) {
             Some(Exchange::Storing { then: Then::Respond(_), .. }) => {
                 if let Some(Exchange::Storing { then: Then::Respond(response), .. }) =
-                    self.close_exchange(exchange, output.now)
+                    self.close_exchange(exchange, output)
                 {
                     self.act_response(exchange, response, output);
                 }
@@ -433,13 +413,7 @@ impl Http {
     }
 
     /// Applies a record that was read, unless a later one is known.
-    pub(super) fn update(
-        &mut self,
-        session: SessionKey,
-        version: u64,
-        state: SessionState,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn update(&mut self, session: SessionKey, version: u64, state: SessionState, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         if version <= stored.version {
             return;
@@ -457,12 +431,7 @@ impl Http {
     /// Reports settings that were written. They are reported here, because they may have been made in another order.
     /// Other instances apply them without a request of the client: a log level where its calls are being served, and
     /// subscriptions where its GET stream is.
-    fn report_settings(
-        &mut self,
-        session: SessionKey,
-        changes: &[Change],
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    fn report_settings(&mut self, session: SessionKey, changes: &[Change], output: &mut Output<'_>) {
         if !changes.iter().any(|change| matches!(change.what, What::Settings(_))) {
             return;
         }
@@ -481,12 +450,7 @@ impl Http {
     }
 
     /// Another instance has written a record with settings of the client.
-    pub(super) fn on_changed(
-        &mut self,
-        session: SessionKey,
-        record: &Record,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_changed(&mut self, session: SessionKey, record: &Record, output: &mut Output<'_>) {
         if let Some(state) = self.read_record(record) {
             self.update(session, record.version, state, output);
         }

@@ -18,12 +18,12 @@ use super::instances::Notice;
 use super::refusal::{Refusal, empty};
 use super::store_work::Pending;
 use super::stored_record::StoredSession;
-use super::{ExchangeKey, Http, HttpAction, Plan, RequestInfo, Stage, Step, Timer, admission, header_check};
+use super::{ExchangeKey, Http, HttpStep, HttpTimer, Output, Plan, RequestInfo, Stage, admission, header_check};
 use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::conversation::outcome::CloseReason;
 use crate::server::principal::Principal;
 use crate::server::snapshot::SessionState;
-use crate::server::transport::{Inbound, TransportOutput};
+use crate::server::transport::Inbound;
 use crate::spec::header::SESSION_ID;
 use crate::store::{LAST_NUMBER, Record, StoreAction, StoreKey, StoreResult};
 
@@ -108,23 +108,18 @@ impl Http {
         id: &str,
         head: Parts,
         info: RequestInfo,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let plan = Plan::LookUp { is_whole: false };
         self.insert_exchange(exchange, Exchange::Receiving { head: Box::new(head), plan, info, body: Vec::new() });
-        self.timers.set(Timer::Body(exchange), output.now + self.config.body_timeout);
+        output.set_timer(HttpTimer::Body(exchange), output.now + self.config.body_timeout);
         let (session, expires_in) = (id.into(), self.config.session_idle);
         self.ask_store(Pending::LookUp(exchange), output, |key| StoreAction::Load { key, session, expires_in });
     }
 
-    pub(super) fn on_looked_up(
-        &mut self,
-        exchange: ExchangeKey,
-        result: StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_looked_up(&mut self, exchange: ExchangeKey, result: StoreResult, output: &mut Output<'_>) {
         let Some(Exchange::Receiving { head, plan: Plan::LookUp { is_whole }, info, body }) =
-            self.close_exchange(exchange, output.now)
+            self.close_exchange(exchange, output)
         else {
             return;
         };
@@ -145,16 +140,16 @@ impl Http {
         });
         let arriving = Arriving { exchange, head, info, body, is_whole };
         let Some((version, state)) = mine else {
-            self.deferred = Some(Step::Admit(arriving));
+            output.defer(HttpStep::Admit(arriving));
             return;
         };
         if let Some((session, _)) = self.sessions.of_id(&id) {
             self.update(session, version, state, output);
-            self.deferred = Some(Step::Admit(arriving));
+            output.defer(HttpStep::Admit(arriving));
             return;
         }
         match self.make_room_for_session(&arriving.info.holder(), output) {
-            Ok(()) => self.deferred = Some(Step::RestoreStored { arriving, version, state }),
+            Ok(()) => output.defer(HttpStep::RestoreStored { arriving, version, state }),
             Err(refusal) => {
                 let unreadable_id = header_check::unreadable_id(&arriving.head.headers);
                 self.refuse(exchange, refusal, unreadable_id, output);
@@ -177,7 +172,7 @@ impl Http {
         arriving: Arriving,
         version: u64,
         state: SessionState,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let id = admission::single(&arriving.head.headers, &SESSION_ID).ok().flatten();
         let session = id.and_then(|id| self.sessions.restore(id, state.version, &arriving.info, output.now));
@@ -185,24 +180,18 @@ impl Http {
             self.set_stored(session, version, state.clone(), output);
             output.inbound.push_back(Inbound::Restored { session, state });
         }
-        self.deferred = Some(Step::Admit(arriving));
+        output.defer(HttpStep::Admit(arriving));
     }
 
     /// Notes that a session is in the store.
-    fn set_stored(
-        &mut self,
-        session: SessionKey,
-        version: u64,
-        state: SessionState,
-        output: &TransportOutput<'_, HttpAction>,
-    ) {
+    fn set_stored(&mut self, session: SessionKey, version: u64, state: SessionState, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         found.stored = Some(StoredSession::new(state, version));
-        self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / 2);
+        output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle / 2);
     }
 
     /// Keeps a session that is in use for long from expiring in the store, with the streams of its requests.
-    pub(super) fn touch_stored(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn touch_stored(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get(session) else { return };
         let (id, expires_in) = (found.id.clone(), self.config.session_idle);
         let streams: Vec<_> = found.streams.keys().copied().collect();
@@ -212,12 +201,7 @@ impl Http {
         }
     }
 
-    pub(super) fn on_touched(
-        &mut self,
-        session: SessionKey,
-        result: StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_touched(&mut self, session: SessionKey, result: StoreResult, output: &mut Output<'_>) {
         match result {
             StoreResult::Loaded(Some(record)) => {
                 if let Some(state) = self.read_record(&record) {
@@ -231,18 +215,13 @@ impl Http {
             | StoreResult::Events(_)
             | StoreResult::Found(_)
             | StoreResult::Failed => {
-                self.timers.set(Timer::Idle(session), output.now + self.config.session_idle / TOUCHES);
+                output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle / TOUCHES);
             }
         }
     }
 
     /// A client ends its session by DELETE.
-    pub(super) fn forget(
-        &mut self,
-        exchange: ExchangeKey,
-        session: SessionKey,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn forget(&mut self, exchange: ExchangeKey, session: SessionKey, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get(session) else { return };
         let id = found.id.clone();
         let then = Then::Respond(empty(StatusCode::NO_CONTENT));
@@ -256,15 +235,15 @@ impl Http {
         session: SessionKey,
         exchange: ExchangeKey,
         result: &StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let unreadable_id = self.unreadable_id(session);
-        let closed = self.close_exchange(exchange, output.now);
+        let closed = self.close_exchange(exchange, output);
         if *result == StoreResult::Done {
             self.send_to_all(session, Notice::Ended, output);
             self.end_gone(session, output);
             if let Some(Exchange::Storing { then: Then::Respond(response), .. }) = closed {
-                self.deferred = Some(Step::Respond { exchange, response });
+                output.defer(HttpStep::Respond { exchange, response });
             }
         } else if closed.is_some() {
             self.refuse(exchange, admission::store_unavailable(), unreadable_id, output);
@@ -272,7 +251,7 @@ impl Http {
     }
 
     /// Ends a session everywhere, because it has ended here for good.
-    pub(super) fn forget_ended(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn forget_ended(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let is_written = self.stored_mut(session).is_some_and(|stored| stored.version > 0);
         let Some(found) = self.sessions.get(session).filter(|_| is_written && self.stage != Stage::Closed) else {
             return;
@@ -285,7 +264,7 @@ impl Http {
     }
 
     /// Removes the record of a session that has ended, and notifies the other instances.
-    fn end_record(&mut self, id: Arc<str>, output: &mut TransportOutput<'_, HttpAction>) {
+    fn end_record(&mut self, id: Arc<str>, output: &mut Output<'_>) {
         self.send_notice_for(None, &id, Notice::Ended, output);
         let mut asked = None;
         self.ask_store(Pending::End, output, |key| {
@@ -299,18 +278,13 @@ impl Http {
 
     /// The store has removed a record, or has failed. After a failure, it is asked again until the record must have
     /// expired.
-    pub(super) fn on_record_ended(
-        &mut self,
-        key: StoreKey,
-        result: &StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn on_record_ended(&mut self, key: StoreKey, result: &StoreResult, output: &mut Output<'_>) {
         let Some(id) = self.store.ending.get(&key) else { return };
         let is_over = *result == StoreResult::Done || self.stage == Stage::Closed;
         let until = self.store.ended.get(id).copied().filter(|until| !is_over && *until > output.now);
         match (until, self.config.stored()) {
             (Some(until), Some(stored)) => {
-                self.timers.set(Timer::End(key), until.min(output.now + stored.timeout));
+                output.set_timer(HttpTimer::End(key), until.min(output.now + stored.timeout));
             }
             (None, _) | (_, None) => {
                 if let Some(id) = self.store.ending.remove(&key) {
@@ -321,14 +295,14 @@ impl Http {
     }
 
     /// The removal of a record is tried again.
-    pub(super) fn end_record_again(&mut self, key: StoreKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn end_record_again(&mut self, key: StoreKey, output: &mut Output<'_>) {
         if let Some(id) = self.store.ending.remove(&key) {
             self.end_record(id, output);
         }
     }
 
     /// Ends a session here that is not in the store any more.
-    fn end_if_gone(&mut self, id: &str, output: &mut TransportOutput<'_, HttpAction>) {
+    fn end_if_gone(&mut self, id: &str, output: &mut Output<'_>) {
         let Some((session, found)) = self.sessions.of_id(id) else { return };
         // A session that is being opened is not in the store yet.
         if found.stored.as_ref().is_some_and(|stored| stored.version > 0) {
@@ -337,7 +311,7 @@ impl Http {
     }
 
     /// Ends a session here that was ended elsewhere.
-    pub(super) fn end_gone(&mut self, session: SessionKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn end_gone(&mut self, session: SessionKey, output: &mut Output<'_>) {
         self.fail_changes(session, admission::unknown_session, output);
         self.finish_readers(session, admission::unknown_session, output);
         if let Some(found) = self.sessions.get_mut(session) {

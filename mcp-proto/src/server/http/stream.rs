@@ -8,9 +8,8 @@ use super::exchange::Exchange;
 use super::replay::Stream;
 use super::stored_append::Appending;
 use super::stored_label::Label;
-use super::{ExchangeKey, Http, HttpAction, Timer};
+use super::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::conversation::keys::SessionKey;
-use crate::server::transport::TransportOutput;
 use crate::spec::ProtocolVersion;
 use crate::sse::{EventName, encode_event};
 
@@ -18,7 +17,7 @@ const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering")
 
 impl Http {
     /// Turns the response of an exchange into a stream.
-    pub(super) fn begin_stream(&mut self, key: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn begin_stream(&mut self, key: ExchangeKey, output: &mut Output<'_>) {
         let Some(Exchange::Waiting { asked, tag, requests, .. }) = self.exchanges.get(key) else { return };
         let (session, tag) = (asked.session(), *tag);
         let instance = session.and_then(|session| self.stored_at(session)).filter(|_| self.config.replay > 0);
@@ -47,7 +46,7 @@ impl Http {
     }
 
     /// Starts a response that is a stream of events.
-    pub(super) fn open_stream(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn open_stream(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         let mut head = Response::new(());
         let headers = head.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -56,7 +55,7 @@ impl Http {
         headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
         self.allow_origin(exchange, headers);
         output.out.act(HttpAction::Stream { exchange, head });
-        self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
+        output.set_timer(HttpTimer::KeepAlive(exchange), output.now + self.config.keep_alive);
     }
 
     /// Writes a message to the stream of a request, or to the GET stream of the session.
@@ -65,7 +64,7 @@ impl Http {
         session: SessionKey,
         of: Option<ExchangeKey>,
         text: &Bytes,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let key = session;
         if of.is_none() && self.stored_at(session).is_some() {
@@ -82,7 +81,7 @@ impl Http {
         let (chunk, size) = stream.event(text, is_kept);
         session.kept_bytes += size;
         for gone in session.keep_within(self.config.replay) {
-            self.timers.clear(Timer::Forget(key, gone));
+            output.clear_timer(HttpTimer::Forget(key, gone));
             self.unclaimed.remove(&(key, gone));
         }
         if let Some(exchange) = exchange {
@@ -90,29 +89,19 @@ impl Http {
             if of.is_none() {
                 self.exchanges.streams.set_unused(exchange, output.now);
             }
-            self.timers.set(Timer::KeepAlive(exchange), output.now + self.config.keep_alive);
+            output.set_timer(HttpTimer::KeepAlive(exchange), output.now + self.config.keep_alive);
         }
     }
 
     /// Writes a message that relates to a stateless request: the event has no id, because it cannot be resumed (SH-C-43).
-    pub(super) fn write_stateless_event(
-        &mut self,
-        exchange: ExchangeKey,
-        text: &[u8],
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn write_stateless_event(&mut self, exchange: ExchangeKey, text: &[u8], output: &mut Output<'_>) {
         let mut chunk = Vec::with_capacity(text.len() + 32);
         encode_event(&EventName::MESSAGE, text, None, &mut chunk);
         self.write_chunk(exchange, chunk.into(), output);
     }
 
     /// Ends the stream of a request after its last event.
-    pub(super) fn end_stream(
-        &mut self,
-        session: SessionKey,
-        of: ExchangeKey,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn end_stream(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         let Some(stream) = found.streams.get_mut(&of) else { return };
         stream.is_over = true;
@@ -123,7 +112,7 @@ impl Http {
         if stream.is_empty() {
             found.forget_stream(of);
         } else {
-            self.timers.set(Timer::Forget(session, of), output.now + self.config.replay_for);
+            output.set_timer(HttpTimer::Forget(session, of), output.now + self.config.replay_for);
             if exchange.is_none() {
                 self.unclaimed.insert((session, of));
             }
@@ -134,9 +123,9 @@ impl Http {
     }
 
     /// Ends a response that is a stream, and removes its exchange.
-    pub(super) fn finish(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn finish(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         // A stream that was aborted for lack of room must not end as if it were complete.
-        if self.close_exchange(exchange, output.now).is_some() && !self.unwritten.is_aborted(exchange) {
+        if self.close_exchange(exchange, output).is_some() && !self.unwritten.is_aborted(exchange) {
             output.out.act(HttpAction::Finish { exchange });
         }
     }

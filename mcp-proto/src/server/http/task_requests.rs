@@ -18,14 +18,14 @@ use http::{Response, StatusCode};
 use super::exchange::{Asked, Exchange};
 use super::refusal::{empty, json};
 use super::store_work::Pending;
-use super::{ExchangeKey, Http, HttpAction, Stage, admission};
+use super::{ExchangeKey, Http, HttpAction, Output, Stage, admission};
 use crate::conversation::keys::InstanceId;
 use crate::json::Json;
 use crate::jsonrpc::{Message, Request};
 use crate::server::principal::Principal;
 use crate::server::snapshot::hex;
 use crate::server::tasks::TaskId;
-use crate::server::transport::{Envelope, Inbound, TransportOutput};
+use crate::server::transport::{Envelope, Inbound};
 use crate::spec::UnreadableId;
 use crate::spec::meta::RequestMeta;
 use crate::store::{StoreAction, StoreKey, StoreResult};
@@ -61,7 +61,7 @@ impl Http {
         instance: InstanceId,
         request: Request,
         envelope: Box<Envelope>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let asked = TaskRequest { instance, request, envelope };
         if !self.makes_room(asked.len(), output) {
@@ -83,7 +83,7 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         result: &StoreResult,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let Some(asked) = self.take_task_request(exchange) else { return };
         match result {
@@ -113,7 +113,7 @@ impl Http {
     }
 
     /// The instance of a task cannot be reached, or has not answered in time.
-    pub(super) fn on_no_task_answer(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn on_no_task_answer(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         self.respond(exchange, admission::task_unavailable().into_response(UnreadableId::Omitted), output);
     }
 
@@ -124,7 +124,7 @@ impl Http {
         number: u64,
         request: Request,
         principal: Option<&Json>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         if !is_about_task(&request) {
             return;
@@ -148,7 +148,7 @@ impl Http {
         instance: InstanceId,
         number: u64,
         response: Response<Bytes>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let message = Json::empty_object().with_members(&[
             ("n", &hex(number)),
@@ -166,13 +166,13 @@ impl Http {
         number: u64,
         status: Option<&Json>,
         body: Option<Json>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         let status = status.and_then(|status| StatusCode::from_u16(status.read().ok()?).ok());
         // A server sends no other status. Some of the others have no body, and another response follows them.
         let is_sent = |status: &StatusCode| matches!(status.as_u16(), 200 | 202 | 400..=599);
         let Some(status) = status.filter(is_sent) else { return };
-        if let Some(exchange) = self.take_task_answer(StoreKey(number)) {
+        if let Some(exchange) = self.take_task_answer(StoreKey(number), output) {
             let response = body.map_or_else(|| empty(status), |body| json(status, body.to_bytes()));
             self.respond(exchange, response, output);
         }

@@ -1,12 +1,11 @@
 //! How each message of the server is sent: in a response, or as an event of a stream.
 
 use bytes::Bytes;
-use http::request::Parts;
-use http::{Extensions, HeaderValue, Response, StatusCode};
+use http::{HeaderValue, Response, StatusCode};
 
 use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty, json, refused};
-use super::{ExchangeKey, Http, HttpAction, SessionMode, Stage, Timer, admission};
+use super::{Deferred, ExchangeKey, Http, HttpTimer, Output, SessionMode, Stage, admission};
 use crate::Instant;
 use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::conversation::outcome::CloseReason;
@@ -15,18 +14,18 @@ use crate::json::Json;
 use crate::jsonrpc::{Message, ParseError, Response as Answer};
 use crate::limits::Load;
 use crate::server::Config;
-use crate::server::change_notification::ChangeNotification;
-use crate::server::principal::Principal;
-use crate::server::snapshot::{SessionState, Setting};
-use crate::server::transport::{Kind, ReplyTo, Route, ServerTransport, TransportOutput};
+use crate::server::snapshot::SessionState;
+use crate::server::transport::{Kind, ReplyTo, Route, Sender, ServerTransport, Sharing, TransportNotice, Written};
 use crate::spec::header::SESSION_ID;
-use crate::spec::{ProtocolVersion, SupportedVersions, UnreadableId};
+use crate::spec::{SupportedVersions, UnreadableId};
 
 /// Bytes of an event and a message in addition to the payload and the ids.
 const ENVELOPE: usize = 256;
 
 impl ServerTransport for Http {
     const IS_ONE_CONNECTION: bool = false;
+    type Step = Deferred;
+    type Timer = HttpTimer;
 
     fn configure(&mut self, config: &Config, is_serving: bool) -> Result<(), UsageError> {
         self.config.check()?;
@@ -40,50 +39,101 @@ impl ServerTransport for Http {
         Ok(())
     }
 
-    fn proceed(&mut self, output: &mut TransportOutput<'_, HttpAction>) -> bool {
-        self.take_deferred(output)
+    fn proceed(&mut self, step: Deferred, output: &mut Output<'_>) {
+        self.on_step(step.0, output);
     }
 
-    fn handle_timeout(&mut self, output: &mut TransportOutput<'_, HttpAction>) -> bool {
-        let Some(timer) = self.timers.pop_due(output.now) else { return false };
-        self.on_timer(timer, output);
-        true
-    }
-
-    fn drain(&mut self, output: &mut TransportOutput<'_, HttpAction>) {
-        if self.stage == Stage::Serving {
-            self.stage = Stage::Draining;
-        }
-        for exchange in self.sessions.get_streams() {
-            self.finish(exchange, output);
-        }
-        self.finish_get_readers(output);
-    }
-
-    fn is_drained(&self) -> bool {
-        self.unclaimed.is_empty() && !self.store.is_pending()
-    }
-
-    fn stop(&mut self) {
-        self.stage = Stage::Closed;
+    fn on_timer(&mut self, timer: HttpTimer, output: &mut Output<'_>) {
+        self.on_due(timer, output);
     }
 
     fn wants_input(&self, _requests: usize) -> bool {
         true
     }
 
-    fn write(&mut self, message: &Message, route: Route, output: &mut TransportOutput<'_, HttpAction>) {
-        let Some(session) = route.session else {
-            let text = message.to_bytes_with(UnreadableId::Omitted);
-            return self.send_stateless(message, text, route, output);
+    fn write(&mut self, outgoing: Written<'_>, route: Route, output: &mut Output<'_>) {
+        match outgoing {
+            Written::Message(message) => self.write_message(message, route, output),
+            Written::Batch(answers) => self.write_batch(answers, route, output),
+            Written::Nothing => self.write_nothing(route, output),
+            Written::Invalid(error) => self.write_invalid(error, route, output),
+        }
+    }
+
+    fn takes(&mut self, bytes: usize, output: &mut Output<'_>) -> bool {
+        self.makes_room(bytes.saturating_add(ENVELOPE), output)
+    }
+
+    fn takes_answer(&mut self, bytes: usize, output: &mut Output<'_>) -> bool {
+        self.takes(bytes, output)
+    }
+
+    fn reports_invalid(&self) -> bool {
+        true
+    }
+
+    fn on_notice(&mut self, notice: TransportNotice<'_>, output: &mut Output<'_>) {
+        match notice {
+            TransportNotice::Negotiated(session, version) => {
+                if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
+                    session.version = Some(version);
+                }
+            }
+            TransportNotice::Opened(session, client) => self.on_opened(session, client),
+            TransportNotice::Changed(session, reply_to, setting) => {
+                if let (Some(exchange), Some(stored)) = (ExchangeKey::from_reply(reply_to), self.stored_mut(session)) {
+                    stored.unanswered.entry(exchange).or_default().push(setting);
+                }
+            }
+            TransportNotice::Busy(session) => self.set_serving(session, true),
+            TransportNotice::Idle(session) => self.set_serving(session, false),
+            TransportNotice::Released(session, reply_to) => self.release(session, reply_to, output),
+            TransportNotice::Ended(session, reason) => self.on_ended(session, reason, output),
+            TransportNotice::Published(change) => self.publish_elsewhere(change, output),
+            TransportNotice::ListedTools(result) => self.tools.learn(result),
+            TransportNotice::Draining => self.drain(output),
+            TransportNotice::Stopped => self.stage = Stage::Closed,
+        }
+    }
+
+    fn sharing(&self, session: Option<SessionKey>) -> Sharing {
+        let stored = self.config.stored().map(|stored| stored.instance);
+        let Some(session) = session else { return Sharing { instance: stored, ..Sharing::NONE } };
+        let found = self.sessions.get(session).filter(|session| !session.is_two_endpoint);
+        let instance = found.and_then(|found| match &self.config.sessions {
+            SessionMode::None | SessionMode::InMemory => None,
+            // The tag is random, so that no other instance has it.
+            SessionMode::Sealed(_) => Some(InstanceId::new(found.get_stream.tag())),
+            SessionMode::Stored(stored) => Some(stored.instance),
+        });
+        let home = found.and_then(|found| found.stored.as_ref()).and_then(|stored| stored.home());
+        Sharing { instance, has_client: home.is_none_or(|home| Some(home.instance) == stored) }
+    }
+
+    fn sender(&self, session: Option<SessionKey>, reply_to: ReplyTo) -> Sender<'_> {
+        let session = session.and_then(|session| self.sessions.get(session));
+        let head = match ExchangeKey::from_reply(reply_to).and_then(|key| self.exchanges.get(key)) {
+            Some(Exchange::Waiting { head, .. }) => Some(&**head),
+            Some(Exchange::Receiving { .. } | Exchange::Storing { .. } | Exchange::Streaming { .. }) | None => None,
         };
-        let text = message.to_bytes_with(self.unreadable_id(session));
-        let status = match route.kind {
-            Kind::Refusal => refused(message),
-            Kind::Reply | Kind::Message => StatusCode::OK,
-        };
-        let is_result = matches!(message, Message::Response(Answer::Result { .. }));
-        self.send(text, status, is_result, session, route, output);
+        Sender {
+            principal: session.and_then(|session| session.principal.as_ref()),
+            head,
+            extensions: head.map(|head| &head.extensions).or_else(|| session.map(|session| &session.extensions)),
+        }
+    }
+
+    fn listen_to_evict(&mut self, newcomer: ReplyTo, now: Instant) -> Option<ReplyTo> {
+        let newcomer = ExchangeKey::from_reply(newcomer)?;
+        // The new one must not count towards its holder's share.
+        let holder = self.exchanges.listens.remove(newcomer)?;
+        let evicted = self.exchanges.listens.to_evict(&holder, self.config.evict_after, now).next();
+        self.exchanges.listens.insert(newcomer, holder);
+        evicted.map(ExchangeKey::to_reply)
+    }
+
+    fn is_drained(&self) -> bool {
+        self.unclaimed.is_empty() && !self.store.is_pending()
     }
 
     fn held(&self) -> usize {
@@ -97,24 +147,27 @@ impl ServerTransport for Http {
             held: self.exchanges.receiving(),
             unwritten: self.unwritten.bytes() + self.store.queued,
             replay: self.sessions.kept_bytes(),
-            timers: self.timers.len(),
             ..Load::default()
         }
     }
+}
 
-    fn takes(&mut self, bytes: usize, output: &mut TransportOutput<'_, HttpAction>) -> bool {
-        self.makes_room(bytes.saturating_add(ENVELOPE), output)
+impl Http {
+    fn write_message(&mut self, message: &Message, route: Route, output: &mut Output<'_>) {
+        let Some(session) = route.session else {
+            let text = message.to_bytes_with(UnreadableId::Omitted);
+            return self.send_stateless(message, text, route, output);
+        };
+        let text = message.to_bytes_with(self.unreadable_id(session));
+        let status = match route.kind {
+            Kind::Refusal => refused(message),
+            Kind::Reply | Kind::Message => StatusCode::OK,
+        };
+        let is_result = matches!(message, Message::Response(Answer::Result { .. }));
+        self.send(text, status, is_result, session, route, output);
     }
 
-    fn reports_invalid(&self) -> bool {
-        true
-    }
-
-    fn takes_answer(&mut self, bytes: usize, output: &mut TransportOutput<'_, HttpAction>) -> bool {
-        self.takes(bytes, output)
-    }
-
-    fn write_batch(&mut self, answers: &[Message], route: Route, output: &mut TransportOutput<'_, HttpAction>) {
+    fn write_batch(&mut self, answers: &[Message], route: Route, output: &mut Output<'_>) {
         // The revisions of stateless requests have no batches.
         let Some(session) = route.session else { return };
         let unreadable_id = self.unreadable_id(session);
@@ -127,7 +180,7 @@ impl ServerTransport for Http {
         self.send(text.into(), StatusCode::OK, false, session, route, output);
     }
 
-    fn no_answer(&mut self, route: Route, output: &mut TransportOutput<'_, HttpAction>) {
+    fn write_nothing(&mut self, route: Route, output: &mut Output<'_>) {
         let Some(key) = ExchangeKey::from_reply(route.reply_to) else { return };
         match self.exchanges.get(key) {
             // Without anything to answer, the response is 202 (SH-S-07).
@@ -140,7 +193,7 @@ impl ServerTransport for Http {
         }
     }
 
-    fn reject(&mut self, error: &ParseError, route: Route, output: &mut TransportOutput<'_, HttpAction>) {
+    fn write_invalid(&mut self, error: &ParseError, route: Route, output: &mut Output<'_>) {
         // No message answers an invalid response, so that the HTTP status must.
         if let Some(key) = ExchangeKey::from_reply(route.reply_to) {
             let unreadable_id = route.session.map_or(UnreadableId::Omitted, |session| self.unreadable_id(session));
@@ -148,47 +201,7 @@ impl ServerTransport for Http {
         }
     }
 
-    fn instance(&self, session: SessionKey) -> Option<InstanceId> {
-        let found = self.sessions.get(session).filter(|session| !session.is_two_endpoint)?;
-        match &self.config.sessions {
-            SessionMode::None | SessionMode::InMemory => None,
-            // The tag is random, so that no other instance has it.
-            SessionMode::Sealed(_) => Some(InstanceId::new(found.get_stream.tag())),
-            SessionMode::Stored(stored) => Some(stored.instance),
-        }
-    }
-
-    fn stored_instance(&self) -> Option<InstanceId> {
-        self.config.stored().map(|stored| stored.instance)
-    }
-
-    fn changed(&mut self, session: SessionKey, reply_to: ReplyTo, setting: Setting) {
-        if let (Some(exchange), Some(stored)) = (ExchangeKey::from_reply(reply_to), self.stored_mut(session)) {
-            stored.unanswered.entry(exchange).or_default().push(setting);
-        }
-    }
-
-    fn has_client(&self, session: SessionKey) -> bool {
-        let stored = self.sessions.get(session).and_then(|session| session.stored.as_ref());
-        let home = stored.and_then(|stored| stored.home());
-        home.is_none_or(|home| Some(home.instance) == self.stored_at(session))
-    }
-
-    fn published(&mut self, change: &ChangeNotification, output: &mut TransportOutput<'_, HttpAction>) {
-        self.publish_elsewhere(change, output);
-    }
-
-    fn set_serving(&mut self, session: SessionKey, is_serving: bool) {
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.is_serving = is_serving;
-        }
-    }
-
-    fn listed_tools(&mut self, result: &Json) {
-        self.tools.learn(result);
-    }
-
-    fn opened(&mut self, session: SessionKey, client: Option<&Json>) {
+    fn on_opened(&mut self, session: SessionKey, client: Option<&Json>) {
         self.store_opened(session, client);
         let (Some(sealed), Some(found)) = (self.config.sealed(), self.sessions.get(session)) else { return };
         let (Some(version), Some(now), false) = (found.version, found.opened, found.is_two_endpoint) else { return };
@@ -198,13 +211,13 @@ impl ServerTransport for Http {
         }
     }
 
-    fn negotiated(&mut self, session: Option<SessionKey>, version: ProtocolVersion) {
-        if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
-            session.version = Some(version);
+    fn set_serving(&mut self, session: SessionKey, is_serving: bool) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.is_serving = is_serving;
         }
     }
 
-    fn release(&mut self, session: SessionKey, reply_to: ReplyTo, output: &mut TransportOutput<'_, HttpAction>) {
+    fn release(&mut self, session: SessionKey, reply_to: ReplyTo, output: &mut Output<'_>) {
         let Some(key) = ExchangeKey::from_reply(reply_to) else { return };
         let version = self.sessions.get(session).and_then(|session| session.version);
         let has_ids = version.is_some_and(|version| version.rules().resumable && version.rules().priming_event);
@@ -221,7 +234,17 @@ impl ServerTransport for Http {
         }
     }
 
-    fn ended(&mut self, session: SessionKey, reason: CloseReason, output: &mut TransportOutput<'_, HttpAction>) {
+    fn drain(&mut self, output: &mut Output<'_>) {
+        if self.stage == Stage::Serving {
+            self.stage = Stage::Draining;
+        }
+        for exchange in self.sessions.get_streams() {
+            self.finish(exchange, output);
+        }
+        self.finish_get_readers(output);
+    }
+
+    fn on_ended(&mut self, session: SessionKey, reason: CloseReason, output: &mut Output<'_>) {
         // The client of an unused session may return with an id that contains its state.
         let may_return = reason == CloseReason::Expired;
         if !may_return {
@@ -233,9 +256,9 @@ impl ServerTransport for Http {
         self.end_appending(session, output);
         self.finish_readers(session, refusal, output);
         let Some(ended) = self.sessions.remove(session, may_return, self.config.max_sessions) else { return };
-        self.timers.clear(Timer::Idle(session));
+        output.clear_timer(HttpTimer::Idle(session));
         for key in ended.streams.keys() {
-            self.timers.clear(Timer::Forget(session, *key));
+            output.clear_timer(HttpTimer::Forget(session, *key));
             self.unclaimed.remove(&(session, *key));
         }
         let open = ended.streams.values().chain([&ended.get_stream]).filter_map(|stream| stream.exchange);
@@ -244,43 +267,6 @@ impl ServerTransport for Http {
         }
     }
 
-    fn poll_timeout(&self) -> Option<Instant> {
-        self.timers.next()
-    }
-
-    fn listen_to_evict(&mut self, newcomer: ReplyTo, now: Instant) -> Option<ReplyTo> {
-        let newcomer = ExchangeKey::from_reply(newcomer)?;
-        // The new one must not count towards its holder's share.
-        let holder = self.exchanges.listens.remove(newcomer)?;
-        let evicted = self.exchanges.listens.to_evict(&holder, self.config.evict_after, now).next();
-        self.exchanges.listens.insert(newcomer, holder);
-        evicted.map(ExchangeKey::to_reply)
-    }
-
-    fn request_head(&self, reply_to: ReplyTo) -> Option<&Parts> {
-        match self.exchanges.get(ExchangeKey::from_reply(reply_to)?)? {
-            Exchange::Waiting { head, .. } => Some(head),
-            Exchange::Receiving { .. } | Exchange::Storing { .. } | Exchange::Streaming { .. } => None,
-        }
-    }
-
-    fn extensions(&self, session: Option<SessionKey>, reply_to: ReplyTo) -> Extensions {
-        let found = match ExchangeKey::from_reply(reply_to).and_then(|key| self.exchanges.get(key)) {
-            Some(Exchange::Waiting { head, .. }) => Some(&head.extensions),
-            Some(Exchange::Receiving { .. } | Exchange::Storing { .. } | Exchange::Streaming { .. }) | None => {
-                session.and_then(|session| self.sessions.get(session)).map(|session| &session.extensions)
-            }
-        };
-        // The clone of an empty map may allocate.
-        found.filter(|found| !found.is_empty()).cloned().unwrap_or_default()
-    }
-
-    fn principal(&self, session: SessionKey) -> Option<&Principal> {
-        self.sessions.get(session).and_then(|session| session.principal.as_ref())
-    }
-}
-
-impl Http {
     fn send(
         &mut self,
         text: Bytes,
@@ -288,7 +274,7 @@ impl Http {
         is_result: bool,
         session: SessionKey,
         route: Route,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         // Messages that relate to no exchange, and all of a two-endpoint session (HS-04), use the session's stream.
         let Some(key) = ExchangeKey::from_reply(route.reply_to) else {
@@ -334,12 +320,7 @@ impl Http {
     }
 
     /// Answers an exchange with a whole response, and removes it.
-    pub(super) fn respond(
-        &mut self,
-        exchange: ExchangeKey,
-        response: Response<Bytes>,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn respond(&mut self, exchange: ExchangeKey, response: Response<Bytes>, output: &mut Output<'_>) {
         if let Some(Exchange::Waiting { asked, .. }) = self.exchanges.get(exchange) {
             let asked = *asked;
             let stored = asked.session().and_then(|session| self.stored_mut(session));
@@ -347,7 +328,7 @@ impl Http {
                 return self.respond_when_stored(exchange, asked, response, output);
             }
         }
-        match self.close_exchange(exchange, output.now) {
+        match self.close_exchange(exchange, output) {
             Some(Exchange::Waiting { asked: Asked::Elsewhere { instance, number }, .. }) => {
                 Self::answer_elsewhere(instance, number, response, output);
             }

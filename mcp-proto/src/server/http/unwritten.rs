@@ -13,10 +13,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 
-use super::{ExchangeKey, Http, HttpAction, Timer};
+use super::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::Instant;
 use crate::limits::Limits;
-use crate::server::transport::TransportOutput;
 
 /// How long an exchange must have had a large number of unwritten bytes before it may be aborted for another one.
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
@@ -103,21 +102,16 @@ impl Http {
         &mut self,
         exchange: ExchangeKey,
         mut response: Response<Bytes>,
-        output: &mut TransportOutput<'_, HttpAction>,
+        output: &mut Output<'_>,
     ) {
         self.allow_origin(exchange, response.headers_mut());
-        self.count_unwritten(exchange, response.body().len(), output.now);
+        self.count_unwritten(exchange, response.body().len(), output);
         output.out.act(HttpAction::Respond { exchange, response });
     }
 
     /// Sends a chunk of a stream to the driver. A stream with too many unwritten bytes is aborted; a stream without any
     /// accepts one chunk of any size (K1).
-    pub(super) fn write_chunk(
-        &mut self,
-        exchange: ExchangeKey,
-        chunk: Bytes,
-        output: &mut TransportOutput<'_, HttpAction>,
-    ) {
+    pub(super) fn write_chunk(&mut self, exchange: ExchangeKey, chunk: Bytes, output: &mut Output<'_>) {
         if let Some(waiting) = self.unwritten.exchanges.get(&exchange) {
             if waiting.is_aborted {
                 return;
@@ -126,25 +120,25 @@ impl Http {
                 return self.abort_unread(exchange, output);
             }
         }
-        self.count_unwritten(exchange, chunk.len(), output.now);
+        self.count_unwritten(exchange, chunk.len(), output);
         output.out.act(HttpAction::Write { exchange, chunk });
     }
 
     /// The driver has written bytes of a response.
-    pub(super) fn on_written(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
+    pub(super) fn on_written(&mut self, exchange: ExchangeKey, bytes: usize, output: &mut Output<'_>) {
         match self.unwritten.remove(exchange, bytes) {
             _ if self.unwritten.is_aborted(exchange) => {}
-            Some(0) => self.timers.clear(Timer::Unread(exchange)),
-            Some(_) => self.expect_reading(exchange, now),
+            Some(0) => output.clear_timer(HttpTimer::Unread(exchange)),
+            Some(_) => self.expect_reading(exchange, output),
             None => {}
         }
-        self.on_reader_written(exchange, now);
+        self.on_reader_written(exchange, output);
     }
 
     /// Whether a message of this many bytes may be sent in addition to all unwritten bytes (M3). Exchanges that have
     /// been large for long are aborted for it, so that clients that do not read cannot block those that do. Small
     /// messages are always allowed, because the number of connections bounds them.
-    pub(super) fn makes_room(&mut self, bytes: usize, output: &mut TransportOutput<'_, HttpAction>) -> bool {
+    pub(super) fn makes_room(&mut self, bytes: usize, output: &mut Output<'_>) -> bool {
         while bytes > Limits::SMALL && !self.limits.holds_beside(bytes, self.unwritten.bytes + self.store.queued) {
             let Some(oldest) = self.unwritten.oldest(output.now) else { return false };
             self.abort_unread(oldest, output);
@@ -154,29 +148,29 @@ impl Http {
 
     /// Aborts the response of a client that does not read, and treats the client as disconnected (K1). For an open
     /// exchange, the disconnection takes effect at the next [`Server::handle_timeout`](crate::Server::handle_timeout).
-    pub(super) fn abort_unread(&mut self, exchange: ExchangeKey, output: &mut TransportOutput<'_, HttpAction>) {
+    pub(super) fn abort_unread(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         self.unwritten.forget(exchange);
         output.out.act(HttpAction::Abort { exchange });
         if self.exchanges.get(exchange).is_some() {
             self.unwritten.exchanges.insert(exchange, Waiting { is_aborted: true, ..Waiting::default() });
-            self.timers.set(Timer::Unread(exchange), output.now);
+            output.set_timer(HttpTimer::Unread(exchange), output.now);
         } else {
-            self.timers.clear(Timer::Unread(exchange));
+            output.clear_timer(HttpTimer::Unread(exchange));
         }
     }
 
-    fn count_unwritten(&mut self, exchange: ExchangeKey, bytes: usize, now: Instant) {
+    fn count_unwritten(&mut self, exchange: ExchangeKey, bytes: usize, output: &mut Output<'_>) {
         if bytes > 0 {
             let had_none = !self.unwritten.exchanges.contains_key(&exchange);
-            self.unwritten.add(exchange, bytes, now);
+            self.unwritten.add(exchange, bytes, output.now);
             if had_none {
-                self.expect_reading(exchange, now);
+                self.expect_reading(exchange, output);
             }
         }
     }
 
-    fn expect_reading(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.timers.set(Timer::Unread(exchange), now + self.config.unread_timeout);
+    fn expect_reading(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+        output.set_timer(HttpTimer::Unread(exchange), output.now + self.config.unread_timeout);
     }
 }
 
