@@ -87,10 +87,10 @@ use bytes::Bytes;
 use cors::AllowedOrigins;
 use exchange::{Asked, Exchange, Exchanges};
 use http::request::Parts;
-use http::{Response, StatusCode};
+use http::{Extensions, Response, StatusCode};
 use refusal::{Refusal, empty};
 use sealed_session::Nonce;
-use session::Sessions;
+use session::{Session, SessionKind, Sessions};
 use store_work::StoreWork;
 use stored_session::Arriving;
 use unwritten::Unwritten;
@@ -508,7 +508,7 @@ impl Http {
             output.inbound.push_back(Inbound::Disconnected { reply_to: exchange.to_reply() });
         } else if let Exchange::Streaming { session: Some(session), stream: None } = closed {
             // Closing the stream of a two-endpoint session ends the session (HS-10).
-            if self.sessions.get(session).is_some_and(|session| session.is_two_endpoint) {
+            if self.sessions.get(session).is_some_and(Session::is_two_endpoint) {
                 output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
             }
         } else if let Exchange::Waiting { asked: Asked::Opening(session), .. }
@@ -565,7 +565,7 @@ impl Http {
             HttpStep::Respond { exchange, response } => self.act_response(exchange, response, output),
             HttpStep::ForgetExtensions { session } => {
                 if let Some(session) = self.sessions.get_mut(session) {
-                    session.extensions.clear();
+                    session.kind = SessionKind::TwoEndpoints { extensions: Extensions::new() };
                 }
             }
             HttpStep::Restore { arriving, nonce, state } => self.restore(arriving, nonce, state, output),
@@ -602,11 +602,11 @@ impl Http {
     fn open_session(
         &mut self,
         info: &RequestInfo,
-        is_two_endpoint: bool,
+        kind: SessionKind,
         output: &mut Output<'_>,
     ) -> Result<SessionKey, Refusal> {
         let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no unique session id could be created");
-        let key = self.sessions.open(info, is_two_endpoint, output.now).ok_or(collision)?;
+        let key = self.sessions.open(info, kind, output.now).ok_or(collision)?;
         // A session in the store must be renewed there before it expires.
         let idle = self.config.session_idle;
         output
@@ -645,11 +645,9 @@ impl Http {
 
     fn restore(&mut self, arriving: Arriving, nonce: Nonce, state: SessionState, output: &mut Output<'_>) {
         let id = arriving.head.headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
-        let session = id.and_then(|id| self.sessions.restore(id, state.version, &arriving.info, output.now));
+        let kind = SessionKind::Sealed { nonce };
+        let session = id.and_then(|id| self.sessions.restore(id, kind, state.version, &arriving.info, output.now));
         if let Some(session) = session {
-            if let Some(session) = self.sessions.get_mut(session) {
-                (session.nonce, session.is_sealed) = (nonce, true);
-            }
             output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle);
             output.inbound.push_back(Inbound::Restored { session, state });
         }
@@ -689,7 +687,7 @@ impl Http {
         let is_busy = found.exchanges > 0 || found.is_serving;
         let ends = if is_busy { now + idle } else { found.last_active + idle };
         if ends > now {
-            let stored = found.stored.as_ref();
+            let stored = found.stored();
             // The store does not know that the session is in use, or was until not long ago.
             let is_touched =
                 stored.is_some_and(|stored| is_busy || found.last_active + idle / 2 > now || stored.closed.is_some());

@@ -8,7 +8,9 @@ use http::request::Parts;
 
 use super::admission::check_access;
 use super::refusal::Refusal;
+use super::request_info::RequestInfo;
 use super::sealed_session::SealedSessions;
+use super::session::SessionKind;
 use super::stored_session::StoredSessions;
 use crate::auth::{Challenge, ProtectedResource};
 use crate::error::UsageError;
@@ -231,6 +233,15 @@ impl HttpConfig {
 
     pub(super) const fn has_sessions(&self) -> bool {
         !matches!(self.sessions, SessionMode::None)
+    }
+
+    /// The kind of a session over Streamable HTTP that this request opens. Its record is written to the store, or its
+    /// state put into its id, when its revision is known.
+    pub(super) fn session_kind(&self, info: &RequestInfo) -> SessionKind {
+        match &self.sessions {
+            SessionMode::Sealed(_) => SessionKind::Unsealed { nonce: info.session_nonce(), opened: info.unix_time },
+            SessionMode::None | SessionMode::InMemory | SessionMode::Stored(_) => SessionKind::Memory,
+        }
     }
 
     pub(super) const fn sealed(&self) -> Option<&SealedSessions> {

@@ -225,7 +225,7 @@ impl Http {
                     stream.exchange = stream.exchange.filter(|exchange| *exchange != key);
                 }
             }
-            if let (Some(stored), Some(reader)) = (&mut session.stored, reader) {
+            if let (Some(stored), Some(reader)) = (session.stored_mut(), reader) {
                 if stored.on_reader_closed(key, &reader, was_open) {
                     output.defer(HttpStep::RecordClosedStream(found));
                 }

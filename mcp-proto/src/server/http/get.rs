@@ -2,10 +2,11 @@
 //! session.
 
 use bytes::Bytes;
+use http::Extensions;
 
 use super::exchange::Exchange;
 use super::refusal::Refusal;
-use super::session::Session;
+use super::session::{Session, SessionKind};
 use super::{CANDIDATES, ExchangeKey, Http, HttpStep, Output, RequestInfo, Stage, admission};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
@@ -149,7 +150,8 @@ impl Http {
         info: &RequestInfo,
         output: &mut Output<'_>,
     ) {
-        let session = match self.open_session(info, true, output) {
+        let session = match self.open_session(info, SessionKind::TwoEndpoints { extensions: Extensions::new() }, output)
+        {
             Ok(session) => session,
             Err(refusal) => return self.refuse(exchange, refusal, UnreadableId::Null, output),
         };
@@ -208,6 +210,6 @@ impl Http {
 
     fn two_endpoint_session_of(&self, exchange: ExchangeKey) -> Option<SessionKey> {
         let session = self.exchanges.get(exchange)?.session()?;
-        self.sessions.get(session).filter(|session| session.is_two_endpoint).map(|_| session)
+        self.sessions.get(session).filter(|session| session.is_two_endpoint()).map(|_| session)
     }
 }

@@ -6,6 +6,7 @@ use http::{Extensions, Response, StatusCode};
 
 use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty};
+use super::session::SessionKind;
 use super::stored_label::requests_of;
 use super::{ExchangeKey, Http, HttpStep, Output, RequestInfo, admission, header_check};
 use crate::conversation::keys::SessionKey;
@@ -100,7 +101,7 @@ impl Http {
         info: &RequestInfo,
         output: &mut Output<'_>,
     ) {
-        let session = match self.open_session(info, false, output) {
+        let session = match self.open_session(info, self.config.session_kind(info), output) {
             Ok(session) => session,
             Err(refusal) => {
                 return self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output);
@@ -128,7 +129,7 @@ impl Http {
         let Some(found) = self.sessions.get_mut(session) else {
             return self.refuse(exchange, admission::unknown_session(), self.unreadable_id(session), output);
         };
-        found.extensions = extensions;
+        found.kind = SessionKind::TwoEndpoints { extensions };
         self.sessions.authenticated(session, info);
         let reply_to = ReplyTo::Stream;
         let inbound = match frame {

@@ -19,31 +19,36 @@ use crate::spec::ProtocolVersion;
 /// What the transport stores for a session. It has no `Debug`, because its id is a secret.
 pub(super) struct Session {
     pub(super) id: Arc<str>,
-    /// Identifies the session among those of all instances.
-    pub(super) nonce: Nonce,
-    /// When the session was opened here, in seconds since 1970, if its id is to be sealed.
-    pub(super) opened: Option<u64>,
-    /// The id contains the state.
-    pub(super) is_sealed: bool,
-    /// Present if the state is in the store.
-    pub(super) stored: Option<Box<StoredSession>>,
+    pub(super) kind: SessionKind,
     pub(super) principal: Option<Principal>,
-    /// The extensions of the two-endpoint message that is being handled; its exchange has already ended.
-    pub(super) extensions: Extensions,
     pub(super) version: Option<ProtocolVersion>,
     pub(super) last_active: Instant,
     /// Whether it has unanswered requests.
     pub(super) is_serving: bool,
     /// The number of its open exchanges.
     pub(super) exchanges: usize,
-    /// All messages are sent on one stream (HS-04).
-    pub(super) is_two_endpoint: bool,
     /// The GET stream, for messages that relate to no request.
     pub(super) get_stream: Stream,
     /// The streams of requests, by the exchange on which the request arrived.
     pub(super) streams: BTreeMap<ExchangeKey, Stream>,
     /// The bytes of all stored events.
     pub(super) kept_bytes: usize,
+}
+
+/// Where the state of a session is, and by which transport its client reaches it.
+pub(super) enum SessionKind {
+    /// Here. Its record in the store is not written yet, or is gone, if there is a store.
+    Memory,
+    /// Here, and to be put into the id when the session is opened: at `opened`, in seconds since 1970. `nonce` identifies
+    /// the session among those of all instances.
+    Unsealed { nonce: Nonce, opened: Option<u64> },
+    /// In the id.
+    Sealed { nonce: Nonce },
+    /// In the store.
+    Stored(Box<StoredSession>),
+    /// Here. All messages are sent on one stream (HS-04). `extensions` are those of the message that is being handled; its
+    /// exchange has already ended.
+    TwoEndpoints { extensions: Extensions },
 }
 
 pub(super) struct Sessions {
@@ -78,7 +83,7 @@ impl Sessions {
 
     /// The open GET streams of sessions, except two-endpoint sessions, which are answered on theirs (HS-04).
     pub(super) fn get_streams(&self) -> Vec<ExchangeKey> {
-        let sessions = self.by_key.values().filter(|session| !session.is_two_endpoint);
+        let sessions = self.by_key.values().filter(|session| !session.is_two_endpoint());
         sessions.filter_map(|session| session.get_stream.exchange).collect()
     }
 
@@ -87,32 +92,28 @@ impl Sessions {
     pub(super) fn find(&self, id: &str, is_two_endpoint: bool, principal: Option<&Principal>) -> Option<SessionKey> {
         let key = *self.by_id.get(id)?;
         let session = self.by_key.get(&key)?;
-        let is_it = session.principal.as_ref() == principal && session.is_two_endpoint == is_two_endpoint;
+        let is_it = session.principal.as_ref() == principal && session.is_two_endpoint() == is_two_endpoint;
         is_it.then_some(key)
     }
 
     /// Opens a session, whose id is built from the driver's random bytes (SE5). `None` if the id is in use, which
     /// happens only with a broken random number generator (CL4).
-    pub(super) fn open(&mut self, info: &RequestInfo, is_two_endpoint: bool, now: Instant) -> Option<SessionKey> {
-        let session = Session {
-            nonce: info.session_nonce(),
-            opened: info.unix_time,
-            is_two_endpoint,
-            ..Session::new(info.session_id().into(), info.principal().cloned(), info.tag(24), now)
-        };
-        self.insert(session, info.holder(), now)
+    pub(super) fn open(&mut self, info: &RequestInfo, kind: SessionKind, now: Instant) -> Option<SessionKey> {
+        let session = Session::new(info.session_id().into(), info.principal().cloned(), info.tag(24), now);
+        self.insert(Session { kind, ..session }, info.holder(), now)
     }
 
     /// Continues a session. `None` if the id is in use.
     pub(super) fn restore(
         &mut self,
         id: &str,
+        kind: SessionKind,
         version: ProtocolVersion,
         info: &RequestInfo,
         now: Instant,
     ) -> Option<SessionKey> {
         let session = Session::new(id.into(), info.principal().cloned(), info.tag(24), now);
-        self.insert(Session { version: Some(version), ..session }, info.holder(), now)
+        self.insert(Session { kind, version: Some(version), ..session }, info.holder(), now)
     }
 
     /// Adds a session. `None` if its id is in use.
@@ -133,16 +134,16 @@ impl Sessions {
     pub(super) fn of_id(&mut self, id: &str) -> Option<(SessionKey, &mut Session)> {
         let key = *self.by_id.get(id)?;
         let session = self.by_key.get_mut(&key)?;
-        (!session.is_two_endpoint).then_some((key, session))
+        (!session.is_two_endpoint()).then_some((key, session))
     }
 
-    /// Replaces the id of a session, which its client does not know yet.
-    pub(super) fn seal(&mut self, key: SessionKey, id: &str) {
+    /// Replaces the id of a session, which its client does not know yet, by one that contains the state.
+    pub(super) fn seal(&mut self, key: SessionKey, nonce: Nonce, id: &str) {
         let Some(session) = self.by_key.get_mut(&key) else { return };
         let id: Arc<str> = id.into();
         self.by_id.remove(&session.id);
         self.by_id.insert(Arc::clone(&id), key);
-        (session.id, session.is_sealed) = (id, true);
+        (session.id, session.kind) = (id, SessionKind::Sealed { nonce });
     }
 
     /// Whether this instance has ended a session for good.
@@ -199,33 +200,51 @@ impl Sessions {
         let session = self.by_key.remove(&key)?;
         self.by_id.remove(&session.id);
         self.shares.remove(key);
-        if session.is_sealed && !may_return {
-            self.ended.add(session.nonce, max_ended);
+        match session.kind {
+            SessionKind::Sealed { nonce } if !may_return => self.ended.add(nonce, max_ended),
+            SessionKind::Sealed { .. }
+            | SessionKind::Memory
+            | SessionKind::Unsealed { .. }
+            | SessionKind::Stored(_)
+            | SessionKind::TwoEndpoints { .. } => {}
         }
         Some(*session)
     }
 }
 
 impl Session {
-    /// A session over Streamable HTTP. The tag is that of its GET stream.
+    /// A session in memory. The tag is that of its GET stream.
     pub(super) fn new(id: Arc<str>, principal: Option<Principal>, tag: u64, now: Instant) -> Self {
         Self {
             id,
-            nonce: Nonce::default(),
-            opened: None,
-            is_sealed: false,
-            stored: None,
+            kind: SessionKind::Memory,
             principal,
-            extensions: Extensions::new(),
             version: None,
             last_active: now,
             is_serving: false,
             exchanges: 0,
-            is_two_endpoint: false,
             get_stream: Stream::new(tag),
             streams: BTreeMap::new(),
             kept_bytes: 0,
         }
+    }
+
+    pub(super) const fn is_two_endpoint(&self) -> bool {
+        matches!(self.kind, SessionKind::TwoEndpoints { .. })
+    }
+
+    /// The extensions of the message that is being handled, if its exchange has already ended.
+    pub(super) const fn extensions(&self) -> Option<&Extensions> {
+        if let SessionKind::TwoEndpoints { extensions } = &self.kind { Some(extensions) } else { None }
+    }
+
+    /// What this instance knows of the record of the session; `None` if it is not in the store.
+    pub(super) fn stored(&self) -> Option<&StoredSession> {
+        if let SessionKind::Stored(stored) = &self.kind { Some(stored) } else { None }
+    }
+
+    pub(super) fn stored_mut(&mut self) -> Option<&mut StoredSession> {
+        if let SessionKind::Stored(stored) = &mut self.kind { Some(stored) } else { None }
     }
 
     /// The stream for messages on this exchange; with `None`, the GET stream.
@@ -281,6 +300,10 @@ mod tests {
         RequestInfo { authentication, ..RequestInfo::new([first; 32]) }
     }
 
+    fn two_endpoints() -> SessionKind {
+        SessionKind::TwoEndpoints { extensions: Extensions::new() }
+    }
+
     fn evictable(sessions: &Sessions, now: Instant) -> Vec<SessionKey> {
         sessions.to_evict(&Holder::Unknown, Duration::from_secs(10), now).collect()
     }
@@ -289,9 +312,9 @@ mod tests {
     fn se4_a_session_is_found_by_its_principal_over_its_transport() {
         let (mut sessions, now) = (Sessions::new(), now());
         let ada = info(1, Some("ada"));
-        let key = sessions.open(&ada, false, now).unwrap();
-        assert_eq!(sessions.open(&ada, false, now), None, "a drawn id is new");
-        let other = sessions.open(&info(2, None), true, now).unwrap();
+        let key = sessions.open(&ada, SessionKind::Memory, now).unwrap();
+        assert_eq!(sessions.open(&ada, SessionKind::Memory, now), None, "a drawn id is new");
+        let other = sessions.open(&info(2, None), two_endpoints(), now).unwrap();
         let ids = [ada.session_id(), info(2, None).session_id(), info(3, None).session_id()];
         let principals = [None, Some(Principal::new("ada")), Some(Principal::new("eve"))];
         for (at, id) in ids.iter().enumerate() {
@@ -310,14 +333,14 @@ mod tests {
         assert!(sessions.remove(key, false, 1).is_some() && sessions.remove(key, false, 1).is_none());
         assert!(sessions.get(key).is_none());
         assert_eq!((sessions.find(&ids[0], false, principals[1].as_ref()), sessions.len()), (None, 1));
-        assert!(sessions.open(&ada, false, now).is_some_and(|again| again != key && again != other));
+        assert!(sessions.open(&ada, SessionKind::Memory, now).is_some_and(|again| again != key && again != other));
     }
 
     #[test]
     fn defect_m4_a_session_can_be_ended_once_nothing_has_been_open_in_it_for_long() {
         let (mut sessions, start) = (Sessions::new(), now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        let key = sessions.open(&info(1, None), false, at(0)).unwrap();
+        let key = sessions.open(&info(1, None), SessionKind::Memory, at(0)).unwrap();
         assert_eq!((evictable(&sessions, at(9)), evictable(&sessions, at(10))), (vec![], vec![key]));
         sessions.touch(key, at(5));
         assert_eq!((evictable(&sessions, at(14)), evictable(&sessions, at(15))), (vec![], vec![key]));
@@ -339,7 +362,7 @@ mod tests {
     #[test]
     fn se9_the_oldest_events_go_and_a_stream_that_is_over_with_its_last() {
         let mut sessions = Sessions::new();
-        let key = sessions.open(&info(1, None), false, now()).unwrap();
+        let key = sessions.open(&info(1, None), SessionKind::Memory, now()).unwrap();
         let session = sessions.get_mut(key).unwrap();
         let (over, open) = (ExchangeKey(1), ExchangeKey(2));
         for exchange in [over, open] {

@@ -92,7 +92,7 @@ impl Server<Http> {
     /// ```
     #[must_use]
     pub fn snapshot(&self, session: SessionKey) -> Option<Snapshot> {
-        let found = self.transport.sessions.get(session).filter(|session| !session.is_two_endpoint)?;
+        let found = self.transport.sessions.get(session).filter(|session| !session.is_two_endpoint())?;
         let own = self.sessions.get(&session)?;
         let kept = Kept {
             principal: found.principal.as_ref().map(|principal| principal.as_str().into()),

@@ -18,13 +18,13 @@ use crate::store::{After, StoreAction, StoreResult, StreamId};
 impl Http {
     /// The tag of the GET stream of a session in the ids of its events.
     pub(super) fn get_stream_tag(&self, session: SessionKey) -> Option<u64> {
-        Some(self.sessions.get(session)?.stored.as_ref()?.kept()?.get_stream)
+        Some(self.sessions.get(session)?.stored()?.kept()?.get_stream)
     }
 
     /// The stream in the store for messages that relate to no request.
     pub(super) fn get_stream_id(&self, session: SessionKey) -> Option<StreamId> {
         let found = self.sessions.get(session)?;
-        found.stored.as_ref()?;
+        found.stored()?;
         Some(StreamId { session: found.id.clone(), tag: StreamId::OF_SESSION })
     }
 

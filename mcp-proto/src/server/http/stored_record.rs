@@ -17,6 +17,7 @@ use http::Response;
 use super::exchange::{Asked, Exchange, Then};
 use super::instances::Notice;
 use super::refusal::Refusal;
+use super::session::SessionKind;
 use super::store_work::Pending;
 use super::stored_read::Reader;
 use super::stored_session::TOUCHES;
@@ -186,7 +187,7 @@ impl Http {
     /// A session is opened here. Its record is written before the client receives its id.
     pub(super) fn store_opened(&mut self, session: SessionKey, client: Option<&Json>) {
         let (Some(config), Some(found)) = (self.config.stored(), self.sessions.get_mut(session)) else { return };
-        let (Some(version), false) = (found.version, found.is_two_endpoint) else { return };
+        let Some(version) = found.version else { return };
         let kept = Kept {
             principal: found.principal.as_ref().map(|principal| principal.as_str().into()),
             get_stream: found.get_stream.tag(),
@@ -195,7 +196,7 @@ impl Http {
             next_event: 0,
         };
         let state = SessionState { kept: Some(kept), ..SessionState::opened(version, client.cloned()) };
-        found.stored = Some(StoredSession::new(state, 0));
+        found.kind = SessionKind::Stored(StoredSession::new(state, 0));
     }
 
     /// Sends the response to a request that has changed its session, once the change is in the store.
@@ -267,7 +268,7 @@ impl Http {
 
     fn write_record(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get(session) else { return };
-        let Some(stored) = &found.stored else { return };
+        let Some(stored) = found.stored() else { return };
         let Some(saving) = &stored.saving else { return };
         let (expected, id, expires_in) = (stored.version, found.id.clone(), self.config.session_idle);
         let bytes = saving.state.to_text().to_bytes();

@@ -16,6 +16,7 @@ use http::request::Parts;
 use super::exchange::{Asked, Exchange, Then};
 use super::instances::Notice;
 use super::refusal::{Refusal, empty};
+use super::session::SessionKind;
 use super::store_work::Pending;
 use super::stored_record::StoredSession;
 use super::{ExchangeKey, Http, HttpStep, HttpTimer, Output, Plan, RequestInfo, Stage, admission, header_check};
@@ -79,18 +80,18 @@ pub(super) struct Arriving {
 impl Http {
     /// The id of this instance, if the session is in the store.
     pub(super) fn stored_at(&self, session: SessionKey) -> Option<InstanceId> {
-        self.sessions.get(session)?.stored.as_ref()?;
+        self.sessions.get(session)?.stored()?;
         Some(self.config.stored()?.instance)
     }
 
     pub(super) fn stored_mut(&mut self, session: SessionKey) -> Option<&mut StoredSession> {
-        self.sessions.get_mut(session)?.stored.as_deref_mut()
+        self.sessions.get_mut(session)?.stored_mut()
     }
 
     /// The id of the session whose record has to be read before the request can be admitted.
     pub(super) fn id_to_look_up(&self, head: &Parts, planned: &Result<Plan, Refusal>) -> Option<Box<str>> {
         self.config.stored()?;
-        let is_stored = |session| self.sessions.get(session).is_some_and(|session| session.stored.is_some());
+        let is_stored = |session| self.sessions.get(session).is_some_and(|session| session.stored().is_some());
         let needs = match planned {
             Ok(plan) => plan.session().is_some_and(is_stored),
             Err(refusal) => *refusal == admission::unknown_session(),
@@ -175,19 +176,13 @@ impl Http {
         output: &mut Output<'_>,
     ) {
         let id = admission::single(&arriving.head.headers, &SESSION_ID).ok().flatten();
-        let session = id.and_then(|id| self.sessions.restore(id, state.version, &arriving.info, output.now));
+        let kind = SessionKind::Stored(StoredSession::new(state.clone(), version));
+        let session = id.and_then(|id| self.sessions.restore(id, kind, state.version, &arriving.info, output.now));
         if let Some(session) = session {
-            self.set_stored(session, version, state.clone(), output);
+            output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle / 2);
             output.inbound.push_back(Inbound::Restored { session, state });
         }
         output.defer(HttpStep::Admit(arriving));
-    }
-
-    /// Notes that a session is in the store.
-    fn set_stored(&mut self, session: SessionKey, version: u64, state: SessionState, output: &mut Output<'_>) {
-        let Some(found) = self.sessions.get_mut(session) else { return };
-        found.stored = Some(StoredSession::new(state, version));
-        output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle / 2);
     }
 
     /// Keeps a session that is in use for long from expiring in the store, with the streams of its requests.
@@ -305,7 +300,7 @@ impl Http {
     fn end_if_gone(&mut self, id: &str, output: &mut Output<'_>) {
         let Some((session, found)) = self.sessions.of_id(id) else { return };
         // A session that is being opened is not in the store yet.
-        if found.stored.as_ref().is_some_and(|stored| stored.version > 0) {
+        if found.stored().is_some_and(|stored| stored.version > 0) {
             self.end_gone(session, output);
         }
     }
@@ -315,7 +310,7 @@ impl Http {
         self.fail_changes(session, admission::unknown_session, output);
         self.finish_readers(session, admission::unknown_session, output);
         if let Some(found) = self.sessions.get_mut(session) {
-            found.stored = None;
+            found.kind = SessionKind::Memory;
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
         }
     }

@@ -6,6 +6,7 @@ use http::{HeaderName, HeaderValue, Response};
 
 use super::exchange::Exchange;
 use super::replay::Stream;
+use super::session::SessionKind;
 use super::stored_append::Appending;
 use super::stored_label::Label;
 use super::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
@@ -72,7 +73,9 @@ impl Http {
         }
         let Some(session) = self.sessions.get_mut(session) else { return };
         let resumable = session.version.is_some_and(|version| version.rules().resumable);
-        let is_kept = self.config.replay > 0 && resumable && !session.is_two_endpoint && session.stored.is_none();
+        let is_kept = self.config.replay > 0
+            && resumable
+            && matches!(session.kind, SessionKind::Memory | SessionKind::Unsealed { .. } | SessionKind::Sealed { .. });
         let Some(stream) = session.stream_mut(of) else { return };
         if let (Some(of), true) = (of, stream.appending.is_some()) {
             return self.append(key, of, text, false, output);

@@ -5,7 +5,8 @@ use http::{HeaderValue, Response, StatusCode};
 
 use super::exchange::{Asked, Exchange};
 use super::refusal::{Refusal, empty, json, refused};
-use super::{Deferred, ExchangeKey, Http, HttpTimer, Output, SessionMode, Stage, admission};
+use super::session::{Session, SessionKind};
+use super::{Deferred, ExchangeKey, Http, HttpTimer, Output, Stage, admission};
 use crate::Instant;
 use crate::conversation::keys::{InstanceId, SessionKey};
 use crate::conversation::outcome::CloseReason;
@@ -99,15 +100,19 @@ impl ServerTransport for Http {
     fn sharing(&self, session: Option<SessionKey>) -> Sharing {
         let stored = self.config.stored().map(|stored| stored.instance);
         let Some(session) = session else { return Sharing { instance: stored, ..Sharing::NONE } };
-        let found = self.sessions.get(session).filter(|session| !session.is_two_endpoint);
-        let instance = found.and_then(|found| match &self.config.sessions {
-            SessionMode::None | SessionMode::InMemory => None,
+        let Some(found) = self.sessions.get(session) else { return Sharing::NONE };
+        match &found.kind {
+            // In a store, the record is written when the session is opened.
+            SessionKind::Memory => Sharing { instance: stored, ..Sharing::NONE },
             // The tag is random, so that no other instance has it.
-            SessionMode::Sealed(_) => Some(InstanceId::new(found.get_stream.tag())),
-            SessionMode::Stored(stored) => Some(stored.instance),
-        });
-        let home = found.and_then(|found| found.stored.as_ref()).and_then(|stored| stored.home());
-        Sharing { instance, has_client: home.is_none_or(|home| Some(home.instance) == stored) }
+            SessionKind::Unsealed { .. } | SessionKind::Sealed { .. } => {
+                Sharing { instance: Some(InstanceId::new(found.get_stream.tag())), ..Sharing::NONE }
+            }
+            SessionKind::Stored(record) => {
+                Sharing { instance: stored, has_client: record.home().is_none_or(|home| Some(home.instance) == stored) }
+            }
+            SessionKind::TwoEndpoints { .. } => Sharing::NONE,
+        }
     }
 
     fn sender(&self, session: Option<SessionKey>, reply_to: ReplyTo) -> Sender<'_> {
@@ -119,7 +124,7 @@ impl ServerTransport for Http {
         Sender {
             principal: session.and_then(|session| session.principal.as_ref()),
             head,
-            extensions: head.map(|head| &head.extensions).or_else(|| session.map(|session| &session.extensions)),
+            extensions: head.map(|head| &head.extensions).or_else(|| session.and_then(Session::extensions)),
         }
     }
 
@@ -202,12 +207,23 @@ impl Http {
     }
 
     fn on_opened(&mut self, session: SessionKey, client: Option<&Json>) {
-        self.store_opened(session, client);
-        let (Some(sealed), Some(found)) = (self.config.sealed(), self.sessions.get(session)) else { return };
-        let (Some(version), Some(now), false) = (found.version, found.opened, found.is_two_endpoint) else { return };
-        let state = SessionState::opened(version, client.cloned());
-        if let Some(id) = sealed.seal(&found.nonce, found.principal.as_ref(), &state, now) {
-            self.sessions.seal(session, &id);
+        let Some(found) = self.sessions.get(session) else { return };
+        let Some(version) = found.version else { return };
+        match (&found.kind, self.config.sealed()) {
+            (SessionKind::Memory, _) => self.store_opened(session, client),
+            (&SessionKind::Unsealed { nonce, opened: Some(opened) }, Some(sealed)) => {
+                let state = SessionState::opened(version, client.cloned());
+                if let Some(id) = sealed.seal(&nonce, found.principal.as_ref(), &state, opened) {
+                    self.sessions.seal(session, nonce, &id);
+                }
+            }
+            (
+                SessionKind::Unsealed { .. }
+                | SessionKind::Sealed { .. }
+                | SessionKind::Stored(_)
+                | SessionKind::TwoEndpoints { .. },
+                _,
+            ) => {}
         }
     }
 
