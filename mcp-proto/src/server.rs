@@ -27,7 +27,7 @@
 //! | `http` | the server over HTTP |
 //! | `dispatch` | finds the session or the stateless requests to which an input belongs |
 //! | `session` | a session: its phase, its requests and their answers |
-//! | `snapshot` | the state of a session as bytes |
+//! | `snapshot`, `restored` | the state of a session as bytes, and the session that continues with it |
 //! | `inbound` | requests, notifications and responses in a session |
 //! | `ask` | requests to the client of a session |
 //! | `batch` | batches of 2025-03-26 |
@@ -69,6 +69,7 @@ mod pass_through;
 mod principal;
 mod progress;
 mod request_state;
+mod restored;
 mod scope;
 mod seal;
 mod served_requests;

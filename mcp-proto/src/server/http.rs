@@ -14,95 +14,54 @@
 //!                                               kept for a while ────────┘
 //! ```
 //!
+//! | room | what it does |
+//! |---|---|
+//! | `exchange` | heads, bodies, responses and streams of exchanges; it knows no session |
+//! | `stream` | events of streams, their ids, and where they are kept |
+//! | `home` | sessions: in memory, in their ids, in a store, and of two endpoints |
+//!
 //! | file | what it does |
 //! |---|---|
 //! | `config` | the configuration |
-//! | `access` | hosts and origins |
-//! | `cors` | lets web pages of allowed origins read responses |
-//! | `admission` | the checks of a request's head, in order |
-//! | `metadata` | serves the metadata of the protected resource |
-//! | `request_info` | what the driver states about a request besides its head |
+//! | `purpose` | what exchanges are for |
+//! | `admission` | decides by the head of a request what is done with it |
 //! | `post` | messages that clients post |
-//! | `stateless` | stateless requests |
-//! | `header_check` | compares headers with the body |
-//! | `get` | streams that clients open |
-//! | `refusal` | error responses with an HTTP status |
-//! | `action` | actions for the driver |
-//! | `exchange` | one exchange, from the head of its request to the end of its response |
-//! | `session` | sessions by their ids |
-//! | `snapshot` | sessions as values |
-//! | `sealed_session` | session ids that contain the state of the session |
-//! | `stored_session` | sessions in a store that instances share: how requests find them, and how they end |
-//! | `stored_record` | changes of the record of a session, and the responses that wait for them |
-//! | `stored_get_stream` | the GET stream of a session in the store |
-//! | `stored_append` | events of requests that are served here, which are stored, then written |
-//! | `stored_label` | what is stored with the stream of a request for the case that its instance ends |
-//! | `stored_read` | streams that are read from the store for clients |
-//! | `store_work` | actions of the store whose results are awaited |
-//! | `instances` | messages between instances |
-//! | `task_requests` | requests about tasks of another instance |
-//! | `stream` | responses that are streams of events |
-//! | `replay` | events of one stream, stored until they are sent again |
-//! | `unwritten` | bytes of responses that are not written yet |
+//! | `stateless` | requests without a session |
 //! | `transport` | decides how a message of the server is sent: in a response, or as an event of a stream |
-//! | `annotated` | tools whose arguments are repeated in headers |
 
-mod access;
-mod action;
 mod admission;
-mod annotated;
 mod config;
-mod cors;
 mod exchange;
-mod get;
-mod header_check;
-mod instances;
-mod metadata;
+mod home;
 mod post;
-mod refusal;
-mod replay;
-mod request_info;
-mod sealed_session;
-mod session;
-mod snapshot;
+mod purpose;
 mod stateless;
-mod store_work;
-mod stored_append;
-mod stored_get_stream;
-mod stored_label;
-mod stored_read;
-mod stored_record;
-mod stored_session;
 mod stream;
-mod task_requests;
 mod transport;
-mod unwritten;
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use admission::Plan;
-use annotated::AnnotatedTools;
 use bytes::Bytes;
-use cors::AllowedOrigins;
-use exchange::{Asked, Exchange, Exchanges};
+use exchange::annotated::AnnotatedTools;
+use exchange::refusal::{Refusal, empty};
+use exchange::{Exchanges, cors, header_check, metadata};
+use home::Arriving;
+use home::sealed::Nonce;
+use home::session::{Session, SessionKind, Sessions};
+use home::stored::work::StoreWork;
 use http::request::Parts;
 use http::{Extensions, Response, StatusCode};
-use refusal::{Refusal, empty};
-use sealed_session::Nonce;
-use session::{Session, SessionKind, Sessions};
-use store_work::StoreWork;
-use stored_session::Arriving;
-use unwritten::Unwritten;
+use purpose::{Asked, Exchange, Plan, Serving, StreamOf};
 
-pub use action::HttpAction;
-pub use config::{Access, HttpConfig, SessionMode, TwoEndpoints};
+pub use config::{HttpConfig, SessionMode, StoredSessions, TwoEndpoints};
 pub use exchange::ExchangeKey;
-pub use refusal::{refusal_reason, server_stopped, too_many_connections};
-pub use request_info::{RequestInfo, expects_continue};
-pub use sealed_session::SealedSessions;
-pub use snapshot::Snapshot;
-pub use stored_session::StoredSessions;
+pub use exchange::access::Access;
+pub use exchange::action::HttpAction;
+pub use exchange::refusal::{refusal_reason, server_stopped, too_many_connections};
+pub use exchange::request_info::{RequestInfo, expects_continue};
+pub use home::sealed::SealedSessions;
+pub use home::snapshot::Snapshot;
 
 use super::Server;
 use super::shares::Holder;
@@ -112,10 +71,7 @@ use crate::Instant;
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
 use crate::jsonrpc::{Frame, Request};
-use crate::limits::Limits;
-use crate::spec::header::SESSION_ID;
 use crate::spec::{SupportedVersions, UnreadableId};
-use crate::sse::encode_comment;
 use crate::store::{StoreKey, StoreResult};
 use crate::transport::{Transport, sealed};
 
@@ -128,19 +84,15 @@ const CANDIDATES: usize = 16;
 /// The HTTP transport of a server.
 pub struct Http {
     config: HttpConfig,
-    limits: Limits,
     /// The revisions that are served.
     versions: SupportedVersions,
     sessions: Sessions,
-    exchanges: Exchanges,
-    unwritten: Unwritten,
+    exchanges: Exchanges<Serving>,
     store: StoreWork,
     /// Streams of answered requests whose clients have disconnected before the answer.
     unclaimed: BTreeSet<(SessionKey, ExchangeKey)>,
     /// The tools whose arguments are repeated in headers.
     tools: AnnotatedTools,
-    /// Web pages that may read the responses of exchanges.
-    allowed_origins: AllowedOrigins,
     stage: Stage,
 }
 
@@ -242,17 +194,15 @@ impl Http {
     /// Creates a transport; [`Server::new`] sets its limits and revisions.
     #[must_use]
     pub fn new(config: HttpConfig) -> Self {
+        let exchanges = Exchanges::new(config.keep_alive, config.unread_timeout, config.cors);
         Self {
             config,
-            limits: Limits::default(),
             versions: SupportedVersions::default(),
             sessions: Sessions::new(),
-            exchanges: Exchanges::new(),
-            unwritten: Unwritten::default(),
+            exchanges,
             store: StoreWork::default(),
             unclaimed: BTreeSet::new(),
             tools: AnnotatedTools::default(),
-            allowed_origins: AllowedOrigins::default(),
             stage: Stage::Serving,
         }
     }
@@ -286,9 +236,9 @@ impl Server<Http> {
     pub fn handle_body(&mut self, exchange: ExchangeKey, chunk: &[u8], now: Instant) {
         let held = self.usage.held;
         self.with_transport(now, |http, output| {
-            if let Err(refusal) = http.exchanges.append(exchange, chunk, held, &http.limits) {
+            if let Err(refusal) = http.exchanges.append(exchange, chunk, held) {
                 let unreadable_id = http.close_exchange(exchange, output).map(|closed| closed.unreadable_id());
-                http.refuse(exchange, refusal, unreadable_id.unwrap_or(UnreadableId::Null), output);
+                http.exchanges.refuse(exchange, refusal, unreadable_id.unwrap_or(UnreadableId::Null), output);
             }
         });
     }
@@ -322,7 +272,7 @@ impl Server<Http> {
     /// reads the response. So the server writes at once, and again after each [`HttpConfig::keep_alive`]: a comment to
     /// a stream, and [`HttpAction::Continue`] before a response.
     pub fn handle_half_close(&mut self, exchange: ExchangeKey, now: Instant) {
-        self.with_transport(now, |http, output| http.probe(exchange, output));
+        self.with_transport(now, |http, output| http.exchanges.probe(exchange, output));
         self.settle(now);
     }
 
@@ -378,11 +328,15 @@ impl Server<Http> {
 impl Http {
     fn on_head(&mut self, head: Parts, info: RequestInfo, output: &mut Output<'_>) -> ExchangeKey {
         let key = self.exchanges.new_key();
-        self.note_origin(key, &head);
+        // The metadata have headers of their own.
+        if self.config.cors && self.config.metadata_at(head.uri.path()).is_none() {
+            self.exchanges.note_origin(key, &head, &self.config.access);
+        }
         let planned = self.planned(&head, &info);
-        let is_unknown = planned.as_ref().is_err_and(|refusal| *refusal == admission::unknown_session());
+        let is_unknown = planned.as_ref().is_err_and(|refusal| *refusal == Refusal::unknown_session());
         let sealed = if is_unknown { self.sealed_state(&head, &info) } else { None };
-        if let Some(id) = self.id_to_look_up(&head, &planned) {
+        let id = if self.config.stored().is_some() { self.id_to_look_up(&head, &planned) } else { None };
+        if let Some(id) = id {
             self.look_up(key, &id, head, info, output);
         } else if let Some((nonce, state)) = sealed {
             self.make_room_to_restore(key, head, info, nonce, state, output);
@@ -397,7 +351,7 @@ impl Http {
         match self.stage {
             Stage::Serving => self.plan(head, info),
             Stage::Draining => self.plan(head, info).and_then(Self::check_draining),
-            Stage::Closed => Err(admission::stopped()),
+            Stage::Closed => Err(Refusal::stopped()),
         }
     }
 
@@ -412,7 +366,7 @@ impl Http {
         let plan = match planned {
             Ok(plan) => plan,
             Err(refusal) => {
-                return self.refuse(key, refusal, header_check::unreadable_id(&head.headers), output);
+                return self.exchanges.refuse(key, refusal, header_check::unreadable_id(&head.headers), output);
             }
         };
         match plan {
@@ -429,18 +383,18 @@ impl Http {
             Plan::Metadata => {
                 if let Some(resource) = self.config.metadata_at(head.uri.path()) {
                     let response = metadata::document(resource);
-                    self.act_response(key, response, output);
+                    self.exchanges.respond(key, response, output);
                 }
             }
-            Plan::MetadataPreflight => self.act_response(key, metadata::preflight(), output),
-            Plan::Preflight { methods } => self.act_response(key, cors::permission(methods, &head), output),
-            Plan::Get { session } if self.stored_at(session).is_some() => {
+            Plan::MetadataPreflight => self.exchanges.respond(key, metadata::preflight(), output),
+            Plan::Preflight { methods } => self.exchanges.respond(key, cors::permission(methods, &head), output),
+            Plan::Get { session } if self.sessions.is_stored(session) => {
                 self.open_get_stream_stored(key, session, &info, output);
             }
-            Plan::Resume { session, after } if self.stored_at(session).is_some() => {
+            Plan::Resume { session, after } if self.sessions.is_stored(session) => {
                 self.resume_stored(key, session, &after, &info, output);
             }
-            Plan::Delete { session } if self.stored_at(session).is_some() => self.forget(key, session, output),
+            Plan::Delete { session } if self.sessions.is_stored(session) => self.forget(key, session, output),
             // Only the store's answer continues this plan.
             Plan::LookUp { .. } => {}
             Plan::Get { session } => self.make_room_for_get_stream(key, session, info.holder(), output),
@@ -456,7 +410,7 @@ impl Http {
     /// Refuses new streams while the server is being stopped. A POST is refused later, depending on its body.
     fn check_draining(plan: Plan) -> Result<Plan, Refusal> {
         match plan {
-            Plan::Get { .. } | Plan::OpenStream => Err(admission::stopped()),
+            Plan::Get { .. } | Plan::OpenStream => Err(Refusal::stopped()),
             Plan::Post { .. }
             | Plan::PostMessage { .. }
             | Plan::Resume { .. }
@@ -474,12 +428,21 @@ impl Http {
             output.clear_timer(HttpTimer::Body(exchange));
             return;
         }
-        let Some((head, plan, info, body)) = self.take_received(exchange, output) else { return };
+        if !matches!(self.exchanges.get(exchange), Some(Exchange::Receiving { .. })) {
+            return;
+        }
+        let received = self.close_exchange(exchange, output).and_then(Exchange::received);
+        let Some((head, plan, info, body)) = received else { return };
         // The server may have been closed between the head and the end of the body.
         if self.stage == Stage::Closed {
-            return self.refuse(exchange, admission::stopped(), header_check::unreadable_id(&head.headers), output);
+            return self.exchanges.refuse(
+                exchange,
+                Refusal::stopped(),
+                header_check::unreadable_id(&head.headers),
+                output,
+            );
         }
-        let frame = Frame::parse(&body, &self.limits);
+        let frame = Frame::parse(&body, &self.exchanges.limits);
         match plan {
             Plan::Post { session } => self.on_post(exchange, session, frame, head, info, output),
             Plan::PostMessage { session } => {
@@ -497,16 +460,14 @@ impl Http {
     }
 
     fn on_disconnect(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
-        self.unwritten.forget(exchange);
-        output.clear_timer(HttpTimer::Unread(exchange));
-        self.allowed_origins.remove(exchange);
+        self.exchanges.forget(exchange, output);
         let Some(closed) = self.close_exchange(exchange, output) else { return };
         if let Some(session) = closed.session() {
-            self.store_settings_of(session, exchange, output);
+            self.keep_settings_of(session, exchange, output);
         }
         if closed.is_stateless() {
             output.inbound.push_back(Inbound::Disconnected { reply_to: exchange.to_reply() });
-        } else if let Exchange::Streaming { session: Some(session), stream: None } = closed {
+        } else if let Exchange::Streaming(StreamOf::Session(session)) = closed {
             // Closing the stream of a two-endpoint session ends the session (HS-10).
             if self.sessions.get(session).is_some_and(Session::is_two_endpoint) {
                 output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });
@@ -519,31 +480,14 @@ impl Http {
         }
     }
 
-    /// Writes bytes without meaning to a client, to detect whether the client is gone.
-    fn probe(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
-        match self.exchanges.get(exchange) {
-            Some(Exchange::Streaming { .. }) => {
-                let mut comment = Vec::new();
-                encode_comment(&mut comment);
-                self.write_chunk(exchange, comment.into(), output);
-            }
-            Some(Exchange::Waiting { .. } | Exchange::Storing { .. }) => {
-                output.out.act(HttpAction::Continue { exchange });
-            }
-            Some(Exchange::Receiving { .. }) => {}
-            None => return,
-        }
-        output.set_timer(HttpTimer::KeepAlive(exchange), output.now + self.config.keep_alive);
-    }
-
     fn on_due(&mut self, timer: HttpTimer, output: &mut Output<'_>) {
         match timer {
             HttpTimer::Body(exchange) => {
                 let Some(closed) = self.close_exchange(exchange, output) else { return };
                 let refusal = Refusal::new(StatusCode::REQUEST_TIMEOUT, "the message did not come in time");
-                self.refuse(exchange, refusal, closed.unreadable_id(), output);
+                self.exchanges.refuse(exchange, refusal, closed.unreadable_id(), output);
             }
-            HttpTimer::KeepAlive(exchange) => self.probe(exchange, output),
+            HttpTimer::KeepAlive(exchange) => self.exchanges.probe(exchange, output),
             HttpTimer::Unread(exchange) => self.on_unread(exchange, output),
             HttpTimer::Store(key) => self.on_stored(key, StoreResult::Failed, output),
             HttpTimer::End(key) => self.end_record_again(key, output),
@@ -562,7 +506,7 @@ impl Http {
     fn on_step(&mut self, step: HttpStep, output: &mut Output<'_>) {
         match step {
             HttpStep::RecordClosedStream(session) => self.record_closed_stream(session, output),
-            HttpStep::Respond { exchange, response } => self.act_response(exchange, response, output),
+            HttpStep::Respond { exchange, response } => self.exchanges.respond(exchange, response, output),
             HttpStep::ForgetExtensions { session } => {
                 if let Some(session) = self.sessions.get_mut(session) {
                     session.kind = SessionKind::TwoEndpoints { extensions: Extensions::new() };
@@ -591,112 +535,50 @@ impl Http {
         }
     }
 
+    /// The driver has written bytes of a response.
+    fn on_written(&mut self, exchange: ExchangeKey, bytes: usize, output: &mut Output<'_>) {
+        self.exchanges.on_written(exchange, bytes, output);
+        if self.config.stored().is_some() {
+            self.on_reader_written(exchange, output);
+        }
+    }
+
+    /// Whether a message of this many bytes may be sent.
+    fn makes_room(&mut self, bytes: usize, output: &mut Output<'_>) -> bool {
+        self.exchanges.makes_room(bytes, self.store.queued, output)
+    }
+
+    fn insert_exchange(&mut self, key: ExchangeKey, exchange: Exchange) {
+        if let Some(session) = exchange.session() {
+            self.sessions.begin_exchange(session);
+        }
+        self.exchanges.insert(key, exchange);
+    }
+
+    /// Removes an exchange that has ended from all tables; `None` if it was removed before.
+    fn close_exchange(&mut self, key: ExchangeKey, output: &mut Output<'_>) -> Option<Exchange> {
+        let exchange = self.exchanges.remove(key, output)?;
+        if let Some(session) = exchange.session() {
+            self.sessions.end_exchange(session, key, &exchange, output.now);
+        }
+        if self.config.stored().is_some() {
+            self.end_stored_exchange(key, &exchange, output);
+        }
+        Some(exchange)
+    }
+
+    /// Ends a response that is a stream, and removes its exchange.
+    fn finish(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+        if self.close_exchange(exchange, output).is_some() {
+            self.exchanges.finish(exchange, output);
+        }
+    }
+
     /// A client that does not read its response is treated as disconnected (K1).
     fn on_unread(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
-        if !self.unwritten.is_aborted(exchange) {
-            self.abort_unread(exchange, output);
+        if !self.exchanges.unwritten.is_aborted(exchange) {
+            self.exchanges.abort_unread(exchange, output);
         }
         self.on_disconnect(exchange, output);
-    }
-
-    fn open_session(
-        &mut self,
-        info: &RequestInfo,
-        kind: SessionKind,
-        output: &mut Output<'_>,
-    ) -> Result<SessionKey, Refusal> {
-        let collision = Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "no unique session id could be created");
-        let key = self.sessions.open(info, kind, output.now).ok_or(collision)?;
-        // A session in the store must be renewed there before it expires.
-        let idle = self.config.session_idle;
-        output
-            .set_timer(HttpTimer::Idle(key), output.now + if self.config.stored().is_some() { idle / 2 } else { idle });
-        Ok(key)
-    }
-
-    /// The state that the session id of a request contains, if it belongs to the sender and was not ended here.
-    fn sealed_state(&self, head: &Parts, info: &RequestInfo) -> Option<(Nonce, SessionState)> {
-        let (sealed, now) = (self.config.sealed()?, info.unix_time?);
-        let id = admission::single(&head.headers, &SESSION_ID).ok()??;
-        let (nonce, state) = sealed.open(id, info.principal(), now)?;
-        // Another instance may serve other revisions.
-        (!self.sessions.has_ended(&nonce) && self.versions.contains(state.version)).then_some((nonce, state))
-    }
-
-    /// A request names a session that another instance has opened, or that was ended here for lack of use.
-    fn make_room_to_restore(
-        &mut self,
-        exchange: ExchangeKey,
-        head: Parts,
-        info: RequestInfo,
-        nonce: Nonce,
-        state: SessionState,
-        output: &mut Output<'_>,
-    ) {
-        match self.make_room_for_session(&info.holder(), output) {
-            Ok(()) => {
-                let head = Box::new(head);
-                let arriving = Arriving { exchange, head, info, body: Vec::new(), is_whole: false };
-                output.defer(HttpStep::Restore { arriving, nonce, state });
-            }
-            Err(refusal) => self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output),
-        }
-    }
-
-    fn restore(&mut self, arriving: Arriving, nonce: Nonce, state: SessionState, output: &mut Output<'_>) {
-        let id = arriving.head.headers.get(SESSION_ID).and_then(|id| id.to_str().ok());
-        let kind = SessionKind::Sealed { nonce };
-        let session = id.and_then(|id| self.sessions.restore(id, kind, state.version, &arriving.info, output.now));
-        if let Some(session) = session {
-            output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle);
-            output.inbound.push_back(Inbound::Restored { session, state });
-        }
-        output.defer(HttpStep::Admit(arriving));
-    }
-
-    /// Admits a request after the search for its session, with the part of its body that has arrived.
-    fn admit(&mut self, arriving: Arriving, output: &mut Output<'_>) {
-        let Arriving { exchange, head, info, body, is_whole } = arriving;
-        let planned = self.planned(&head, &info);
-        self.on_planned(exchange, planned, *head, info, output);
-        // The body was within the limits when it arrived.
-        if self.exchanges.append(exchange, &body, 0, &self.limits).is_ok() && is_whole {
-            self.on_body_end(exchange, output);
-        }
-    }
-
-    /// Ends an unused session at the limit, so that idle sessions cannot lock out new ones (M4).
-    fn make_room_for_session(&mut self, newcomer: &Holder, output: &mut Output<'_>) -> Result<(), Refusal> {
-        if self.stage != Stage::Serving {
-            return Err(admission::stopped());
-        }
-        if self.sessions.len() < self.config.max_sessions {
-            return Ok(());
-        }
-        // A disconnected client may have a request that is still being served (SH-S-16).
-        let is_idle = |key: &SessionKey| self.sessions.get(*key).is_none_or(|session| !session.is_serving);
-        let candidates = self.sessions.to_evict(newcomer, self.config.evict_after, output.now).take(CANDIDATES);
-        let session = candidates.into_iter().find(is_idle).ok_or(admission::too_many_sessions())?;
-        output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
-        Ok(())
-    }
-
-    fn on_idle(&mut self, session: SessionKey, output: &mut Output<'_>) {
-        let Some(found) = self.sessions.get(session) else { return };
-        let (now, idle) = (output.now, self.config.session_idle);
-        let is_busy = found.exchanges > 0 || found.is_serving;
-        let ends = if is_busy { now + idle } else { found.last_active + idle };
-        if ends > now {
-            let stored = found.stored();
-            // The store does not know that the session is in use, or was until not long ago.
-            let is_touched =
-                stored.is_some_and(|stored| is_busy || found.last_active + idle / 2 > now || stored.closed.is_some());
-            output.set_timer(HttpTimer::Idle(session), if stored.is_some() { ends.min(now + idle / 2) } else { ends });
-            if is_touched {
-                self.touch_stored(session, output);
-            }
-        } else {
-            output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Expired });
-        }
     }
 }

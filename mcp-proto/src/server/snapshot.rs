@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use super::session::{Phase, Session};
-use super::shared::Shared;
 use super::subscribed::Names;
-use super::transport::ServerTransport;
 use crate::conversation::keys::InstanceId;
 use crate::json::Json;
 use crate::json::scan::DEEPEST;
@@ -48,7 +45,7 @@ pub(crate) struct SessionState {
 
 /// The part of a state that is not for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     pub(super) principal: Option<Box<str>>,
     pub(super) get_stream: u64,
     pub(super) home: Option<Home>,
@@ -60,7 +57,7 @@ pub(super) struct Kept {
 /// The instance that has the GET stream of a session, or had it last. This instance also sends published changes to the
 /// client of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Home {
+pub(crate) struct Home {
     pub(super) instance: InstanceId,
     /// A client is connected to the GET stream.
     pub(super) is_open: bool,
@@ -148,23 +145,6 @@ impl SessionState {
     }
 }
 
-impl Session {
-    /// What another server needs to continue the session; `None` if it is not in use, or not confirmed.
-    pub(super) fn state(&self) -> Option<SessionState> {
-        let version = self.version.filter(|_| self.phase == Phase::Ready)?;
-        Some(SessionState {
-            logging_level: self.settings.logging_level,
-            subscribed: self.settings.subscribed.clone(),
-            ..SessionState::opened(version, self.settings.client.clone())
-        })
-    }
-
-    /// The number of the next request to the client.
-    pub(super) const fn next_request(&self) -> u64 {
-        self.outgoing.next_number()
-    }
-}
-
 impl Kept {
     fn read(state: &Json) -> Option<Self> {
         let [principal, get_stream, home, next_request, next_event] = state.first_members(["p", "g", "h", "n", "e"]);
@@ -213,32 +193,6 @@ pub(super) fn hex(number: u64) -> Json {
 pub(super) fn read_hex(text: &Json) -> Option<u64> {
     let text = text.as_string()?;
     (text.len() == 16).then(|| u64::from_str_radix(&text, 16).ok()).flatten()
-}
-
-impl Session {
-    /// Continues a session that another server has opened. Its client has sent `notifications/initialized`, or is sending
-    /// it now. The number of its next request to the client is at least `next_request`.
-    pub(super) fn continue_from<T: ServerTransport>(
-        &mut self,
-        state: &SessionState,
-        next_request: u64,
-        shared: &mut Shared<'_, T>,
-    ) {
-        self.phase = Phase::Ready;
-        self.version = Some(state.version);
-        self.settings.client.clone_from(&state.client);
-        let next_request = state.kept.as_ref().map_or(0, |kept| kept.next_request).max(next_request);
-        self.outgoing.continue_at(next_request.max(self.outgoing.next_number()));
-        self.set_all(state, shared);
-    }
-
-    /// Replaces what the client has set by what it has set at any server.
-    pub(super) fn set_all<T: ServerTransport>(&mut self, state: &SessionState, shared: &mut Shared<'_, T>) {
-        self.settings.logging_level = state.logging_level;
-        let subscribed = shared.resources.add_all(&state.subscribed);
-        let earlier = std::mem::replace(&mut self.settings.subscribed, subscribed);
-        shared.resources.remove_all(&earlier);
-    }
 }
 
 #[cfg(test)]

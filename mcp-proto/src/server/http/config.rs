@@ -1,40 +1,21 @@
 //! The configuration of a server's HTTP transport.
 
+use crate::auth::WELL_KNOWN;
+use crate::conversation::keys::InstanceId;
+use crate::server::http::exchange::access::Access;
+use crate::server::http::exchange::head::is_at;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::Response;
 use http::request::Parts;
 
-use super::admission::check_access;
-use super::refusal::Refusal;
-use super::request_info::RequestInfo;
-use super::sealed_session::SealedSessions;
-use super::session::SessionKind;
-use super::stored_session::StoredSessions;
 use crate::auth::{Challenge, ProtectedResource};
 use crate::error::UsageError;
 use crate::limits::InvalidLimit;
+use crate::server::http::exchange::refusal::Refusal;
+use crate::server::http::home::sealed::SealedSessions;
 use crate::spec::UnreadableId;
-
-/// Which hosts and origins may access a server. This protects it against web pages in a browser (SH-S-03, SH-S-05).
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Access {
-    /// `localhost`, `127.0.0.1` and `[::1]`, with any port.
-    #[default]
-    Loopback,
-    /// These hosts, such as `mcp.example.com` or `mcp.example.com:8443`, and these origins, such as
-    /// `https://app.example.com`.
-    Listed {
-        /// The allowed values of `Host`; an entry without a port allows any port.
-        hosts: Vec<Box<str>>,
-        /// The allowed values of `Origin`, if the request has it.
-        origins: Vec<Box<str>>,
-    },
-    /// All hosts and origins, for a server to which all requests come through a proxy that checks them.
-    Anybody,
-}
 
 /// Where the sessions of clients of revisions up to 2025-11-25 are. This determines which instances of a server can
 /// serve them. Sessions of the two-endpoint transport are always in the memory of the instance that has opened them.
@@ -73,6 +54,41 @@ pub struct TwoEndpoints {
     pub stream: Box<str>,
     /// The path to which a client sends its messages by POST.
     pub messages: Box<str>,
+}
+
+/// Sessions in a store ([`store`](crate::store)), so that every instance with the same store serves them: requests, streams,
+/// resumptions, cancellations, and answers to requests of the server reach a session wherever they arrive, and changes
+/// that one instance publishes reach the clients of all.
+///
+/// Each request of a session begins with reading the record of the session. If a request changes the record, its
+/// response is sent after the record was written. Events of streams are stored before they are sent. If the store
+/// cannot be reached, requests of sessions are answered with 503 and `Retry-After`.
+///
+/// # Example
+///
+/// ```
+/// use mcp_proto::server::{HttpConfig, SessionMode, StoredSessions};
+/// use mcp_proto::InstanceId;
+///
+/// # let random = 7;
+/// let mut http = HttpConfig::new();
+/// http.sessions = SessionMode::Stored(StoredSessions::new(InstanceId::new(random)));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StoredSessions {
+    /// The id of this instance among those that share the store.
+    pub instance: InstanceId,
+    /// How long the store may take for an action, after which it counts as unreachable. Default 5 s.
+    pub timeout: Duration,
+}
+
+impl StoredSessions {
+    /// The configuration of this instance, with the default timeout.
+    #[must_use]
+    pub const fn new(instance: InstanceId) -> Self {
+        Self { instance, timeout: Duration::from_secs(5) }
+    }
 }
 
 /// The configuration of a server's HTTP transport. The fields may be set one by one.
@@ -222,8 +238,16 @@ impl HttpConfig {
     /// ```
     #[must_use]
     pub fn refusal(&self, head: &Parts, challenge: Option<&Challenge>) -> Option<Response<Bytes>> {
-        let refusal = check_access(&self.access, head, true).err().or_else(|| challenge.map(Refusal::challenge))?;
+        let refusal = self.access.check(head, true).err().or_else(|| challenge.map(Refusal::challenge))?;
         Some(refusal.into_response(UnreadableId::Null))
+    }
+
+    /// The metadata, if they are served at this path. For an endpoint at `/`, this includes the well-known path without
+    /// a suffix (OA-Z-01).
+    pub(crate) fn metadata_at(&self, path: &str) -> Option<&ProtectedResource> {
+        let resource = self.protected_resource.as_ref()?;
+        let is_root = self.path.as_deref() == Some("/") && path == WELL_KNOWN;
+        (is_root || path == resource.path()).then_some(resource)
     }
 
     /// The maximum number of streams that clients opened by GET.
@@ -233,15 +257,6 @@ impl HttpConfig {
 
     pub(super) const fn has_sessions(&self) -> bool {
         !matches!(self.sessions, SessionMode::None)
-    }
-
-    /// The kind of a session over Streamable HTTP that this request opens. Its record is written to the store, or its
-    /// state put into its id, when its revision is known.
-    pub(super) fn session_kind(&self, info: &RequestInfo) -> SessionKind {
-        match &self.sessions {
-            SessionMode::Sealed(_) => SessionKind::Unsealed { nonce: info.session_nonce(), opened: info.unix_time },
-            SessionMode::None | SessionMode::InMemory | SessionMode::Stored(_) => SessionKind::Memory,
-        }
     }
 
     pub(super) const fn sealed(&self) -> Option<&SealedSessions> {
@@ -291,11 +306,6 @@ impl HttpConfig {
         }
         self.protected_resource.as_ref().map_or(Ok(()), ProtectedResource::check)
     }
-}
-
-/// Whether a request's path is the one of an endpoint. A slash at its end makes no other endpoint.
-pub(super) fn is_at(path: &str, own: &str) -> bool {
-    path == own || path.strip_suffix('/') == Some(own)
 }
 
 impl Default for HttpConfig {

@@ -1,32 +1,45 @@
-//! One exchange, from the head of its request to the end of its response.
+//! Exchanges, from the head of a request to the end of its response: bodies that arrive, responses that are written, and
+//! streams that are kept alive. What a request is for is known to the layer above.
+
+pub(crate) mod access;
+pub(crate) mod action;
+pub(crate) mod annotated;
+pub(crate) mod cors;
+pub(crate) mod head;
+pub(crate) mod header_check;
+pub(crate) mod metadata;
+pub(crate) mod refusal;
+pub(crate) mod request_info;
+pub(crate) mod response;
+pub(crate) mod unwritten;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
 use http::request::Parts;
 
-use super::admission::{self, Plan};
-use super::refusal::Refusal;
-use super::{Http, HttpStep, HttpTimer, Output, RequestInfo, header_check};
+use self::cors::AllowedOrigins;
+use self::refusal::Refusal;
+use self::request_info::RequestInfo;
+use self::unwritten::Unwritten;
 use crate::collections::buffer::{extend_within, into_bytes};
-use crate::conversation::keys::{InstanceId, SessionKey};
-use crate::jsonrpc::RequestId;
 use crate::limits::Limits;
+use crate::server::http::{HttpTimer, Output};
 use crate::server::shares::Shares;
 use crate::server::transport::ReplyTo;
 use crate::spec::UnreadableId;
 
 /// Identifies one HTTP exchange: a request that the server received, and its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ExchangeKey(pub(super) u64);
+pub struct ExchangeKey(pub(crate) u64);
 
 impl ExchangeKey {
-    pub(super) const fn to_reply(self) -> ReplyTo {
+    pub(crate) const fn to_reply(self) -> ReplyTo {
         ReplyTo::Exchange(self.0)
     }
 
-    pub(super) const fn from_reply(reply_to: ReplyTo) -> Option<Self> {
+    pub(crate) const fn from_reply(reply_to: ReplyTo) -> Option<Self> {
         match reply_to {
             ReplyTo::Stream => None,
             ReplyTo::Exchange(key) => Some(Self(key)),
@@ -34,218 +47,145 @@ impl ExchangeKey {
     }
 }
 
+/// What exchanges are for, which the layer above defines.
+pub(crate) trait Purpose {
+    /// What is done with a request when its body has arrived.
+    type Plan;
+    /// The request that is answered by the response.
+    type Asked: Copy;
+    /// What the response needs if it becomes a stream.
+    type Opening;
+    /// How the exchange continues when the store has carried out an action.
+    type Then;
+    /// The stream that the response is.
+    type Stream: Copy;
+}
+
 /// The state of an exchange; an answered one is removed. It has no `Debug`, because it contains headers.
-pub(super) enum Exchange {
+pub(crate) enum Exchange<P: Purpose> {
     /// The body of the request has not arrived in full.
-    Receiving { head: Box<Parts>, plan: Plan, info: RequestInfo, body: Vec<u8> },
+    Receiving { head: Box<Parts>, plan: P::Plan, info: RequestInfo, body: Vec<u8> },
     /// The answer is pending: the response may become JSON or a stream.
-    Waiting {
-        asked: Asked,
-        head: Box<Parts>,
-        /// The tag of the stream, should the response become one.
-        tag: u64,
-        /// The ids of the requests in the body, if another instance may have to answer them.
-        requests: Box<[RequestId]>,
-    },
+    Waiting { asked: P::Asked, head: Box<Parts>, opening: P::Opening },
     /// The store has to carry something out before the response is sent.
-    Storing { asked: Asked, then: Then },
-    /// The response is the stream of a request, or without `stream` the GET stream of the session.
-    Streaming { session: Option<SessionKey>, stream: Option<ExchangeKey> },
+    Storing { asked: P::Asked, then: P::Then },
+    /// The response is a stream.
+    Streaming(P::Stream),
 }
 
-/// How an exchange continues after the store has carried out its action.
-pub(super) enum Then {
-    /// Sends the response.
-    Respond(Response<Bytes>),
-    /// Opens the GET stream of the session.
-    OpenGetStream,
-    /// Resumes a stream that may not exist.
-    Resume,
-}
-
-/// A request that is not answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
-    /// `initialize`, which has opened this session.
-    Opening(SessionKey),
-    /// A request of this session.
-    InSession(SessionKey),
-    /// A request of 2026-07-28.
-    Stateless,
-    /// A request of 2026-07-28 about a task. `instance` has received it, and identifies it by `number`.
-    Elsewhere { instance: InstanceId, number: u64 },
-    /// A request of an older revision, at a server that opens no sessions (ER-43).
-    Sessionless,
-}
-
-impl Asked {
-    pub(super) const fn session(self) -> Option<SessionKey> {
-        match self {
-            Self::Opening(session) | Self::InSession(session) => Some(session),
-            Self::Stateless | Self::Elsewhere { .. } | Self::Sessionless => None,
-        }
-    }
-}
-
-impl Exchange {
-    pub(super) const fn session(&self) -> Option<SessionKey> {
-        match self {
-            Self::Receiving { .. } => None,
-            Self::Waiting { asked, .. } | Self::Storing { asked, .. } => asked.session(),
-            Self::Streaming { session, .. } => *session,
-        }
-    }
-
+impl<P: Purpose> Exchange<P> {
     /// How an error without a readable id is written for the client, if its request has not arrived in full (A28).
-    pub(super) fn unreadable_id(&self) -> UnreadableId {
+    pub(crate) fn unreadable_id(&self) -> UnreadableId {
         match self {
             Self::Receiving { head, .. } => header_check::unreadable_id(&head.headers),
-            Self::Waiting { .. } | Self::Storing { .. } | Self::Streaming { .. } => UnreadableId::Null,
+            Self::Waiting { .. } | Self::Storing { .. } | Self::Streaming(_) => UnreadableId::Null,
         }
     }
 
-    /// Whether a stateless request has not been answered.
-    pub(super) const fn is_stateless(&self) -> bool {
+    /// The parts of a request that has arrived in full.
+    pub(crate) fn received(self) -> Option<(Box<Parts>, P::Plan, RequestInfo, Bytes)> {
         match self {
-            Self::Receiving { .. } => false,
-            Self::Waiting { .. } | Self::Storing { .. } | Self::Streaming { .. } => self.session().is_none(),
+            Self::Receiving { head, plan, info, body } => Some((head, plan, info, into_bytes(body))),
+            Self::Waiting { .. } | Self::Storing { .. } | Self::Streaming(_) => None,
         }
     }
 }
 
 /// The exchanges that have not ended.
-pub(super) struct Exchanges {
-    open: BTreeMap<ExchangeKey, Exchange>,
+pub(crate) struct Exchanges<P: Purpose> {
+    open: BTreeMap<ExchangeKey, Exchange<P>>,
     next: u64,
     /// Bytes of request bodies that have not arrived in full.
     receiving: usize,
     /// The streams that clients opened by GET.
-    pub(super) streams: Shares<ExchangeKey>,
-    /// Open `subscriptions/listen`, which have no session.
-    pub(super) listens: Shares<ExchangeKey>,
+    pub(crate) streams: Shares<ExchangeKey>,
+    /// Open `subscriptions/listen`.
+    pub(crate) listens: Shares<ExchangeKey>,
+    pub(crate) unwritten: Unwritten,
+    /// Web pages that may read the responses.
+    origins: AllowedOrigins,
+    pub(crate) limits: Limits,
+    /// The pause after which a comment is written to an idle stream.
+    keep_alive: Duration,
+    /// How long a client may read nothing of its response.
+    unread_timeout: Duration,
 }
 
-impl Exchanges {
-    pub(super) const fn new() -> Self {
-        Self { open: BTreeMap::new(), next: 0, receiving: 0, streams: Shares::new(), listens: Shares::new() }
+impl<P: Purpose> Exchanges<P> {
+    /// `allows_pages` states whether web pages of allowed origins may read responses.
+    pub(crate) fn new(keep_alive: Duration, unread_timeout: Duration, allows_pages: bool) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            next: 0,
+            receiving: 0,
+            streams: Shares::new(),
+            listens: Shares::new(),
+            unwritten: Unwritten::default(),
+            origins: AllowedOrigins::new(allows_pages),
+            limits: Limits::default(),
+            keep_alive,
+            unread_timeout,
+        }
     }
 
-    pub(super) const fn new_key(&mut self) -> ExchangeKey {
+    pub(crate) const fn new_key(&mut self) -> ExchangeKey {
         self.next += 1;
         ExchangeKey(self.next)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.open.len()
     }
 
     /// The number of open streams, those of `subscriptions/listen` included.
-    pub(super) fn kept_open(&self) -> usize {
+    pub(crate) fn kept_open(&self) -> usize {
         self.streams.len() + self.listens.len()
     }
 
     /// Bytes of request bodies that have not arrived in full.
-    pub(super) const fn receiving(&self) -> usize {
+    pub(crate) const fn receiving(&self) -> usize {
         self.receiving
     }
 
-    pub(super) fn get(&self, key: ExchangeKey) -> Option<&Exchange> {
+    pub(crate) fn get(&self, key: ExchangeKey) -> Option<&Exchange<P>> {
         self.open.get(&key)
     }
 
-    pub(super) fn get_mut(&mut self, key: ExchangeKey) -> Option<&mut Exchange> {
+    pub(crate) fn get_mut(&mut self, key: ExchangeKey) -> Option<&mut Exchange<P>> {
         self.open.get_mut(&key)
     }
 
-    pub(super) fn insert(&mut self, key: ExchangeKey, exchange: Exchange) {
+    pub(crate) fn insert(&mut self, key: ExchangeKey, exchange: Exchange<P>) {
         self.open.insert(key, exchange);
     }
 
-    fn remove(&mut self, key: ExchangeKey) -> Option<Exchange> {
+    /// Removes an exchange that has ended, with its timers; `None` if it was removed before.
+    pub(crate) fn remove(&mut self, key: ExchangeKey, output: &mut Output<'_>) -> Option<Exchange<P>> {
         let exchange = self.open.remove(&key)?;
         if let Exchange::Receiving { body, .. } = &exchange {
             self.receiving = self.receiving.saturating_sub(body.len());
         }
         self.streams.remove(key);
         self.listens.remove(key);
+        output.clear_timer(HttpTimer::Body(key));
+        output.clear_timer(HttpTimer::KeepAlive(key));
         Some(exchange)
     }
 
     /// Appends a chunk to a body, unless the body exceeds its limit (OR6) or the sum of all bodies and `held`, the
     /// other bytes that the server stores, exceeds the common one (M3).
-    pub(super) fn append(
-        &mut self,
-        key: ExchangeKey,
-        chunk: &[u8],
-        held: usize,
-        limits: &Limits,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn append(&mut self, key: ExchangeKey, chunk: &[u8], held: usize) -> Result<(), Refusal> {
         if let Some(Exchange::Receiving { body, .. }) = self.open.get_mut(&key) {
             let length = body.len() + chunk.len();
-            if length > limits.message {
-                return Err(admission::too_large());
+            if length > self.limits.message {
+                return Err(Refusal::too_large());
             }
-            if !limits.holds(length, || held + self.receiving - body.len()) {
-                return Err(admission::overloaded());
+            if !self.limits.holds(length, || held + self.receiving - body.len()) {
+                return Err(Refusal::overloaded());
             }
-            extend_within(body, chunk, limits.message);
+            extend_within(body, chunk, self.limits.message);
             self.receiving += chunk.len();
         }
         Ok(())
-    }
-}
-
-impl Http {
-    pub(super) fn insert_exchange(&mut self, key: ExchangeKey, exchange: Exchange) {
-        if let Some(session) = exchange.session() {
-            self.sessions.begin_exchange(session);
-        }
-        self.exchanges.insert(key, exchange);
-    }
-
-    /// Removes an exchange that has ended from all tables; `None` if it was removed before.
-    pub(super) fn close_exchange(&mut self, key: ExchangeKey, output: &mut Output<'_>) -> Option<Exchange> {
-        let exchange = self.exchanges.remove(key)?;
-        output.clear_timer(HttpTimer::Body(key));
-        output.clear_timer(HttpTimer::KeepAlive(key));
-        output.clear_timer(HttpTimer::Poll(key));
-        self.take_task_request(key);
-        let mut reader = self.store.readers.remove(&key);
-        if let Some(reader) = &mut reader {
-            reader.replaces = reader.replaces.filter(|old| self.store.readers.contains_key(old));
-        }
-        let was_open = matches!(exchange, Exchange::Streaming { .. });
-        if let Some(session) = exchange.session() {
-            self.sessions.end_exchange(session, output.now);
-        }
-        let found = exchange.session();
-        if let Some((found, session)) = found.and_then(|found| Some((found, self.sessions.get_mut(found)?))) {
-            if let Exchange::Streaming { stream, .. } = &exchange {
-                if let Some(stream) = session.stream_mut(*stream) {
-                    stream.exchange = stream.exchange.filter(|exchange| *exchange != key);
-                }
-            }
-            if let (Some(stored), Some(reader)) = (session.stored_mut(), reader) {
-                if stored.on_reader_closed(key, &reader, was_open) {
-                    output.defer(HttpStep::RecordClosedStream(found));
-                }
-            }
-        }
-        Some(exchange)
-    }
-
-    /// Removes an exchange whose request has arrived in full, and returns the parts of the request.
-    pub(super) fn take_received(
-        &mut self,
-        key: ExchangeKey,
-        output: &mut Output<'_>,
-    ) -> Option<(Box<Parts>, Plan, RequestInfo, Bytes)> {
-        if !matches!(self.exchanges.get(key), Some(Exchange::Receiving { .. })) {
-            return None;
-        }
-        match self.close_exchange(key, output)? {
-            Exchange::Receiving { head, plan, info, body } => Some((head, plan, info, into_bytes(body))),
-            Exchange::Waiting { .. } | Exchange::Storing { .. } | Exchange::Streaming { .. } => None,
-        }
     }
 }

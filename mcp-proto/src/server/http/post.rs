@@ -1,18 +1,18 @@
 //! Messages that clients post, and the sessions to which they belong.
 
-use bytes::Bytes;
 use http::request::Parts;
-use http::{Extensions, Response, StatusCode};
+use http::{Extensions, StatusCode};
 
-use super::exchange::{Asked, Exchange};
-use super::refusal::{Refusal, empty};
-use super::session::SessionKind;
-use super::stored_label::requests_of;
-use super::{ExchangeKey, Http, HttpStep, Output, RequestInfo, admission, header_check};
 use crate::conversation::keys::SessionKey;
 use crate::jsonrpc::{Frame, Message, ParseError, Request};
+use crate::server::http::exchange::header_check;
+use crate::server::http::exchange::refusal::{Refusal, empty};
+use crate::server::http::home::session::SessionKind;
+use crate::server::http::purpose::{Asked, Exchange, Opening};
+use crate::server::http::stream::label::requests_of;
+use crate::server::http::{ExchangeKey, Http, HttpStep, Output, RequestInfo};
 use crate::server::transport::{Inbound, ReplyTo};
-use crate::spec::{Method, UnreadableId};
+use crate::spec::Method;
 
 impl Http {
     pub(super) fn on_post(
@@ -38,28 +38,30 @@ impl Http {
                     self.make_room_for_opening(exchange, request, head, info, output);
                 }
                 // Not JSON, or not JSON-RPC (rows 6 and 7).
-                Err(error) => self.refuse(exchange, Refusal::frame(&error), unreadable_id, output),
-                Ok(_) => self.refuse(exchange, admission::no_session(), unreadable_id, output),
+                Err(error) => self.exchanges.refuse(exchange, Refusal::frame(&error), unreadable_id, output),
+                Ok(_) => self.exchanges.refuse(exchange, Refusal::no_session(), unreadable_id, output),
             };
         };
         // A notification or response has no open exchange that keeps the session alive.
         self.sessions.touch(session, output.now);
         if self.sessions.get(session).is_none() {
-            return self.refuse(exchange, admission::unknown_session(), unreadable_id, output);
+            return self.exchanges.refuse(exchange, Refusal::unknown_session(), unreadable_id, output);
         }
         self.sessions.authenticated(session, &info);
-        let tag = info.tag(16);
         let stores_events = self.config.stored().is_some() && self.config.replay > 0;
         let requests = if stores_events { requests_of(&frame) } else { Box::default() };
-        let waiting = Exchange::Waiting { asked: Asked::InSession(session), head, tag, requests };
-        let Some(frame) = self.route_elsewhere(session, frame, output) else {
-            return self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
+        let opening = Opening { tag: info.tag(16), requests };
+        let waiting = Exchange::Waiting { asked: Asked::InSession(session), head, opening };
+        let is_stored = self.sessions.is_stored(session);
+        let frame = if is_stored { self.route_elsewhere(session, frame, output) } else { Some(frame) };
+        let Some(frame) = frame else {
+            return self.exchanges.respond(exchange, empty(StatusCode::ACCEPTED), output);
         };
         let reply_to = exchange.to_reply();
         let inbound = match frame {
             // 202 is sent before the message is handled, so that no message precedes it (SH-S-07).
             Ok(Frame::Single(message @ (Message::Notification(_) | Message::Response(_)))) => {
-                self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
+                self.exchanges.respond(exchange, empty(StatusCode::ACCEPTED), output);
                 Inbound::Message { session, message, reply_to: ReplyTo::Stream }
             }
             Ok(Frame::Single(message @ Message::Request(_))) => {
@@ -89,7 +91,9 @@ impl Http {
     ) {
         match self.make_room_for_session(&info.holder(), output) {
             Ok(()) => output.defer(HttpStep::OpenSession { exchange, request, head, info }),
-            Err(refusal) => self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output),
+            Err(refusal) => {
+                self.exchanges.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output);
+            }
         }
     }
 
@@ -101,17 +105,14 @@ impl Http {
         info: &RequestInfo,
         output: &mut Output<'_>,
     ) {
-        let session = match self.open_session(info, self.config.session_kind(info), output) {
+        let session = match self.open_session(info, self.kind_of_new_session(info), output) {
             Ok(session) => session,
             Err(refusal) => {
-                return self.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output);
+                return self.exchanges.refuse(exchange, refusal, header_check::unreadable_id(&head.headers), output);
             }
         };
-        let tag = info.tag(16);
-        self.insert_exchange(
-            exchange,
-            Exchange::Waiting { asked: Asked::Opening(session), head, tag, requests: Box::default() },
-        );
+        let opening = Opening { tag: info.tag(16), ..Opening::default() };
+        self.insert_exchange(exchange, Exchange::Waiting { asked: Asked::Opening(session), head, opening });
         let request = Some((request, exchange.to_reply()));
         output.inbound.push_back(Inbound::Opened { session, request });
     }
@@ -127,37 +128,26 @@ impl Http {
         output: &mut Output<'_>,
     ) {
         let Some(found) = self.sessions.get_mut(session) else {
-            return self.refuse(exchange, admission::unknown_session(), self.unreadable_id(session), output);
+            return self.exchanges.refuse(exchange, Refusal::unknown_session(), self.unreadable_id(session), output);
         };
         found.kind = SessionKind::TwoEndpoints { extensions };
         self.sessions.authenticated(session, info);
         let reply_to = ReplyTo::Stream;
         let inbound = match frame {
             Ok(Frame::Single(message)) => {
-                self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
+                self.exchanges.respond(exchange, empty(StatusCode::ACCEPTED), output);
                 Inbound::Message { session, message, reply_to }
             }
             Ok(Frame::Batch(items)) => {
-                self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
+                self.exchanges.respond(exchange, empty(StatusCode::ACCEPTED), output);
                 Inbound::Batch { session, items, reply_to }
             }
             Err(error) => {
-                self.refuse(exchange, Refusal::frame(&error), self.unreadable_id(session), output);
+                self.exchanges.refuse(exchange, Refusal::frame(&error), self.unreadable_id(session), output);
                 Inbound::Invalid { session, error, reply_to }
             }
         };
         output.inbound.push_back(inbound);
         output.defer(HttpStep::ForgetExtensions { session });
-    }
-
-    pub(super) fn refuse(
-        &mut self,
-        exchange: ExchangeKey,
-        refusal: Refusal,
-        unreadable_id: UnreadableId,
-        output: &mut Output<'_>,
-    ) {
-        let response: Response<Bytes> = refusal.into_response(unreadable_id);
-        self.act_response(exchange, response, output);
     }
 }

@@ -5,10 +5,11 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
 
-use super::exchange::{Asked, Exchange};
-use super::refusal::{Refusal, empty, json, refused};
-use super::{ExchangeKey, Http, HttpTimer, Output, RequestInfo, header_check};
 use crate::jsonrpc::{Frame, Message, ParseError, Response};
+use crate::server::http::exchange::header_check;
+use crate::server::http::exchange::refusal::{Refusal, empty, json, refused};
+use crate::server::http::purpose::{Asked, Exchange, Opening, StreamOf};
+use crate::server::http::{ExchangeKey, Http, Output, RequestInfo};
 use crate::server::transport::{Inbound, Kind, Route};
 use crate::spec::header::PROTOCOL_VERSION;
 use crate::spec::meta::RequestMeta;
@@ -43,15 +44,17 @@ impl Http {
                     Ok(()) => empty(StatusCode::ACCEPTED),
                     Err(error) => Refusal::error(&error).into_response(UnreadableId::Omitted),
                 };
-                return self.act_response(exchange, response, output);
+                return self.exchanges.respond(exchange, response, output);
             }
             // Clients of this revision post neither responses (row 4) nor batches (JR-37).
             Ok(Frame::Single(Message::Response(_)) | Frame::Batch(_)) => {
                 let text = "a POST of this revision holds one request or notification";
                 let refusal = Refusal::new(StatusCode::BAD_REQUEST, text);
-                return self.refuse(exchange, refusal, UnreadableId::Omitted, output);
+                return self.exchanges.refuse(exchange, refusal, UnreadableId::Omitted, output);
             }
-            Err(error) => return self.refuse(exchange, Refusal::frame(&error), UnreadableId::Omitted, output),
+            Err(error) => {
+                return self.exchanges.refuse(exchange, Refusal::frame(&error), UnreadableId::Omitted, output);
+            }
         };
         let meta = RequestMeta::read(request.params.as_ref());
         let envelope = header_check::envelope(
@@ -61,16 +64,15 @@ impl Http {
             info.principal().cloned(),
             &self.tools,
         );
-        let tag = info.tag(16);
-        self.insert_exchange(
-            exchange,
-            Exchange::Waiting { asked: Asked::Stateless, head, tag, requests: Box::default() },
-        );
+        let (asked, opening) = (Asked::Stateless, Opening::default());
+        self.insert_exchange(exchange, Exchange::Waiting { asked, head, opening });
         if request.method == Method::SUBSCRIPTIONS_LISTEN {
             self.exchanges.listens.insert(exchange, info.holder());
         }
         let (envelope, reply_to) = (Box::new(envelope), exchange.to_reply());
-        if let Some(instance) = self.instance_of_task(&request, &envelope) {
+        let has_store = self.config.stored().is_some();
+        let instance = if has_store { self.instance_of_task(&request, &envelope) } else { None };
+        if let Some(instance) = instance {
             return self.find_instance_of_task(exchange, instance, request, envelope, output);
         }
         output.inbound.push_back(Inbound::Stateless { request, meta, envelope, reply_to });
@@ -91,24 +93,21 @@ impl Http {
             Ok(Frame::Single(Message::Request(request))) => request,
             // Notifications could refer only to requests of other exchanges, perhaps of other clients (CX-10).
             Ok(Frame::Single(Message::Notification(_))) => {
-                return self.act_response(exchange, empty(StatusCode::ACCEPTED), output);
+                return self.exchanges.respond(exchange, empty(StatusCode::ACCEPTED), output);
             }
             Ok(Frame::Single(Message::Response(_))) => {
                 let refusal = refuse("this server opens no sessions, and has made no request");
-                return self.refuse(exchange, refusal, unreadable_id, output);
+                return self.exchanges.refuse(exchange, refusal, unreadable_id, output);
             }
             Ok(Frame::Batch(_)) => {
                 let refusal = refuse("this server opens no sessions, and takes one message at a time");
-                return self.refuse(exchange, refusal, unreadable_id, output);
+                return self.exchanges.refuse(exchange, refusal, unreadable_id, output);
             }
-            Err(error) => return self.refuse(exchange, Refusal::frame(&error), unreadable_id, output),
+            Err(error) => return self.exchanges.refuse(exchange, Refusal::frame(&error), unreadable_id, output),
         };
         let version = self.version_of(&head.headers);
-        let tag = info.tag(16);
-        self.insert_exchange(
-            exchange,
-            Exchange::Waiting { asked: Asked::Sessionless, head, tag, requests: Box::default() },
-        );
+        let (asked, opening) = (Asked::Sessionless, Opening::default());
+        self.insert_exchange(exchange, Exchange::Waiting { asked, head, opening });
         let (principal, reply_to) = (info.principal().cloned(), exchange.to_reply());
         output.inbound.push_back(Inbound::Sessionless { request, version, principal, reply_to });
     }
@@ -146,17 +145,17 @@ impl Http {
             )
             | None => return,
             Some(Exchange::Waiting { .. }) => {
-                self.exchanges.insert(key, Exchange::Streaming { session: None, stream: Some(key) });
-                self.open_stream(key, output);
+                self.exchanges.insert(key, Exchange::Streaming(StreamOf::Stateless));
+                self.exchanges.open_stream(key, output);
             }
-            Some(Exchange::Streaming { .. }) => {}
+            Some(Exchange::Streaming(_)) => {}
         }
-        self.write_stateless_event(key, &text, output);
+        self.exchanges.write_event(key, &text, output);
         if is_last {
             self.finish(key, output);
         } else {
             self.exchanges.listens.set_unused(key, output.now);
-            output.set_timer(HttpTimer::KeepAlive(key), output.now + self.config.keep_alive);
+            self.exchanges.keep_alive(key, output);
         }
     }
 }

@@ -3,19 +3,16 @@
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode};
 
-use super::exchange::{Asked, Exchange};
-use super::refusal::{Refusal, empty, json, refused};
-use super::session::{Session, SessionKind};
-use super::{Deferred, ExchangeKey, Http, HttpTimer, Output, Stage, admission};
 use crate::Instant;
 use crate::conversation::keys::{InstanceId, SessionKey};
-use crate::conversation::outcome::CloseReason;
 use crate::error::UsageError;
-use crate::json::Json;
 use crate::jsonrpc::{Message, ParseError, Response as Answer};
 use crate::limits::Load;
 use crate::server::Config;
-use crate::server::snapshot::SessionState;
+use crate::server::http::exchange::refusal::{Refusal, empty, json, refused};
+use crate::server::http::home::session::{Session, SessionKind};
+use crate::server::http::purpose::{Asked, Exchange};
+use crate::server::http::{Deferred, ExchangeKey, Http, HttpTimer, Output, Stage};
 use crate::server::transport::{Kind, ReplyTo, Route, Sender, ServerTransport, Sharing, TransportNotice, Written};
 use crate::spec::header::SESSION_ID;
 use crate::spec::{SupportedVersions, UnreadableId};
@@ -35,7 +32,7 @@ impl ServerTransport for Http {
         if is_elsewhere && !is_serving {
             return Err(UsageError::SealedSessions);
         }
-        self.limits = config.limits.clone();
+        self.exchanges.limits = config.limits.clone();
         self.versions = SupportedVersions::new(config.supported());
         Ok(())
     }
@@ -90,7 +87,10 @@ impl ServerTransport for Http {
             TransportNotice::Idle(session) => self.set_serving(session, false),
             TransportNotice::Released(session, reply_to) => self.release(session, reply_to, output),
             TransportNotice::Ended(session, reason) => self.on_ended(session, reason, output),
-            TransportNotice::Published(change) => self.publish_elsewhere(change, output),
+            TransportNotice::Published(change) if self.config.stored().is_some() => {
+                self.publish_elsewhere(change, output);
+            }
+            TransportNotice::Published(_) => {}
             TransportNotice::ListedTools(result) => self.tools.learn(result),
             TransportNotice::Draining => self.drain(output),
             TransportNotice::Stopped => self.stage = Stage::Closed,
@@ -119,7 +119,7 @@ impl ServerTransport for Http {
         let session = session.and_then(|session| self.sessions.get(session));
         let head = match ExchangeKey::from_reply(reply_to).and_then(|key| self.exchanges.get(key)) {
             Some(Exchange::Waiting { head, .. }) => Some(&**head),
-            Some(Exchange::Receiving { .. } | Exchange::Storing { .. } | Exchange::Streaming { .. }) | None => None,
+            Some(Exchange::Receiving { .. } | Exchange::Storing { .. } | Exchange::Streaming(_)) | None => None,
         };
         Sender {
             principal: session.and_then(|session| session.principal.as_ref()),
@@ -150,7 +150,7 @@ impl ServerTransport for Http {
             exchanges: self.exchanges.len(),
             streams: self.exchanges.kept_open(),
             held: self.exchanges.receiving(),
-            unwritten: self.unwritten.bytes() + self.store.queued,
+            unwritten: self.exchanges.unwritten.bytes() + self.store.queued,
             replay: self.sessions.kept_bytes(),
             ..Load::default()
         }
@@ -190,7 +190,7 @@ impl Http {
         match self.exchanges.get(key) {
             // Without anything to answer, the response is 202 (SH-S-07).
             Some(Exchange::Waiting { .. }) => self.respond(key, empty(StatusCode::ACCEPTED), output),
-            Some(Exchange::Streaming { .. } | Exchange::Storing { .. } | Exchange::Receiving { .. }) | None => {
+            Some(Exchange::Streaming(_) | Exchange::Storing { .. } | Exchange::Receiving { .. }) | None => {
                 if let Some(session) = route.session {
                     self.end_stream(session, key, output);
                 }
@@ -206,50 +206,6 @@ impl Http {
         }
     }
 
-    fn on_opened(&mut self, session: SessionKey, client: Option<&Json>) {
-        let Some(found) = self.sessions.get(session) else { return };
-        let Some(version) = found.version else { return };
-        match (&found.kind, self.config.sealed()) {
-            (SessionKind::Memory, _) => self.store_opened(session, client),
-            (&SessionKind::Unsealed { nonce, opened: Some(opened) }, Some(sealed)) => {
-                let state = SessionState::opened(version, client.cloned());
-                if let Some(id) = sealed.seal(&nonce, found.principal.as_ref(), &state, opened) {
-                    self.sessions.seal(session, nonce, &id);
-                }
-            }
-            (
-                SessionKind::Unsealed { .. }
-                | SessionKind::Sealed { .. }
-                | SessionKind::Stored(_)
-                | SessionKind::TwoEndpoints { .. },
-                _,
-            ) => {}
-        }
-    }
-
-    fn set_serving(&mut self, session: SessionKey, is_serving: bool) {
-        if let Some(session) = self.sessions.get_mut(session) {
-            session.is_serving = is_serving;
-        }
-    }
-
-    fn release(&mut self, session: SessionKey, reply_to: ReplyTo, output: &mut Output<'_>) {
-        let Some(key) = ExchangeKey::from_reply(reply_to) else { return };
-        let version = self.sessions.get(session).and_then(|session| session.version);
-        let has_ids = version.is_some_and(|version| version.rules().resumable && version.rules().priming_event);
-        if self.config.replay == 0 || !has_ids {
-            return;
-        }
-        self.begin_stream(key, output);
-        self.release_append(session, key, output);
-        let is_stored = self.stored_at(session).is_some();
-        // After a resumption, the stream is on another exchange.
-        let stream = self.sessions.get(session).and_then(|session| session.streams.get(&key));
-        if let Some(exchange) = stream.and_then(|stream| stream.exchange).filter(|_| !is_stored) {
-            self.finish(exchange, output);
-        }
-    }
-
     fn drain(&mut self, output: &mut Output<'_>) {
         if self.stage == Stage::Serving {
             self.stage = Stage::Draining;
@@ -257,29 +213,8 @@ impl Http {
         for exchange in self.sessions.get_streams() {
             self.finish(exchange, output);
         }
-        self.finish_get_readers(output);
-    }
-
-    fn on_ended(&mut self, session: SessionKey, reason: CloseReason, output: &mut Output<'_>) {
-        // The client of an unused session may return with an id that contains its state.
-        let may_return = reason == CloseReason::Expired;
-        if !may_return {
-            self.forget_ended(session, output);
-        }
-        // A session in the store goes on when this instance is stopped.
-        let refusal = if self.stage == Stage::Closed { admission::stopped } else { admission::unknown_session };
-        self.fail_changes(session, refusal, output);
-        self.end_appending(session, output);
-        self.finish_readers(session, refusal, output);
-        let Some(ended) = self.sessions.remove(session, may_return, self.config.max_sessions) else { return };
-        output.clear_timer(HttpTimer::Idle(session));
-        for key in ended.streams.keys() {
-            output.clear_timer(HttpTimer::Forget(session, *key));
-            self.unclaimed.remove(&(session, *key));
-        }
-        let open = ended.streams.values().chain([&ended.get_stream]).filter_map(|stream| stream.exchange);
-        for exchange in open.collect::<Vec<_>>() {
-            self.finish(exchange, output);
+        if self.config.stored().is_some() {
+            self.finish_get_readers(output);
         }
     }
 
@@ -305,7 +240,7 @@ impl Http {
                     let id = self.sessions.get(session).filter(|_| *asked == Asked::Opening(session) && is_result);
                     if let Some(id) = id.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
                         response.headers_mut().insert(SESSION_ID, id);
-                        if self.stored_at(session).is_some() {
+                        if self.sessions.is_stored(session) {
                             let asked = *asked;
                             return self.respond_when_stored(key, asked, response, output);
                         }
@@ -314,24 +249,24 @@ impl Http {
                     return;
                 }
                 // A message before the answer turns the response into a stream (SH-S-21).
-                Kind::Message => self.begin_stream(key, output),
+                Kind::Message => self.begin_stream(session, key, output),
             }
         }
         let has_stream = self.sessions.get(session).is_some_and(|session| session.streams.contains_key(&key));
         match (has_stream, route.kind) {
             (true, Kind::Message) => self.write_event(session, Some(key), &text, output),
-            (true, Kind::Reply | Kind::Refusal) if self.is_appended(session, key) => {
+            (true, Kind::Reply | Kind::Refusal) if self.sessions.is_appended(session, key) => {
                 self.append(session, key, &text, true, output);
             }
             (true, Kind::Reply | Kind::Refusal) => {
-                self.store_settings_of(session, key, output);
+                self.keep_settings_of(session, key, output);
                 self.write_event(session, Some(key), &text, output);
                 self.end_stream(session, key, output);
             }
             // The request is still being served, but its exchange has no stream (SH-S-56).
             (false, Kind::Message) => self.write_event(session, None, &text, output),
             // Without an event id, the client has nothing to resume, so that the answer is lost (SH-S-57).
-            (false, Kind::Reply | Kind::Refusal) => self.store_settings_of(session, key, output),
+            (false, Kind::Reply | Kind::Refusal) => self.keep_settings_of(session, key, output),
         }
     }
 
@@ -348,7 +283,7 @@ impl Http {
             Some(Exchange::Waiting { asked: Asked::Elsewhere { instance, number }, .. }) => {
                 Self::answer_elsewhere(instance, number, response, output);
             }
-            Some(_) => self.act_response(exchange, response, output),
+            Some(_) => self.exchanges.respond(exchange, response, output),
             None => {}
         }
     }

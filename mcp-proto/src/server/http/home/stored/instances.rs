@@ -3,19 +3,19 @@
 //! A message is a JSON object: `k` is its kind, `s` the session that it concerns, if there is one, and the other members
 //! depend on the kind.
 
-use super::{Http, HttpAction, Output};
 use crate::conversation::keys::{InstanceId, RequestKey, SessionKey};
 use crate::json::Json;
 use crate::json::scan::DEEPEST;
 use crate::jsonrpc::{Frame, Message, Notification, ParseError};
 use crate::server::change_notification::{ChangeNotification, Recipients};
+use crate::server::http::{Http, HttpAction, Output};
 use crate::server::snapshot::{hex, read_hex};
 use crate::server::transport::{Inbound, ReplyTo};
 use crate::spec::Method;
 use crate::store::{Record, StoreAction};
 
 /// What one instance reports to another about a session.
-pub(super) enum Notice {
+pub(crate) enum Notice {
     /// The session has ended.
     Ended,
     /// The GET stream is at this instance since this version of the record.
@@ -44,12 +44,12 @@ enum Arrived {
 }
 
 impl Http {
-    pub(super) fn send_to(&mut self, to: InstanceId, session: SessionKey, notice: Notice, output: &mut Output<'_>) {
+    pub(crate) fn send_to(&mut self, to: InstanceId, session: SessionKey, notice: Notice, output: &mut Output<'_>) {
         self.send_notice(Some(to), session, notice, output);
     }
 
     /// Sends a notice to all other instances.
-    pub(super) fn send_to_all(&mut self, session: SessionKey, notice: Notice, output: &mut Output<'_>) {
+    pub(crate) fn send_to_all(&mut self, session: SessionKey, notice: Notice, output: &mut Output<'_>) {
         self.send_notice(None, session, notice, output);
     }
 
@@ -59,7 +59,7 @@ impl Http {
         }
     }
 
-    pub(super) fn send_notice_for(&self, to: Option<InstanceId>, id: &str, notice: Notice, output: &mut Output<'_>) {
+    pub(crate) fn send_notice_for(&self, to: Option<InstanceId>, id: &str, notice: Notice, output: &mut Output<'_>) {
         let Some(config) = self.config.stored() else { return };
         let message = Json::empty_object();
         let message = match notice {
@@ -86,7 +86,7 @@ impl Http {
     }
 
     /// Makes the other instances publish a change that the application has published here.
-    pub(super) fn publish_elsewhere(&self, change: &ChangeNotification, output: &mut Output<'_>) {
+    pub(crate) fn publish_elsewhere(&self, change: &ChangeNotification, output: &mut Output<'_>) {
         if self.config.stored().is_none() {
             return;
         }
@@ -104,7 +104,7 @@ impl Http {
 
     /// Passes messages of the client on to the instances that they concern. Returns those that remain for this
     /// instance; `None` if there are none.
-    pub(super) fn route_elsewhere(
+    pub(crate) fn route_elsewhere(
         &mut self,
         session: SessionKey,
         frame: Result<Frame, ParseError>,
@@ -155,12 +155,12 @@ impl Http {
     }
 
     /// Another instance has sent a message.
-    pub(super) fn on_message(&mut self, message: &[u8], output: &mut Output<'_>) {
+    pub(crate) fn on_message(&mut self, message: &[u8], output: &mut Output<'_>) {
         // The limits apply only to the contained message, which `read` checks.
         let Ok(message) = Json::parse_within(message.to_vec(), DEEPEST) else { return };
         let [kind, session, posted] = message.first_members(["k", "s", "m"]);
         let Some(kind) = kind.as_ref().and_then(Json::as_string) else { return };
-        let read = |posted: Option<Json>| match Frame::parse(&posted?.to_bytes(), &self.limits) {
+        let read = |posted: Option<Json>| match Frame::parse(&posted?.to_bytes(), &self.exchanges.limits) {
             Ok(Frame::Single(message)) => Some(message),
             Ok(Frame::Batch(_)) | Err(_) => None,
         };

@@ -1,68 +1,35 @@
 //! Actions of the store whose results are awaited.
 
+use crate::server::http::home::stored::pending::Pending;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::stored_read::Reader;
-use super::task_requests::TaskRequest;
-use super::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::Instant;
-use crate::conversation::keys::SessionKey;
+use crate::server::http::home::stored::reader::Reader;
+use crate::server::http::home::stored::task_requests::TaskRequest;
+use crate::server::http::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::store::{StoreAction, StoreKey, StoreResult};
-
-/// An action of the store whose result is awaited.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Pending {
-    /// The record of the session that a request names.
-    LookUp(ExchangeKey),
-    /// The record of a session that has been in use for long.
-    Touch(SessionKey),
-    Save(SessionKey),
-    /// The record that another instance has written, to apply the changes to it.
-    Reload(SessionKey),
-    /// The record is removed, for this DELETE.
-    Forget(SessionKey, ExchangeKey),
-    /// The record of a session that has ended here is removed.
-    End,
-    /// The last events of a stream whose session has ended.
-    LastAppend,
-    /// Whether the instance with the GET stream runs; this exchange is to take the stream over.
-    Holder(ExchangeKey),
-    /// Events of the stream of a request.
-    Append(SessionKey, ExchangeKey),
-    /// A message of this many bytes for the GET stream.
-    AppendMessage(SessionKey, usize),
-    /// The errors that end the stream on this exchange, because no instance adds to it any more.
-    AppendErrors(ExchangeKey),
-    Read(ExchangeKey),
-    /// Whether the instance that adds to the stream on this exchange runs.
-    Producer(ExchangeKey),
-    /// Whether the instance with the task of a request runs.
-    TaskInstance(ExchangeKey),
-    /// The response of the task's instance, which arrives as a message.
-    TaskAnswer(ExchangeKey),
-}
 
 /// All that waits for the store.
 #[derive(Default)]
-pub(super) struct StoreWork {
+pub(crate) struct StoreWork {
     next: u64,
     pending: BTreeMap<StoreKey, Pending>,
     /// The streams that are read from the store.
-    pub(super) readers: BTreeMap<ExchangeKey, Reader>,
+    pub(crate) readers: BTreeMap<ExchangeKey, Reader>,
     /// The requests about tasks of other instances that are not passed on yet.
-    pub(super) task_requests: BTreeMap<ExchangeKey, TaskRequest>,
+    pub(crate) task_requests: BTreeMap<ExchangeKey, TaskRequest>,
     /// Bytes of these requests, and of events that are not stored yet.
-    pub(super) queued: usize,
+    pub(crate) queued: usize,
     /// The ended sessions whose records are being removed, by the key of the action.
-    pub(super) ending: BTreeMap<StoreKey, Arc<str>>,
+    pub(crate) ending: BTreeMap<StoreKey, Arc<str>>,
     /// The ended sessions, each with the time until which the removal of its record is tried.
-    pub(super) ended: BTreeMap<Arc<str>, Instant>,
+    pub(crate) ended: BTreeMap<Arc<str>, Instant>,
 }
 
 impl StoreWork {
     /// Whether something is being written, or another instance answers a request.
-    pub(super) fn is_pending(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         self.pending.values().any(|pending| match pending {
             Pending::Save(_)
             | Pending::Reload(_)
@@ -83,7 +50,7 @@ impl StoreWork {
 
 impl Http {
     /// Passes an action to the driver, and waits for its result.
-    pub(super) fn ask_store(
+    pub(crate) fn ask_store(
         &mut self,
         pending: Pending,
         output: &mut Output<'_>,
@@ -99,7 +66,7 @@ impl Http {
     }
 
     /// The store has answered, or has not answered in time.
-    pub(super) fn on_stored(&mut self, key: StoreKey, result: StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_stored(&mut self, key: StoreKey, result: StoreResult, output: &mut Output<'_>) {
         let Some(pending) = self.store.pending.remove(&key) else { return };
         output.clear_timer(HttpTimer::Store(key));
         match pending {
@@ -125,7 +92,7 @@ impl Http {
     }
 
     /// The exchange that waits for the answer of another instance.
-    pub(super) fn take_task_answer(&mut self, key: StoreKey, output: &mut Output<'_>) -> Option<ExchangeKey> {
+    pub(crate) fn take_task_answer(&mut self, key: StoreKey, output: &mut Output<'_>) -> Option<ExchangeKey> {
         let Some(Pending::TaskAnswer(exchange)) = self.store.pending.get(&key).copied() else { return None };
         self.store.pending.remove(&key);
         output.clear_timer(HttpTimer::Store(key));

@@ -3,19 +3,21 @@
 //!
 //! If no instance adds to the stream of a request any more, its requests are answered with errors.
 
+use crate::server::http::home::stored::reader::{Reader, Start, TakesOver};
+use crate::server::http::purpose::StreamOf;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::exchange::{Asked, Exchange, Then};
-use super::instances::Notice;
-use super::refusal::Refusal;
-use super::store_work::Pending;
-use super::stored_label::Label;
-use super::{ExchangeKey, Http, HttpTimer, Output, RequestInfo, admission};
-use crate::conversation::keys::{InstanceId, SessionKey};
+use crate::conversation::keys::SessionKey;
 use crate::jsonrpc::{ErrorObject, Message, RequestId, Response};
+use crate::server::http::exchange::refusal::Refusal;
+use crate::server::http::home::stored::instances::Notice;
+use crate::server::http::home::stored::pending::Pending;
+use crate::server::http::purpose::{Asked, Exchange, Then};
+use crate::server::http::stream::label::Label;
+use crate::server::http::{ExchangeKey, Http, HttpTimer, Output, RequestInfo};
 use crate::spec::code;
 use crate::store::{After, StoreAction, StoreResult, StoredEvents, StreamId};
 
@@ -24,72 +26,9 @@ const POLL: Duration = Duration::from_secs(5);
 /// The bytes of events that are read at once.
 const AT_ONCE: usize = 256 * 1024;
 
-/// A stream that is read from the store for a client.
-#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
-pub(super) struct Reader {
-    pub(super) stream: StreamId,
-    pub(super) is_get_stream: bool,
-    pub(super) after: After,
-    /// The store has not answered the last read.
-    is_reading: bool,
-    /// The stream must be read again after that.
-    has_more: bool,
-    /// The client has not taken what was written.
-    is_behind: bool,
-    /// If the next read finds no events, the store is asked whether the instance that adds events runs.
-    is_polling: bool,
-    label: Option<Label>,
-    /// The open stream that this one is to replace: a client that resumes has lost the old connection, even if the server has
-    /// not detected that.
-    pub(super) replaces: Option<ExchangeKey>,
-    pub(super) takes_over: TakesOver,
-    start: Start,
-}
-
-/// From which instance a GET stream of a session may be taken over.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum TakesOver {
-    /// From any: a client that resumes has lost the connection.
-    All,
-    /// From this one, if it has ended.
-    Ended(InstanceId),
-    /// From none: it is a new stream.
-    Nothing,
-}
-
-/// What is known of the first events of a stream that is read from its start.
-#[derive(Clone, Copy)]
-enum Start {
-    /// Nothing was read yet.
-    Unread,
-    /// The first read found nothing, so that the end of the stream is read next.
-    Sought,
-    /// Perhaps the events up to this one were removed before they were read.
-    Lost(u64),
-    Known,
-}
-
-impl Reader {
-    /// The number of the last event that was written, if it is known.
-    pub(super) const fn sent(&self) -> Option<u64> {
-        match self.after {
-            After::Number(number) => Some(number),
-            After::Latest => None,
-        }
-    }
-
-    /// Skips the events up to this one, which were sent, perhaps by another instance. A client that resumes states its
-    /// position itself.
-    pub(super) fn skip_sent(&mut self, sent: u64) {
-        if let (After::Number(after), false) = (&mut self.after, self.takes_over == TakesOver::All) {
-            *after = sent.max(*after);
-        }
-    }
-}
-
 impl Http {
     /// A client resumes a stream after an event.
-    pub(super) fn resume_stored(
+    pub(crate) fn resume_stored(
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
@@ -98,16 +37,16 @@ impl Http {
         output: &mut Output<'_>,
     ) {
         let unreadable_id = self.unreadable_id(session);
-        let read = super::replay::read_id(after);
+        let read = crate::server::http::stream::read_id(after);
         let (Some((tag, number)), Some(mut stream)) = (read, self.get_stream_id(session)) else {
-            return self.refuse(exchange, admission::unknown_event(), unreadable_id, output);
+            return self.exchanges.refuse(exchange, Refusal::unknown_event(), unreadable_id, output);
         };
         let is_get_stream = self.get_stream_tag(session) == Some(tag);
         if self.config.replay == 0 || tag == StreamId::OF_SESSION {
-            return self.refuse(exchange, admission::unknown_event(), unreadable_id, output);
+            return self.exchanges.refuse(exchange, Refusal::unknown_event(), unreadable_id, output);
         }
-        if self.stage != super::Stage::Serving && is_get_stream {
-            return self.refuse(exchange, admission::stopped(), unreadable_id, output);
+        if self.stage != crate::server::http::Stage::Serving && is_get_stream {
+            return self.exchanges.refuse(exchange, Refusal::stopped(), unreadable_id, output);
         }
         if !is_get_stream {
             stream.tag = tag;
@@ -117,7 +56,7 @@ impl Http {
     }
 
     /// Inserts the exchange of a stream that is to be read. Returns `false` if it was refused.
-    pub(super) fn begin_reading(
+    pub(crate) fn begin_reading(
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
@@ -127,7 +66,7 @@ impl Http {
         output: &mut Output<'_>,
     ) -> bool {
         if let Err(refusal) = self.make_room_for_stream(&info.holder(), output) {
-            self.refuse(exchange, refusal, self.unreadable_id(session), output);
+            self.exchanges.refuse(exchange, refusal, self.unreadable_id(session), output);
             return false;
         }
         let is_get_stream = self.get_stream_id(session).is_some_and(|get_stream| get_stream == stream);
@@ -148,7 +87,7 @@ impl Http {
             start: Start::Unread,
         };
         let old = self.stored_mut(session).and_then(|stored| stored.readers.insert(reader.stream.tag, exchange));
-        let is_open = |old: &ExchangeKey| matches!(self.exchanges.get(*old), Some(Exchange::Streaming { .. }));
+        let is_open = |old: &ExchangeKey| matches!(self.exchanges.get(*old), Some(Exchange::Streaming(_)));
         let waiting = old.filter(|old| !is_open(old));
         let replaces = match waiting.and_then(|waiting| self.store.readers.get_mut(&waiting)) {
             Some(waiting) => waiting.replaces.take(),
@@ -156,13 +95,13 @@ impl Http {
         };
         self.store.readers.insert(exchange, Reader { replaces, ..reader });
         if let Some(waiting) = waiting {
-            self.finish_reading(waiting, admission::has_get_stream(), output);
+            self.finish_reading(waiting, Refusal::has_get_stream(), output);
         }
         true
     }
 
     /// Ends the exchanges on which the streams of a session are read.
-    pub(super) fn finish_readers(&mut self, session: SessionKey, refusal: fn() -> Refusal, output: &mut Output<'_>) {
+    pub(crate) fn finish_readers(&mut self, session: SessionKey, refusal: fn() -> Refusal, output: &mut Output<'_>) {
         let readers = self.stored_mut(session).map(|stored| std::mem::take(&mut stored.readers));
         for exchange in readers.into_iter().flat_map(BTreeMap::into_values) {
             self.end_replaced(exchange, output);
@@ -171,7 +110,7 @@ impl Http {
     }
 
     /// Ends the stream that the stream on this exchange replaces.
-    pub(super) fn end_replaced(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+    pub(crate) fn end_replaced(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         let reader = self.store.readers.get_mut(&exchange);
         if let Some(old) = reader.and_then(|reader| reader.replaces.take()) {
             self.finish(old, output);
@@ -179,7 +118,7 @@ impl Http {
     }
 
     /// Ends an exchange on which a stream is read; with a refusal if its response has not begun.
-    pub(super) fn finish_reading(&mut self, exchange: ExchangeKey, refusal: Refusal, output: &mut Output<'_>) {
+    pub(crate) fn finish_reading(&mut self, exchange: ExchangeKey, refusal: Refusal, output: &mut Output<'_>) {
         if matches!(self.exchanges.get(exchange), Some(Exchange::Storing { .. })) {
             self.refuse_storing(exchange, refusal, output);
         } else {
@@ -187,16 +126,16 @@ impl Http {
         }
     }
 
-    pub(super) fn refuse_storing(&mut self, exchange: ExchangeKey, refusal: Refusal, output: &mut Output<'_>) {
+    pub(crate) fn refuse_storing(&mut self, exchange: ExchangeKey, refusal: Refusal, output: &mut Output<'_>) {
         if let Some(closed) = self.close_exchange(exchange, output) {
             let unreadable_id = closed.session().map(|session| self.unreadable_id(session));
-            self.refuse(exchange, refusal, unreadable_id.unwrap_or(crate::spec::UnreadableId::Null), output);
+            self.exchanges.refuse(exchange, refusal, unreadable_id.unwrap_or(crate::spec::UnreadableId::Null), output);
         }
     }
 
     /// Reads a stream, unless it is being read.
-    pub(super) fn read(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
-        let max_bytes = AT_ONCE.min(self.limits.unwritten);
+    pub(crate) fn read(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+        let max_bytes = AT_ONCE.min(self.exchanges.limits.unwritten);
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         if reader.is_reading || reader.is_behind {
             reader.has_more = true;
@@ -209,14 +148,14 @@ impl Http {
     }
 
     /// There are new events, if the stream is open.
-    pub(super) fn read_more(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
-        if matches!(self.exchanges.get(exchange), Some(Exchange::Streaming { .. })) {
+    pub(crate) fn read_more(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+        if matches!(self.exchanges.get(exchange), Some(Exchange::Streaming(_))) {
             self.read(exchange, output);
         }
     }
 
     /// Another instance has added events to a stream.
-    pub(super) fn on_added(&mut self, session: SessionKey, tag: u64, output: &mut Output<'_>) {
+    pub(crate) fn on_added(&mut self, session: SessionKey, tag: u64, output: &mut Output<'_>) {
         let reader = self.stored_mut(session).and_then(|stored| stored.readers.get(&tag)).copied();
         if let Some(exchange) = reader {
             self.read_more(exchange, output);
@@ -224,7 +163,7 @@ impl Http {
     }
 
     /// Nothing was reported for a while.
-    pub(super) fn on_poll(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+    pub(crate) fn on_poll(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         if let Some(reader) = self.store.readers.get_mut(&exchange) {
             (reader.is_polling, reader.is_behind) = (true, false);
         }
@@ -232,15 +171,15 @@ impl Http {
     }
 
     /// The client has taken some of what was written.
-    pub(super) fn on_reader_written(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
-        let is_small = self.unwritten.of(exchange) <= AT_ONCE.min(self.limits.unwritten) / 4;
+    pub(crate) fn on_reader_written(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+        let is_small = self.exchanges.unwritten.of(exchange) <= AT_ONCE.min(self.exchanges.limits.unwritten) / 4;
         if let Some(reader) = self.store.readers.get_mut(&exchange).filter(|reader| reader.is_behind && is_small) {
             reader.is_behind = false;
             output.set_timer(HttpTimer::Poll(exchange), output.now);
         }
     }
 
-    pub(super) fn on_read(&mut self, exchange: ExchangeKey, result: StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_read(&mut self, exchange: ExchangeKey, result: StoreResult, output: &mut Output<'_>) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         reader.is_reading = false;
         let is_get_stream = reader.is_get_stream;
@@ -253,7 +192,7 @@ impl Http {
             | StoreResult::Found(_)
             | StoreResult::Failed => None,
         };
-        let is_open = matches!(self.exchanges.get(exchange), Some(Exchange::Streaming { .. }));
+        let is_open = matches!(self.exchanges.get(exchange), Some(Exchange::Streaming(_)));
         match (events, is_open) {
             // The ended instance can have sent nothing, because no event is stored.
             (Some(None), false) if is_get_stream && reader.after == After::Latest => {
@@ -261,7 +200,7 @@ impl Http {
                 self.claim_get_stream(exchange, output);
             }
             // A replay is complete or refused.
-            (Some(None), false) => self.refuse_storing(exchange, admission::unknown_event(), output),
+            (Some(None), false) => self.refuse_storing(exchange, Refusal::unknown_event(), output),
             (Some(Some((next, _))), false) if is_get_stream => {
                 if reader.after == After::Latest {
                     reader.after = After::Number(next.saturating_sub(1));
@@ -269,7 +208,7 @@ impl Http {
                 self.claim_get_stream(exchange, output);
             }
             (Some(Some((next, events))), false) => self.open_resumed(exchange, &events, next, output),
-            (None, false) => self.refuse_storing(exchange, admission::store_unavailable(), output),
+            (None, false) => self.refuse_storing(exchange, Refusal::store_unavailable(), output),
             (Some(Some((next, events))), true) => self.on_events_read(exchange, &events, next, output),
             (Some(None), true) if is_get_stream => self.on_nothing_read(exchange, output),
             (Some(None), true) => self.finish(exchange, output),
@@ -307,10 +246,10 @@ impl Http {
     fn open_resumed(&mut self, exchange: ExchangeKey, events: &StoredEvents, next: u64, output: &mut Output<'_>) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
         // This exchange belongs to no request, so that the stream is only in the table of readers.
-        self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: Some(exchange) });
+        self.exchanges.insert(exchange, Exchange::Streaming(StreamOf::Request(session, exchange)));
         self.exchanges.streams.set_used(exchange);
         self.end_replaced(exchange, output);
-        self.open_stream(exchange, output);
+        self.exchanges.open_stream(exchange, output);
         let label = Label::read(&events.label);
         let producer = label.as_ref().map(|label| label.instance);
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
@@ -340,7 +279,7 @@ impl Http {
         }
         for (number, event) in (events.first..).zip(&events.events) {
             if !self.makes_room(event.len(), output) {
-                return self.abort_unread(exchange, output);
+                return self.exchanges.abort_unread(exchange, output);
             }
             self.write_stored(exchange, tag, Some(number), event, output);
         }
@@ -363,7 +302,7 @@ impl Http {
             return self.wait_for_more(exchange, output);
         }
         // The rest is read when the client has taken most of this.
-        if self.unwritten.of(exchange) > AT_ONCE.min(self.limits.unwritten) / 4 {
+        if self.exchanges.unwritten.of(exchange) > AT_ONCE.min(self.exchanges.limits.unwritten) / 4 {
             reader.is_behind = true;
             output.set_timer(HttpTimer::Poll(exchange), output.now + POLL);
         } else {
@@ -380,7 +319,7 @@ impl Http {
     }
 
     /// The store has answered whether the producer of a stream without recent events runs.
-    pub(super) fn on_producer_found(&mut self, exchange: ExchangeKey, result: &StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_producer_found(&mut self, exchange: ExchangeKey, result: &StoreResult, output: &mut Output<'_>) {
         match result {
             StoreResult::Found(false) => self.append_errors(exchange, output),
             // The instance may have missed the notice that the stream is read here.
@@ -400,7 +339,7 @@ impl Http {
     }
 
     /// The instance that was adding to a stream adds no more. If it has not ended the stream, the store has failed.
-    pub(super) fn on_stream_over(&mut self, session: SessionKey, tag: u64, output: &mut Output<'_>) {
+    pub(crate) fn on_stream_over(&mut self, session: SessionKey, tag: u64, output: &mut Output<'_>) {
         let reader = self.stored_mut(session).and_then(|stored| stored.readers.get(&tag)).copied();
         if let Some(exchange) = reader {
             self.append_errors(exchange, output);

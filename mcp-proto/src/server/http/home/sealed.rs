@@ -17,7 +17,7 @@ const NONCE: usize = 16;
 const LONGEST: usize = 2048;
 
 /// The identity of a session among all sessions of all instances.
-pub(super) type Nonce = [u8; NONCE];
+pub(crate) type Nonce = [u8; NONCE];
 
 /// Keys and lifetime of sessions whose ids contain their state: the revision, and the capabilities and the name of the
 /// client. The id is signed, bound to the principal, and expires; a client can read it, but not alter it (SH-S-41).
@@ -61,14 +61,14 @@ impl SealedSessions {
         Self { lifetime, ..self }
     }
 
-    pub(super) const fn lifetime(&self) -> Duration {
+    pub(crate) const fn lifetime(&self) -> Duration {
         self.lifetime
     }
 
     /// The id of a session that was opened at `now`, in seconds since 1970; `None` if its state is too large for one.
     /// To fit a large state, `clientInfo` is first reduced to its name and version, then left out, because behaviour
     /// must not depend on it.
-    pub(super) fn seal(
+    pub(crate) fn seal(
         &self,
         nonce: &Nonce,
         principal: Option<&Principal>,
@@ -87,7 +87,7 @@ impl SealedSessions {
 
     /// The nonce and the state in a session id; `None` unless an instance gave the id to this principal, and it has not
     /// expired.
-    pub(super) fn open(&self, id: &str, principal: Option<&Principal>, now: u64) -> Option<(Nonce, SessionState)> {
+    pub(crate) fn open(&self, id: &str, principal: Option<&Principal>, now: u64) -> Option<(Nonce, SessionState)> {
         if id.len() > LONGEST {
             return None;
         }
@@ -119,18 +119,18 @@ fn without_info(client: &Json) -> Json {
 }
 
 /// The latest sessions that this instance has ended before they expired; their number is bounded.
-pub(super) struct EndedSessions {
+pub(crate) struct EndedSessions {
     order: VecDeque<Nonce>,
     nonces: BTreeSet<Nonce>,
 }
 
 impl EndedSessions {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { order: VecDeque::new(), nonces: BTreeSet::new() }
     }
 
     /// Adds a session; the oldest ones beyond `limit` are dropped.
-    pub(super) fn add(&mut self, nonce: Nonce, limit: usize) {
+    pub(crate) fn add(&mut self, nonce: Nonce, limit: usize) {
         if self.nonces.insert(nonce) {
             self.order.push_back(nonce);
         }
@@ -141,7 +141,7 @@ impl EndedSessions {
         }
     }
 
-    pub(super) fn contains(&self, nonce: &Nonce) -> bool {
+    pub(crate) fn contains(&self, nonce: &Nonce) -> bool {
         self.nonces.contains(nonce)
     }
 }

@@ -5,8 +5,8 @@ use std::fmt;
 use bytes::Bytes;
 use http::Response;
 
-use super::ExchangeKey;
 use crate::collections::outbox::Weight;
+use crate::server::http::ExchangeKey;
 use crate::store::StoreAction;
 
 /// An action for the driver of an HTTP server.

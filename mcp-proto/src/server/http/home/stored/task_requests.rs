@@ -12,16 +12,17 @@
 //! The tasks of an instance that has ended are lost: the instance that receives the request handles it, and has no such
 //! task.
 
+use crate::server::http::exchange::refusal::Refusal;
 use bytes::Bytes;
 use http::{Response, StatusCode};
 
-use super::exchange::{Asked, Exchange};
-use super::refusal::{empty, json};
-use super::store_work::Pending;
-use super::{ExchangeKey, Http, HttpAction, Output, Stage, admission};
 use crate::conversation::keys::InstanceId;
 use crate::json::Json;
 use crate::jsonrpc::{Message, Request};
+use crate::server::http::exchange::refusal::{empty, json};
+use crate::server::http::home::stored::pending::Pending;
+use crate::server::http::purpose::{Asked, Exchange, Opening};
+use crate::server::http::{ExchangeKey, Http, HttpAction, Output, Stage};
 use crate::server::principal::Principal;
 use crate::server::snapshot::hex;
 use crate::server::tasks::TaskId;
@@ -31,7 +32,7 @@ use crate::spec::meta::RequestMeta;
 use crate::store::{StoreAction, StoreKey, StoreResult};
 
 /// A request about a task, until the store has answered whether the instance of the task runs.
-pub(super) struct TaskRequest {
+pub(crate) struct TaskRequest {
     instance: InstanceId,
     request: Request,
     envelope: Box<Envelope>,
@@ -45,7 +46,7 @@ impl TaskRequest {
 
 impl Http {
     /// The other instance whose task a request is about.
-    pub(super) fn instance_of_task(&self, request: &Request, envelope: &Envelope) -> Option<InstanceId> {
+    pub(crate) fn instance_of_task(&self, request: &Request, envelope: &Envelope) -> Option<InstanceId> {
         let here = self.config.stored()?.instance;
         if self.stage != Stage::Serving || !is_about_task(request) || !envelope.agrees() {
             return None;
@@ -55,7 +56,7 @@ impl Http {
     }
 
     /// Asks the store whether the instance with the task of a request runs.
-    pub(super) fn find_instance_of_task(
+    pub(crate) fn find_instance_of_task(
         &mut self,
         exchange: ExchangeKey,
         instance: InstanceId,
@@ -65,7 +66,7 @@ impl Http {
     ) {
         let asked = TaskRequest { instance, request, envelope };
         if !self.makes_room(asked.len(), output) {
-            return self.respond(exchange, admission::overloaded().into_response(UnreadableId::Omitted), output);
+            return self.respond(exchange, Refusal::overloaded().into_response(UnreadableId::Omitted), output);
         }
         self.store.queued += asked.len();
         self.store.task_requests.insert(exchange, asked);
@@ -73,13 +74,13 @@ impl Http {
     }
 
     /// The exchange of a request about a task has ended, or the request is passed on.
-    pub(super) fn take_task_request(&mut self, exchange: ExchangeKey) -> Option<TaskRequest> {
+    pub(crate) fn take_task_request(&mut self, exchange: ExchangeKey) -> Option<TaskRequest> {
         let asked = self.store.task_requests.remove(&exchange)?;
         self.store.queued = self.store.queued.saturating_sub(asked.len());
         Some(asked)
     }
 
-    pub(super) fn on_task_instance_found(
+    pub(crate) fn on_task_instance_found(
         &mut self,
         exchange: ExchangeKey,
         result: &StoreResult,
@@ -113,12 +114,12 @@ impl Http {
     }
 
     /// The instance of a task cannot be reached, or has not answered in time.
-    pub(super) fn on_no_task_answer(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
-        self.respond(exchange, admission::task_unavailable().into_response(UnreadableId::Omitted), output);
+    pub(crate) fn on_no_task_answer(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+        self.respond(exchange, Refusal::task_unavailable().into_response(UnreadableId::Omitted), output);
     }
 
     /// Another instance has received a request about a task of this one. `number` is how it refers to the request.
-    pub(super) fn on_task_request(
+    pub(crate) fn on_task_request(
         &mut self,
         from: InstanceId,
         number: u64,
@@ -130,13 +131,13 @@ impl Http {
             return;
         }
         if self.stage == Stage::Closed {
-            let response = admission::stopped().into_response(UnreadableId::Omitted);
+            let response = Refusal::stopped().into_response(UnreadableId::Omitted);
             return Self::answer_elsewhere(from, number, response, output);
         }
         let exchange = self.exchanges.new_key();
         let asked = Asked::Elsewhere { instance: from, number };
-        let (head, requests) = (Box::new(http::Request::new(()).into_parts().0), Box::default());
-        self.insert_exchange(exchange, Exchange::Waiting { asked, head, tag: 0, requests });
+        let (head, opening) = (Box::new(http::Request::new(()).into_parts().0), Opening::default());
+        self.insert_exchange(exchange, Exchange::Waiting { asked, head, opening });
         let meta = RequestMeta::read(request.params.as_ref());
         let principal = principal.and_then(principal_from_json);
         let envelope = Box::new(Envelope { principal, ..Envelope::NONE });
@@ -144,7 +145,7 @@ impl Http {
     }
 
     /// Sends a response back to the instance that has received the request.
-    pub(super) fn answer_elsewhere(
+    pub(crate) fn answer_elsewhere(
         instance: InstanceId,
         number: u64,
         response: Response<Bytes>,
@@ -161,7 +162,7 @@ impl Http {
     }
 
     /// The instance of a task has answered.
-    pub(super) fn on_task_answer(
+    pub(crate) fn on_task_answer(
         &mut self,
         number: u64,
         status: Option<&Json>,

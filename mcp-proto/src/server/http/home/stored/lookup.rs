@@ -7,103 +7,64 @@
 //!                           response ◀── Done ── Save, Forget ◀── Storing
 //! ```
 
+use crate::json::Json;
+use crate::server::http::exchange::head;
+use crate::server::http::home::Arriving;
+use crate::server::http::home::stored::pending::TOUCHES;
+use crate::server::snapshot::{Home, Kept};
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::StatusCode;
 use http::request::Parts;
 
-use super::exchange::{Asked, Exchange, Then};
-use super::instances::Notice;
-use super::refusal::{Refusal, empty};
-use super::session::SessionKind;
-use super::store_work::Pending;
-use super::stored_record::StoredSession;
-use super::{ExchangeKey, Http, HttpStep, HttpTimer, Output, Plan, RequestInfo, Stage, admission, header_check};
-use crate::conversation::keys::{InstanceId, SessionKey};
+use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
+use crate::server::http::exchange::header_check;
+use crate::server::http::exchange::refusal::{Refusal, empty};
+use crate::server::http::home::session::SessionKind;
+use crate::server::http::home::stored::instances::Notice;
+use crate::server::http::home::stored::pending::Pending;
+use crate::server::http::home::stored::record::StoredSession;
+use crate::server::http::purpose::{Asked, Exchange, Then};
+use crate::server::http::{ExchangeKey, Http, HttpStep, HttpTimer, Output, Plan, RequestInfo, Stage};
 use crate::server::principal::Principal;
 use crate::server::snapshot::SessionState;
 use crate::server::transport::Inbound;
 use crate::spec::header::SESSION_ID;
 use crate::store::{LAST_NUMBER, Record, StoreAction, StoreKey, StoreResult};
 
-/// If a session in the store could not be kept from expiring, the next attempt follows after this fraction of its
-/// lifetime.
-pub(super) const TOUCHES: u32 = 16;
-
-/// Sessions in a store ([`store`](crate::store)), so that every instance with the same store serves them: requests, streams,
-/// resumptions, cancellations, and answers to requests of the server reach a session wherever they arrive, and changes
-/// that one instance publishes reach the clients of all.
-///
-/// Each request of a session begins with reading the record of the session. If a request changes the record, its
-/// response is sent after the record was written. Events of streams are stored before they are sent. If the store
-/// cannot be reached, requests of sessions are answered with 503 and `Retry-After`.
-///
-/// # Example
-///
-/// ```
-/// use mcp_proto::server::{HttpConfig, SessionMode, StoredSessions};
-/// use mcp_proto::InstanceId;
-///
-/// # let random = 7;
-/// let mut http = HttpConfig::new();
-/// http.sessions = SessionMode::Stored(StoredSessions::new(InstanceId::new(random)));
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct StoredSessions {
-    /// The id of this instance among those that share the store.
-    pub instance: InstanceId,
-    /// How long the store may take for an action, after which it counts as unreachable. Default 5 s.
-    pub timeout: Duration,
-}
-
-impl StoredSessions {
-    /// The configuration of this instance, with the default timeout.
-    #[must_use]
-    pub const fn new(instance: InstanceId) -> Self {
-        Self { instance, timeout: Duration::from_secs(5) }
-    }
-}
-
-/// A request that waits for its session, with the part of its body that has arrived.
-pub(super) struct Arriving {
-    pub(super) exchange: ExchangeKey,
-    pub(super) head: Box<Parts>,
-    pub(super) info: RequestInfo,
-    pub(super) body: Vec<u8>,
-    /// The request has arrived in full.
-    pub(super) is_whole: bool,
-}
-
 impl Http {
-    /// The id of this instance, if the session is in the store.
-    pub(super) fn stored_at(&self, session: SessionKey) -> Option<InstanceId> {
-        self.sessions.get(session)?.stored()?;
-        Some(self.config.stored()?.instance)
-    }
-
-    pub(super) fn stored_mut(&mut self, session: SessionKey) -> Option<&mut StoredSession> {
-        self.sessions.get_mut(session)?.stored_mut()
+    /// A session is opened here. Its record is written before the client receives its id.
+    pub(crate) fn store_opened(&mut self, session: SessionKey, client: Option<&Json>) {
+        let (Some(config), Some(found)) = (self.config.stored(), self.sessions.get_mut(session)) else { return };
+        let Some(version) = found.version else { return };
+        let kept = Kept {
+            principal: found.principal.as_ref().map(|principal| principal.as_str().into()),
+            get_stream: found.get_stream.tag(),
+            home: Some(Home { instance: config.instance, is_open: false, sent: 0 }),
+            next_request: 0,
+            next_event: 0,
+        };
+        let state = SessionState { kept: Some(kept), ..SessionState::opened(version, client.cloned()) };
+        found.kind = SessionKind::Stored(StoredSession::new(state, 0));
     }
 
     /// The id of the session whose record has to be read before the request can be admitted.
-    pub(super) fn id_to_look_up(&self, head: &Parts, planned: &Result<Plan, Refusal>) -> Option<Box<str>> {
+    pub(crate) fn id_to_look_up(&self, head: &Parts, planned: &Result<Plan, Refusal>) -> Option<Box<str>> {
         self.config.stored()?;
         let is_stored = |session| self.sessions.get(session).is_some_and(|session| session.stored().is_some());
         let needs = match planned {
             Ok(plan) => plan.session().is_some_and(is_stored),
-            Err(refusal) => *refusal == admission::unknown_session(),
+            Err(refusal) => *refusal == Refusal::unknown_session(),
         };
-        let id = admission::single(&head.headers, &SESSION_ID).ok()?.filter(|_| needs)?;
+        let id = head::single(&head.headers, &SESSION_ID).ok()?.filter(|_| needs)?;
         // The store is asked only for a text that can be the id of a session.
         let is_id = id.len() == 32 && id.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         // A session that has ended here may still be in the store.
         (is_id && !self.store.ended.contains_key(id)).then(|| id.into())
     }
 
-    pub(super) fn look_up(
+    pub(crate) fn look_up(
         &mut self,
         exchange: ExchangeKey,
         id: &str,
@@ -118,7 +79,7 @@ impl Http {
         self.ask_store(Pending::LookUp(exchange), output, |key| StoreAction::Load { key, session, expires_in });
     }
 
-    pub(super) fn on_looked_up(&mut self, exchange: ExchangeKey, result: StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_looked_up(&mut self, exchange: ExchangeKey, result: StoreResult, output: &mut Output<'_>) {
         let Some(Exchange::Receiving { head, plan: Plan::LookUp { is_whole }, info, body }) =
             self.close_exchange(exchange, output)
         else {
@@ -126,9 +87,9 @@ impl Http {
         };
         let StoreResult::Loaded(record) = result else {
             let unreadable_id = header_check::unreadable_id(&head.headers);
-            return self.refuse(exchange, admission::store_unavailable(), unreadable_id, output);
+            return self.exchanges.refuse(exchange, Refusal::store_unavailable(), unreadable_id, output);
         };
-        let id = admission::single(&head.headers, &SESSION_ID).ok().flatten().map(Box::<str>::from);
+        let id = head::single(&head.headers, &SESSION_ID).ok().flatten().map(Box::<str>::from);
         let Some(id) = id else { return };
         let record = record.and_then(|record| self.read_record(&record).map(|state| (record.version, state)));
         if record.is_none() {
@@ -153,14 +114,14 @@ impl Http {
             Ok(()) => output.defer(HttpStep::RestoreStored { arriving, version, state }),
             Err(refusal) => {
                 let unreadable_id = header_check::unreadable_id(&arriving.head.headers);
-                self.refuse(exchange, refusal, unreadable_id, output);
+                self.exchanges.refuse(exchange, refusal, unreadable_id, output);
             }
         }
     }
 
     /// The state in a record; `None` if this version cannot read it, or does not serve its revision, or if no server has
     /// written it.
-    pub(super) fn read_record(&self, record: &Record) -> Option<SessionState> {
+    pub(crate) fn read_record(&self, record: &Record) -> Option<SessionState> {
         if !(1..=LAST_NUMBER).contains(&record.version) {
             return None;
         }
@@ -168,14 +129,14 @@ impl Http {
         (state.kept.is_some() && self.versions.contains(state.version)).then_some(state)
     }
 
-    pub(super) fn restore_stored(
+    pub(crate) fn restore_stored(
         &mut self,
         arriving: Arriving,
         version: u64,
         state: SessionState,
         output: &mut Output<'_>,
     ) {
-        let id = admission::single(&arriving.head.headers, &SESSION_ID).ok().flatten();
+        let id = head::single(&arriving.head.headers, &SESSION_ID).ok().flatten();
         let kind = SessionKind::Stored(StoredSession::new(state.clone(), version));
         let session = id.and_then(|id| self.sessions.restore(id, kind, state.version, &arriving.info, output.now));
         if let Some(session) = session {
@@ -186,7 +147,7 @@ impl Http {
     }
 
     /// Keeps a session that is in use for long from expiring in the store, with the streams of its requests.
-    pub(super) fn touch_stored(&mut self, session: SessionKey, output: &mut Output<'_>) {
+    pub(crate) fn touch_stored(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get(session) else { return };
         let (id, expires_in) = (found.id.clone(), self.config.session_idle);
         let streams: Vec<_> = found.streams.keys().copied().collect();
@@ -196,7 +157,7 @@ impl Http {
         }
     }
 
-    pub(super) fn on_touched(&mut self, session: SessionKey, result: StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_touched(&mut self, session: SessionKey, result: StoreResult, output: &mut Output<'_>) {
         match result {
             StoreResult::Loaded(Some(record)) => {
                 if let Some(state) = self.read_record(&record) {
@@ -216,7 +177,7 @@ impl Http {
     }
 
     /// A client ends its session by DELETE.
-    pub(super) fn forget(&mut self, exchange: ExchangeKey, session: SessionKey, output: &mut Output<'_>) {
+    pub(crate) fn forget(&mut self, exchange: ExchangeKey, session: SessionKey, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get(session) else { return };
         let id = found.id.clone();
         let then = Then::Respond(empty(StatusCode::NO_CONTENT));
@@ -225,7 +186,7 @@ impl Http {
         self.ask_store(pending, output, |key| StoreAction::Forget { key, session: id });
     }
 
-    pub(super) fn on_forgotten(
+    pub(crate) fn on_forgotten(
         &mut self,
         session: SessionKey,
         exchange: ExchangeKey,
@@ -241,12 +202,38 @@ impl Http {
                 output.defer(HttpStep::Respond { exchange, response });
             }
         } else if closed.is_some() {
-            self.refuse(exchange, admission::store_unavailable(), unreadable_id, output);
+            self.exchanges.refuse(exchange, Refusal::store_unavailable(), unreadable_id, output);
         }
     }
 
+    /// The exchange of a request, or of a stream that is read from the store, has ended.
+    pub(crate) fn end_stored_exchange(&mut self, key: ExchangeKey, exchange: &Exchange, output: &mut Output<'_>) {
+        output.clear_timer(HttpTimer::Poll(key));
+        self.take_task_request(key);
+        let Some(mut reader) = self.store.readers.remove(&key) else { return };
+        reader.replaces = reader.replaces.filter(|old| self.store.readers.contains_key(old));
+        let was_open = matches!(exchange, Exchange::Streaming(_));
+        let Some(session) = exchange.session() else { return };
+        let Some(stored) = self.stored_mut(session) else { return };
+        if stored.on_reader_closed(key, &reader, was_open) {
+            output.defer(HttpStep::RecordClosedStream(session));
+        }
+    }
+
+    /// A session has ended here. If it `may_return`, it goes on at other instances.
+    pub(crate) fn end_stored(&mut self, session: SessionKey, may_return: bool, output: &mut Output<'_>) {
+        if !may_return {
+            self.forget_ended(session, output);
+        }
+        // A session in the store goes on when this instance is stopped.
+        let refusal = if self.stage == Stage::Closed { Refusal::stopped } else { Refusal::unknown_session };
+        self.fail_changes(session, refusal, output);
+        self.end_appending(session, output);
+        self.finish_readers(session, refusal, output);
+    }
+
     /// Ends a session everywhere, because it has ended here for good.
-    pub(super) fn forget_ended(&mut self, session: SessionKey, output: &mut Output<'_>) {
+    pub(crate) fn forget_ended(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let is_written = self.stored_mut(session).is_some_and(|stored| stored.version > 0);
         let Some(found) = self.sessions.get(session).filter(|_| is_written && self.stage != Stage::Closed) else {
             return;
@@ -273,7 +260,7 @@ impl Http {
 
     /// The store has removed a record, or has failed. After a failure, it is asked again until the record must have
     /// expired.
-    pub(super) fn on_record_ended(&mut self, key: StoreKey, result: &StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_record_ended(&mut self, key: StoreKey, result: &StoreResult, output: &mut Output<'_>) {
         let Some(id) = self.store.ending.get(&key) else { return };
         let is_over = *result == StoreResult::Done || self.stage == Stage::Closed;
         let until = self.store.ended.get(id).copied().filter(|until| !is_over && *until > output.now);
@@ -290,7 +277,7 @@ impl Http {
     }
 
     /// The removal of a record is tried again.
-    pub(super) fn end_record_again(&mut self, key: StoreKey, output: &mut Output<'_>) {
+    pub(crate) fn end_record_again(&mut self, key: StoreKey, output: &mut Output<'_>) {
         if let Some(id) = self.store.ending.remove(&key) {
             self.end_record(id, output);
         }
@@ -306,9 +293,9 @@ impl Http {
     }
 
     /// Ends a session here that was ended elsewhere.
-    pub(super) fn end_gone(&mut self, session: SessionKey, output: &mut Output<'_>) {
-        self.fail_changes(session, admission::unknown_session, output);
-        self.finish_readers(session, admission::unknown_session, output);
+    pub(crate) fn end_gone(&mut self, session: SessionKey, output: &mut Output<'_>) {
+        self.fail_changes(session, Refusal::unknown_session, output);
+        self.finish_readers(session, Refusal::unknown_session, output);
         if let Some(found) = self.sessions.get_mut(session) {
             found.kind = SessionKind::Memory;
             output.inbound.push_back(Inbound::Ended { session, reason: CloseReason::Peer });

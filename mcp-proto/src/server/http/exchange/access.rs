@@ -3,13 +3,49 @@
 use http::header::{HOST, ORIGIN};
 use http::request::Parts;
 
-use super::config::Access;
+use http::StatusCode;
+
+use crate::server::http::exchange::refusal::Refusal;
+
+/// Which hosts and origins may access a server. This protects it against web pages in a browser (SH-S-03, SH-S-05).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Access {
+    /// `localhost`, `127.0.0.1` and `[::1]`, with any port.
+    #[default]
+    Loopback,
+    /// These hosts, such as `mcp.example.com` or `mcp.example.com:8443`, and these origins, such as
+    /// `https://app.example.com`.
+    Listed {
+        /// The allowed values of `Host`; an entry without a port allows any port.
+        hosts: Vec<Box<str>>,
+        /// The allowed values of `Origin`, if the request has it.
+        origins: Vec<Box<str>>,
+    },
+    /// All hosts and origins, for a server to which all requests come through a proxy that checks them.
+    Anybody,
+}
+
+impl Access {
+    /// Whether the host of a request is allowed, and with `is_for_some_pages` also the web page that sends it.
+    pub(crate) fn check(&self, head: &Parts, is_for_some_pages: bool) -> Result<(), Refusal> {
+        if !is_host_allowed(self, head) {
+            let text = "the Host of the request is not allowed here; HttpConfig::access lists those that are";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, text));
+        }
+        if is_for_some_pages && !is_origin_allowed(self, head) {
+            let text = "the Origin of the request is not allowed here; HttpConfig::access lists those that are";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, text));
+        }
+        Ok(())
+    }
+}
 
 /// The host names of the loopback interface.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Whether the host to which a request is addressed is allowed (SH-S-05, OR2).
-pub(super) fn is_host_allowed(access: &Access, head: &Parts) -> bool {
+fn is_host_allowed(access: &Access, head: &Parts) -> bool {
     if *access == Access::Anybody {
         return true;
     }
@@ -34,7 +70,7 @@ pub(super) fn is_host_allowed(access: &Access, head: &Parts) -> bool {
 }
 
 /// Whether the web page that sent a request may do so (SH-S-03, OR1). Clients that are no browsers send no `Origin`.
-pub(super) fn is_origin_allowed(access: &Access, head: &Parts) -> bool {
+fn is_origin_allowed(access: &Access, head: &Parts) -> bool {
     let mut origins = head.headers.get_all(ORIGIN).iter();
     let Some(origin) = origins.next() else { return true };
     if *access == Access::Anybody {

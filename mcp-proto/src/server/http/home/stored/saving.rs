@@ -9,198 +9,29 @@
 //!                          └──── Load ◀─────┘
 //! ```
 
-use std::collections::BTreeMap;
-
+use crate::server::snapshot::SessionState;
 use bytes::Bytes;
 use http::Response;
 
-use super::exchange::{Asked, Exchange, Then};
-use super::instances::Notice;
-use super::refusal::Refusal;
-use super::session::SessionKind;
-use super::store_work::Pending;
-use super::stored_read::Reader;
-use super::stored_session::TOUCHES;
-use super::{ExchangeKey, Http, HttpStep, HttpTimer, Output, admission};
 use crate::conversation::keys::SessionKey;
 use crate::conversation::outcome::CloseReason;
-use crate::json::Json;
-use crate::server::snapshot::{Home, Kept, SessionState, Setting};
+use crate::server::http::exchange::ExchangeKey;
+use crate::server::http::exchange::refusal::Refusal;
+use crate::server::http::home::stored::instances::Notice;
+use crate::server::http::home::stored::pending::{Pending, TOUCHES};
+use crate::server::http::home::stored::record::{Change, Saving, What, applied};
+use crate::server::http::purpose::{Asked, Exchange, Then};
+use crate::server::http::{Http, HttpStep, HttpTimer, Output};
+use crate::server::snapshot::Home;
 use crate::server::transport::Inbound;
-use crate::store::{Record, StoreAction, StoreResult, StreamId};
+use crate::store::{Record, StoreAction, StoreResult};
 
 /// How often a change is written again because another instance has written in between.
 const TRIES: u32 = 16;
 
-/// The part of a stored session that this instance keeps in memory.
-pub(super) struct StoredSession {
-    /// The state of the record that was read or written last.
-    state: SessionState,
-    /// The version of that record; zero before the first one is written.
-    pub(super) version: u64,
-    saving: Option<Saving>,
-    /// Changes that are written next.
-    queue: Vec<Change>,
-    /// What the client has set with requests that are not answered yet.
-    pub(super) unanswered: BTreeMap<ExchangeKey, Vec<Setting>>,
-    /// The streams that clients read here, by their tags.
-    pub(super) readers: BTreeMap<u64, ExchangeKey>,
-    /// The GET stream that was closed here, until the record states that.
-    pub(super) closed: Option<Home>,
-}
-
-/// A record that is being written.
-struct Saving {
-    state: SessionState,
-    changes: Vec<Change>,
-    tries: u32,
-}
-
-/// A change of a record, and the exchange that waits until it is written.
-struct Change {
-    what: What,
-    waiting: Option<ExchangeKey>,
-}
-
-impl Change {
-    fn sets_level(&self) -> bool {
-        match &self.what {
-            What::Settings(settings) => settings.iter().any(|setting| matches!(setting, Setting::Level(_))),
-            What::Opened | What::Home(_) => false,
-        }
-    }
-
-    /// The GET stream, if this change states that it was closed.
-    const fn closed_home(&self) -> Option<Home> {
-        match self.what {
-            What::Home(home) if !home.is_open => Some(home),
-            What::Home(_) | What::Opened | What::Settings(_) => None,
-        }
-    }
-
-    /// The GET stream, if this change claims it for this instance.
-    const fn claimed_home(&self) -> Option<Home> {
-        match self.what {
-            What::Home(home) if home.is_open => Some(home),
-            What::Home(_) | What::Opened | What::Settings(_) => None,
-        }
-    }
-
-    /// The exchange for which this change claims the GET stream.
-    fn claim(&self) -> Option<ExchangeKey> {
-        self.claimed_home().and(self.waiting)
-    }
-}
-
-pub(super) enum What {
-    /// The session is opened.
-    Opened,
-    Settings(Vec<Setting>),
-    Home(Home),
-}
-
-impl StoredSession {
-    /// A session with this record; `version` is zero if the record is not in the store yet.
-    pub(super) fn new(state: SessionState, version: u64) -> Box<Self> {
-        Box::new(Self {
-            state,
-            version,
-            saving: None,
-            queue: Vec::new(),
-            unanswered: BTreeMap::new(),
-            readers: BTreeMap::new(),
-            closed: None,
-        })
-    }
-
-    pub(super) fn kept(&self) -> Option<&Kept> {
-        self.state.kept.as_ref()
-    }
-
-    /// This state of the record, with all changes of this instance that are not written yet.
-    fn in_force(&self, state: &SessionState) -> SessionState {
-        let written = self.saving.iter().flat_map(|saving| &saving.changes);
-        let mut state = applied(state, written.chain(&self.queue));
-        self.unanswered.values().flatten().for_each(|setting| state.set(setting));
-        state
-    }
-
-    /// The instance that has the GET stream.
-    pub(super) fn home(&self) -> Option<Home> {
-        self.kept().and_then(|kept| kept.home)
-    }
-
-    /// Sets the state of a record that was read or written. If its GET stream was closed here since, the stream stays
-    /// closed, unless another instance has it.
-    fn set_state(&mut self, state: SessionState) {
-        self.state = state;
-        let here = |closed: &Home| self.home().is_some_and(|home| home.instance == closed.instance);
-        self.closed = self.closed.filter(here);
-        if let Some(closed) = self.closed {
-            self.set_home(closed);
-        }
-    }
-
-    /// Notes that the GET stream was closed here. The caller writes the record.
-    pub(super) fn close_home(&mut self, closed: Home) {
-        self.closed = Some(closed);
-        self.set_home(closed);
-    }
-
-    /// The GET stream that was closed here, if no pending change states that, and no other one is open here or about to
-    /// be.
-    pub(super) fn unwritten_closed(&self) -> Option<Home> {
-        let mut changes = self.saving.iter().flat_map(|saving| &saving.changes).chain(&self.queue);
-        self.closed.filter(|_| !self.has_get_stream() && !changes.any(|change| change.closed_home().is_some()))
-    }
-
-    pub(super) fn set_home(&mut self, home: Home) {
-        if let Some(kept) = &mut self.state.kept {
-            kept.home = Some(home);
-        }
-    }
-
-    /// Whether the GET stream is open here, or about to be.
-    pub(super) fn has_get_stream(&self) -> bool {
-        self.readers.contains_key(&StreamId::OF_SESSION)
-    }
-
-    /// Ends the reading of a stream on this exchange. `was_open` states that its response has begun. Returns whether
-    /// the stream is the GET stream.
-    pub(super) fn on_reader_closed(&mut self, exchange: ExchangeKey, reader: &Reader, was_open: bool) -> bool {
-        if self.readers.get(&reader.stream.tag) == Some(&exchange) {
-            match reader.replaces {
-                // The stream that this one was to replace is still open.
-                Some(old) => self.readers.insert(reader.stream.tag, old),
-                None => self.readers.remove(&reader.stream.tag),
-            };
-        }
-        let home = self.home().filter(|_| reader.is_get_stream);
-        if let (Some(home), Some(sent), true) = (home, reader.sent(), was_open) {
-            self.set_home(Home { sent, ..home });
-        }
-        home.is_some()
-    }
-}
-
 impl Http {
-    /// A session is opened here. Its record is written before the client receives its id.
-    pub(super) fn store_opened(&mut self, session: SessionKey, client: Option<&Json>) {
-        let (Some(config), Some(found)) = (self.config.stored(), self.sessions.get_mut(session)) else { return };
-        let Some(version) = found.version else { return };
-        let kept = Kept {
-            principal: found.principal.as_ref().map(|principal| principal.as_str().into()),
-            get_stream: found.get_stream.tag(),
-            home: Some(Home { instance: config.instance, is_open: false, sent: 0 }),
-            next_request: 0,
-            next_event: 0,
-        };
-        let state = SessionState { kept: Some(kept), ..SessionState::opened(version, client.cloned()) };
-        found.kind = SessionKind::Stored(StoredSession::new(state, 0));
-    }
-
     /// Sends the response to a request that has changed its session, once the change is in the store.
-    pub(super) fn respond_when_stored(
+    pub(crate) fn respond_when_stored(
         &mut self,
         exchange: ExchangeKey,
         asked: Asked,
@@ -217,13 +48,13 @@ impl Http {
     }
 
     /// Writes what the client has set with a request whose response is not sent, or is a stream.
-    pub(super) fn store_settings_of(&mut self, session: SessionKey, exchange: ExchangeKey, output: &mut Output<'_>) {
+    pub(crate) fn store_settings_of(&mut self, session: SessionKey, exchange: ExchangeKey, output: &mut Output<'_>) {
         if let Some(settings) = self.stored_mut(session).and_then(|stored| stored.unanswered.remove(&exchange)) {
             self.change(session, What::Settings(settings), None, output);
         }
     }
 
-    pub(super) fn change(
+    pub(crate) fn change(
         &mut self,
         session: SessionKey,
         what: What,
@@ -281,7 +112,7 @@ impl Http {
         });
     }
 
-    pub(super) fn on_saved(&mut self, session: SessionKey, result: &StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_saved(&mut self, session: SessionKey, result: &StoreResult, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         let Some(mut saving) = stored.saving.take() else { return };
         match result {
@@ -323,7 +154,7 @@ impl Http {
     }
 
     /// Applies the changes to the record that another instance has written in between.
-    pub(super) fn on_reloaded(&mut self, session: SessionKey, result: StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_reloaded(&mut self, session: SessionKey, result: StoreResult, output: &mut Output<'_>) {
         let record = match result {
             StoreResult::Loaded(Some(record)) => self.read_record(&record).map(|state| (record.version, state)),
             StoreResult::Loaded(None) => return self.end_gone(session, output),
@@ -358,7 +189,7 @@ impl Http {
         let is_new = stored.version == 0;
         let claimed = saving.changes.iter().find_map(Change::claimed_home);
         stored.saving = Some(saving);
-        self.fail_changes(session, admission::store_unavailable, output);
+        self.fail_changes(session, Refusal::store_unavailable, output);
         let Some(stored) = self.stored_mut(session) else { return };
         if !stored.has_get_stream() {
             // The record may state, in spite of the failure, that this instance has the stream.
@@ -376,14 +207,14 @@ impl Http {
     }
 
     /// Refuses the requests that wait until their changes are written.
-    pub(super) fn fail_changes(&mut self, session: SessionKey, refusal: impl Fn() -> Refusal, output: &mut Output<'_>) {
+    pub(crate) fn fail_changes(&mut self, session: SessionKey, refusal: impl Fn() -> Refusal, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         let saving = stored.saving.take().map(|saving| saving.changes).unwrap_or_default();
         let waiting = saving.into_iter().chain(std::mem::take(&mut stored.queue)).filter_map(|change| change.waiting);
         let unreadable_id = self.unreadable_id(session);
         for exchange in waiting.collect::<Vec<_>>() {
             if self.close_exchange(exchange, output).is_some() {
-                self.refuse(exchange, refusal(), unreadable_id, output);
+                self.exchanges.refuse(exchange, refusal(), unreadable_id, output);
             }
         }
     }
@@ -395,7 +226,7 @@ impl Http {
                 if let Some(Exchange::Storing { then: Then::Respond(response), .. }) =
                     self.close_exchange(exchange, output)
                 {
-                    self.act_response(exchange, response, output);
+                    self.exchanges.respond(exchange, response, output);
                 }
             }
             Some(Exchange::Storing { asked, then: Then::OpenGetStream }) => {
@@ -407,14 +238,14 @@ impl Http {
                 Exchange::Storing { then: Then::Resume, .. }
                 | Exchange::Receiving { .. }
                 | Exchange::Waiting { .. }
-                | Exchange::Streaming { .. },
+                | Exchange::Streaming(_),
             )
             | None => {}
         }
     }
 
     /// Applies a record that was read, unless a later one is known.
-    pub(super) fn update(&mut self, session: SessionKey, version: u64, state: SessionState, output: &mut Output<'_>) {
+    pub(crate) fn update(&mut self, session: SessionKey, version: u64, state: SessionState, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         if version <= stored.version {
             return;
@@ -451,29 +282,9 @@ impl Http {
     }
 
     /// Another instance has written a record with settings of the client.
-    pub(super) fn on_changed(&mut self, session: SessionKey, record: &Record, output: &mut Output<'_>) {
+    pub(crate) fn on_changed(&mut self, session: SessionKey, record: &Record, output: &mut Output<'_>) {
         if let Some(state) = self.read_record(record) {
             self.update(session, record.version, state, output);
         }
     }
-}
-
-fn applied<'c>(state: &SessionState, changes: impl IntoIterator<Item = &'c Change>) -> SessionState {
-    let mut state = state.clone();
-    for change in changes {
-        match &change.what {
-            What::Opened => {}
-            What::Settings(settings) => settings.iter().for_each(|setting| state.set(setting)),
-            What::Home(home) => {
-                // A stream that was closed here may be open at another instance by now.
-                let applies = |now: Home| home.is_open || now.instance == home.instance;
-                if let Some(kept) = state.kept.as_mut().filter(|kept| kept.home.is_none_or(applies)) {
-                    // Another instance may have sent more since this one has read the record.
-                    let sent = kept.home.map_or(home.sent, |now| now.sent.max(home.sent));
-                    kept.home = Some(Home { sent, ..*home });
-                }
-            }
-        }
-    }
-    state
 }

@@ -1,42 +1,43 @@
 //! Sessions, which are found by their ids and bound to their principals.
 
+use crate::server::http::purpose::{Exchange, StreamOf};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use http::Extensions;
 
-use super::replay::Stream;
-use super::sealed_session::{EndedSessions, Nonce};
-use super::stored_record::StoredSession;
-use super::{ExchangeKey, RequestInfo};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
+use crate::server::http::home::sealed::{EndedSessions, Nonce};
+use crate::server::http::home::stored::record::StoredSession;
+use crate::server::http::stream::Stream;
+use crate::server::http::{ExchangeKey, RequestInfo};
 use crate::server::principal::Principal;
 use crate::server::shares::{Holder, Shares};
 use crate::spec::ProtocolVersion;
 
 /// What the transport stores for a session. It has no `Debug`, because its id is a secret.
-pub(super) struct Session {
-    pub(super) id: Arc<str>,
-    pub(super) kind: SessionKind,
-    pub(super) principal: Option<Principal>,
-    pub(super) version: Option<ProtocolVersion>,
-    pub(super) last_active: Instant,
+pub(crate) struct Session {
+    pub(crate) id: Arc<str>,
+    pub(crate) kind: SessionKind,
+    pub(crate) principal: Option<Principal>,
+    pub(crate) version: Option<ProtocolVersion>,
+    pub(crate) last_active: Instant,
     /// Whether it has unanswered requests.
-    pub(super) is_serving: bool,
+    pub(crate) is_serving: bool,
     /// The number of its open exchanges.
-    pub(super) exchanges: usize,
+    pub(crate) exchanges: usize,
     /// The GET stream, for messages that relate to no request.
-    pub(super) get_stream: Stream,
+    pub(crate) get_stream: Stream,
     /// The streams of requests, by the exchange on which the request arrived.
-    pub(super) streams: BTreeMap<ExchangeKey, Stream>,
+    pub(crate) streams: BTreeMap<ExchangeKey, Stream>,
     /// The bytes of all stored events.
-    pub(super) kept_bytes: usize,
+    pub(crate) kept_bytes: usize,
 }
 
 /// Where the state of a session is, and by which transport its client reaches it.
-pub(super) enum SessionKind {
+pub(crate) enum SessionKind {
     /// Here. Its record in the store is not written yet, or is gone, if there is a store.
     Memory,
     /// Here, and to be put into the id when the session is opened: at `opened`, in seconds since 1970. `nonce` identifies
@@ -51,7 +52,7 @@ pub(super) enum SessionKind {
     TwoEndpoints { extensions: Extensions },
 }
 
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     next: SessionKey,
     /// Boxed, because the nodes of the map are not full.
     by_key: BTreeMap<SessionKey, Box<Session>>,
@@ -62,7 +63,7 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             next: SessionKey::FIRST,
             by_key: BTreeMap::new(),
@@ -72,24 +73,24 @@ impl Sessions {
         }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_key.len()
     }
 
     /// The bytes of all stored events.
-    pub(super) fn kept_bytes(&self) -> usize {
+    pub(crate) fn kept_bytes(&self) -> usize {
         self.by_key.values().map(|session| session.kept_bytes).sum()
     }
 
     /// The open GET streams of sessions, except two-endpoint sessions, which are answered on theirs (HS-04).
-    pub(super) fn get_streams(&self) -> Vec<ExchangeKey> {
+    pub(crate) fn get_streams(&self) -> Vec<ExchangeKey> {
         let sessions = self.by_key.values().filter(|session| !session.is_two_endpoint());
         sessions.filter_map(|session| session.get_stream.exchange).collect()
     }
 
     /// Finds a session by its id. A session of another principal is treated as unknown (SE4), and so is one of the
     /// other transport, because its messages use other streams (SH-S-48, HS-04).
-    pub(super) fn find(&self, id: &str, is_two_endpoint: bool, principal: Option<&Principal>) -> Option<SessionKey> {
+    pub(crate) fn find(&self, id: &str, is_two_endpoint: bool, principal: Option<&Principal>) -> Option<SessionKey> {
         let key = *self.by_id.get(id)?;
         let session = self.by_key.get(&key)?;
         let is_it = session.principal.as_ref() == principal && session.is_two_endpoint() == is_two_endpoint;
@@ -98,13 +99,13 @@ impl Sessions {
 
     /// Opens a session, whose id is built from the driver's random bytes (SE5). `None` if the id is in use, which
     /// happens only with a broken random number generator (CL4).
-    pub(super) fn open(&mut self, info: &RequestInfo, kind: SessionKind, now: Instant) -> Option<SessionKey> {
+    pub(crate) fn open(&mut self, info: &RequestInfo, kind: SessionKind, now: Instant) -> Option<SessionKey> {
         let session = Session::new(info.session_id().into(), info.principal().cloned(), info.tag(24), now);
         self.insert(Session { kind, ..session }, info.holder(), now)
     }
 
     /// Continues a session. `None` if the id is in use.
-    pub(super) fn restore(
+    pub(crate) fn restore(
         &mut self,
         id: &str,
         kind: SessionKind,
@@ -117,7 +118,7 @@ impl Sessions {
     }
 
     /// Adds a session. `None` if its id is in use.
-    pub(super) fn insert(&mut self, session: Session, holder: Holder, now: Instant) -> Option<SessionKey> {
+    pub(crate) fn insert(&mut self, session: Session, holder: Holder, now: Instant) -> Option<SessionKey> {
         if self.by_id.contains_key(&session.id) {
             return None;
         }
@@ -131,14 +132,14 @@ impl Sessions {
     }
 
     /// The session with this id over Streamable HTTP, whose principal the caller has checked.
-    pub(super) fn of_id(&mut self, id: &str) -> Option<(SessionKey, &mut Session)> {
+    pub(crate) fn of_id(&mut self, id: &str) -> Option<(SessionKey, &mut Session)> {
         let key = *self.by_id.get(id)?;
         let session = self.by_key.get_mut(&key)?;
         (!session.is_two_endpoint()).then_some((key, session))
     }
 
     /// Replaces the id of a session, which its client does not know yet, by one that contains the state.
-    pub(super) fn seal(&mut self, key: SessionKey, nonce: Nonce, id: &str) {
+    pub(crate) fn seal(&mut self, key: SessionKey, nonce: Nonce, id: &str) {
         let Some(session) = self.by_key.get_mut(&key) else { return };
         let id: Arc<str> = id.into();
         self.by_id.remove(&session.id);
@@ -147,17 +148,17 @@ impl Sessions {
     }
 
     /// Whether this instance has ended a session for good.
-    pub(super) fn has_ended(&self, nonce: &Nonce) -> bool {
+    pub(crate) fn has_ended(&self, nonce: &Nonce) -> bool {
         self.ended.contains(nonce)
     }
 
     /// The sessions without an open exchange that may be ended so that this client can open one, best first.
-    pub(super) fn to_evict(&self, newcomer: &Holder, long: Duration, now: Instant) -> impl Iterator<Item = SessionKey> {
+    pub(crate) fn to_evict(&self, newcomer: &Holder, long: Duration, now: Instant) -> impl Iterator<Item = SessionKey> {
         self.shares.to_evict(newcomer, long, now)
     }
 
     /// Records activity for a message without an open exchange that keeps the session alive.
-    pub(super) fn touch(&mut self, key: SessionKey, now: Instant) {
+    pub(crate) fn touch(&mut self, key: SessionKey, now: Instant) {
         let Some(session) = self.by_key.get_mut(&key) else { return };
         session.last_active = now;
         if session.exchanges == 0 {
@@ -166,37 +167,52 @@ impl Sessions {
     }
 
     /// Replaces what the session knows of its principal by what a new request states, such as the scopes of its token.
-    pub(super) fn authenticated(&mut self, key: SessionKey, info: &RequestInfo) {
+    pub(crate) fn authenticated(&mut self, key: SessionKey, info: &RequestInfo) {
         if let Some(session) = self.by_key.get_mut(&key) {
             session.principal = info.principal().cloned();
         }
     }
 
-    pub(super) fn begin_exchange(&mut self, key: SessionKey) {
+    pub(crate) fn begin_exchange(&mut self, key: SessionKey) {
         if let Some(session) = self.by_key.get_mut(&key) {
             session.exchanges += 1;
             self.shares.set_used(key);
         }
     }
 
-    pub(super) fn end_exchange(&mut self, key: SessionKey, now: Instant) {
+    /// An exchange of a session has ended, and its stream is not written to it any more.
+    pub(crate) fn end_exchange(&mut self, key: SessionKey, ended: ExchangeKey, exchange: &Exchange, now: Instant) {
         if let Some(session) = self.by_key.get_mut(&key) {
             session.exchanges = session.exchanges.saturating_sub(1);
+            if let Some(stream) = session.stream_of(exchange) {
+                stream.exchange = stream.exchange.filter(|exchange| *exchange != ended);
+            }
         }
         self.touch(key, now);
     }
 
-    pub(super) fn get(&self, key: SessionKey) -> Option<&Session> {
+    /// Whether the events of a request are added to the store.
+    pub(crate) fn is_appended(&self, key: SessionKey, request: ExchangeKey) -> bool {
+        let stream = self.get(key).and_then(|session| session.streams.get(&request));
+        stream.is_some_and(|stream| stream.appending().is_some())
+    }
+
+    /// Whether a session is in the store.
+    pub(crate) fn is_stored(&self, key: SessionKey) -> bool {
+        self.get(key).is_some_and(|session| session.stored().is_some())
+    }
+
+    pub(crate) fn get(&self, key: SessionKey) -> Option<&Session> {
         self.by_key.get(&key).map(AsRef::as_ref)
     }
 
-    pub(super) fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
+    pub(crate) fn get_mut(&mut self, key: SessionKey) -> Option<&mut Session> {
         self.by_key.get_mut(&key).map(AsMut::as_mut)
     }
 
     /// Removes a session. If the id contains the state, this instance then refuses the id, unless `may_return`; it
     /// remembers the last `max_ended` such ids.
-    pub(super) fn remove(&mut self, key: SessionKey, may_return: bool, max_ended: usize) -> Option<Session> {
+    pub(crate) fn remove(&mut self, key: SessionKey, may_return: bool, max_ended: usize) -> Option<Session> {
         let session = self.by_key.remove(&key)?;
         self.by_id.remove(&session.id);
         self.shares.remove(key);
@@ -214,7 +230,7 @@ impl Sessions {
 
 impl Session {
     /// A session in memory. The tag is that of its GET stream.
-    pub(super) fn new(id: Arc<str>, principal: Option<Principal>, tag: u64, now: Instant) -> Self {
+    pub(crate) fn new(id: Arc<str>, principal: Option<Principal>, tag: u64, now: Instant) -> Self {
         Self {
             id,
             kind: SessionKind::Memory,
@@ -229,35 +245,47 @@ impl Session {
         }
     }
 
-    pub(super) const fn is_two_endpoint(&self) -> bool {
+    pub(crate) const fn is_two_endpoint(&self) -> bool {
         matches!(self.kind, SessionKind::TwoEndpoints { .. })
     }
 
     /// The extensions of the message that is being handled, if its exchange has already ended.
-    pub(super) const fn extensions(&self) -> Option<&Extensions> {
+    pub(crate) const fn extensions(&self) -> Option<&Extensions> {
         if let SessionKind::TwoEndpoints { extensions } = &self.kind { Some(extensions) } else { None }
     }
 
     /// What this instance knows of the record of the session; `None` if it is not in the store.
-    pub(super) fn stored(&self) -> Option<&StoredSession> {
+    pub(crate) fn stored(&self) -> Option<&StoredSession> {
         if let SessionKind::Stored(stored) = &self.kind { Some(stored) } else { None }
     }
 
-    pub(super) fn stored_mut(&mut self) -> Option<&mut StoredSession> {
+    pub(crate) fn stored_mut(&mut self) -> Option<&mut StoredSession> {
         if let SessionKind::Stored(stored) = &mut self.kind { Some(stored) } else { None }
     }
 
     /// The stream for messages on this exchange; with `None`, the GET stream.
-    pub(super) fn stream_mut(&mut self, exchange: Option<ExchangeKey>) -> Option<&mut Stream> {
+    pub(crate) fn stream_mut(&mut self, exchange: Option<ExchangeKey>) -> Option<&mut Stream> {
         match exchange {
             None => Some(&mut self.get_stream),
             Some(exchange) => self.streams.get_mut(&exchange),
         }
     }
 
+    /// The stream that a response is.
+    fn stream_of(&mut self, exchange: &Exchange) -> Option<&mut Stream> {
+        match exchange {
+            Exchange::Streaming(StreamOf::Session(_)) => Some(&mut self.get_stream),
+            Exchange::Streaming(StreamOf::Request(_, request)) => self.streams.get_mut(request),
+            Exchange::Streaming(StreamOf::Stateless)
+            | Exchange::Receiving { .. }
+            | Exchange::Waiting { .. }
+            | Exchange::Storing { .. } => None,
+        }
+    }
+
     /// Drops the oldest events until the rest is within the limit (SE9), those of answered requests first. A stream
     /// that has ended is removed with its last event. Returns the removed streams.
-    pub(super) fn keep_within(&mut self, limit: usize) -> Vec<ExchangeKey> {
+    pub(crate) fn keep_within(&mut self, limit: usize) -> Vec<ExchangeKey> {
         let mut gone = Vec::new();
         while self.kept_bytes > limit {
             let over = self.streams.iter_mut().find(|(_, stream)| stream.is_over);
@@ -280,7 +308,7 @@ impl Session {
         gone
     }
 
-    pub(super) fn forget_stream(&mut self, exchange: ExchangeKey) {
+    pub(crate) fn forget_stream(&mut self, exchange: ExchangeKey) {
         if let Some(stream) = self.streams.remove(&exchange) {
             self.kept_bytes -= stream.kept_bytes();
         }
@@ -298,6 +326,10 @@ mod tests {
     fn info(first: u8, principal: Option<&str>) -> RequestInfo {
         let authentication = Ok(principal.map(Principal::new));
         RequestInfo { authentication, ..RequestInfo::new([first; 32]) }
+    }
+
+    fn ended() -> Exchange {
+        Exchange::Streaming(StreamOf::Stateless)
     }
 
     fn two_endpoints() -> SessionKind {
@@ -347,9 +379,9 @@ mod tests {
         sessions.begin_exchange(key);
         sessions.begin_exchange(key);
         sessions.touch(key, at(20));
-        sessions.end_exchange(key, at(21));
+        sessions.end_exchange(key, ExchangeKey(1), &ended(), at(21));
         assert_eq!(evictable(&sessions, at(100)), []);
-        sessions.end_exchange(key, at(30));
+        sessions.end_exchange(key, ExchangeKey(2), &ended(), at(30));
         assert_eq!((evictable(&sessions, at(39)), evictable(&sessions, at(40))), (vec![], vec![key]));
         let session = sessions.get(key).unwrap();
         assert_eq!((session.last_active, session.exchanges), (at(30), 0));

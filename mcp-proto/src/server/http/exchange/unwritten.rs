@@ -11,18 +11,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Response;
 
-use super::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::Instant;
 use crate::limits::Limits;
+use crate::server::http::exchange::action::HttpAction;
+use crate::server::http::exchange::{ExchangeKey, Exchanges, Purpose};
+use crate::server::http::{HttpTimer, Output};
 
 /// How long an exchange must have had a large number of unwritten bytes before it may be aborted for another one.
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The unwritten bytes of each exchange, from its first byte until the last one was written.
 #[derive(Debug, Default)]
-pub(super) struct Unwritten {
+pub(crate) struct Unwritten {
     exchanges: BTreeMap<ExchangeKey, Waiting>,
     /// The sum over all exchanges.
     bytes: usize,
@@ -51,17 +52,17 @@ impl Unwritten {
     }
 
     /// The unwritten bytes of all responses.
-    pub(super) const fn bytes(&self) -> usize {
+    pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// The unwritten bytes of one response.
-    pub(super) fn of(&self, exchange: ExchangeKey) -> usize {
+    pub(crate) fn of(&self, exchange: ExchangeKey) -> usize {
         self.exchanges.get(&exchange).map_or(0, |waiting| waiting.bytes)
     }
 
     /// Whether the exchange was aborted, so that no further bytes are sent to the driver.
-    pub(super) fn is_aborted(&self, exchange: ExchangeKey) -> bool {
+    pub(crate) fn is_aborted(&self, exchange: ExchangeKey) -> bool {
         self.exchanges.get(&exchange).is_some_and(|waiting| waiting.is_aborted)
     }
 
@@ -84,7 +85,7 @@ impl Unwritten {
         (taken > 0).then_some(left)
     }
 
-    pub(super) fn forget(&mut self, exchange: ExchangeKey) {
+    pub(crate) fn forget(&mut self, exchange: ExchangeKey) {
         self.remove(exchange, usize::MAX);
         self.exchanges.remove(&exchange);
     }
@@ -96,22 +97,10 @@ impl Unwritten {
     }
 }
 
-impl Http {
-    /// Sends the response of an exchange to the driver.
-    pub(super) fn act_response(
-        &mut self,
-        exchange: ExchangeKey,
-        mut response: Response<Bytes>,
-        output: &mut Output<'_>,
-    ) {
-        self.allow_origin(exchange, response.headers_mut());
-        self.count_unwritten(exchange, response.body().len(), output);
-        output.out.act(HttpAction::Respond { exchange, response });
-    }
-
+impl<P: Purpose> Exchanges<P> {
     /// Sends a chunk of a stream to the driver. A stream with too many unwritten bytes is aborted; a stream without any
     /// accepts one chunk of any size (K1).
-    pub(super) fn write_chunk(&mut self, exchange: ExchangeKey, chunk: Bytes, output: &mut Output<'_>) {
+    pub(crate) fn write_chunk(&mut self, exchange: ExchangeKey, chunk: Bytes, output: &mut Output<'_>) {
         if let Some(waiting) = self.unwritten.exchanges.get(&exchange) {
             if waiting.is_aborted {
                 return;
@@ -125,21 +114,20 @@ impl Http {
     }
 
     /// The driver has written bytes of a response.
-    pub(super) fn on_written(&mut self, exchange: ExchangeKey, bytes: usize, output: &mut Output<'_>) {
+    pub(crate) fn on_written(&mut self, exchange: ExchangeKey, bytes: usize, output: &mut Output<'_>) {
         match self.unwritten.remove(exchange, bytes) {
             _ if self.unwritten.is_aborted(exchange) => {}
             Some(0) => output.clear_timer(HttpTimer::Unread(exchange)),
             Some(_) => self.expect_reading(exchange, output),
             None => {}
         }
-        self.on_reader_written(exchange, output);
     }
 
-    /// Whether a message of this many bytes may be sent in addition to all unwritten bytes (M3). Exchanges that have
-    /// been large for long are aborted for it, so that clients that do not read cannot block those that do. Small
-    /// messages are always allowed, because the number of connections bounds them.
-    pub(super) fn makes_room(&mut self, bytes: usize, output: &mut Output<'_>) -> bool {
-        while bytes > Limits::SMALL && !self.limits.holds_beside(bytes, self.unwritten.bytes + self.store.queued) {
+    /// Whether a message of this many bytes may be sent in addition to all unwritten bytes, and to `queued` others (M3).
+    /// Exchanges that have been large for long are aborted for it, so that clients that do not read cannot block those that
+    /// do. Small messages are always allowed, because the number of connections bounds them.
+    pub(crate) fn makes_room(&mut self, bytes: usize, queued: usize, output: &mut Output<'_>) -> bool {
+        while bytes > Limits::SMALL && !self.limits.holds_beside(bytes, self.unwritten.bytes + queued) {
             let Some(oldest) = self.unwritten.oldest(output.now) else { return false };
             self.abort_unread(oldest, output);
         }
@@ -148,10 +136,10 @@ impl Http {
 
     /// Aborts the response of a client that does not read, and treats the client as disconnected (K1). For an open
     /// exchange, the disconnection takes effect at the next [`Server::handle_timeout`](crate::Server::handle_timeout).
-    pub(super) fn abort_unread(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+    pub(crate) fn abort_unread(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         self.unwritten.forget(exchange);
         output.out.act(HttpAction::Abort { exchange });
-        if self.exchanges.get(exchange).is_some() {
+        if self.get(exchange).is_some() {
             self.unwritten.exchanges.insert(exchange, Waiting { is_aborted: true, ..Waiting::default() });
             output.set_timer(HttpTimer::Unread(exchange), output.now);
         } else {
@@ -159,7 +147,7 @@ impl Http {
         }
     }
 
-    fn count_unwritten(&mut self, exchange: ExchangeKey, bytes: usize, output: &mut Output<'_>) {
+    pub(crate) fn count_unwritten(&mut self, exchange: ExchangeKey, bytes: usize, output: &mut Output<'_>) {
         if bytes > 0 {
             let had_none = !self.unwritten.exchanges.contains_key(&exchange);
             self.unwritten.add(exchange, bytes, output.now);
@@ -170,7 +158,7 @@ impl Http {
     }
 
     fn expect_reading(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
-        output.set_timer(HttpTimer::Unread(exchange), output.now + self.config.unread_timeout);
+        output.set_timer(HttpTimer::Unread(exchange), output.now + self.unread_timeout);
     }
 }
 

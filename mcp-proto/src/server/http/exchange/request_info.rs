@@ -7,8 +7,8 @@ use http::Version;
 use http::header::EXPECT;
 use http::request::Parts;
 
-use super::sealed_session::Nonce;
 use crate::auth::Challenge;
+use crate::server::http::home::sealed::Nonce;
 use crate::server::principal::Principal;
 use crate::server::shares::{Holder, PeerKey};
 
@@ -59,21 +59,21 @@ impl RequestInfo {
     }
 
     /// The sender of a request that was not refused.
-    pub(super) fn principal(&self) -> Option<&Principal> {
+    pub(crate) fn principal(&self) -> Option<&Principal> {
         self.authentication.as_ref().ok()?.as_ref()
     }
 
     /// The holder of the sessions and streams that this request opens.
-    pub(super) fn holder(&self) -> Holder {
+    pub(crate) fn holder(&self) -> Holder {
         Holder::new(self.principal(), self.peer.as_ref())
     }
 
     /// The random bytes of a session id.
-    pub(super) fn session_nonce(&self) -> Nonce {
+    pub(crate) fn session_nonce(&self) -> Nonce {
         self.nonce.first_chunk().copied().unwrap_or_default()
     }
 
-    pub(super) fn session_id(&self) -> Box<str> {
+    pub(crate) fn session_id(&self) -> Box<str> {
         let mut id = String::with_capacity(32);
         for byte in self.session_nonce() {
             // Writing to a string does not fail.
@@ -83,7 +83,7 @@ impl RequestInfo {
     }
 
     /// Eight of the random bytes, from this index.
-    pub(super) fn tag(&self, from: usize) -> u64 {
+    pub(crate) fn tag(&self, from: usize) -> u64 {
         self.nonce.iter().skip(from).take(8).fold(0, |tag, byte| (tag << 8) | u64::from(*byte))
     }
 }

@@ -11,8 +11,9 @@ use http::header::{
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 
-use super::refusal::empty;
-use super::{Access, ExchangeKey, Http};
+use crate::server::http::exchange::access::Access;
+use crate::server::http::exchange::refusal::empty;
+use crate::server::http::exchange::{ExchangeKey, Exchanges, Purpose};
 use crate::spec::header::{HEADERS, PARAM_PREFIX};
 use crate::spec::trace_context::{BAGGAGE, TRACEPARENT, TRACESTATE};
 
@@ -34,54 +35,57 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("3600");
 
 /// The exchanges whose responses a web page may read, until the response begins, with the value of
 /// `Access-Control-Allow-Origin`.
-#[derive(Default)]
-pub(super) struct AllowedOrigins(BTreeMap<ExchangeKey, HeaderValue>);
-
-impl AllowedOrigins {
-    pub(super) fn remove(&mut self, exchange: ExchangeKey) -> Option<HeaderValue> {
-        self.0.remove(&exchange)
-    }
+pub(crate) struct AllowedOrigins {
+    /// Web pages may read responses at all.
+    is_on: bool,
+    exchanges: BTreeMap<ExchangeKey, HeaderValue>,
 }
 
-impl Http {
-    /// Stores the origin of the page that sent a request, if it may read the response.
-    pub(super) fn note_origin(&mut self, exchange: ExchangeKey, head: &Parts) {
-        // The metadata have headers of their own.
-        if !self.config.cors || self.config.metadata_at(head.uri.path()).is_some() {
-            return;
-        }
-        let Some(origin) = head.headers.get(ORIGIN) else { return };
-        if self.check_access(head).is_ok() {
-            let is_any = self.config.access == Access::Anybody;
-            let origin = if is_any { HeaderValue::from_static("*") } else { origin.clone() };
-            self.allowed_origins.0.insert(exchange, origin);
-        }
+impl AllowedOrigins {
+    pub(crate) const fn new(is_on: bool) -> Self {
+        Self { is_on, exchanges: BTreeMap::new() }
+    }
+
+    pub(crate) fn remove(&mut self, exchange: ExchangeKey) -> Option<HeaderValue> {
+        self.exchanges.remove(&exchange)
     }
 
     /// Adds the headers that let a web page read the response of an exchange. No credentials of the browser, such as
     /// cookies, are permitted: a page must state a token itself.
-    pub(super) fn allow_origin(&mut self, exchange: ExchangeKey, headers: &mut HeaderMap) {
-        if !self.config.cors {
+    pub(crate) fn allow(&mut self, exchange: ExchangeKey, headers: &mut HeaderMap) {
+        if !self.is_on {
             return;
         }
         // A cache must not use this response for another origin.
         headers.append(VARY, HeaderValue::from_static("origin"));
-        if let Some(origin) = self.allowed_origins.remove(exchange) {
+        if let Some(origin) = self.remove(exchange) {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
             headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, RESPONSE_HEADERS);
         }
     }
 }
 
+impl<P: Purpose> Exchanges<P> {
+    /// Stores the origin of the page that sent a request, if it may read the response.
+    pub(crate) fn note_origin(&mut self, exchange: ExchangeKey, head: &Parts, access: &Access) {
+        let Some(origin) = head.headers.get(ORIGIN).filter(|_| self.origins.is_on) else { return };
+        if access.check(head, true).is_ok() {
+            let is_any = *access == Access::Anybody;
+            let origin = if is_any { HeaderValue::from_static("*") } else { origin.clone() };
+            self.origins.exchanges.insert(exchange, origin);
+        }
+    }
+}
+
 /// Whether a browser asks if a page may send a request.
-pub(super) fn is_preflight(head: &Parts) -> bool {
+pub(crate) fn is_preflight(head: &Parts) -> bool {
     head.method == Method::OPTIONS
         && head.headers.contains_key(ORIGIN)
         && head.headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// The permission to send requests with these methods, and with all headers of the transport.
-pub(super) fn permission(methods: &'static str, head: &Parts) -> Response<Bytes> {
+pub(crate) fn permission(methods: &'static str, head: &Parts) -> Response<Bytes> {
     let mut response = empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(methods));

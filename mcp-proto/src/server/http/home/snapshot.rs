@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::session::Session;
-use super::{Http, HttpTimer, SessionMode};
 use crate::Instant;
 use crate::conversation::keys::SessionKey;
 use crate::error::UsageError;
 use crate::server::Server;
+use crate::server::http::home::session::Session;
+use crate::server::http::{Http, HttpTimer, SessionMode};
 use crate::server::principal::Principal;
 use crate::server::shares::Holder;
 use crate::server::snapshot::{Kept, SessionState};

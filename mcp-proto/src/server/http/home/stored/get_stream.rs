@@ -3,37 +3,39 @@
 //!
 //! The record of the session names the reading instance ([`Home`]), so that the others notify it of new messages.
 
+use crate::server::http::exchange::refusal::Refusal;
+use crate::server::http::purpose::StreamOf;
 use bytes::Bytes;
 
-use super::exchange::{Exchange, Then};
-use super::instances::Notice;
-use super::store_work::Pending;
-use super::stored_read::{Reader, TakesOver};
-use super::stored_record::What;
-use super::{ExchangeKey, Http, Output, RequestInfo, admission};
 use crate::conversation::keys::{InstanceId, SessionKey};
+use crate::server::http::home::stored::instances::Notice;
+use crate::server::http::home::stored::pending::Pending;
+use crate::server::http::home::stored::reader::{Reader, TakesOver};
+use crate::server::http::home::stored::record::What;
+use crate::server::http::purpose::{Exchange, Then};
+use crate::server::http::{ExchangeKey, Http, Output, RequestInfo};
 use crate::server::snapshot::Home;
 use crate::store::{After, StoreAction, StoreResult, StreamId};
 
 impl Http {
     /// The tag of the GET stream of a session in the ids of its events.
-    pub(super) fn get_stream_tag(&self, session: SessionKey) -> Option<u64> {
+    pub(crate) fn get_stream_tag(&self, session: SessionKey) -> Option<u64> {
         Some(self.sessions.get(session)?.stored()?.kept()?.get_stream)
     }
 
     /// The stream in the store for messages that relate to no request.
-    pub(super) fn get_stream_id(&self, session: SessionKey) -> Option<StreamId> {
+    pub(crate) fn get_stream_id(&self, session: SessionKey) -> Option<StreamId> {
         let found = self.sessions.get(session)?;
         found.stored()?;
         Some(StreamId { session: found.id.clone(), tag: StreamId::OF_SESSION })
     }
 
     /// Adds a message that relates to no request to the GET stream of a session.
-    pub(super) fn append_message(&mut self, session: SessionKey, message: &Bytes, output: &mut Output<'_>) {
+    pub(crate) fn append_message(&mut self, session: SessionKey, message: &Bytes, output: &mut Output<'_>) {
         let Some(stream) = self.get_stream_id(session).filter(|_| self.config.get_stream) else { return };
         self.store.queued += message.len();
         // Even without replay, the message is kept for the client for a while.
-        let keep = self.config.replay.max(self.limits.message);
+        let keep = self.config.replay.max(self.exchanges.limits.message);
         let (events, expires_in) = (vec![message.clone()], self.config.session_idle);
         self.ask_store(Pending::AppendMessage(session, message.len()), output, |key| StoreAction::Append {
             key,
@@ -47,7 +49,7 @@ impl Http {
         });
     }
 
-    pub(super) fn on_message_appended(&mut self, session: SessionKey, result: &StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_message_appended(&mut self, session: SessionKey, result: &StoreResult, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session).filter(|_| *result == StoreResult::Done) else { return };
         let Some(home) = stored.home() else { return };
         match self.stored_at(session) {
@@ -65,7 +67,7 @@ impl Http {
     }
 
     /// A client opens the GET stream of a session.
-    pub(super) fn open_get_stream_stored(
+    pub(crate) fn open_get_stream_stored(
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
@@ -75,7 +77,7 @@ impl Http {
         let unreadable_id = self.unreadable_id(session);
         let Some(stream) = self.get_stream_id(session) else { return };
         if self.stored_mut(session).is_some_and(|stored| stored.has_get_stream()) {
-            return self.refuse(exchange, admission::has_get_stream(), unreadable_id, output);
+            return self.exchanges.refuse(exchange, Refusal::has_get_stream(), unreadable_id, output);
         }
         let home = self.stored_mut(session).and_then(|stored| stored.home());
         let after = home.map_or(0, |home| home.sent);
@@ -92,20 +94,20 @@ impl Http {
     }
 
     /// The other instance at which the GET stream of a session is open.
-    pub(super) fn holder_elsewhere(&self, session: SessionKey, home: Home) -> Option<InstanceId> {
+    pub(crate) fn holder_elsewhere(&self, session: SessionKey, home: Home) -> Option<InstanceId> {
         let here = self.stored_at(session);
         Some(home.instance).filter(|instance| home.is_open && Some(*instance) != here)
     }
 
     /// Asks the store whether the instance with the GET stream runs.
-    pub(super) fn find_holder(&mut self, exchange: ExchangeKey, instance: InstanceId, output: &mut Output<'_>) {
+    pub(crate) fn find_holder(&mut self, exchange: ExchangeKey, instance: InstanceId, output: &mut Output<'_>) {
         let Some(reader) = self.store.readers.get_mut(&exchange) else { return };
         reader.takes_over = TakesOver::Ended(instance);
         self.ask_store(Pending::Holder(exchange), output, |key| StoreAction::Find { key, instance });
     }
 
     /// Whether this exchange may take the GET stream over from this instance; not if its client has left.
-    pub(super) fn may_take_over(&self, exchange: ExchangeKey, from: InstanceId) -> bool {
+    pub(crate) fn may_take_over(&self, exchange: ExchangeKey, from: InstanceId) -> bool {
         self.store.readers.get(&exchange).is_some_and(|reader| match reader.takes_over {
             TakesOver::All => true,
             TakesOver::Ended(instance) => instance == from,
@@ -115,9 +117,9 @@ impl Http {
 
     /// The store has answered whether the instance with the GET stream runs. If it has ended, it may have sent all
     /// stored events, so that only later ones are read.
-    pub(super) fn on_holder_found(&mut self, exchange: ExchangeKey, result: &StoreResult, output: &mut Output<'_>) {
+    pub(crate) fn on_holder_found(&mut self, exchange: ExchangeKey, result: &StoreResult, output: &mut Output<'_>) {
         let refusal = match result {
-            StoreResult::Found(true) => admission::has_get_stream(),
+            StoreResult::Found(true) => Refusal::has_get_stream(),
             StoreResult::Found(false) => {
                 if let Some(reader) = self.store.readers.get_mut(&exchange) {
                     reader.after = After::Latest;
@@ -128,13 +130,13 @@ impl Http {
             | StoreResult::Done
             | StoreResult::Conflict
             | StoreResult::Events(_)
-            | StoreResult::Failed => admission::store_unavailable(),
+            | StoreResult::Failed => Refusal::store_unavailable(),
         };
         self.refuse_storing(exchange, refusal, output);
     }
 
     /// Records that this instance has the GET stream of a session. The stream opens when the record is written.
-    pub(super) fn claim_get_stream(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
+    pub(crate) fn claim_get_stream(&mut self, exchange: ExchangeKey, output: &mut Output<'_>) {
         let Some(session) = self.exchanges.get(exchange).and_then(Exchange::session) else { return };
         let Some(instance) = self.stored_at(session) else { return };
         if let Some(Exchange::Storing { then, .. }) = self.exchanges.get_mut(exchange) {
@@ -147,7 +149,7 @@ impl Http {
     }
 
     /// Opens a GET stream that this instance has from now on.
-    pub(super) fn open_stored_get_stream(
+    pub(crate) fn open_stored_get_stream(
         &mut self,
         exchange: ExchangeKey,
         session: SessionKey,
@@ -158,14 +160,14 @@ impl Http {
         if let Some(reader) = self.store.readers.get_mut(&exchange) {
             reader.skip_sent(sent);
         }
-        self.exchanges.insert(exchange, Exchange::Streaming { session: Some(session), stream: None });
-        self.open_stream(exchange, output);
+        self.exchanges.insert(exchange, Exchange::Streaming(StreamOf::Session(session)));
+        self.exchanges.open_stream(exchange, output);
         self.read(exchange, output);
     }
 
     /// Notifies the previous holder of the GET stream that the record names another instance, even if the client has
     /// left meanwhile.
-    pub(super) fn report_moved_stream(&mut self, session: SessionKey, before: Option<Home>, output: &mut Output<'_>) {
+    pub(crate) fn report_moved_stream(&mut self, session: SessionKey, before: Option<Home>, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         let version = stored.version;
         let Some((before, home)) = before.zip(stored.home()) else { return };
@@ -175,7 +177,7 @@ impl Http {
     }
 
     /// Another instance has the GET stream of a session, since it has written this version of the record.
-    pub(super) fn on_moved(
+    pub(crate) fn on_moved(
         &mut self,
         session: SessionKey,
         instance: InstanceId,
@@ -189,7 +191,7 @@ impl Http {
     }
 
     /// Ends the GET stream of a session here if another instance has it.
-    pub(super) fn end_moved_stream(&mut self, session: SessionKey, output: &mut Output<'_>) {
+    pub(crate) fn end_moved_stream(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let home = self.stored_mut(session).and_then(|stored| stored.home());
         let is_elsewhere = home.and_then(|home| self.holder_elsewhere(session, home)).is_some();
         let Some(stored) = self.stored_mut(session) else { return };
@@ -197,13 +199,13 @@ impl Http {
         let Some(reader) = reader else { return };
         self.end_replaced(reader, output);
         // An exchange that still waits for the stream goes on: its client may have opened the stream elsewhere before.
-        if matches!(self.exchanges.get(reader), Some(Exchange::Streaming { .. })) {
+        if matches!(self.exchanges.get(reader), Some(Exchange::Streaming(_))) {
             self.finish(reader, output);
         }
     }
 
     /// Records that the GET stream of a session was closed here, if it was.
-    pub(super) fn record_closed_stream(&mut self, session: SessionKey, output: &mut Output<'_>) {
+    pub(crate) fn record_closed_stream(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let Some(instance) = self.stored_at(session) else { return };
         let Some(stored) = self.stored_mut(session) else { return };
         let is_open = |home: &Home| home.instance == instance && home.is_open;
@@ -215,17 +217,17 @@ impl Http {
     }
 
     /// Records again that a GET stream was closed here, if the last attempt failed.
-    pub(super) fn close_stream_again(&mut self, session: SessionKey, output: &mut Output<'_>) {
+    pub(crate) fn close_stream_again(&mut self, session: SessionKey, output: &mut Output<'_>) {
         if let Some(closed) = self.stored_mut(session).and_then(|stored| stored.unwritten_closed()) {
             self.change(session, What::Home(closed), None, output);
         }
     }
 
     /// Ends the GET streams that are open here. Their clients open them at another instance.
-    pub(super) fn finish_get_readers(&mut self, output: &mut Output<'_>) {
+    pub(crate) fn finish_get_readers(&mut self, output: &mut Output<'_>) {
         let of_get_streams = self.store.readers.iter().filter(|(_, reader)| reader.is_get_stream);
         for exchange in of_get_streams.map(|(exchange, _)| *exchange).collect::<Vec<_>>() {
-            self.finish_reading(exchange, admission::stopped(), output);
+            self.finish_reading(exchange, Refusal::stopped(), output);
         }
     }
 }

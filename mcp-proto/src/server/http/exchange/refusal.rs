@@ -6,7 +6,6 @@ use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 
-use super::admission;
 use crate::auth::Challenge;
 use crate::jsonrpc::{ErrorObject, Message, ParseError, Response as Answer};
 use crate::spec::{UnreadableId, code};
@@ -16,7 +15,7 @@ const RETRY: HeaderValue = HeaderValue::from_static("5");
 
 /// The reason for which a request is refused, and its status from the table of RULES 5.2.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     status: StatusCode,
     code: i64,
     text: Cow<'static, str>,
@@ -25,17 +24,67 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    pub(super) const fn new(status: StatusCode, text: &'static str) -> Self {
+    pub(crate) const fn new(status: StatusCode, text: &'static str) -> Self {
         Self { status, code: code::INVALID_REQUEST, text: Cow::Borrowed(text), header: None }
     }
 
-    pub(super) fn method(allow: &'static str) -> Self {
+    pub(crate) const fn no_session() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "there is no Mcp-Session-Id; a session begins with initialize")
+    }
+
+    pub(crate) const fn unknown_session() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is no such session; begin a new one with initialize")
+    }
+
+    pub(crate) const fn unknown_event() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "the events after this Last-Event-ID are no longer stored")
+    }
+
+    pub(crate) const fn too_large() -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "the message is too large")
+    }
+
+    pub(crate) const fn too_many_sessions() -> Self {
+        let text = "there are too many sessions at this time: as many as max_sessions allows";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
+    pub(crate) const fn too_many_streams() -> Self {
+        let text = "there are too many streams at this time: half of max_connections, or max_streams if that is less";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
+    /// For requests beyond the common limit of stored bytes (M3).
+    pub(crate) const fn overloaded() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server is overloaded; try again later")
+    }
+
+    /// For a request that needs the store, if the store has failed or has not answered in time.
+    pub(crate) const fn store_unavailable() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the store of sessions cannot be reached; try again later")
+    }
+
+    /// For a request about a task of another instance.
+    pub(crate) const fn task_unavailable() -> Self {
+        let text = "the instance of the server that has this task cannot be reached; try again later";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, text)
+    }
+
+    pub(crate) const fn has_get_stream() -> Self {
+        Self::new(StatusCode::CONFLICT, "this session has its stream already")
+    }
+
+    pub(crate) const fn stopped() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "the server is being stopped")
+    }
+
+    pub(crate) fn method(allow: &'static str) -> Self {
         let refusal = Self::new(StatusCode::METHOD_NOT_ALLOWED, "this method is not allowed here");
         Self { header: Some((ALLOW, HeaderValue::from_static(allow))), ..refusal }
     }
 
     /// For a body with a content coding.
-    pub(super) fn encoding() -> Self {
+    pub(crate) fn encoding() -> Self {
         let text = "the body must not be compressed: Content-Encoding is not supported";
         let refusal = Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
         Self { header: Some((ACCEPT_ENCODING, HeaderValue::from_static("identity"))), ..refusal }
@@ -43,13 +92,13 @@ impl Refusal {
 
     /// For a body with a transfer coding besides `chunked`. Parsers may disagree on where such a body ends, so that
     /// nothing may follow it (OR7).
-    pub(super) fn transfer() -> Self {
+    pub(crate) fn transfer() -> Self {
         let refusal = Self::new(StatusCode::NOT_IMPLEMENTED, "the only supported Transfer-Encoding is chunked");
         Self { header: Some((CONNECTION, HeaderValue::from_static("close"))), ..refusal }
     }
 
     /// For a request that is refused with a challenge. The status follows from its error (RFC 6750, section 3.1).
-    pub(super) fn challenge(challenge: &Challenge) -> Self {
+    pub(crate) fn challenge(challenge: &Challenge) -> Self {
         let (status, text) = match challenge.error() {
             Some("insufficient_scope") => {
                 (StatusCode::FORBIDDEN, "the token lacks scopes that this request needs; WWW-Authenticate names them")
@@ -64,20 +113,20 @@ impl Refusal {
     }
 
     /// For a body that is not a valid message (RULES 5.2, rows 6 and 7).
-    pub(super) fn frame(error: &ParseError) -> Self {
+    pub(crate) fn frame(error: &ParseError) -> Self {
         let text = Cow::Owned(error.to_string());
         Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }
     }
 
     /// For a notification whose headers differ from its body.
-    pub(super) fn error(error: &ErrorObject) -> Self {
+    pub(crate) fn error(error: &ErrorObject) -> Self {
         let text = Cow::Owned(error.message());
         Self { code: error.code(), text, ..Self::new(StatusCode::BAD_REQUEST, "") }
     }
 
     /// The HTTP response; its body is a JSON-RPC error without a request's id (SH-S-04, SH-S-08), which the client's
     /// revision writes as `unreadable_id` (A28).
-    pub(super) fn into_response(self, unreadable_id: UnreadableId) -> Response<Bytes> {
+    pub(crate) fn into_response(self, unreadable_id: UnreadableId) -> Response<Bytes> {
         let error = ErrorObject::new(self.code, &self.text);
         let body = Message::Response(Answer::Error { id: None, error }).to_bytes_with(unreadable_id);
         let mut response = json(self.status, body);
@@ -130,11 +179,11 @@ pub fn too_many_connections() -> Response<Bytes> {
 /// The response to a request that a driver cannot pass to its server, because the server has ended: 503.
 #[must_use]
 pub fn server_stopped() -> Response<Bytes> {
-    admission::stopped().into_response(UnreadableId::Null)
+    Refusal::stopped().into_response(UnreadableId::Null)
 }
 
 /// The status for a request that the machine refused itself: 503 if the server is overloaded, else 400.
-pub(super) fn refused(answer: &Message) -> StatusCode {
+pub(crate) fn refused(answer: &Message) -> StatusCode {
     match answer {
         Message::Response(Answer::Error { error, .. }) if error.code() == code::INTERNAL_ERROR => {
             StatusCode::SERVICE_UNAVAILABLE
@@ -144,7 +193,7 @@ pub(super) fn refused(answer: &Message) -> StatusCode {
 }
 
 /// A response with a JSON body; with the status 503, it has `Retry-After`.
-pub(super) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
+pub(crate) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
     let mut response = Response::new(body);
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(RETRY_AFTER, RETRY);
@@ -155,7 +204,7 @@ pub(super) fn json(status: StatusCode, body: Bytes) -> Response<Bytes> {
 }
 
 /// A response without a body.
-pub(super) fn empty(status: StatusCode) -> Response<Bytes> {
+pub(crate) fn empty(status: StatusCode) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());
     *response.status_mut() = status;
     response

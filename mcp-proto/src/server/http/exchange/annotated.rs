@@ -10,12 +10,12 @@ const TOOLS: usize = 4096;
 
 /// The tools with `x-mcp-header` annotations, by name.
 #[derive(Debug, Default)]
-pub(super) struct AnnotatedTools(BTreeMap<Box<str>, Annotations>);
+pub(crate) struct AnnotatedTools(BTreeMap<Box<str>, Annotations>);
 
 impl AnnotatedTools {
     /// Stores the annotations of the tools in a result of `tools/list`. The application makes the list, so that a
     /// client cannot choose its size.
-    pub(super) fn learn(&mut self, result: &Json) {
+    pub(crate) fn learn(&mut self, result: &Json) {
         let is_annotated = memchr::memmem::find(result.as_bytes(), b"x-mcp-header").is_some();
         if self.0.is_empty() && !is_annotated {
             return;
@@ -34,7 +34,7 @@ impl AnnotatedTools {
         }
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<&Annotations> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Annotations> {
         self.0.get(name)
     }
 }

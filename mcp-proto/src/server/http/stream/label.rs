@@ -8,19 +8,19 @@ use crate::jsonrpc::{Frame, Message, ParseError, RequestId};
 use crate::server::snapshot::read_hex;
 
 /// The instance that adds the events of a stream, and the requests that they answer.
-pub(super) struct Label {
-    pub(super) instance: InstanceId,
-    pub(super) requests: Box<[RequestId]>,
+pub(crate) struct Label {
+    pub(crate) instance: InstanceId,
+    pub(crate) requests: Box<[RequestId]>,
 }
 
 impl Label {
-    pub(super) fn to_bytes(&self) -> Bytes {
+    pub(crate) fn to_bytes(&self) -> Bytes {
         let requests: Vec<_> = self.requests.iter().map(RequestId::to_json).collect();
         let instance = Json::from(self.instance.to_string());
         Json::empty_object().with_members(&[("i", &instance), ("r", &Json::array(&requests))]).to_bytes()
     }
 
-    pub(super) fn read(text: &Bytes) -> Option<Self> {
+    pub(crate) fn read(text: &Bytes) -> Option<Self> {
         let [instance, requests] = Json::parse(text.clone()).ok()?.first_members(["i", "r"]);
         let requests = requests.iter().flat_map(Json::elements);
         let requests = requests.filter_map(|id| RequestId::from_json_text(id.as_bytes())).collect();
@@ -29,7 +29,7 @@ impl Label {
 }
 
 /// The ids of the requests in the body of a POST.
-pub(super) fn requests_of(frame: &Result<Frame, ParseError>) -> Box<[RequestId]> {
+pub(crate) fn requests_of(frame: &Result<Frame, ParseError>) -> Box<[RequestId]> {
     let id_of = |message: &Message| match message {
         Message::Request(request) => Some(request.id.clone()),
         Message::Notification(_) | Message::Response(_) => None,

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 
-use super::annotated::AnnotatedTools;
 use crate::json::Json;
 use crate::jsonrpc::{ErrorObject, Request};
+use crate::server::http::exchange::annotated::AnnotatedTools;
 use crate::server::principal::Principal;
 use crate::server::transport::Envelope;
 use crate::spec;
@@ -13,13 +13,13 @@ use crate::spec::header::{METHOD, NAME, PROTOCOL_VERSION};
 use crate::spec::{Method, ProtocolVersion, UnreadableId, code, param_headers};
 
 /// Whether `MCP-Protocol-Version` names a stateless revision.
-pub(super) fn names_stateless(headers: &HeaderMap) -> bool {
+pub(crate) fn names_stateless(headers: &HeaderMap) -> bool {
     let value = headers.get(&PROTOCOL_VERSION).and_then(|value| value.to_str().ok());
     value.is_some_and(|value| spec::names_stateless(value.trim()))
 }
 
 /// How an error without a readable id is written, according to the revision that the headers name (A28).
-pub(super) fn unreadable_id(headers: &HeaderMap) -> UnreadableId {
+pub(crate) fn unreadable_id(headers: &HeaderMap) -> UnreadableId {
     if names_stateless(headers) {
         return UnreadableId::Omitted;
     }
@@ -28,7 +28,7 @@ pub(super) fn unreadable_id(headers: &HeaderMap) -> UnreadableId {
 }
 
 /// What the headers of a stateless request state, compared with its body.
-pub(super) fn envelope(
+pub(crate) fn envelope(
     headers: &HeaderMap,
     request: &Request,
     asked: Option<&str>,
@@ -64,7 +64,7 @@ fn method_and_name(headers: &HeaderMap, method: &Method, params: Option<&Json>) 
 }
 
 /// Checks `Mcp-Method` of a notification, if it is present (A11).
-pub(super) fn notification(headers: &HeaderMap, method: &Method) -> Result<(), ErrorObject> {
+pub(crate) fn notification(headers: &HeaderMap, method: &Method) -> Result<(), ErrorObject> {
     if headers.contains_key(&METHOD) { plain(headers, &METHOD, method.as_str()) } else { Ok(()) }
 }
 

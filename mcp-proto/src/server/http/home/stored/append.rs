@@ -5,18 +5,16 @@
 //!                                      └───▶ the instances that read the stream for a client read again
 //! ```
 
-use std::collections::BTreeSet;
+use crate::server::http::stream::appending::{Appending, InFlight};
 
 use bytes::Bytes;
 
-use super::exchange::Exchange;
-use super::instances::Notice;
-use super::replay::id_text;
-use super::store_work::Pending;
-use super::stored_label::Label;
-use super::stored_session::TOUCHES;
-use super::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::conversation::keys::{InstanceId, SessionKey};
+use crate::server::http::home::stored::instances::Notice;
+use crate::server::http::home::stored::pending::{Pending, TOUCHES};
+use crate::server::http::purpose::Exchange;
+use crate::server::http::stream::id_text;
+use crate::server::http::{ExchangeKey, Http, HttpAction, HttpTimer, Output};
 use crate::sse::{EventId, EventName, encode_event};
 use crate::store::{StoreAction, StoreResult, StreamId};
 
@@ -24,58 +22,9 @@ use crate::store::{StoreAction, StoreResult, StreamId};
 /// one of them.
 const WATCHERS: usize = 16;
 
-/// The events of a request that are being added to the store.
-#[expect(clippy::struct_excessive_bools, reason = "each is independent of the others")]
-pub(super) struct Appending {
-    /// The label of the stream, for readers at other instances.
-    label: Bytes,
-    /// The number of the first event that is not known to be stored.
-    next: u64,
-    /// The events of an action that the store has not answered.
-    in_flight: Option<InFlight>,
-    /// Events that are stored next.
-    queue: Vec<Bytes>,
-    /// The stream exists in the store.
-    is_created: bool,
-    /// The response has begun as a stream.
-    has_begun: bool,
-    /// The store has failed: events are only written to the client that is connected.
-    is_broken: bool,
-    /// The response ends after the next action of the store, and its client resumes the stream.
-    releases: bool,
-    /// The queue ends with the last event of the stream.
-    is_ending: bool,
-    /// The instances that read the stream for a client.
-    watchers: BTreeSet<InstanceId>,
-}
-
-/// Events that are being stored.
-struct InFlight {
-    events: Vec<Bytes>,
-    /// The stream ends with them.
-    is_last: bool,
-}
-
-impl Appending {
-    pub(super) fn new(label: &Label) -> Self {
-        Self {
-            label: label.to_bytes(),
-            next: 1,
-            in_flight: None,
-            queue: Vec::new(),
-            is_created: false,
-            has_begun: false,
-            is_broken: false,
-            releases: false,
-            is_ending: false,
-            watchers: BTreeSet::new(),
-        }
-    }
-}
-
 impl Http {
     /// Adds a message to the stream of a request; with `is_last`, the stream ends with it.
-    pub(super) fn append(
+    pub(crate) fn append(
         &mut self,
         session: SessionKey,
         of: ExchangeKey,
@@ -95,7 +44,7 @@ impl Http {
     }
 
     /// The last message of a stream was added.
-    pub(super) fn end_append(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
+    pub(crate) fn end_append(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
         if let Some(appending) = self.appending_mut(session, of) {
             appending.is_ending = true;
         }
@@ -104,7 +53,7 @@ impl Http {
     }
 
     /// Ends the response early, so that the client resumes the stream for the rest.
-    pub(super) fn release_append(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
+    pub(crate) fn release_append(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
         let Some(appending) = self.appending_mut(session, of) else { return };
         // A stream that is not stored cannot be resumed.
         if appending.is_broken {
@@ -118,22 +67,17 @@ impl Http {
         }
     }
 
-    /// Whether the events of a request are stored.
-    pub(super) fn is_appended(&mut self, session: SessionKey, of: ExchangeKey) -> bool {
-        self.appending_mut(session, of).is_some()
-    }
-
     fn appending_mut(&mut self, session: SessionKey, of: ExchangeKey) -> Option<&mut Appending> {
-        self.sessions.get_mut(session)?.streams.get_mut(&of)?.appending.as_deref_mut()
+        self.sessions.get_mut(session)?.streams.get_mut(&of)?.appending_mut()
     }
 
     /// Whether events of the stream of a request are added here.
-    pub(super) fn adds_to(&self, session: SessionKey, tag: u64) -> bool {
+    pub(crate) fn adds_to(&self, session: SessionKey, tag: u64) -> bool {
         let stream = self.sessions.get(session).and_then(|found| {
             let mut streams = found.streams.values();
             streams.find(|stream| stream.tag() == tag)
         });
-        stream.and_then(|stream| stream.appending.as_deref()).is_some_and(|appending| !appending.is_broken)
+        stream.and_then(|stream| stream.appending()).is_some_and(|appending| !appending.is_broken)
     }
 
     /// Stores what is queued, unless something is being stored.
@@ -145,9 +89,9 @@ impl Http {
         let tag = stream.tag();
         if stream.exchange.is_none() {
             // A client that has resumed the stream reads from the store what it has not received before.
-            keep = keep.max(self.limits.message);
+            keep = keep.max(self.exchanges.limits.message);
         }
-        let Some(appending) = stream.appending.as_deref_mut() else { return };
+        let Some(appending) = stream.appending_mut() else { return };
         if appending.in_flight.is_some() {
             return;
         }
@@ -174,7 +118,7 @@ impl Http {
     }
 
     /// Keeps the stream of a request that is still being served from expiring.
-    pub(super) fn touch_stream(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
+    pub(crate) fn touch_stream(&mut self, session: SessionKey, of: ExchangeKey, output: &mut Output<'_>) {
         if let Some(appending) = self.appending_mut(session, of).filter(|appending| appending.in_flight.is_none()) {
             // Without this, `flush` would store nothing, because there are no events.
             appending.is_created = false;
@@ -182,7 +126,7 @@ impl Http {
         }
     }
 
-    pub(super) fn on_appended(
+    pub(crate) fn on_appended(
         &mut self,
         session: SessionKey,
         of: ExchangeKey,
@@ -193,7 +137,7 @@ impl Http {
         let id = found.id.clone();
         let Some(stream) = found.streams.get_mut(&of) else { return };
         let tag = stream.tag();
-        let Some(appending) = stream.appending.as_deref_mut() else { return };
+        let Some(appending) = stream.appending_mut() else { return };
         let Some(InFlight { events, is_last }) = appending.in_flight.take() else { return };
         // If only the renewal of the expiry failed, no event is missing, and the renewal is tried again.
         let is_tried_again = *result == StoreResult::Failed && events.is_empty() && !is_last && appending.next > 1;
@@ -221,7 +165,7 @@ impl Http {
     ) {
         let Some(stream) = self.sessions.get_mut(session).and_then(|found| found.streams.get_mut(&of)) else { return };
         let (exchange, tag) = (stream.exchange, stream.tag());
-        let Some(appending) = stream.appending.as_deref_mut() else { return };
+        let Some(appending) = stream.appending_mut() else { return };
         let first = appending.next;
         appending.next += events.len() as u64;
         let begins = !std::mem::replace(&mut appending.has_begun, true);
@@ -229,9 +173,9 @@ impl Http {
         let watchers: Vec<_> = appending.watchers.iter().copied().collect();
         if begins && exchange.is_some() {
             let priming = self.priming_of(session, of);
-            self.open_stream(of, output);
+            self.exchanges.open_stream(of, output);
             if let Some(chunk) = priming {
-                self.write_chunk(of, chunk, output);
+                self.exchanges.write_chunk(of, chunk, output);
             }
         }
         for (number, event) in (first..).zip(events) {
@@ -260,7 +204,7 @@ impl Http {
     }
 
     /// Writes the events of an ending session to its clients without waiting for the store.
-    pub(super) fn end_appending(&mut self, session: SessionKey, output: &mut Output<'_>) {
+    pub(crate) fn end_appending(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let streams = self.sessions.get(session).map(|found| found.streams.keys().copied().collect::<Vec<_>>());
         for of in streams.unwrap_or_default() {
             let Some(appending) = self.appending_mut(session, of) else { continue };
@@ -299,14 +243,14 @@ impl Http {
     }
 
     /// Another instance reads the stream of a request that is served here.
-    pub(super) fn on_watched(&mut self, session: SessionKey, tag: u64, by: InstanceId, output: &mut Output<'_>) {
+    pub(crate) fn on_watched(&mut self, session: SessionKey, tag: u64, by: InstanceId, output: &mut Output<'_>) {
         self.detach(session, tag, output);
         if !self.adds_to(session, tag) {
             return self.send_to(by, session, Notice::Over { tag }, output);
         }
         let Some(found) = self.sessions.get_mut(session) else { return };
         let stream = found.streams.values_mut().find(|stream| stream.tag() == tag);
-        if let Some(appending) = stream.and_then(|stream| stream.appending.as_deref_mut()) {
+        if let Some(appending) = stream.and_then(|stream| stream.appending_mut()) {
             if appending.watchers.len() < WATCHERS {
                 appending.watchers.insert(by);
             }
@@ -316,10 +260,10 @@ impl Http {
     }
 
     /// A client has resumed the stream of a request: new events are not written to its old connection any more.
-    pub(super) fn detach(&mut self, session: SessionKey, tag: u64, output: &mut Output<'_>) {
+    pub(crate) fn detach(&mut self, session: SessionKey, tag: u64, output: &mut Output<'_>) {
         let Some(found) = self.sessions.get_mut(session) else { return };
         let old = found.streams.values_mut().find(|stream| stream.tag() == tag).and_then(|stream| {
-            let begun = stream.appending.as_ref().is_some_and(|appending| appending.has_begun);
+            let begun = stream.appending().is_some_and(|appending| appending.has_begun);
             if begun { stream.exchange.take() } else { None }
         });
         if let Some(old) = old {
@@ -328,7 +272,7 @@ impl Http {
     }
 
     /// Writes a message as an event; with a number if it may be resumed after it.
-    pub(super) fn write_stored(
+    pub(crate) fn write_stored(
         &mut self,
         exchange: ExchangeKey,
         tag: u64,
@@ -342,7 +286,7 @@ impl Http {
         let id = number.filter(|_| is_resumable).and_then(|number| EventId::new(&id_text(tag, number)));
         let mut chunk = Vec::with_capacity(message.len() + 80);
         encode_event(&EventName::MESSAGE, message, id.as_ref(), &mut chunk);
-        self.write_chunk(exchange, chunk.into(), output);
-        output.set_timer(HttpTimer::KeepAlive(exchange), output.now + self.config.keep_alive);
+        self.exchanges.write_chunk(exchange, chunk.into(), output);
+        self.exchanges.keep_alive(exchange, output);
     }
 }
