@@ -48,7 +48,7 @@ pub(crate) struct SessionState {
 pub(crate) struct Kept {
     pub(super) principal: Option<Box<str>>,
     pub(super) get_stream: u64,
-    pub(super) home: Option<Home>,
+    pub(super) place: Option<GetStreamPlace>,
     /// Numbers that are not used again; zero if they are counted elsewhere.
     pub(super) next_request: u64,
     pub(super) next_event: u64,
@@ -57,7 +57,7 @@ pub(crate) struct Kept {
 /// The instance that has the GET stream of a session, or had it last. This instance also sends published changes to the
 /// client of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Home {
+pub(crate) struct GetStreamPlace {
     pub(super) instance: InstanceId,
     /// A client is connected to the GET stream.
     pub(super) is_open: bool,
@@ -84,10 +84,10 @@ impl SessionState {
 
     pub(super) fn to_text(&self) -> Json {
         let kept = self.kept.as_ref();
-        let home = kept.and_then(|kept| kept.home);
+        let place = kept.and_then(|kept| kept.place);
         let number = |of: fn(&Kept) -> u64| kept.map(of).filter(|number| *number > 0).map(Json::from);
         let members = [
-            ("h", home.map(Home::to_json)),
+            ("h", place.map(GetStreamPlace::to_json)),
             ("e", number(|kept| kept.next_event)),
             ("n", number(|kept| kept.next_request)),
             ("g", kept.map(|kept| hex(kept.get_stream))),
@@ -147,30 +147,36 @@ impl SessionState {
 
 impl Kept {
     fn read(state: &Json) -> Option<Self> {
-        let [principal, get_stream, home, next_request, next_event] = state.first_members(["p", "g", "h", "n", "e"]);
+        let [principal, get_stream, place, next_request, next_event] = state.first_members(["p", "g", "h", "n", "e"]);
         let number = |of: Option<Json>| of.map_or(Some(0), |number| read_number(&number));
         let principal = match principal {
             Some(principal) => Some(Box::from(&*principal.as_string()?)),
             None => None,
         };
-        let home = match home {
-            Some(home) => Some(Home::read(&home)?),
+        let place = match place {
+            Some(place) => Some(GetStreamPlace::read(&place)?),
             None => None,
         };
         let get_stream = read_hex(&get_stream?)?;
-        Some(Self { principal, get_stream, home, next_request: number(next_request)?, next_event: number(next_event)? })
+        Some(Self {
+            principal,
+            get_stream,
+            place,
+            next_request: number(next_request)?,
+            next_event: number(next_event)?,
+        })
     }
 }
 
-impl Home {
+impl GetStreamPlace {
     fn to_json(self) -> Json {
-        let home = Json::empty_object().with_member("n", &Json::from(self.sent));
-        let home = if self.is_open { home.with_member("o", &Json::from(true)) } else { home };
-        home.with_member("i", &Json::from(self.instance.to_string()))
+        let place = Json::empty_object().with_member("n", &Json::from(self.sent));
+        let place = if self.is_open { place.with_member("o", &Json::from(true)) } else { place };
+        place.with_member("i", &Json::from(self.instance.to_string()))
     }
 
-    fn read(home: &Json) -> Option<Self> {
-        let [instance, is_open, sent] = home.first_members(["i", "o", "n"]);
+    fn read(place: &Json) -> Option<Self> {
+        let [instance, is_open, sent] = place.first_members(["i", "o", "n"]);
         Some(Self {
             instance: InstanceId::new(read_hex(&instance?)?),
             is_open: is_open.is_some(),

@@ -54,7 +54,7 @@ impl Server<Stdio> {
         }
     }
 
-    /// The driver has written this many more bytes of [`StdioAction::Write`] to the client's stream.
+    /// The driver has written this many more bytes of [`StdioAction::Write`](crate::StdioAction::Write) to the client's stream.
     ///
     /// Bytes that were not reported count against [`Limits::unwritten`](crate::Limits::unwritten).
     pub fn handle_written(&mut self, bytes: usize, now: Instant) {

@@ -108,9 +108,10 @@ impl ServerTransport for Http {
             SessionKind::Unsealed { .. } | SessionKind::Sealed { .. } => {
                 Sharing { instance: Some(InstanceId::new(found.get_stream.tag())), ..Sharing::NONE }
             }
-            SessionKind::Stored(record) => {
-                Sharing { instance: stored, has_client: record.home().is_none_or(|home| Some(home.instance) == stored) }
-            }
+            SessionKind::Stored(record) => Sharing {
+                instance: stored,
+                has_client: record.place().is_none_or(|place| Some(place.instance) == stored),
+            },
             SessionKind::TwoEndpoints { .. } => Sharing::NONE,
         }
     }

@@ -97,7 +97,7 @@ impl Server<Http> {
         let kept = Kept {
             principal: found.principal.as_ref().map(|principal| principal.as_str().into()),
             get_stream: found.get_stream.tag(),
-            home: None,
+            place: None,
             next_request: own.next_request(),
             next_event: found.get_stream.next(),
         };

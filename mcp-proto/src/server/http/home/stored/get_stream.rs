@@ -1,7 +1,7 @@
 //! The GET stream of a session in a store: any instance adds messages to it, and the instance with the client's
 //! connection reads it.
 //!
-//! The record of the session names the reading instance ([`Home`]), so that the others notify it of new messages.
+//! The record of the session names the reading instance ([`GetStreamPlace`]), so that the others notify it of new messages.
 
 use crate::server::http::exchange::refusal::Refusal;
 use crate::server::http::purpose::StreamOf;
@@ -14,7 +14,7 @@ use crate::server::http::home::stored::reader::{Reader, TakesOver};
 use crate::server::http::home::stored::record::What;
 use crate::server::http::purpose::{Exchange, Then};
 use crate::server::http::{ExchangeKey, Http, Output, RequestInfo};
-use crate::server::snapshot::Home;
+use crate::server::snapshot::GetStreamPlace;
 use crate::store::{After, StoreAction, StoreResult, StreamId};
 
 impl Http {
@@ -51,9 +51,9 @@ impl Http {
 
     pub(crate) fn on_message_appended(&mut self, session: SessionKey, result: &StoreResult, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session).filter(|_| *result == StoreResult::Done) else { return };
-        let Some(home) = stored.home() else { return };
+        let Some(place) = stored.place() else { return };
         match self.stored_at(session) {
-            Some(instance) if instance == home.instance => {
+            Some(instance) if instance == place.instance => {
                 let stored = self.stored_mut(session);
                 let reader = stored.and_then(|stored| stored.readers.get(&StreamId::OF_SESSION)).copied();
                 if let Some(reader) = reader {
@@ -61,7 +61,7 @@ impl Http {
                 }
             }
             Some(_) | None => {
-                self.send_to(home.instance, session, Notice::Added { tag: StreamId::OF_SESSION }, output);
+                self.send_to(place.instance, session, Notice::Added { tag: StreamId::OF_SESSION }, output);
             }
         }
     }
@@ -79,24 +79,24 @@ impl Http {
         if self.stored_mut(session).is_some_and(|stored| stored.has_get_stream()) {
             return self.exchanges.refuse(exchange, Refusal::has_get_stream(), unreadable_id, output);
         }
-        let home = self.stored_mut(session).and_then(|stored| stored.home());
-        let after = home.map_or(0, |home| home.sent);
+        let place = self.stored_mut(session).and_then(|stored| stored.place());
+        let after = place.map_or(0, |place| place.sent);
         if !self.begin_reading(exchange, session, stream, After::Number(after), info, output) {
             return;
         }
         if let Some(reader) = self.store.readers.get_mut(&exchange) {
             reader.takes_over = TakesOver::Nothing;
         }
-        match home.and_then(|home| self.holder_elsewhere(session, home)) {
+        match place.and_then(|place| self.holder_elsewhere(session, place)) {
             Some(instance) => self.find_holder(exchange, instance, output),
             None => self.claim_get_stream(exchange, output),
         }
     }
 
     /// The other instance at which the GET stream of a session is open.
-    pub(crate) fn holder_elsewhere(&self, session: SessionKey, home: Home) -> Option<InstanceId> {
+    pub(crate) fn holder_elsewhere(&self, session: SessionKey, place: GetStreamPlace) -> Option<InstanceId> {
         let here = self.stored_at(session);
-        Some(home.instance).filter(|instance| home.is_open && Some(*instance) != here)
+        Some(place.instance).filter(|instance| place.is_open && Some(*instance) != here)
     }
 
     /// Asks the store whether the instance with the GET stream runs.
@@ -142,10 +142,10 @@ impl Http {
         if let Some(Exchange::Storing { then, .. }) = self.exchanges.get_mut(exchange) {
             *then = Then::OpenGetStream;
         }
-        let known = self.stored_mut(session).and_then(|stored| stored.home()).map_or(0, |home| home.sent);
+        let known = self.stored_mut(session).and_then(|stored| stored.place()).map_or(0, |place| place.sent);
         let sent = self.store.readers.get(&exchange).and_then(Reader::sent).map_or(known, |sent| sent.max(known));
-        let home = Home { instance, is_open: true, sent };
-        self.change(session, What::Home(home), Some(exchange), output);
+        let place = GetStreamPlace { instance, is_open: true, sent };
+        self.change(session, What::GetStreamPlace(place), Some(exchange), output);
     }
 
     /// Opens a GET stream that this instance has from now on.
@@ -156,7 +156,7 @@ impl Http {
         output: &mut Output<'_>,
     ) {
         self.end_replaced(exchange, output);
-        let sent = self.stored_mut(session).and_then(|stored| stored.home()).map_or(0, |home| home.sent);
+        let sent = self.stored_mut(session).and_then(|stored| stored.place()).map_or(0, |place| place.sent);
         if let Some(reader) = self.store.readers.get_mut(&exchange) {
             reader.skip_sent(sent);
         }
@@ -167,12 +167,17 @@ impl Http {
 
     /// Notifies the previous holder of the GET stream that the record names another instance, even if the client has
     /// left meanwhile.
-    pub(crate) fn report_moved_stream(&mut self, session: SessionKey, before: Option<Home>, output: &mut Output<'_>) {
+    pub(crate) fn report_moved_stream(
+        &mut self,
+        session: SessionKey,
+        before: Option<GetStreamPlace>,
+        output: &mut Output<'_>,
+    ) {
         let Some(stored) = self.stored_mut(session) else { return };
         let version = stored.version;
-        let Some((before, home)) = before.zip(stored.home()) else { return };
-        if before.instance != home.instance {
-            self.send_to(before.instance, session, Notice::Moved { instance: home.instance, version }, output);
+        let Some((before, place)) = before.zip(stored.place()) else { return };
+        if before.instance != place.instance {
+            self.send_to(before.instance, session, Notice::Moved { instance: place.instance, version }, output);
         }
     }
 
@@ -185,15 +190,15 @@ impl Http {
         output: &mut Output<'_>,
     ) {
         let Some(stored) = self.stored_mut(session) else { return };
-        let Some(home) = stored.home().filter(|_| version > stored.version) else { return };
-        stored.set_home(Home { instance, is_open: true, ..home });
+        let Some(place) = stored.place().filter(|_| version > stored.version) else { return };
+        stored.set_place(GetStreamPlace { instance, is_open: true, ..place });
         self.end_moved_stream(session, output);
     }
 
     /// Ends the GET stream of a session here if another instance has it.
     pub(crate) fn end_moved_stream(&mut self, session: SessionKey, output: &mut Output<'_>) {
-        let home = self.stored_mut(session).and_then(|stored| stored.home());
-        let is_elsewhere = home.and_then(|home| self.holder_elsewhere(session, home)).is_some();
+        let place = self.stored_mut(session).and_then(|stored| stored.place());
+        let is_elsewhere = place.and_then(|place| self.holder_elsewhere(session, place)).is_some();
         let Some(stored) = self.stored_mut(session) else { return };
         let reader = stored.readers.get(&StreamId::OF_SESSION).copied().filter(|_| is_elsewhere);
         let Some(reader) = reader else { return };
@@ -208,18 +213,18 @@ impl Http {
     pub(crate) fn record_closed_stream(&mut self, session: SessionKey, output: &mut Output<'_>) {
         let Some(instance) = self.stored_at(session) else { return };
         let Some(stored) = self.stored_mut(session) else { return };
-        let is_open = |home: &Home| home.instance == instance && home.is_open;
-        if let Some(home) = stored.home().filter(is_open).filter(|_| !stored.has_get_stream()) {
-            let home = Home { is_open: false, ..home };
-            stored.close_home(home);
-            self.change(session, What::Home(home), None, output);
+        let is_open = |place: &GetStreamPlace| place.instance == instance && place.is_open;
+        if let Some(place) = stored.place().filter(is_open).filter(|_| !stored.has_get_stream()) {
+            let place = GetStreamPlace { is_open: false, ..place };
+            stored.close_place(place);
+            self.change(session, What::GetStreamPlace(place), None, output);
         }
     }
 
     /// Records again that a GET stream was closed here, if the last attempt failed.
     pub(crate) fn close_stream_again(&mut self, session: SessionKey, output: &mut Output<'_>) {
         if let Some(closed) = self.stored_mut(session).and_then(|stored| stored.unwritten_closed()) {
-            self.change(session, What::Home(closed), None, output);
+            self.change(session, What::GetStreamPlace(closed), None, output);
         }
     }
 

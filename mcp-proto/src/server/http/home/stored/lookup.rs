@@ -11,7 +11,7 @@ use crate::json::Json;
 use crate::server::http::exchange::head;
 use crate::server::http::home::Arriving;
 use crate::server::http::home::stored::pending::TOUCHES;
-use crate::server::snapshot::{Home, Kept};
+use crate::server::snapshot::{GetStreamPlace, Kept};
 use std::sync::Arc;
 
 use http::StatusCode;
@@ -41,7 +41,7 @@ impl Http {
         let kept = Kept {
             principal: found.principal.as_ref().map(|principal| principal.as_str().into()),
             get_stream: found.get_stream.tag(),
-            home: Some(Home { instance: config.instance, is_open: false, sent: 0 }),
+            place: Some(GetStreamPlace { instance: config.instance, is_open: false, sent: 0 }),
             next_request: 0,
             next_event: 0,
         };

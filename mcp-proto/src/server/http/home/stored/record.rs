@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::server::http::exchange::ExchangeKey;
 use crate::server::http::home::stored::reader::Reader;
-use crate::server::snapshot::{Home, Kept, SessionState, Setting};
+use crate::server::snapshot::{GetStreamPlace, Kept, SessionState, Setting};
 use crate::store::StreamId;
 
 /// The part of a stored session that this instance keeps in memory.
@@ -21,7 +21,7 @@ pub(crate) struct StoredSession {
     /// The streams that clients read here, by their tags.
     pub(crate) readers: BTreeMap<u64, ExchangeKey>,
     /// The GET stream that was closed here, until the record states that.
-    pub(crate) closed: Option<Home>,
+    pub(crate) closed: Option<GetStreamPlace>,
 }
 
 /// A record that is being written.
@@ -41,29 +41,29 @@ impl Change {
     pub(crate) fn sets_level(&self) -> bool {
         match &self.what {
             What::Settings(settings) => settings.iter().any(|setting| matches!(setting, Setting::Level(_))),
-            What::Opened | What::Home(_) => false,
+            What::Opened | What::GetStreamPlace(_) => false,
         }
     }
 
     /// The GET stream, if this change states that it was closed.
-    pub(crate) const fn closed_home(&self) -> Option<Home> {
+    pub(crate) const fn closed_place(&self) -> Option<GetStreamPlace> {
         match self.what {
-            What::Home(home) if !home.is_open => Some(home),
-            What::Home(_) | What::Opened | What::Settings(_) => None,
+            What::GetStreamPlace(place) if !place.is_open => Some(place),
+            What::GetStreamPlace(_) | What::Opened | What::Settings(_) => None,
         }
     }
 
     /// The GET stream, if this change claims it for this instance.
-    pub(crate) const fn claimed_home(&self) -> Option<Home> {
+    pub(crate) const fn claimed_place(&self) -> Option<GetStreamPlace> {
         match self.what {
-            What::Home(home) if home.is_open => Some(home),
-            What::Home(_) | What::Opened | What::Settings(_) => None,
+            What::GetStreamPlace(place) if place.is_open => Some(place),
+            What::GetStreamPlace(_) | What::Opened | What::Settings(_) => None,
         }
     }
 
     /// The exchange for which this change claims the GET stream.
     pub(crate) fn claim(&self) -> Option<ExchangeKey> {
-        self.claimed_home().and(self.waiting)
+        self.claimed_place().and(self.waiting)
     }
 }
 
@@ -71,7 +71,7 @@ pub(crate) enum What {
     /// The session is opened.
     Opened,
     Settings(Vec<Setting>),
-    Home(Home),
+    GetStreamPlace(GetStreamPlace),
 }
 
 impl StoredSession {
@@ -101,37 +101,37 @@ impl StoredSession {
     }
 
     /// The instance that has the GET stream.
-    pub(crate) fn home(&self) -> Option<Home> {
-        self.kept().and_then(|kept| kept.home)
+    pub(crate) fn place(&self) -> Option<GetStreamPlace> {
+        self.kept().and_then(|kept| kept.place)
     }
 
     /// Sets the state of a record that was read or written. If its GET stream was closed here since, the stream stays
     /// closed, unless another instance has it.
     pub(crate) fn set_state(&mut self, state: SessionState) {
         self.state = state;
-        let here = |closed: &Home| self.home().is_some_and(|home| home.instance == closed.instance);
+        let here = |closed: &GetStreamPlace| self.place().is_some_and(|place| place.instance == closed.instance);
         self.closed = self.closed.filter(here);
         if let Some(closed) = self.closed {
-            self.set_home(closed);
+            self.set_place(closed);
         }
     }
 
     /// Notes that the GET stream was closed here. The caller writes the record.
-    pub(crate) fn close_home(&mut self, closed: Home) {
+    pub(crate) fn close_place(&mut self, closed: GetStreamPlace) {
         self.closed = Some(closed);
-        self.set_home(closed);
+        self.set_place(closed);
     }
 
     /// The GET stream that was closed here, if no pending change states that, and no other one is open here or about to
     /// be.
-    pub(crate) fn unwritten_closed(&self) -> Option<Home> {
+    pub(crate) fn unwritten_closed(&self) -> Option<GetStreamPlace> {
         let mut changes = self.saving.iter().flat_map(|saving| &saving.changes).chain(&self.queue);
-        self.closed.filter(|_| !self.has_get_stream() && !changes.any(|change| change.closed_home().is_some()))
+        self.closed.filter(|_| !self.has_get_stream() && !changes.any(|change| change.closed_place().is_some()))
     }
 
-    pub(crate) fn set_home(&mut self, home: Home) {
+    pub(crate) fn set_place(&mut self, place: GetStreamPlace) {
         if let Some(kept) = &mut self.state.kept {
-            kept.home = Some(home);
+            kept.place = Some(place);
         }
     }
 
@@ -150,11 +150,11 @@ impl StoredSession {
                 None => self.readers.remove(&reader.stream.tag),
             };
         }
-        let home = self.home().filter(|_| reader.is_get_stream);
-        if let (Some(home), Some(sent), true) = (home, reader.sent(), was_open) {
-            self.set_home(Home { sent, ..home });
+        let place = self.place().filter(|_| reader.is_get_stream);
+        if let (Some(place), Some(sent), true) = (place, reader.sent(), was_open) {
+            self.set_place(GetStreamPlace { sent, ..place });
         }
-        home.is_some()
+        place.is_some()
     }
 }
 
@@ -164,13 +164,13 @@ pub(crate) fn applied<'c>(state: &SessionState, changes: impl IntoIterator<Item 
         match &change.what {
             What::Opened => {}
             What::Settings(settings) => settings.iter().for_each(|setting| state.set(setting)),
-            What::Home(home) => {
+            What::GetStreamPlace(place) => {
                 // A stream that was closed here may be open at another instance by now.
-                let applies = |now: Home| home.is_open || now.instance == home.instance;
-                if let Some(kept) = state.kept.as_mut().filter(|kept| kept.home.is_none_or(applies)) {
+                let applies = |now: GetStreamPlace| place.is_open || now.instance == place.instance;
+                if let Some(kept) = state.kept.as_mut().filter(|kept| kept.place.is_none_or(applies)) {
                     // Another instance may have sent more since this one has read the record.
-                    let sent = kept.home.map_or(home.sent, |now| now.sent.max(home.sent));
-                    kept.home = Some(Home { sent, ..*home });
+                    let sent = kept.place.map_or(place.sent, |now| now.sent.max(place.sent));
+                    kept.place = Some(GetStreamPlace { sent, ..*place });
                 }
             }
         }

@@ -22,7 +22,7 @@ use crate::server::http::home::stored::pending::{Pending, TOUCHES};
 use crate::server::http::home::stored::record::{Change, Saving, What, applied};
 use crate::server::http::purpose::{Asked, Exchange, Then};
 use crate::server::http::{Http, HttpStep, HttpTimer, Output};
-use crate::server::snapshot::Home;
+use crate::server::snapshot::GetStreamPlace;
 use crate::server::transport::Inbound;
 use crate::store::{Record, StoreAction, StoreResult};
 
@@ -87,8 +87,8 @@ impl Http {
         changes: Vec<Change>,
         output: &mut Output<'_>,
     ) -> Vec<Change> {
-        let home = self.stored_mut(session).and_then(|stored| stored.home());
-        let Some(holder) = home.and_then(|home| self.holder_elsewhere(session, home)) else { return changes };
+        let place = self.stored_mut(session).and_then(|stored| stored.place());
+        let Some(holder) = place.and_then(|place| self.holder_elsewhere(session, place)) else { return changes };
         let is_refused = |change: &Change| change.claim().is_some_and(|exchange| !self.may_take_over(exchange, holder));
         let (refused, changes): (Vec<_>, _) = changes.into_iter().partition(is_refused);
         for exchange in refused.iter().filter_map(Change::claim) {
@@ -117,11 +117,11 @@ impl Http {
         let Some(mut saving) = stored.saving.take() else { return };
         match result {
             StoreResult::Done => {
-                let before = stored.home();
+                let before = stored.place();
                 stored.version = stored.version.saturating_add(1);
-                if saving.changes.iter().any(|change| matches!(change.what, What::Home(_))) {
+                if saving.changes.iter().any(|change| matches!(change.what, What::GetStreamPlace(_))) {
                     // The GET stream may have been closed while the record was being written.
-                    stored.closed = stored.queue.iter().rev().find_map(Change::closed_home);
+                    stored.closed = stored.queue.iter().rev().find_map(Change::closed_place);
                 }
                 stored.set_state(saving.state);
                 self.report_moved_stream(session, before, output);
@@ -187,13 +187,13 @@ impl Http {
     fn on_not_saved(&mut self, session: SessionKey, saving: Saving, output: &mut Output<'_>) {
         let Some(stored) = self.stored_mut(session) else { return };
         let is_new = stored.version == 0;
-        let claimed = saving.changes.iter().find_map(Change::claimed_home);
+        let claimed = saving.changes.iter().find_map(Change::claimed_place);
         stored.saving = Some(saving);
         self.fail_changes(session, Refusal::store_unavailable, output);
         let Some(stored) = self.stored_mut(session) else { return };
         if !stored.has_get_stream() {
             // The record may state, in spite of the failure, that this instance has the stream.
-            stored.closed = stored.closed.or(claimed.map(|home| Home { is_open: false, ..home }));
+            stored.closed = stored.closed.or(claimed.map(|place| GetStreamPlace { is_open: false, ..place }));
         }
         if stored.closed.is_some() {
             output.set_timer(HttpTimer::Idle(session), output.now + self.config.session_idle / TOUCHES);
@@ -271,13 +271,13 @@ impl Http {
         let Some(stored) = self.stored_mut(session) else { return };
         let in_force = stored.in_force(&stored.state);
         output.inbound.push_back(Inbound::Updated { session, state: in_force });
-        let home = stored.home().map(|home| home.instance).filter(|home| Some(*home) != here);
+        let place = stored.place().map(|place| place.instance).filter(|place| Some(*place) != here);
         let (version, state) = (stored.version, stored.state.to_text());
         let notice = Notice::Changed { version, state };
         if changes.iter().any(Change::sets_level) {
             self.send_to_all(session, notice, output);
-        } else if let Some(home) = home {
-            self.send_to(home, session, notice, output);
+        } else if let Some(place) = place {
+            self.send_to(place, session, notice, output);
         }
     }
 
