@@ -22,6 +22,7 @@ mod discovery;
 mod exchange;
 mod flow;
 mod history;
+mod request;
 mod sign_in;
 mod sign_out;
 mod signing;

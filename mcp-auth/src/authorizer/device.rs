@@ -1,5 +1,6 @@
 //! The device grant: a person signs in on another device with a code that is shown here (RFC 8628; OA-X-08).
 
+use super::request::Codes;
 use std::time::Duration;
 
 use http::StatusCode;
@@ -7,8 +8,8 @@ use mcp_proto::Instant;
 use mcp_proto::auth::Secret;
 use serde::Deserialize;
 
-use super::exchange::{ClientRequest, Kind};
 use super::flow::{Flow, Step};
+use super::request::{ClientRequest, Kind};
 use super::{Authorizer, Timer};
 use crate::action::{Event, Lock, Waiting};
 use crate::authorization::RedirectError;
@@ -29,22 +30,6 @@ const MAX_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The longest user code that is shown, in bytes.
 const MAX_USER_CODE: usize = 64;
-
-/// The codes of a sign-in on another device.
-#[derive(Debug)]
-pub(super) struct Codes {
-    device_code: Secret,
-    interval: Duration,
-    pub(super) lifetime: Duration,
-    /// When the codes expire, or the person has had enough time.
-    until: Instant,
-}
-
-impl Codes {
-    pub(super) fn device_code(&self) -> &str {
-        self.device_code.reveal()
-    }
-}
 
 /// The response of the device authorization endpoint (RFC 8628, section 3.2).
 #[derive(Deserialize)]

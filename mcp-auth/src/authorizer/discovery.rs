@@ -1,5 +1,6 @@
 //! Discovery: from the server to its authorization server (OA-P-01 to OA-A-06), and the fallback of 2025-03-26.
 
+use super::flow::{Discovery, Resource, Wanted};
 use std::collections::VecDeque;
 
 use bytes::Bytes;
@@ -24,63 +25,6 @@ const MAX_DOCUMENT: usize = 64 * 1024;
 
 /// The number of redirects that are followed for one document, all within its origin (OA-N-01).
 const MAX_REDIRECTS: u32 = 3;
-
-/// A document that is looked for in several places.
-#[derive(Debug)]
-pub(super) struct Discovery {
-    wanted: Wanted,
-    /// The place of the current request.
-    url: String,
-    /// The places that are left.
-    candidates: VecDeque<String>,
-    redirects: u32,
-    /// The challenge has named the current place.
-    is_named: bool,
-    /// Every place so far has stated that it has no document.
-    is_absent: bool,
-    /// Why a place that comes before others could not be used, which is reported if none of the others can.
-    obstacle: Option<SignInError>,
-    pub(super) fetch: FetchKey,
-}
-
-impl Discovery {
-    pub(super) fn url(&self) -> &str {
-        &self.url
-    }
-}
-
-/// Which document is looked for.
-#[derive(Debug)]
-enum Wanted {
-    Resource,
-    /// The metadata of the issuer that the resource names.
-    Issuer {
-        issuer: String,
-        resource: Resource,
-    },
-    /// The metadata of a server without metadata of its resource (OA-L-01).
-    Server,
-}
-
-impl Wanted {
-    const fn name(&self) -> &'static str {
-        match self {
-            Self::Resource => "metadata of the resource",
-            Self::Issuer { .. } | Self::Server => "metadata of the authorization server",
-        }
-    }
-}
-
-/// What the metadata of the resource states.
-#[derive(Debug, Clone)]
-pub(super) struct Resource {
-    /// The parameter `resource` of all requests (OA-Q-05).
-    pub(super) parameter: Option<String>,
-    /// All scopes that it lists, separated by spaces; `None` if it lists none.
-    pub(super) scope: Option<String>,
-    /// It accepts only tokens that are bound to a key.
-    pub(super) requires_proofs: bool,
-}
 
 impl Authorizer {
     /// Begins with the metadata of the resource.

@@ -1,13 +1,15 @@
 //! A flow: what it is to achieve, what it has found and holds, and what it waits for.
 
-use std::collections::BTreeSet;
+use super::request::Signed;
+use crate::action::SignKey;
+use crate::authorization::{Attempt, RedirectError};
+use crate::client::ClientIdentity;
+use mcp_proto::auth::UnsignedJwt;
+use std::collections::{BTreeSet, VecDeque};
 
 use mcp_proto::auth::Secret;
 
-use super::discovery::{Discovery, Resource};
-use super::exchange::{ClientRequest, Kind};
-use super::sign_in::Awaited;
-use super::signing::Signing;
+use super::request::{ClientRequest, Kind};
 use super::without_query;
 use crate::action::{FetchKey, Lock};
 use crate::callback_host::CallbackHost;
@@ -271,4 +273,87 @@ impl Flow {
             }
         }
     }
+}
+
+/// A document that is looked for in several places.
+#[derive(Debug)]
+pub(super) struct Discovery {
+    pub(super) wanted: Wanted,
+    /// The place of the current request.
+    pub(super) url: String,
+    /// The places that are left.
+    pub(super) candidates: VecDeque<String>,
+    pub(super) redirects: u32,
+    /// The challenge has named the current place.
+    pub(super) is_named: bool,
+    /// Every place so far has stated that it has no document.
+    pub(super) is_absent: bool,
+    /// Why a place that comes before others could not be used, which is reported if none of the others can.
+    pub(super) obstacle: Option<SignInError>,
+    pub(super) fetch: FetchKey,
+}
+
+impl Discovery {
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+}
+
+/// Which document is looked for.
+#[derive(Debug)]
+pub(super) enum Wanted {
+    Resource,
+    /// The metadata of the issuer that the resource names.
+    Issuer {
+        issuer: String,
+        resource: Resource,
+    },
+    /// The metadata of a server without metadata of its resource (OA-L-01).
+    Server,
+}
+
+impl Wanted {
+    pub(super) const fn name(&self) -> &'static str {
+        match self {
+            Self::Resource => "metadata of the resource",
+            Self::Issuer { .. } | Self::Server => "metadata of the authorization server",
+        }
+    }
+}
+
+/// What the metadata of the resource states.
+#[derive(Debug, Clone)]
+pub(super) struct Resource {
+    /// The parameter `resource` of all requests (OA-Q-05).
+    pub(super) parameter: Option<String>,
+    /// All scopes that it lists, separated by spaces; `None` if it lists none.
+    pub(super) scope: Option<String>,
+    /// It accepts only tokens that are bound to a key.
+    pub(super) requires_proofs: bool,
+}
+
+/// An authorization request that waits for its redirect.
+#[derive(Debug)]
+pub(super) struct Awaited {
+    pub(super) attempt: Attempt,
+    pub(super) issuer: IssuerMetadata,
+    pub(super) client: ClientIdentity,
+    /// The error with which the browser has returned, although nothing shows that it belongs to this request.
+    pub(super) reported: Option<RedirectError>,
+}
+
+/// A request that something is signed for.
+#[derive(Debug)]
+pub(super) struct Signing {
+    pub(super) sign: SignKey,
+    pub(super) unsigned: UnsignedJwt,
+    pub(super) request: ClientRequest,
+    pub(super) signed: Signed,
+    pub(super) part: Part,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Part {
+    Assertion,
+    Proof,
 }

@@ -1,13 +1,14 @@
 //! A person signs in: the client is registered, the browser is opened, and the redirect comes back (OA-R-01 to OA-B-04).
 
+use super::flow::Awaited;
 use http::StatusCode;
 use mcp_proto::spec::status::is_temporary;
 use mcp_proto::{Excerpt, Instant, find_explanation};
 use serde::Deserialize;
 
 use super::Authorizer;
-use super::exchange::{ClientRequest, DEVICE_CODE, post};
 use super::flow::{Flow, Need, Step, Then};
+use super::request::{ClientRequest, DEVICE_CODE, post};
 use crate::action;
 use crate::action::{Action, Event, Lock, Waiting};
 use crate::authorization::{Attempt, RedirectError};
@@ -25,16 +26,6 @@ const OFFLINE: &str = "offline_access";
 
 /// The largest response to a registration, in bytes.
 const MAX_RESPONSE: usize = 64 * 1024;
-
-/// An authorization request that waits for its redirect.
-#[derive(Debug)]
-pub(super) struct Awaited {
-    attempt: Attempt,
-    issuer: IssuerMetadata,
-    client: ClientIdentity,
-    /// The error with which the browser has returned, although nothing shows that it belongs to this request.
-    pub(super) reported: Option<RedirectError>,
-}
 
 /// What has become of a return of the browser.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use mcp_proto::Instant;
 
-use super::exchange::{ClientRequest, Kind};
 use super::flow::Flow;
+use super::request::{ClientRequest, Kind};
 use super::{Authorizer, Timer};
 use crate::action::{Action, Event};
 use crate::record::Record;

@@ -1,6 +1,7 @@
 //! Signatures in requests to an authorization server: assertions of the client (OA-X-03), and proofs that it has the
 //! key of its tokens (OA-X-06, OA-X-07).
 
+use super::flow::{Part, Signing};
 use std::sync::Arc;
 
 use http::HeaderMap;
@@ -10,8 +11,8 @@ use mcp_proto::spec::header::DPOP_NONCE;
 use mcp_proto::url::HttpUrl;
 use serde::Serialize;
 
-use super::exchange::{ClientRequest, MAX_RESPONSE, Signed};
 use super::flow::{Flow, Need, Step};
+use super::request::{ClientRequest, MAX_RESPONSE, Signed};
 use super::{Authorizer, Timer};
 use crate::action::{Action, KeyUse, SignKey};
 use crate::client::ClientAuthentication;
@@ -27,22 +28,6 @@ const MAX_FOR_NONCE: u8 = 2;
 
 /// The most characters of a nonce.
 const MAX_NONCE: usize = 1024;
-
-/// A request that something is signed for.
-#[derive(Debug)]
-pub(super) struct Signing {
-    sign: SignKey,
-    unsigned: UnsignedJwt,
-    request: ClientRequest,
-    signed: Signed,
-    part: Part,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Part {
-    Assertion,
-    Proof,
-}
 
 /// The newest nonce of an authorization server.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::time::Duration;
 use mcp_proto::Instant;
 use mcp_proto::auth::{Credentials, Secret};
 
-use super::exchange::ClientRequest;
 use super::flow::{Flow, Need, Step, Then};
+use super::request::ClientRequest;
 use super::{Authorizer, BUSY, Held, Timer};
 use crate::action::{Action, Authorized, Event, Lock};
 use crate::config::Grant;

@@ -4,8 +4,8 @@
 use mcp_proto::Instant;
 use mcp_proto::auth::Secret;
 
-use super::exchange::{ClientRequest, Kind};
 use super::flow::{Flow, Step};
+use super::request::{ClientRequest, Kind};
 use super::{Authorizer, Held, Timer};
 use crate::action::Action;
 use crate::client::ClientIdentity;

@@ -12,7 +12,7 @@ use http::header::WWW_AUTHENTICATE;
 use http::response::Parts;
 use http::{HeaderMap, StatusCode};
 
-use super::delivery::DeliveryKey;
+use super::delivery::{DeliveryKey, Demand, Resent};
 use super::exchange::{Exchange, ExchangeKey, Purpose};
 use super::headers::refusal;
 use super::{Http, HttpAction, HttpConfig, Timer};
@@ -72,42 +72,6 @@ pub(super) struct WaitingStream {
     /// It waits for authorization.
     waits: bool,
     resent: Resent,
-}
-
-/// How often something was sent again because of challenges.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Resent {
-    credentials: u8,
-    scope: u8,
-    nonce: u8,
-    /// The scopes that the last challenge demanded.
-    demanded: Option<Box<str>>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Demand {
-    /// Credentials, or other ones.
-    Credentials,
-    /// Credentials for more scopes.
-    Scope,
-    /// A proof with the nonce in this response.
-    Nonce,
-}
-
-impl Resent {
-    /// Counts one more time, unless the limit is reached (OA-T-04, OA-X-07).
-    pub(super) const fn try_count(&mut self, demand: Demand) -> bool {
-        let (count, limit) = match demand {
-            Demand::Credentials => (&mut self.credentials, 1),
-            Demand::Scope => (&mut self.scope, 2),
-            Demand::Nonce => (&mut self.nonce, 2),
-        };
-        let is_allowed = *count < limit;
-        if is_allowed {
-            *count += 1;
-        }
-        is_allowed
-    }
 }
 
 impl WaitingStream {

@@ -18,6 +18,7 @@
 
 mod index;
 mod post;
+mod resent;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,8 +26,8 @@ use std::time::Duration;
 use index::{Index, Line, Timer};
 
 pub(super) use post::{Post, Queue};
+pub(super) use resent::{Demand, Resent};
 
-use super::authorization::Resent;
 use super::cursor::Cursor;
 use super::exchange::ExchangeKey;
 use crate::Instant;
