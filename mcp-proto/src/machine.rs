@@ -97,6 +97,20 @@ pub trait Machine {
     #[must_use = "an output that is dropped is lost"]
     fn poll_output(&mut self) -> Option<Output<Self::Action, Self::Event>>;
 
+    /// The next event. The actions before it are passed to `act`, which carries them out.
+    #[must_use = "an event that is dropped is lost"]
+    fn next_event(&mut self, mut act: impl FnMut(Self::Action)) -> Option<Self::Event>
+    where
+        Self: Sized,
+    {
+        loop {
+            match self.poll_output()? {
+                Output::Action(action) => act(action),
+                Output::Event(event) => return Some(event),
+            }
+        }
+    }
+
     /// When [`Machine::handle_timeout`] must be called next; `None` if no timer is set.
     #[must_use]
     fn poll_timeout(&self) -> Option<Instant>;

@@ -10,9 +10,8 @@ use mcp_auth::{Cause, SignInOutcome, SignInReport};
 use mcp_proto::client::{
     self as proto, Call, ClientTransport, DetectedEra, HttpTransport, SubscriptionKey, Unavailable,
 };
-use mcp_proto::{
-    ErrorObject, Fault, Instant, Json, Notification, Output, ProtocolVersion, RequestKey, Ticket, UsageError,
-};
+use mcp_proto::machine::Machine;
+use mcp_proto::{ErrorObject, Fault, Instant, Json, Notification, ProtocolVersion, RequestKey, Ticket, UsageError};
 
 use super::handlers::Handlers;
 use crate::backpressure::Backpressure;
@@ -125,17 +124,12 @@ where
 
     /// Carries out all outputs of the machine. Returns whether the machine has closed.
     fn drain(&mut self, handlers: &Handlers) -> bool {
-        while let Some(output) = self.machine.poll_output() {
-            match output {
-                Output::Action(action) => self.link.act(action),
-                Output::Event(event) => {
-                    let event = ClientEvent::new(event, &self.server, self.connected.is_none());
-                    if let ClientEvent::Closed(_) = event {
-                        return true;
-                    }
-                    self.on_event(event, handlers);
-                }
+        while let Some(event) = self.machine.next_event(|action| self.link.act(action)) {
+            let event = ClientEvent::new(event, &self.server, self.connected.is_none());
+            if let ClientEvent::Closed(_) = event {
+                return true;
             }
+            self.on_event(event, handlers);
         }
         false
     }

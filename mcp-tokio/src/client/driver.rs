@@ -12,9 +12,9 @@ use mcp_proto::client::{
     self as proto, Call, ClientTransport, CloseReason, DetectedEra, HttpTransport, Outcome, SubscriptionKey,
     Unavailable,
 };
+use mcp_proto::machine::Machine;
 use mcp_proto::{
-    ErrorObject, Fault, Json, Notification, Output, ProtocolVersion, RequestKey, Severity, Ticket, TicketKey,
-    UsageError,
+    ErrorObject, Fault, Json, Notification, ProtocolVersion, RequestKey, Severity, Ticket, TicketKey, UsageError,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinHandle};
@@ -220,22 +220,17 @@ where
     /// Carries out all outputs of the machine. Returns whether the connection has ended. Nothing here waits for the
     /// server, so that no outcome is delayed by it.
     fn drain(&mut self, notices: &Sender<Notice>) -> bool {
-        while let Some(output) = self.machine.poll_output() {
-            match output {
-                Output::Action(action) => self.link.act(action),
-                Output::Event(event) => {
-                    let event = ClientEvent::new(event, &self.server, self.connected.is_none());
-                    if let ClientEvent::Closed(reason) = event {
-                        if reason == CloseReason::Local {
-                            tracing::debug!("the connection has ended");
-                        } else {
-                            tracing::warn!(?reason, "the connection has ended without having been closed here");
-                        }
-                        return true;
-                    }
-                    self.on_event(event, notices);
+        while let Some(event) = self.machine.next_event(|action| self.link.act(action)) {
+            let event = ClientEvent::new(event, &self.server, self.connected.is_none());
+            if let ClientEvent::Closed(reason) = event {
+                if reason == CloseReason::Local {
+                    tracing::debug!("the connection has ended");
+                } else {
+                    tracing::warn!(?reason, "the connection has ended without having been closed here");
                 }
+                return true;
             }
+            self.on_event(event, notices);
         }
         false
     }
@@ -508,7 +503,7 @@ mod tests {
             machine.connect(now()).unwrap();
             let mut opened = None;
             while let Some(output) = machine.poll_output() {
-                if let Output::Action(HttpAction::Open { exchange, .. }) = output {
+                if let mcp_proto::Output::Action(HttpAction::Open { exchange, .. }) = output {
                     opened = Some(exchange);
                 }
             }

@@ -3,10 +3,10 @@
 use std::io;
 use std::time::Duration;
 
+use mcp_proto::Stdio;
 use mcp_proto::client::CloseReason;
-use mcp_proto::machine::ClientStream;
+use mcp_proto::machine::{ClientStream, Machine};
 use mcp_proto::server::{Event, Server};
-use mcp_proto::{Output, Stdio};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::sleep;
 
@@ -69,15 +69,11 @@ fn settle(
     client: &mut impl Link<Action = mcp_proto::StdioAction>,
 ) -> Option<CloseReason> {
     loop {
-        match machine.poll_output()? {
-            Output::Action(action) => client.act(action),
-            Output::Event(event) => {
-                let closed = if let Event::Closed { reason, .. } = &event { Some(*reason) } else { None };
-                requests.on_event(event, machine);
-                if closed.is_some() {
-                    return closed;
-                }
-            }
+        let event = machine.next_event(|action| client.act(action))?;
+        let closed = if let Event::Closed { reason, .. } = &event { Some(*reason) } else { None };
+        requests.on_event(event, machine);
+        if closed.is_some() {
+            return closed;
         }
     }
 }
