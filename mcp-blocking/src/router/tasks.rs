@@ -8,13 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use mcp_application::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_application::{
-    CallSender, LONGEST_TIMEOUT, SharedTaskRuns, TaskCaller, TaskEffect, TaskInput, TaskInputs, TaskRuns,
-};
-use mcp_model::{
-    CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
-    ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
-};
+use mcp_application::{CallSender, LONGEST_TIMEOUT, SharedTaskRuns, TaskCaller, TaskEffect, TaskRuns};
+use mcp_model::CallToolRequest;
 use mcp_proto::server::{InputRequired, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 
@@ -84,6 +79,17 @@ impl TaskRunner {
             self.change(|runs| runs.finish(&id, Err(ErrorObject::overloaded()), now()));
         }
         created
+    }
+
+    fn set_message(self: &Arc<Self>, task: &TaskId, message: &str) {
+        self.change(|runs| runs.set_message(task, message, now()));
+    }
+
+    /// The answers of the client to what a task requires; `None` if it is not asked, or the task has ended.
+    fn ask(self: &Arc<Self>, task: &TaskId, required: &InputRequired) -> Option<Json> {
+        let (to, answers) = sync_channel(1);
+        self.change(|runs| runs.ask(task, required, to, now()));
+        answers.recv().ok()
     }
 
     /// Changes the tasks, and carries out what follows from it.
@@ -167,82 +173,5 @@ impl TaskContext<'_> {
         }
     }
 
-    /// Sets the text about what the tool is doing, which clients that fetch the result can show.
-    pub fn set_message(&self, message: &str) {
-        if let TaskCaller::Fetches { runner, id } = &self.caller {
-            runner.change(|runs| runs.set_message(id, message, now()));
-        }
-    }
-
-    /// Shows a form to the client's user, or sends the user to a URL, and waits for the answer. The key is unique in the
-    /// call.
-    ///
-    /// # Errors
-    ///
-    /// The client cannot be asked, the task has ended, or the answer does not have the form that it must have.
-    pub fn elicit(&mut self, key: &str, params: impl Into<ElicitRequestParams>) -> Result<ElicitResult, HandlerError> {
-        self.ask::<ElicitRequest>(key, &params.into())
-    }
-
-    /// Requests a message of the client's language model. The key is unique in the call.
-    ///
-    /// # Errors
-    ///
-    /// As for [`TaskContext::elicit`].
-    pub fn sample(
-        &mut self,
-        key: &str,
-        params: &CreateMessageRequestParams,
-    ) -> Result<CreateMessageResult, HandlerError> {
-        self.ask::<CreateMessageRequest>(key, params)
-    }
-
-    /// Requests the roots of the client. The key is unique in the call.
-    ///
-    /// # Errors
-    ///
-    /// As for [`TaskContext::elicit`].
-    pub fn roots(&mut self, key: &str) -> Result<ListRootsResult, HandlerError> {
-        self.ask::<ListRootsRequest>(key, &RequestParams::new())
-    }
-
-    /// Requests several inputs at one time, and waits for all answers: an object with each answer under its key. The keys
-    /// are unique in the call. A client that waits for the result receives the requests one after the other.
-    ///
-    /// # Errors
-    ///
-    /// The client cannot be asked, does not give one of them, or the task has ended.
-    pub fn ask_all(&mut self, required: InputRequired) -> Result<Json, HandlerError> {
-        let mut inputs = TaskInputs::new(required);
-        match &self.caller {
-            TaskCaller::Waits(incoming) => {
-                Tasks::check_question(incoming.context())?;
-                while let Some((key, call)) = inputs.next_call() {
-                    inputs.add(&key, incoming.ask(call)?)?;
-                }
-                Ok(inputs.answers())
-            }
-            TaskCaller::Fetches { runner, id } => {
-                let (to, answers) = sync_channel(1);
-                runner.change(|runs| runs.ask(id, inputs.required(), to, now()));
-                TaskInputs::from_answers(answers.recv().ok())
-            }
-        }
-    }
-
-    fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
-        let input = TaskInput::<R>::new(key, params);
-        match &self.caller {
-            TaskCaller::Waits(incoming) => {
-                Tasks::check_question(incoming.context())?;
-                input.from_outcome(incoming.ask(input.call())?)
-            }
-            TaskCaller::Fetches { runner, id } => {
-                let (to, answers) = sync_channel(1);
-                runner.change(|runs| runs.ask(id, &input.required(), to, now()));
-                // The sender was dropped if the client is not asked, or the task has ended.
-                input.from_answers(answers.recv().ok().as_ref())
-            }
-        }
-    }
+    mcp_application::task_context_methods! { asynchronous: [] [] }
 }

@@ -6,13 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_application::router::{HandlerError, IntoAnswer, RoutedCall};
-use mcp_application::{
-    CallSender, LONGEST_TIMEOUT, SharedTaskRuns, TaskCaller, TaskEffect, TaskInput, TaskInputs, TaskRuns,
-};
-use mcp_model::{
-    CallToolRequest, CreateMessageRequest, CreateMessageRequestParams, CreateMessageResult, ElicitRequest,
-    ElicitRequestParams, ElicitResult, ListRootsRequest, ListRootsResult, RequestMethod, RequestParams,
-};
+use mcp_application::{CallSender, LONGEST_TIMEOUT, SharedTaskRuns, TaskCaller, TaskEffect, TaskRuns};
+use mcp_model::CallToolRequest;
 use mcp_proto::server::{InputRequired, TaskId, TaskLimits, Tasks};
 use mcp_proto::{ErrorObject, Json};
 use tokio::sync::{Notify, oneshot};
@@ -89,6 +84,17 @@ impl TaskRunner {
         Box::pin(ready(created))
     }
 
+    fn set_message(self: &Arc<Self>, task: &TaskId, message: &str) {
+        self.change(|runs| runs.set_message(task, message, now()));
+    }
+
+    /// The answers of the client to what a task requires; `None` if it is not asked, or the task has ended.
+    async fn ask(self: &Arc<Self>, task: &TaskId, required: &InputRequired) -> Option<Json> {
+        let (to, answers) = oneshot::channel();
+        self.change(|runs| runs.ask(task, required, to, now()));
+        answers.await.ok()
+    }
+
     /// Changes the tasks, and carries out what follows from it.
     fn change<T>(self: &Arc<Self>, change: impl FnOnce(&mut Runs) -> T) -> T {
         let mut state = self.state.lock();
@@ -163,86 +169,5 @@ impl Deref for TaskContext {
 }
 
 impl TaskContext {
-    /// Sets the text about what the tool is doing, which clients that fetch the result can show.
-    pub fn set_message(&self, message: &str) {
-        if let TaskCaller::Fetches { runner, id } = &self.caller {
-            runner.change(|runs| runs.set_message(id, message, now()));
-        }
-    }
-
-    /// Shows a form to the client's user, or sends the user to a URL, and waits for the answer. The key is unique in the
-    /// call.
-    ///
-    /// # Errors
-    ///
-    /// The client cannot be asked, or its answer does not have the form that it must have.
-    pub async fn elicit(
-        &mut self,
-        key: &str,
-        params: impl Into<ElicitRequestParams>,
-    ) -> Result<ElicitResult, HandlerError> {
-        self.ask::<ElicitRequest>(key, &params.into()).await
-    }
-
-    /// Requests a message of the client's language model. The key is unique in the call.
-    ///
-    /// # Errors
-    ///
-    /// As for [`TaskContext::elicit`].
-    pub async fn sample(
-        &mut self,
-        key: &str,
-        params: &CreateMessageRequestParams,
-    ) -> Result<CreateMessageResult, HandlerError> {
-        self.ask::<CreateMessageRequest>(key, params).await
-    }
-
-    /// Requests the roots of the client. The key is unique in the call.
-    ///
-    /// # Errors
-    ///
-    /// As for [`TaskContext::elicit`].
-    pub async fn roots(&mut self, key: &str) -> Result<ListRootsResult, HandlerError> {
-        self.ask::<ListRootsRequest>(key, &RequestParams::new()).await
-    }
-
-    /// Requests several inputs at one time, and waits for all answers: an object with each answer under its key. The keys
-    /// are unique in the call. A client that waits for the result receives the requests one after the other.
-    ///
-    /// # Errors
-    ///
-    /// The client cannot be asked, does not give one of them, or the task has ended.
-    pub async fn ask_all(&mut self, required: InputRequired) -> Result<Json, HandlerError> {
-        let mut inputs = TaskInputs::new(required);
-        match &self.caller {
-            TaskCaller::Waits(incoming) => {
-                Tasks::check_question(incoming.context())?;
-                while let Some((key, call)) = inputs.next_call() {
-                    inputs.add(&key, incoming.ask(call).await?)?;
-                }
-                Ok(inputs.answers())
-            }
-            TaskCaller::Fetches { runner, id } => {
-                let (to, answers) = oneshot::channel();
-                runner.change(|runs| runs.ask(id, inputs.required(), to, now()));
-                TaskInputs::from_answers(answers.await.ok())
-            }
-        }
-    }
-
-    async fn ask<R: RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, HandlerError> {
-        let input = TaskInput::<R>::new(key, params);
-        match &self.caller {
-            TaskCaller::Waits(incoming) => {
-                Tasks::check_question(incoming.context())?;
-                input.from_outcome(incoming.ask(input.call()).await?)
-            }
-            TaskCaller::Fetches { runner, id } => {
-                let (to, answers) = oneshot::channel();
-                runner.change(|runs| runs.ask(id, &input.required(), to, now()));
-                // The sender was dropped if the client is not asked, or the task has ended.
-                input.from_answers(answers.await.ok().as_ref())
-            }
-        }
-    }
+    mcp_application::task_context_methods! { asynchronous: [async] [.await] }
 }
