@@ -9,10 +9,8 @@ use std::sync::Arc;
 use mcp_application::InvalidService;
 #[cfg(feature = "schema")]
 use mcp_application::router;
-use mcp_application::router::{CompletionInput, DriverRouter, HandlerError, IntoAnswer, Routed, RoutedCall};
-use mcp_model::{
-    CallToolRequest, CompleteRequest, GetPromptRequest, Prompt, ReadResourceRequest, Resource, ResourceTemplate, Tool,
-};
+use mcp_application::router::{DriverRouter, HandlerError, IntoAnswer, Routed, RoutedCall};
+use mcp_model::{CallToolRequest, Tool};
 use mcp_proto::client::CloseReason;
 use mcp_proto::server::TaskLimits;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
@@ -108,53 +106,14 @@ impl Handler {
     }
 }
 
+mcp_application::driver_router! { driver: "mcp_tokio" }
+
 impl Router {
-    mcp_application::router_methods! { driver: "mcp_tokio" }
-
-    /// Adds a tool. The schema of its arguments is that of `A`, and if `O` is
-    /// [`Structured`](mcp_application::router::Structured), the schema of its results is that of the value in it.
-    ///
-    /// The schemas are made so that all clients read them: their fields have the order of declaration, an `Option` is a field
-    /// that may be left out (`null` is read, too), numbers have no format, and a field of any type has an object as its
-    /// schema. A number such as `5.0` is read for an integer.
-    #[cfg(feature = "schema")]
-    #[must_use]
-    pub fn tool<A, O, F, T>(self, name: &str, description: &str, function: F) -> Self
-    where
-        A: DeserializeOwned + JsonSchema,
-        O: IntoAnswer<CallToolRequest>,
-        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
-    {
-        self.tool_with(name, |tool| tool.description(description), function)
-    }
-
-    /// Adds a tool whose other properties `describe` sets: description, title, annotations, icons, metadata. Its schemas
-    /// are made as by [`Router::tool`]; a field of `A` with `#[schemars(extend("x-mcp-header" = "Name"))]` is repeated in
-    /// a header of HTTP requests (since 2026-07-28).
-    #[cfg(feature = "schema")]
-    #[must_use]
-    pub fn tool_with<A, O, F, T>(self, name: &str, describe: impl FnOnce(Tool) -> Tool, function: F) -> Self
-    where
-        A: DeserializeOwned + JsonSchema,
-        O: IntoAnswer<CallToolRequest>,
-        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
-    {
-        self.tool_with_schema(&router::tool_of::<A, O>(name, describe), function)
-    }
-
-    /// Adds a tool with a schema that was written by hand. Arguments that `A` accepts are not checked against it.
-    #[must_use]
-    pub fn tool_with_schema<A, O, F, T>(mut self, tool: &Tool, function: F) -> Self
-    where
-        A: DeserializeOwned,
-        O: IntoAnswer<CallToolRequest>,
-        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
-    {
-        self.0.routes.add_tool(tool, Handler::new::<CallToolRequest, A, O, F, T>(function));
-        self
+    mcp_application::router_functions! {
+        incoming: [Incoming],
+        returned: T,
+        generics: [, T],
+        bounds: [T: Future<Output = Result<O, HandlerError>> + Send + 'static],
     }
 
     /// Adds a tool that may take long, as [`Router::task_tool_with_schema`] does. `describe` and the schemas are as for
@@ -237,88 +196,6 @@ impl Router {
         self.0.routes.add_tool(tool, handler);
         self
     }
-
-    /// Adds a prompt. Its arguments are the fields of `A`, which are texts.
-    #[cfg(feature = "schema")]
-    #[must_use]
-    pub fn prompt<A, O, F, T>(mut self, name: &str, description: &str, function: F) -> Self
-    where
-        A: DeserializeOwned + JsonSchema,
-        O: IntoAnswer<GetPromptRequest>,
-        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
-    {
-        self.0.routes.add_prompt_of::<A>(name, description, Handler::new::<GetPromptRequest, A, O, F, T>(function));
-        self
-    }
-
-    /// Adds a prompt with a list of its arguments.
-    #[must_use]
-    pub fn prompt_with_arguments<A, O, F, T>(mut self, prompt: &Prompt, function: F) -> Self
-    where
-        A: DeserializeOwned,
-        O: IntoAnswer<GetPromptRequest>,
-        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
-    {
-        self.0.routes.add_prompt(prompt, Handler::new::<GetPromptRequest, A, O, F, T>(function));
-        self
-    }
-
-    /// Adds a resource. Its contents have its URI and its media type.
-    #[must_use]
-    pub fn resource<O, F, T>(mut self, resource: &Resource, function: F) -> Self
-    where
-        O: IntoAnswer<ReadResourceRequest>,
-        F: Fn(Incoming) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
-    {
-        self.0.routes.add_resource(resource, Handler::without_arguments(function));
-        self
-    }
-
-    /// Adds a resource template. The fields of `A` are its variables, which are texts. The text of `{name}` has no `/`
-    /// before it is decoded; that of `{+name}` may have any. The texts come from the client: a function that uses them
-    /// as a path must check them first. For a field that is a number, a boolean or an enum without data, the text is
-    /// parsed; if that fails, the client receives an error that names the variable. If a resource has the same URI, the
-    /// function of that resource reads it.
-    #[must_use]
-    pub fn resource_template<A, O, F, T>(mut self, template: &ResourceTemplate, function: F) -> Self
-    where
-        A: DeserializeOwned,
-        O: IntoAnswer<ReadResourceRequest>,
-        F: Fn(A, Incoming) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
-    {
-        self.0.routes.add_resource_template(template, Handler::new::<ReadResourceRequest, A, O, F, T>(function));
-        self
-    }
-
-    /// Adds the completion of an argument of a prompt.
-    #[must_use]
-    pub fn complete_prompt<O, F, T>(mut self, prompt: &str, argument: &str, function: F) -> Self
-    where
-        O: IntoAnswer<CompleteRequest>,
-        F: Fn(CompletionInput, Incoming) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
-    {
-        let handler = Handler::new::<CompleteRequest, CompletionInput, O, F, T>(function);
-        self.0.routes.add_prompt_completion(prompt, argument, handler);
-        self
-    }
-
-    /// Adds the completion of a variable of a resource template.
-    #[must_use]
-    pub fn complete_template<O, F, T>(mut self, uri_template: &str, variable: &str, function: F) -> Self
-    where
-        O: IntoAnswer<CompleteRequest>,
-        F: Fn(CompletionInput, Incoming) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<O, HandlerError>> + Send + 'static,
-    {
-        let handler = Handler::new::<CompleteRequest, CompletionInput, O, F, T>(function);
-        self.0.routes.add_template_completion(uri_template, variable, handler);
-        self
-    }
 }
 
 impl Service for Router {
@@ -368,5 +245,3 @@ impl Service for Router {
         }
     }
 }
-
-mcp_application::opaque_debug!(Router);

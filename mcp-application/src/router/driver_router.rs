@@ -64,108 +64,264 @@ impl<H, T, S: ?Sized> Default for DriverRouter<H, T, S> {
     }
 }
 
-/// The methods of a driver's `Router` that take no function, so that they are the same in all drivers. The router is a
-/// [`DriverRouter`] in its only field. `driver` is the name of the crate in examples.
+/// The methods of a driver's `Router` that take no function, so that they are the same in all drivers, and its changes. The
+/// router is a [`DriverRouter`] in its only field. `driver` is the name of the crate in examples.
 #[doc(hidden)]
 #[macro_export]
-macro_rules! router_methods {
+macro_rules! driver_router {
     (driver: $driver:literal) => {
-        /// A router without any function.
-        #[must_use]
-        pub fn new() -> Self {
-            Self::default()
-        }
-
-        /// Removes a tool, if there is one of this name.
-        #[must_use]
-        pub fn without_tool(mut self, name: &str) -> Self {
-            self.0.routes.remove_tool(name);
-            self
-        }
-
-        /// Sets how long tasks are kept, and how many. This is called before [`Router::task_tool_with_schema`].
-        #[must_use]
-        pub fn task_limits(mut self, limits: ::mcp_proto::server::TaskLimits) -> Self {
-            self.0.tasks = Some(::std::sync::Arc::new(TaskRunner::new(limits)));
-            self
-        }
-
-        /// Removes a prompt, if there is one of this name.
-        #[must_use]
-        pub fn without_prompt(mut self, name: &str) -> Self {
-            self.0.routes.remove_prompt(name);
-            self
-        }
-
-        /// Removes a resource, if there is one of this URI.
-        #[must_use]
-        pub fn without_resource(mut self, uri: &str) -> Self {
-            self.0.routes.remove_resource(uri);
-            self
-        }
-
-        /// Removes a resource template, if there is one of this text.
-        #[must_use]
-        pub fn without_resource_template(mut self, uri_template: &str) -> Self {
-            self.0.routes.remove_resource_template(uri_template);
-            self
-        }
-
-        /// Adds a skill: its files as resources, and the requests of the extension `io.modelcontextprotocol/skills`.
-        ///
-        /// # Example
-        ///
-        /// ```
-        #[doc = concat!("use ", $driver, "::Router;")]
-        #[doc = concat!("use ", $driver, "::application::skills::SkillDirectory;")]
-        ///
-        /// let skill = SkillDirectory::new("refunds", "Refunds an order", "Use `templates/email.md` to answer.")
-        ///     .file("templates/email.md", "text/markdown", "Dear customer, …");
-        /// let router = Router::new().skill(&skill);
-        /// ```
-        #[cfg(feature = "skills")]
-        #[must_use]
-        pub fn skill(mut self, skill: &$crate::skills::SkillDirectory) -> Self {
-            self.0.routes.add_skill(skill);
-            self
-        }
-
-        /// Removes a skill, if there is one whose `SKILL.md` has this URI.
-        #[cfg(feature = "skills")]
-        #[must_use]
-        pub fn without_skill(mut self, uri: &str) -> Self {
-            self.0.routes.remove_skill(uri);
-            self
-        }
-
-        /// Sets the largest number of entries on a page of a list. By default, a list has one page, because some clients
-        /// read only the first.
-        #[must_use]
-        pub fn page_size(mut self, entries: usize) -> Self {
-            self.0.routes.set_page_size(entries);
-            self
-        }
-
-        /// Sets the service for all other requests, for notifications, and for the subscriptions to resources.
-        #[must_use]
-        pub fn fallback(mut self, service: impl Service) -> Self {
-            self.0.fallback = Some(::std::sync::Arc::new(service));
-            self
-        }
-
-        /// Passes a publisher to all that an earlier router did not have.
-        fn created_since(&self, earlier: &Self, publisher: &ServerPublisher) {
-            let (tasks, fallback) = self.0.added_since(&earlier.0);
-            if let Some(tasks) = tasks {
-                tasks.created(publisher.clone());
+        impl Router {
+            /// A router without any function.
+            #[must_use]
+            pub fn new() -> Self {
+                Self::default()
             }
-            if let Some(service) = fallback {
-                service.created(publisher.clone());
+
+            /// Removes a tool, if there is one of this name.
+            #[must_use]
+            pub fn without_tool(mut self, name: &str) -> Self {
+                self.0.routes.remove_tool(name);
+                self
+            }
+
+            /// Sets how long tasks are kept, and how many. This is called before [`Router::task_tool_with_schema`].
+            #[must_use]
+            pub fn task_limits(mut self, limits: ::mcp_proto::server::TaskLimits) -> Self {
+                self.0.tasks = Some(::std::sync::Arc::new(TaskRunner::new(limits)));
+                self
+            }
+
+            /// Removes a prompt, if there is one of this name.
+            #[must_use]
+            pub fn without_prompt(mut self, name: &str) -> Self {
+                self.0.routes.remove_prompt(name);
+                self
+            }
+
+            /// Removes a resource, if there is one of this URI.
+            #[must_use]
+            pub fn without_resource(mut self, uri: &str) -> Self {
+                self.0.routes.remove_resource(uri);
+                self
+            }
+
+            /// Removes a resource template, if there is one of this text.
+            #[must_use]
+            pub fn without_resource_template(mut self, uri_template: &str) -> Self {
+                self.0.routes.remove_resource_template(uri_template);
+                self
+            }
+
+            /// Adds a skill: its files as resources, and the requests of the extension `io.modelcontextprotocol/skills`.
+            ///
+            /// # Example
+            ///
+            /// ```
+            #[doc = concat!("use ", $driver, "::Router;")]
+            #[doc = concat!("use ", $driver, "::application::skills::SkillDirectory;")]
+            ///
+            /// let skill = SkillDirectory::new("refunds", "Refunds an order", "Use `templates/email.md` to answer.")
+            ///     .file("templates/email.md", "text/markdown", "Dear customer, …");
+            /// let router = Router::new().skill(&skill);
+            /// ```
+            #[cfg(feature = "skills")]
+            #[must_use]
+            pub fn skill(mut self, skill: &$crate::skills::SkillDirectory) -> Self {
+                self.0.routes.add_skill(skill);
+                self
+            }
+
+            /// Removes a skill, if there is one whose `SKILL.md` has this URI.
+            #[cfg(feature = "skills")]
+            #[must_use]
+            pub fn without_skill(mut self, uri: &str) -> Self {
+                self.0.routes.remove_skill(uri);
+                self
+            }
+
+            /// Sets the largest number of entries on a page of a list. By default, a list has one page, because some clients
+            /// read only the first.
+            #[must_use]
+            pub fn page_size(mut self, entries: usize) -> Self {
+                self.0.routes.set_page_size(entries);
+                self
+            }
+
+            /// Sets the service for all other requests, for notifications, and for the subscriptions to resources.
+            #[must_use]
+            pub fn fallback(mut self, service: impl Service) -> Self {
+                self.0.fallback = Some(::std::sync::Arc::new(service));
+                self
+            }
+
+            /// Passes a publisher to all that an earlier router did not have.
+            fn created_since(&self, earlier: &Self, publisher: &ServerPublisher) {
+                let (tasks, fallback) = self.0.added_since(&earlier.0);
+                if let Some(tasks) = tasks {
+                    tasks.created(publisher.clone());
+                }
+                if let Some(service) = fallback {
+                    service.created(publisher.clone());
+                }
+            }
+
+            fn routed_capabilities(&self, may_change: bool) -> Result<::mcp_proto::Json, $crate::InvalidService> {
+                self.0.capabilities(may_change, |service| service.capabilities())
             }
         }
 
-        fn routed_capabilities(&self, may_change: bool) -> Result<::mcp_proto::Json, $crate::InvalidService> {
-            self.0.capabilities(may_change, |service| service.capabilities())
+        impl $crate::router::ChangeableRouter for Router {
+            fn capabilities(&self) -> Result<::mcp_proto::Json, $crate::InvalidService> {
+                self.routed_capabilities(true)
+            }
+
+            fn changes(&self, later: &Self) -> Vec<::mcp_proto::Notification> {
+                self.0.routes.changes(&later.0.routes)
+            }
+        }
+
+        $crate::opaque_debug!(Router);
+    };
+}
+
+/// The methods of a driver's `Router` that take a function, so that only the types of functions differ: `incoming` is how a
+/// function receives the request, and `returned` what it returns. A driver with a runtime has a type for the future, which
+/// `generics` and `bounds` add. `Handler` is the driver's type of handlers.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! router_functions {
+    (
+        incoming: [$($incoming:tt)+],
+        returned: $returned:ty,
+        generics: [$($generics:tt)*],
+        bounds: [$($bounds:tt)*] $(,)?
+    ) => {
+        /// Adds a tool. The schema of its arguments is that of `A`, and if `O` is
+        /// [`Structured`](mcp_application::router::Structured), the schema of its results is that of the value in it.
+        ///
+        /// The schemas are made so that all clients read them: their fields have the order of declaration, an `Option` is a field
+        /// that may be left out (`null` is read, too), numbers have no format, and a field of any type has an object as its
+        /// schema. A number such as `5.0` is read for an integer.
+        #[cfg(feature = "schema")]
+        #[must_use]
+        pub fn tool<A, O, F $($generics)*>(self, name: &str, description: &str, function: F) -> Self
+        where
+            A: ::serde::de::DeserializeOwned + ::schemars::JsonSchema,
+            O: $crate::router::IntoAnswer<::mcp_model::CallToolRequest>,
+            F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
+                $($bounds)*
+        {
+            self.tool_with(name, |tool| tool.description(description), function)
+        }
+
+        /// Adds a tool whose other properties `describe` sets: description, title, annotations, icons, metadata. Its schemas
+        /// are made as by [`Router::tool`]; a field of `A` with `#[schemars(extend("x-mcp-header" = "Name"))]` is repeated in
+        /// a header of HTTP requests (since 2026-07-28).
+        #[cfg(feature = "schema")]
+        #[must_use]
+        pub fn tool_with<A, O, F $($generics)*>(self, name: &str, describe: impl FnOnce(::mcp_model::Tool) -> ::mcp_model::Tool, function: F) -> Self
+        where
+            A: ::serde::de::DeserializeOwned + ::schemars::JsonSchema,
+            O: $crate::router::IntoAnswer<::mcp_model::CallToolRequest>,
+            F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
+                $($bounds)*
+        {
+            self.tool_with_schema(&$crate::router::tool_of::<A, O>(name, describe), function)
+        }
+
+        /// Adds a tool with a schema that was written by hand. Arguments that `A` accepts are not checked against it.
+        #[must_use]
+        pub fn tool_with_schema<A, O, F $($generics)*>(mut self, tool: &::mcp_model::Tool, function: F) -> Self
+        where
+            A: ::serde::de::DeserializeOwned,
+            O: $crate::router::IntoAnswer<::mcp_model::CallToolRequest>,
+            F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
+                $($bounds)*
+        {
+            self.0.routes.add_tool(tool, Handler::new::<::mcp_model::CallToolRequest, A, O, F $($generics)*>(function));
+            self
+        }
+
+        /// Adds a prompt. Its arguments are the fields of `A`, which are texts.
+        #[cfg(feature = "schema")]
+        #[must_use]
+        pub fn prompt<A, O, F $($generics)*>(mut self, name: &str, description: &str, function: F) -> Self
+        where
+            A: ::serde::de::DeserializeOwned + ::schemars::JsonSchema,
+            O: $crate::router::IntoAnswer<::mcp_model::GetPromptRequest>,
+            F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
+                $($bounds)*
+        {
+            self.0.routes.add_prompt_of::<A>(name, description, Handler::new::<::mcp_model::GetPromptRequest, A, O, F $($generics)*>(function));
+            self
+        }
+
+        /// Adds a prompt with a list of its arguments.
+        #[must_use]
+        pub fn prompt_with_arguments<A, O, F $($generics)*>(mut self, prompt: &::mcp_model::Prompt, function: F) -> Self
+        where
+            A: ::serde::de::DeserializeOwned,
+            O: $crate::router::IntoAnswer<::mcp_model::GetPromptRequest>,
+            F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
+                $($bounds)*
+        {
+            self.0.routes.add_prompt(prompt, Handler::new::<::mcp_model::GetPromptRequest, A, O, F $($generics)*>(function));
+            self
+        }
+
+        /// Adds a resource. Its contents have its URI and its media type.
+        #[must_use]
+        pub fn resource<O, F $($generics)*>(mut self, resource: &::mcp_model::Resource, function: F) -> Self
+        where
+            O: $crate::router::IntoAnswer<::mcp_model::ReadResourceRequest>,
+            F: Fn($($incoming)+) -> $returned + Send + Sync + 'static,
+                $($bounds)*
+        {
+            self.0.routes.add_resource(resource, Handler::without_arguments(function));
+            self
+        }
+
+        /// Adds a resource template. The fields of `A` are its variables, which are texts. The text of `{name}` has no `/`
+        /// before it is decoded; that of `{+name}` may have any. The texts come from the client: a function that uses them
+        /// as a path must check them first. For a field that is a number, a boolean or an enum without data, the text is
+        /// parsed; if that fails, the client receives an error that names the variable. If a resource has the same URI, the
+        /// function of that resource reads it.
+        #[must_use]
+        pub fn resource_template<A, O, F $($generics)*>(mut self, template: &::mcp_model::ResourceTemplate, function: F) -> Self
+        where
+            A: ::serde::de::DeserializeOwned,
+            O: $crate::router::IntoAnswer<::mcp_model::ReadResourceRequest>,
+            F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
+                $($bounds)*
+        {
+            self.0.routes.add_resource_template(template, Handler::new::<::mcp_model::ReadResourceRequest, A, O, F $($generics)*>(function));
+            self
+        }
+
+        /// Adds the completion of an argument of a prompt.
+        #[must_use]
+        pub fn complete_prompt<O, F $($generics)*>(mut self, prompt: &str, argument: &str, function: F) -> Self
+        where
+            O: $crate::router::IntoAnswer<::mcp_model::CompleteRequest>,
+            F: Fn($crate::router::CompletionInput, $($incoming)+) -> $returned + Send + Sync + 'static,
+                $($bounds)*
+        {
+            let handler = Handler::new::<::mcp_model::CompleteRequest, $crate::router::CompletionInput, O, F $($generics)*>(function);
+            self.0.routes.add_prompt_completion(prompt, argument, handler);
+            self
+        }
+
+        /// Adds the completion of a variable of a resource template.
+        #[must_use]
+        pub fn complete_template<O, F $($generics)*>(mut self, uri_template: &str, variable: &str, function: F) -> Self
+        where
+            O: $crate::router::IntoAnswer<::mcp_model::CompleteRequest>,
+            F: Fn($crate::router::CompletionInput, $($incoming)+) -> $returned + Send + Sync + 'static,
+                $($bounds)*
+        {
+            let handler = Handler::new::<::mcp_model::CompleteRequest, $crate::router::CompletionInput, O, F $($generics)*>(function);
+            self.0.routes.add_template_completion(uri_template, variable, handler);
+            self
         }
     };
 }

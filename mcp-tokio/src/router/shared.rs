@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
 use mcp_application::InvalidService;
-use mcp_application::router::{ChangeableRouter, SharedRoutes};
+use mcp_application::router::SharedRoutes;
 use mcp_proto::client::CloseReason;
 use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
@@ -60,16 +60,6 @@ impl SharedRouter {
             outcome = outcome.and(publish_to_all(&changed.publishers, &notification.into()).await);
         }
         Ok(outcome?)
-    }
-}
-
-impl ChangeableRouter for Router {
-    fn capabilities(&self) -> Result<Json, InvalidService> {
-        self.routed_capabilities(true)
-    }
-
-    fn changes(&self, later: &Self) -> Vec<Notification> {
-        self.0.routes.changes(&later.0.routes)
     }
 }
 
