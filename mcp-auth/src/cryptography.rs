@@ -24,8 +24,12 @@ pub trait Cryptography {
     /// operating system gives no random bytes.
     fn create_p256_key() -> Option<(Vec<u8>, Vec<u8>)>;
 
-    /// Random bytes; `None` if the operating system gives none.
-    fn random<const N: usize>() -> Option<[u8; N]>;
+    /// Random bytes.
+    ///
+    /// # Errors
+    ///
+    /// The operating system gives none.
+    fn random<const N: usize>() -> Result<[u8; N], Error>;
 
     /// A new key to which tokens are bound; `None` if the operating system gives no random bytes.
     #[must_use]
@@ -48,7 +52,7 @@ pub trait Cryptography {
     /// sign.
     #[must_use]
     fn proof_header(claims: &ProofClaims, unix: u64) -> Option<HeaderValue> {
-        let unsigned = claims.to_jwt(Self::random()?, unix);
+        let unsigned = claims.to_jwt(Self::random().ok()?, unix);
         let signature = Self::sign_with_proof_key(&claims.key, unsigned.message())?;
         let mut value = HeaderValue::from_str(unsigned.sign(&signature).reveal()).ok()?;
         value.set_sensitive(true);
@@ -117,4 +121,66 @@ impl<C> fmt::Debug for PrivateKey<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PrivateKey").field("algorithm", &self.algorithm).finish_non_exhaustive()
     }
+}
+
+/// Implements [`Cryptography`] for a type, by a library with the interface of `ring`. Of this interface, two functions differ
+/// between `ring` and `aws-lc-rs`: `random` is the last argument of the one that reads a key of ECDSA, and `modulus_len` the
+/// length of the modulus of a key of RSA.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! cryptography_like_ring {
+    ($name:ident, $library:ident, random: [$($random:tt)*], modulus_len: $key:ident => $modulus_len:expr) => {
+        impl $crate::Cryptography for $name {
+            fn pkcs8_of_pem(pem: &str) -> Option<Vec<u8>> {
+                let der: ::rustls_pki_types::PrivatePkcs8KeyDer<'_> =
+                    ::rustls_pki_types::pem::PemObject::from_pem_slice(pem.as_bytes()).ok()?;
+                Some(der.secret_pkcs8_der().to_vec())
+            }
+
+            fn signer(algorithm: $crate::SigningAlgorithm, pkcs8: &[u8]) -> Option<$crate::Signer> {
+                use $crate::SigningAlgorithm;
+                use ::$library::rand::SystemRandom;
+                use ::$library::signature::{
+                    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair,
+                    RSA_PKCS1_SHA256, RsaKeyPair,
+                };
+
+                let curve = match algorithm {
+                    SigningAlgorithm::Es256 => &ECDSA_P256_SHA256_FIXED_SIGNING,
+                    SigningAlgorithm::Es384 => &ECDSA_P384_SHA384_FIXED_SIGNING,
+                    SigningAlgorithm::EdDsa => {
+                        let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8).ok()?;
+                        return Some(Box::new(move |message| Some(key.sign(message).as_ref().to_vec())));
+                    }
+                    SigningAlgorithm::Rs256 => {
+                        let $key = RsaKeyPair::from_pkcs8(pkcs8).ok()?;
+                        return Some(Box::new(move |message| {
+                            let mut signature = vec![0; $modulus_len];
+                            $key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).ok()?;
+                            Some(signature)
+                        }));
+                    }
+                    SigningAlgorithm::Ps256 | _ => return None,
+                };
+                let key = EcdsaKeyPair::from_pkcs8(curve, pkcs8 $($random)*).ok()?;
+                Some(Box::new(move |message| Some(key.sign(&SystemRandom::new(), message).ok()?.as_ref().to_vec())))
+            }
+
+            fn create_p256_key() -> Option<(Vec<u8>, Vec<u8>)> {
+                use ::$library::rand::SystemRandom;
+                use ::$library::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+
+                let curve = &ECDSA_P256_SHA256_FIXED_SIGNING;
+                let pkcs8 = EcdsaKeyPair::generate_pkcs8(curve, &SystemRandom::new()).ok()?;
+                let key = EcdsaKeyPair::from_pkcs8(curve, pkcs8.as_ref() $($random)*).ok()?;
+                Some((pkcs8.as_ref().to_vec(), key.public_key().as_ref().to_vec()))
+            }
+
+            fn random<const N: usize>() -> Result<[u8; N], ::std::io::Error> {
+                let mut random = [0; N];
+                ::getrandom::fill(&mut random).map_err(::std::io::Error::other)?;
+                Ok(random)
+            }
+        }
+    };
 }

@@ -1,15 +1,5 @@
 //! Keys and signatures, by the cryptography that the TLS library uses too.
 
-use mcp_auth::{Cryptography, Signer};
-use mcp_proto::auth::SigningAlgorithm;
-use ring::rand::SystemRandom;
-use ring::signature::{
-    ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, EcdsaSigningAlgorithm,
-    Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair,
-};
-use rustls_pki_types::PrivatePkcs8KeyDer;
-use rustls_pki_types::pem::PemObject;
-
 /// The private key of a client that authenticates by `private_key_jwt`.
 ///
 /// Its `Debug` form contains only the algorithm.
@@ -37,49 +27,7 @@ pub type PrivateKey = mcp_auth::PrivateKey<Ring>;
 /// The cryptography of the TLS library. It has no values.
 pub enum Ring {}
 
-impl Cryptography for Ring {
-    fn pkcs8_of_pem(pem: &str) -> Option<Vec<u8>> {
-        Some(PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).ok()?.secret_pkcs8_der().to_vec())
-    }
-
-    fn signer(algorithm: SigningAlgorithm, pkcs8: &[u8]) -> Option<Signer> {
-        match algorithm {
-            SigningAlgorithm::Es256 => ecdsa(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8),
-            SigningAlgorithm::Es384 => ecdsa(&ECDSA_P384_SHA384_FIXED_SIGNING, pkcs8),
-            SigningAlgorithm::EdDsa => {
-                let key = Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8).ok()?;
-                Some(Box::new(move |message| Some(key.sign(message).as_ref().to_vec())))
-            }
-            SigningAlgorithm::Rs256 => {
-                let key = RsaKeyPair::from_pkcs8(pkcs8).ok()?;
-                Some(Box::new(move |message| {
-                    let mut signature = vec![0; key.public().modulus_len()];
-                    key.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature).ok()?;
-                    Some(signature)
-                }))
-            }
-            SigningAlgorithm::Ps256 | _ => None,
-        }
-    }
-
-    fn create_p256_key() -> Option<(Vec<u8>, Vec<u8>)> {
-        let pkcs8 = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new()).ok()?;
-        let key =
-            EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8.as_ref(), &SystemRandom::new()).ok()?;
-        Some((pkcs8.as_ref().to_vec(), key.public_key().as_ref().to_vec()))
-    }
-
-    fn random<const N: usize>() -> Option<[u8; N]> {
-        let mut random = [0; N];
-        getrandom::fill(&mut random).ok()?;
-        Some(random)
-    }
-}
-
-fn ecdsa(algorithm: &'static EcdsaSigningAlgorithm, pkcs8: &[u8]) -> Option<Signer> {
-    let key = EcdsaKeyPair::from_pkcs8(algorithm, pkcs8, &SystemRandom::new()).ok()?;
-    Some(Box::new(move |message| Some(key.sign(&SystemRandom::new(), message).ok()?.as_ref().to_vec())))
-}
+mcp_auth::cryptography_like_ring!(Ring, ring, random: [, &::ring::rand::SystemRandom::new()], modulus_len: key => key.public().modulus_len());
 
 #[cfg(test)]
 mod tests {
@@ -87,6 +35,7 @@ mod tests {
 
     use base64::Engine as _;
     use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+    use mcp_auth::Cryptography as _;
     use mcp_proto::auth::ProofKey;
     use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 

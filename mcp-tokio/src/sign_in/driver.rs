@@ -148,11 +148,10 @@ impl Driver {
     }
 
     fn begin(&mut self, cause: Cause) {
-        let mut seed = [0; 32];
-        if let Err(error) = getrandom::fill(&mut seed) {
+        let seed = AwsLc::random().inspect_err(|error| {
             tracing::error!("cannot sign in: the operating system gives no random bytes: {error}");
-            return;
-        }
+        });
+        let Ok(seed) = seed else { return };
         self.authorizer.begin(cause, Seed::new(seed), unix_time(), now());
     }
 
