@@ -202,11 +202,7 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("config", self.running.config()).finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Server, server => config: server.running.config());
 
 /// A server over HTTP, made by [`Server::http`]. Requests from web pages of other origins and for other hosts are refused
 /// unless [`mcp_proto::server::Access`] allows them.

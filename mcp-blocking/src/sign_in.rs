@@ -3,9 +3,9 @@
 mod driver;
 mod listener;
 
+use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
-use std::{fmt, io};
 
 use mcp_auth::{Cause, Event, Settings};
 
@@ -93,11 +93,7 @@ impl Authorization {
     }
 }
 
-impl fmt::Debug for Authorization {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization").field("config", self.config()).finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Authorization, authorization => config: authorization.config());
 
 /// A running sign-in: a thread with a machine. Dropping it gives up a flow that runs.
 pub struct SignIn {

@@ -35,9 +35,9 @@ mod running;
 pub(crate) mod service;
 mod stream;
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fmt, io};
 
 use mcp_application::InvalidService;
 use mcp_proto::Stdio;
@@ -274,8 +274,4 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("config", self.running.config()).finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Server, server => config: server.running.config());

@@ -3,7 +3,6 @@
 mod driver;
 mod listener;
 
-use std::fmt;
 use std::sync::Arc;
 
 use driver::Report;
@@ -110,11 +109,7 @@ impl Authorization {
     }
 }
 
-impl fmt::Debug for Authorization {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Authorization").field("config", self.config()).finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!(Authorization, authorization => config: authorization.config());
 
 /// A running sign-in: a task with a machine. Dropping it gives up a flow that runs.
 pub struct SignIn {
