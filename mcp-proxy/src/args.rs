@@ -28,10 +28,12 @@ use serve::ServeArgs;
 
 pub(crate) use check_options::Asked;
 
+use crate::environment::{environment, expand};
 use crate::hub::{self, Hub, SharedOptions};
+use crate::logging::LogOptions;
 use crate::restrictions::Restrictions;
-use crate::secrets::Secrets;
-use crate::sign_in::{self, SignInOptions};
+use crate::secrets::{Secrets, shown_url};
+use crate::sign_in::options::{HEADING, SignInOptions};
 
 /// The heading in the help for options that do not apply to a server over stdio.
 const HTTP: &str = "HTTP options";
@@ -117,11 +119,11 @@ pub(crate) struct Args {
     allow_http: bool,
 
     /// Signs in to no server; one that demands it answers with an error
-    #[arg(long, conflicts_with = "server", help_heading = sign_in::HEADING)]
+    #[arg(long, conflicts_with = "server", help_heading = HEADING)]
     no_auth: bool,
 
     /// How long the client's `initialize` waits for a person to sign in before the proxy answers it itself
-    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "15", conflicts_with = "server", help_heading = sign_in::HEADING)]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "15", conflicts_with = "server", help_heading = HEADING)]
     pub(crate) answer_after: Duration,
 
     #[command(flatten)]
@@ -204,26 +206,6 @@ pub(crate) struct Network {
     proxy: Option<String>,
 }
 
-impl LogOptions {
-    /// The name of the level on the command line.
-    pub(crate) fn level(&self) -> Option<String> {
-        self.log_level.to_possible_value().map(|value| value.get_name().to_owned())
-    }
-}
-
-/// Where the log is written.
-#[derive(Debug, clap::Args)]
-#[group(skip)]
-pub(crate) struct LogOptions {
-    /// The level of the log
-    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
-    pub(crate) log_level: LogLevel,
-
-    /// Logs to this file instead of stderr
-    #[arg(long, value_name = "FILE")]
-    pub(crate) log_file: Option<PathBuf>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Transport {
     /// Streamable HTTP, or the two-endpoint transport of 2024-11-05 if the server has only that
@@ -235,29 +217,6 @@ enum Transport {
     /// The older transport of 2024-11-05: an SSE stream, and a second endpoint whose URL it contains
     #[value(alias = "sse-only", alias = "sse")]
     HttpSse,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogLevel {
-    Off,
-    Error,
-    Warn,
-    Info,
-    Debug,
-    Trace,
-}
-
-impl From<LogLevel> for log::LevelFilter {
-    fn from(level: LogLevel) -> Self {
-        match level {
-            LogLevel::Off => Self::Off,
-            LogLevel::Error => Self::Error,
-            LogLevel::Warn => Self::Warn,
-            LogLevel::Info => Self::Info,
-            LogLevel::Debug => Self::Debug,
-            LogLevel::Trace => Self::Trace,
-        }
-    }
 }
 
 /// Protocol revisions that may be used.
@@ -553,12 +512,6 @@ fn is_authorization(header: &str) -> bool {
     header.split_once(':').is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("authorization"))
 }
 
-/// A URL without the parts that may be secret.
-pub(crate) fn shown_url(url: &str) -> String {
-    let shown = url.split(['?', '#']).next().filter(|url| !url.contains('@'));
-    escape_text(shown.unwrap_or("the URL"), 200)
-}
-
 /// The socket and the path of the URL in `unix:SOCKET:PATH`; without a path, it is `/mcp`.
 fn unix_socket(url: &str) -> Option<(&Path, &str)> {
     let rest = url.strip_prefix("unix:")?;
@@ -609,35 +562,6 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     Ok(duration)
 }
 
-/// Replaces `${NAME}` by the value of the environment variable, which is treated as a secret.
-pub(crate) fn expand(text: &str, secrets: &mut Secrets) -> Result<String, String> {
-    let mut expanded = String::new();
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once("${") {
-        let (name, after) = after.split_once('}').ok_or_else(|| "'${' without '}'".to_owned())?;
-        let value = environment(name)?;
-        secrets.add(format!("the environment variable {name}"), &value);
-        expanded.push_str(before);
-        expanded.push_str(&value);
-        rest = after;
-    }
-    expanded.push_str(rest);
-    Ok(expanded)
-}
-
-/// The value of an environment variable, without the trailing line break that it has if it was read from a file by
-/// `cat`.
-pub(crate) fn environment(name: &str) -> Result<String, String> {
-    match std::env::var_os(name).map(OsString::into_string) {
-        Some(Ok(value)) => {
-            let value = value.strip_suffix('\n').map_or(value.as_str(), |line| line.strip_suffix('\r').unwrap_or(line));
-            Ok(value.to_owned())
-        }
-        Some(Err(_)) => Err(format!("the environment variable {} is not UTF-8", escape_text(name, 80))),
-        None => Err(format!("the environment variable {} is not set", escape_text(name, 80))),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -673,16 +597,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Args::command().debug_assert();
-    }
-
-    #[test]
-    fn variables_are_expanded_wherever_they_stand() {
-        let path = std::env::var("PATH").unwrap();
-        let mut secrets = Secrets::default();
-        assert_eq!(expand("a${PATH}b$c", &mut secrets), Ok(format!("a{path}b$c")));
-        assert_eq!(secrets.leave_out(&format!("-{path}-")), "-[secret]-");
-        assert!(expand("${NO_SUCH_VARIABLE_HERE}", &mut secrets).is_err());
-        assert!(expand("${PATH", &mut secrets).is_err());
     }
 
     #[test]

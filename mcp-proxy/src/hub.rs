@@ -17,7 +17,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use mcp_blocking::HttpOptions;
 use mcp_proto::escape_text;
 
-use crate::args::LogOptions;
+use crate::logging::LogOptions;
 
 /// The URL of the hub, for the sake of its path: the host is not looked up.
 pub(crate) const URL: &str = "http://localhost/mcp";

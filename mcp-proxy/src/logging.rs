@@ -4,11 +4,12 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use env_logger::{Builder, Target};
 use log::LevelFilter;
 use mcp_proto::escape_text;
@@ -27,6 +28,49 @@ const QUEUE_BYTES: usize = 256 * 1024;
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 /// Stack size of the writing thread, in bytes.
 const STACK: usize = 256 * 1024;
+
+/// Where the log is written.
+#[derive(Debug, clap::Args)]
+#[group(skip)]
+pub(crate) struct LogOptions {
+    /// The level of the log
+    #[arg(long, value_enum, default_value_t = LogLevel::Warn)]
+    pub(crate) log_level: LogLevel,
+
+    /// Logs to this file instead of stderr
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
+}
+
+impl LogOptions {
+    /// The name of the level on the command line.
+    pub(crate) fn level(&self) -> Option<String> {
+        self.log_level.to_possible_value().map(|value| value.get_name().to_owned())
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<LogLevel> for LevelFilter {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Off => Self::Off,
+            LogLevel::Error => Self::Error,
+            LogLevel::Warn => Self::Warn,
+            LogLevel::Info => Self::Info,
+            LogLevel::Debug => Self::Debug,
+            LogLevel::Trace => Self::Trace,
+        }
+    }
+}
 
 /// Sets up logging.
 ///

@@ -4,6 +4,7 @@
 mod args;
 mod check;
 mod demo;
+mod environment;
 mod gateway;
 mod hub;
 mod logging;
@@ -22,9 +23,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use args::{Account, Args, Command, LogOptions, Server, Settings};
+use args::{Account, Args, Command, Server, Settings};
 use log::Level;
-use logging::Log;
+use logging::{Log, LogOptions};
 use mcp_blocking::{Observer, Proxy};
 use mcp_intermediary::relay::{Config, Event, KnownServer, Pins, Side};
 use mcp_proto::client::{CloseReason, Unavailable};

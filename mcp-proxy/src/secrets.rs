@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
 
+use mcp_proto::escape_text;
+
 /// The text that replaces a secret.
 const PLACEHOLDER: &str = "[secret]";
 /// The minimum length of a secret. Shorter texts occur by chance, and replacing them would make the output unreadable.
@@ -15,6 +17,12 @@ const LEVELS: usize = 3;
 const VOCABULARY: &str = "jsonrpc method params result error message data protocolVersion capabilities clientInfo \
                           serverInfo name version initialize notifications/initialized tools/call tools/list content \
                           arguments text inputSchema description properties object string required";
+
+/// A URL without the parts that may be secret.
+pub(crate) fn shown_url(url: &str) -> String {
+    let shown = url.split(['?', '#']).next().filter(|url| !url.contains('@'));
+    escape_text(shown.unwrap_or("the URL"), 200)
+}
 
 /// Texts that are removed from the output, in all spellings that JSON allows.
 #[derive(Debug, Default)]

@@ -14,7 +14,7 @@ mod browser;
 mod credential_helper;
 mod known_server;
 mod mcp_remote;
-mod options;
+pub(crate) mod options;
 mod places;
 mod token_source;
 
@@ -29,7 +29,6 @@ use mcp_blocking::{Client, HttpOptions};
 use mcp_proto::escape_text;
 
 pub(crate) use known_server::KnownServerFile;
-pub(crate) use options::{HEADING, SignInOptions};
 
 use crate::args::{Account, AccountSettings};
 

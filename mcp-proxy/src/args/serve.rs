@@ -10,9 +10,10 @@ use clap::ValueEnum;
 use mcp_intermediary::gateway::Sharing;
 use mcp_proto::client::HttpConfig;
 
-use super::{LogOptions, Network, Versions, seconds, versions};
+use super::{Network, Versions, seconds, versions};
+use crate::logging::LogOptions;
 use crate::restrictions::Restrictions;
-use crate::sign_in::{self, SignInOptions};
+use crate::sign_in::options::{HEADING, SignInOptions};
 
 /// The heading in the help for who may connect.
 const ACCESS: &str = "Access options";
@@ -147,7 +148,7 @@ pub(crate) struct ServeArgs {
     pub(crate) network: Network,
 
     /// Signs in to no remote server; one that demands it answers with an error
-    #[arg(long, help_heading = sign_in::HEADING)]
+    #[arg(long, help_heading = HEADING)]
     pub(crate) no_auth: bool,
 
     #[command(flatten)]

@@ -7,8 +7,8 @@ use mcp_proto::escape_text;
 use serde_json::{Map, Value};
 
 use super::servers::{Described, Kind, Program, Remote};
-use crate::args::expand;
 use crate::args::serve::check_name;
+use crate::environment::expand;
 use crate::secrets::Secrets;
 
 /// The names that the object with the servers may have; a file has one of them.

@@ -16,9 +16,10 @@ use mcp_proto::server::Principal;
 use mcp_proto::{Method, escape_text};
 
 use super::{config_file, program_check};
+use crate::args::limits_of_messages;
 use crate::args::serve::{ServeArgs, Share};
-use crate::args::{expand, limits_of_messages, shown_url};
-use crate::secrets::Secrets;
+use crate::environment::expand;
+use crate::secrets::{Secrets, shown_url};
 use crate::seed;
 
 /// A server and how it is started or reached.

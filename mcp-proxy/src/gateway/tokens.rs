@@ -6,8 +6,8 @@ use mcp_proto::auth::Challenge;
 use mcp_proto::server::Principal;
 use ring::hmac;
 
-use crate::args::environment;
 use crate::args::serve::token_variable;
+use crate::environment::environment;
 use crate::secrets::Secrets;
 
 /// Tokens and their users.

@@ -11,8 +11,8 @@ use mcp_proto::auth::{ClientKey, Secret};
 use super::credential_helper::CredentialHelper;
 use super::token_source::TokenSource;
 use super::{browser, places};
-use crate::args::{environment, shown_url};
-use crate::secrets::Secrets;
+use crate::environment::environment;
+use crate::secrets::{Secrets, shown_url};
 
 /// The heading of these options in the help.
 pub(crate) const HEADING: &str = "Options for signing in";

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::args::environment;
+use crate::environment::environment;
 
 /// How long a command may take.
 const COMMAND_TIME: Duration = Duration::from_secs(25);
