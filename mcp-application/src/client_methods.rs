@@ -338,3 +338,96 @@ macro_rules! typed_calls {
         }
     };
 }
+
+/// A call of a tool whose result may be a task, and what is done with it. The fields of `ToolTask` are the `client` and the
+/// `call`, a [`TaskCall`](crate::TaskCall). In a driver with a runtime, `asynchronous` is `[async] [.await]`; `repeated` states
+/// when `wait` may be called again.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tool_task_methods {
+    (asynchronous: [$($async:ident)?] [$($await:tt)*], repeated: $repeated:literal) => {
+        impl Client {
+            /// Calls a tool, and permits the server to run the call as a task (the extension `io.modelcontextprotocol/tasks` of
+            /// 2026-07-28): the result is fetched later, and the call may take longer than a request. The extension is declared
+            /// for this call only. `arguments` is as for [`Client::call_tool`].
+            ///
+            /// Servers without the extension, and those of older revisions, answer at once. The tasks of 2025-11-25 were
+            /// experimental, and are not supported.
+            ///
+            /// # Errors
+            ///
+            /// As for [`Client::call_tool`].
+            pub $($async)? fn call_tool_as_task(&self, name: &str, arguments: impl ::serde::Serialize) -> Result<ToolTask, $crate::Error> {
+                let result = self.complete_call($crate::TaskCall::request(&$crate::tool_call(name, arguments)?))$($await)*?;
+                let capabilities = self.task_inputs().capabilities.clone();
+                let call = $crate::TaskCall::new(&result, self.shared_server_name(), capabilities)?;
+                Ok(ToolTask { client: self.clone(), call })
+            }
+        }
+
+        impl ToolTask {
+            /// Waits for the outcome of the call, and asks for it as often as the server demands, but at least once in a minute,
+            /// and at most ten times in a second. The input that the task requires is given by the functions and the
+            /// [`Handler`](crate::Handler) of the client; if they refuse, the task is cancelled.
+            ///
+            #[doc = $repeated]
+            ///
+            /// # Errors
+            ///
+            /// As for [`Client::call_tool`], and [`Error::TaskEnded`](crate::Error::TaskEnded).
+            pub $($async)? fn wait(&mut self) -> Result<::mcp_model::CallToolResult, $crate::Error> {
+                loop {
+                    match self.call.next_step(now()) {
+                        $crate::TaskStep::Wait(time) => self.pause(time)$($await)*?,
+                        $crate::TaskStep::Request(call) => {
+                            let outcome = self.client.complete_call(call)$($await)*;
+                            self.call.handle(outcome);
+                        }
+                        $crate::TaskStep::Ask { method, params } => {
+                            let answer = self.client.task_inputs().answer(method, params)$($await)*?;
+                            self.call.answer(answer);
+                        }
+                        $crate::TaskStep::Report(fault) => self.client.report(fault),
+                        $crate::TaskStep::Done(outcome) => return outcome,
+                    }
+                }
+            }
+
+            /// Asks the server for the status.
+            ///
+            /// # Errors
+            ///
+            /// As for [`Client::request_as`].
+            pub $($async)? fn status(&mut self) -> Result<::mcp_model::TaskStatus, $crate::Error> {
+                if let Some(call) = self.call.status_request() {
+                    let result = self.client.complete_call(call)$($await)*?;
+                    self.call.on_status(&result)?;
+                }
+                Ok(self.call.status().clone())
+            }
+
+            /// Cancels the task. This does nothing if the server has answered without one, or the task has ended.
+            ///
+            /// # Errors
+            ///
+            /// As for [`Client::request`].
+            pub $($async)? fn cancel(&self) -> Result<(), $crate::Error> {
+                let Some(call) = self.call.cancellation() else { return Ok(()) };
+                self.client.complete_call(call)$($await)*.map(drop)
+            }
+
+            /// The id of the task; `None` if the server has answered without one. With it, everyone may fetch the result, unless
+            /// clients are authenticated.
+            #[must_use]
+            pub fn id(&self) -> Option<&str> {
+                self.call.id()
+            }
+
+            /// The text about what the tool is doing, as the server has last stated it.
+            #[must_use]
+            pub fn message(&self) -> Option<&str> {
+                self.call.message()
+            }
+        }
+    };
+}

@@ -4,10 +4,9 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use mcp_application::{Error, TaskCall, TaskStep, tool_call};
-use mcp_model::{CallToolResult, TaskStatus};
+use mcp_application::{Error, TaskCall};
+use mcp_proto::client::Call;
 use mcp_proto::{ErrorObject, Json, Method, UsageError};
-use serde::Serialize;
 
 use super::handlers::catch_panic;
 use super::{Client, Handler, InFlight};
@@ -34,87 +33,28 @@ pub struct ToolTask {
     call: TaskCall,
 }
 
+mcp_application::tool_task_methods! {
+    asynchronous: [] [],
+    repeated: "This may be called again: after [`Error::Failed`](crate::Error::Failed), or to fetch the same outcome once more while the server keeps it."
+}
+
 impl Client {
-    /// Calls a tool, and permits the server to run the call as a task (the extension `io.modelcontextprotocol/tasks` of
-    /// 2026-07-28): the result is fetched later, and the call may take longer than a request. The extension is declared
-    /// for this call only. `arguments` is as for [`Client::call_tool`].
-    ///
-    /// Servers without the extension, and those of older revisions, answer at once. The tasks of 2025-11-25 were
-    /// experimental, and are not supported.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Client::call_tool`].
-    pub fn call_tool_as_task(&self, name: &str, arguments: impl Serialize) -> Result<ToolTask, Error> {
-        let result = self.call(TaskCall::request(&tool_call(name, arguments)?))?.wait()?;
-        let (server, capabilities) = (Arc::clone(&self.shared.server), self.shared.input.capabilities.clone());
-        Ok(ToolTask { client: self.clone(), call: TaskCall::new(&result, server, capabilities)? })
+    fn task_inputs(&self) -> &TaskInputs {
+        &self.shared.input
+    }
+
+    fn shared_server_name(&self) -> Arc<str> {
+        Arc::clone(&self.shared.server)
+    }
+
+    fn complete_call(&self, call: Call) -> Result<Json, Error> {
+        self.call(call).and_then(InFlight::wait)
     }
 }
 
 impl ToolTask {
-    /// Waits for the outcome of the call, and asks for it as often as the server demands, but at least once in a minute,
-    /// and at most ten times in a second. The input that the task requires is given by the functions and the [`Handler`]
-    /// of the client, on this thread; if they refuse, the task is cancelled.
-    ///
-    /// This may be called again: after [`Error::Failed`], or to fetch the same outcome once more while the server keeps it.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Client::call_tool`], and [`Error::TaskEnded`].
-    pub fn wait(&mut self) -> Result<CallToolResult, Error> {
-        loop {
-            match self.call.next_step(now()) {
-                TaskStep::Wait(time) => self.client.shared.input.pause(time)?,
-                TaskStep::Request(call) => {
-                    let outcome = self.client.call(call).and_then(InFlight::wait);
-                    self.call.handle(outcome);
-                }
-                TaskStep::Ask { method, params } => {
-                    let answer = self.client.shared.input.answer(method, params)?;
-                    self.call.answer(answer);
-                }
-                TaskStep::Report(fault) => self.client.report(fault),
-                TaskStep::Done(outcome) => return outcome,
-            }
-        }
-    }
-
-    /// Asks the server for the status.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Client::request_as`].
-    pub fn status(&mut self) -> Result<TaskStatus, Error> {
-        if let Some(call) = self.call.status_request() {
-            let result: Json = self.client.call(call)?.wait()?;
-            self.call.on_status(&result)?;
-        }
-        Ok(self.call.status().clone())
-    }
-
-    /// Cancels the task. This does nothing if the server has answered without one, or the task has ended.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Client::request`].
-    pub fn cancel(&self) -> Result<(), Error> {
-        let Some(call) = self.call.cancellation() else { return Ok(()) };
-        let _: Json = self.client.call(call)?.wait()?;
-        Ok(())
-    }
-
-    /// The id of the task; `None` if the server has answered without one. With it, everyone may fetch the result, unless
-    /// clients are authenticated.
-    #[must_use]
-    pub fn id(&self) -> Option<&str> {
-        self.call.id()
-    }
-
-    /// The text about what the tool is doing, as the server has last stated it.
-    #[must_use]
-    pub fn message(&self) -> Option<&str> {
-        self.call.message()
+    fn pause(&self, time: Duration) -> Result<(), Error> {
+        self.client.shared.input.pause(time)
     }
 }
 

@@ -1,11 +1,10 @@
 //! Calls of tools whose results may be tasks.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
-use mcp_application::{Error, TaskCall, TaskStep, tool_call};
-use mcp_model::{CallToolResult, TaskStatus};
+use mcp_application::{Error, TaskCall};
 use mcp_proto::{ErrorObject, Json, Method, UsageError};
-use serde::Serialize;
 use tokio::time::sleep;
 
 use super::Client;
@@ -31,92 +30,32 @@ pub struct ToolTask {
     call: TaskCall,
 }
 
+mcp_application::tool_task_methods! {
+    asynchronous: [async] [.await],
+    repeated: "This may be called again: after it was dropped, after [`Error::Failed`](crate::Error::Failed), or to fetch the same outcome once more while the server keeps it."
+}
+
 impl Client {
-    /// Calls a tool, and permits the server to run the call as a task (the extension `io.modelcontextprotocol/tasks` of
-    /// 2026-07-28): the result is fetched later, and the call may take longer than a request. The extension is declared
-    /// for this call only. `arguments` is as for [`Client::call_tool`].
-    ///
-    /// Servers without the extension, and those of older revisions, answer at once. The tasks of 2025-11-25 were
-    /// experimental, and are not supported.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Client::call_tool`].
-    pub async fn call_tool_as_task(&self, name: &str, arguments: impl Serialize) -> Result<ToolTask, Error> {
-        let result = self.complete_call(TaskCall::request(&tool_call(name, arguments)?)).await?;
-        let (server, capabilities) = (Arc::clone(&self.server), self.input.capabilities.clone());
-        Ok(ToolTask { client: self.clone(), call: TaskCall::new(&result, server, capabilities)? })
+    fn task_inputs(&self) -> &TaskInputs {
+        &self.input
+    }
+
+    fn shared_server_name(&self) -> Arc<str> {
+        Arc::clone(&self.server)
     }
 }
 
 impl ToolTask {
-    /// Waits for the outcome of the call, and asks for it as often as the server demands, but at least once in a minute,
-    /// and at most ten times in a second. The input that the task requires is given by the functions and the
-    /// [`Handler`](super::Handler) of the client; if they refuse, the task is cancelled.
-    ///
-    /// This may be called again: after it was dropped, after [`Error::Failed`], or to fetch the same outcome once more while
-    /// the server keeps it.
+    /// Waits.
     ///
     /// # Errors
     ///
-    /// As for [`Client::call_tool`], and [`Error::TaskEnded`].
-    pub async fn wait(&mut self) -> Result<CallToolResult, Error> {
-        loop {
-            match self.call.next_step(now()) {
-                TaskStep::Wait(time) => {
-                    tokio::select! {
-                        () = sleep(time) => {}
-                        () = self.client.commands.closed() => return Err(UsageError::Closed.into()),
-                    }
-                }
-                TaskStep::Request(call) => {
-                    let outcome = self.client.complete_call(call).await;
-                    self.call.handle(outcome);
-                }
-                TaskStep::Ask { method, params } => {
-                    let answer = self.client.input.answer(method, params).await?;
-                    self.call.answer(answer);
-                }
-                TaskStep::Report(fault) => self.client.report(fault),
-                TaskStep::Done(outcome) => return outcome,
-            }
+    /// [`UsageError::Closed`] if the client is closed meanwhile.
+    async fn pause(&self, time: Duration) -> Result<(), Error> {
+        tokio::select! {
+            () = sleep(time) => Ok(()),
+            () = self.client.commands.closed() => Err(UsageError::Closed.into()),
         }
-    }
-
-    /// Asks the server for the status.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Client::request_as`].
-    pub async fn status(&mut self) -> Result<TaskStatus, Error> {
-        if let Some(call) = self.call.status_request() {
-            let result = self.client.complete_call(call).await?;
-            self.call.on_status(&result)?;
-        }
-        Ok(self.call.status().clone())
-    }
-
-    /// Cancels the task. This does nothing if the server has answered without one, or the task has ended.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Client::request`].
-    pub async fn cancel(&self) -> Result<(), Error> {
-        let Some(call) = self.call.cancellation() else { return Ok(()) };
-        self.client.complete_call(call).await.map(drop)
-    }
-
-    /// The id of the task; `None` if the server has answered without one. With it, everyone may fetch the result, unless
-    /// clients are authenticated.
-    #[must_use]
-    pub fn id(&self) -> Option<&str> {
-        self.call.id()
-    }
-
-    /// The text about what the tool is doing, as the server has last stated it.
-    #[must_use]
-    pub fn message(&self) -> Option<&str> {
-        self.call.message()
     }
 }
 
