@@ -1,7 +1,5 @@
 //! All entries of a list of a server.
 
-use std::fmt;
-
 use mcp_application::{Error, Pages};
 use mcp_model::{Page, PaginatedRequestParams, RequestMethod};
 
@@ -52,8 +50,4 @@ impl<R: RequestMethod<Params = PaginatedRequestParams, Result: Page>> Iterator f
     }
 }
 
-impl<R: RequestMethod<Result: Page>> fmt::Debug for ListItems<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ListItems").field("pages", &self.pages).finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!([R: RequestMethod<Result: Page>] ListItems[R], items => pages: items.pages);

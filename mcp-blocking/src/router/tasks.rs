@@ -1,6 +1,5 @@
 //! Tools whose results are fetched later, as tasks.
 
-use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, PoisonError};
@@ -154,13 +153,7 @@ pub struct TaskContext<'a> {
     sender: CallSender,
 }
 
-impl Deref for TaskContext<'_> {
-    type Target = CallSender;
-
-    fn deref(&self) -> &CallSender {
-        &self.sender
-    }
-}
+mcp_application::deref_to!(TaskContext<'_>, sender: CallSender);
 
 impl TaskContext<'_> {
     /// Whether the client has cancelled the call or the task, or the time of the task is over. A function that takes long

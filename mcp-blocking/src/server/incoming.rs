@@ -1,7 +1,6 @@
 //! A request as its handler receives it.
 
 use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
@@ -28,13 +27,7 @@ impl fmt::Debug for Incoming {
     }
 }
 
-impl Deref for Incoming {
-    type Target = IncomingRequest;
-
-    fn deref(&self) -> &IncomingRequest {
-        &self.request
-    }
-}
+mcp_application::deref_to!(Incoming, request: IncomingRequest);
 
 /// State of a request that the driver shares with its handler.
 #[derive(Debug, Default)]

@@ -1,6 +1,5 @@
 //! All entries of a list of a server.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -95,8 +94,4 @@ where
     }
 }
 
-impl<R: RequestMethod<Result: Page>> fmt::Debug for ListItems<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ListItems").field("pages", &self.pages).finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!([R: RequestMethod<Result: Page>] ListItems[R], items => pages: items.pages);

@@ -1,7 +1,6 @@
 //! Tools whose results are fetched later, as tasks.
 
 use std::future::ready;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,13 +159,7 @@ pub struct TaskContext {
     sender: CallSender,
 }
 
-impl Deref for TaskContext {
-    type Target = CallSender;
-
-    fn deref(&self) -> &CallSender {
-        &self.sender
-    }
-}
+mcp_application::deref_to!(TaskContext, sender: CallSender);
 
 impl TaskContext {
     mcp_application::task_context_methods! { asynchronous: [async] [.await] }

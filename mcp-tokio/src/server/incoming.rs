@@ -1,7 +1,6 @@
 //! A request as its handler receives it.
 
 use std::fmt;
-use std::ops::Deref;
 
 use mcp_application::IncomingRequest;
 use mcp_proto::client::{Call, Outcome};
@@ -27,13 +26,7 @@ impl fmt::Debug for Incoming {
     }
 }
 
-impl Deref for Incoming {
-    type Target = IncomingRequest;
-
-    fn deref(&self) -> &IncomingRequest {
-        &self.request
-    }
-}
+mcp_application::deref_to!(Incoming, request: IncomingRequest);
 
 impl Incoming {
     pub(super) const fn new(
