@@ -1,5 +1,6 @@
 //! The configuration of a client, and how it connects.
 
+mod functions;
 mod in_memory;
 
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -51,7 +52,7 @@ use crate::sign_in::Authorization;
 pub struct Builder<S = ()> {
     config: Config,
     handler: Arc<dyn Handler>,
-    pub(super) typed: TypedHandlers,
+    typed: TypedHandlers,
     server: S,
 }
 
@@ -300,8 +301,4 @@ impl Builder<StreamServer> {
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for Builder<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("server", &self.server).finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!([S: fmt::Debug] Builder[S], builder => server: builder.server);

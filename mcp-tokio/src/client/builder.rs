@@ -1,5 +1,6 @@
 //! The configuration of a client, and how it connects.
 
+mod functions;
 mod in_memory;
 
 use std::fmt;
@@ -60,7 +61,7 @@ const COMMANDS: usize = 64;
 pub struct Builder<S = ()> {
     config: Config,
     handler: Arc<dyn AnyHandler>,
-    pub(super) typed: TypedHandlers,
+    typed: TypedHandlers,
     server: S,
 }
 
@@ -295,8 +296,4 @@ async fn connect<T: ClientTransport<Action: Send> + Send + 'static>(
     }
 }
 
-impl<S: fmt::Debug> fmt::Debug for Builder<S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("server", &self.server).finish_non_exhaustive()
-    }
-}
+mcp_application::opaque_debug!([S: fmt::Debug] Builder[S], builder => server: builder.server);

@@ -1,24 +1,20 @@
-//! Functions for single kinds of requests and notifications of the server.
+//! Calls the functions for single kinds of requests and notifications of the server.
 
 use std::pin::Pin;
 use std::sync::Arc;
 
-use mcp_application::{ClientHandlers, Observation, RequestKind};
-use mcp_model::{
-    CreateMessageRequestParams, CreateMessageResult, ElicitRequestFormParams, ElicitRequestURLParams, ElicitResult,
-    ListRootsRequest, ListRootsResult, NotificationMethod, Payload, RequestMethod, Root,
-};
+use mcp_application::{ClientHandlers, Observation};
 use mcp_proto::{ErrorObject, Json, Method, Notification};
 
+use super::Handler;
 use super::handler::AnyHandler;
-use super::{Builder, Handler};
 
-type Served<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(super) type Served<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type OnRequest = Box<dyn Fn(Option<Json>) -> Served<Result<Json, ErrorObject>> + Send + Sync>;
 /// Returns `None` if the parameters do not have the form of the method's.
 type OnNotification = Box<dyn Fn(Option<&Json>) -> Option<Served<()>> + Send + Sync>;
 
-/// The functions of a [`Builder`].
+/// The functions of a [`Builder`](super::Builder).
 pub(super) type TypedHandlers = ClientHandlers<OnRequest, OnNotification>;
 
 /// Calls the functions, and the handler for everything else.
@@ -45,103 +41,5 @@ impl Handler for TypedHandler {
 
     async fn observed(&self, observation: Observation) {
         self.rest.observed(observation).await;
-    }
-}
-
-/// Functions for single kinds of requests and notifications. Each replaces the [`Handler`] for its kind, and declares the
-/// capability that the kind needs, in addition to those of [`Builder::capabilities`].
-///
-/// A function for requests serves servers of both eras: those that send requests, and those whose results require input.
-/// Requests are handled concurrently, each in its own task, which is aborted if the server cancels the request.
-///
-/// # Example
-///
-/// ```
-/// use mcp_tokio::model::{ElicitResult, JsonObject, Root, ToolListChangedNotification};
-/// use mcp_tokio::Client;
-///
-/// let builder = Client::builder()
-///     .on_elicit_form(|form| async move {
-///         println!("{}", form.message);
-///         Ok(ElicitResult::accept(JsonObject::new().with("name", "Ada")))
-///     })
-///     .roots([Root::new("file:///home/ada/project")])
-///     .on_notification::<ToolListChangedNotification, _>(|_| async { println!("the tools have changed") });
-/// ```
-impl<S> Builder<S> {
-    /// Sets the function that shows a form to the user.
-    pub fn on_elicit_form<F>(self, handler: impl Fn(ElicitRequestFormParams) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<ElicitResult, ErrorObject>> + Send + 'static,
-    {
-        self.on_request(RequestKind::ElicitForm, handler)
-    }
-
-    /// Sets the function that sends the user to a URL. It returns when the user has agreed to open it or has declined.
-    pub fn on_elicit_url<F>(self, handler: impl Fn(ElicitRequestURLParams) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<ElicitResult, ErrorObject>> + Send + 'static,
-    {
-        self.on_request(RequestKind::ElicitUrl, handler)
-    }
-
-    /// Sets the function that samples a message from the language model. If the server may pass tools to the model,
-    /// declare `tools` of the capability `sampling` with [`Builder::capabilities`].
-    pub fn on_sample<F>(self, handler: impl Fn(CreateMessageRequestParams) -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<CreateMessageResult, ErrorObject>> + Send + 'static,
-    {
-        self.on_request(RequestKind::Sample, handler)
-    }
-
-    /// Sets the function that lists the roots. If they change, declare `listChanged` of the capability `roots` with
-    /// [`Builder::capabilities`], and send a [`RootsListChangedNotification`] with [`Client::notify`].
-    ///
-    /// [`RootsListChangedNotification`]: mcp_model::RootsListChangedNotification
-    /// [`Client::notify`]: super::Client::notify
-    pub fn on_list_roots<F>(self, handler: impl Fn() -> F + Send + Sync + 'static) -> Self
-    where
-        F: Future<Output = Result<ListRootsResult, ErrorObject>> + Send + 'static,
-    {
-        type Params = <ListRootsRequest as RequestMethod>::Params;
-        self.on_request(RequestKind::ListRoots, move |_: Params| handler())
-    }
-
-    /// Sets the roots, if they do not change.
-    pub fn roots(self, roots: impl Into<Vec<Root>>) -> Self {
-        let result = ListRootsResult::new(roots);
-        self.on_list_roots(move || std::future::ready(Ok(result.clone())))
-    }
-
-    /// Sets the function for notifications of the method `N`. Notifications are passed one after the other, in order;
-    /// one whose parameters do not have the form of `N` is passed to [`Handler::notified`].
-    pub fn on_notification<N, F>(mut self, handler: impl Fn(N::Params) -> F + Send + Sync + 'static) -> Self
-    where
-        N: NotificationMethod,
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let call =
-            move |params: Option<&Json>| -> Option<Served<()>> { Some(Box::pin(handler(N::params(params).ok()?))) };
-        self.typed.on_notification(N::METHOD, Box::new(call));
-        self
-    }
-
-    fn on_request<P, R, F>(mut self, kind: RequestKind, handler: impl Fn(P) -> F + Send + Sync + 'static) -> Self
-    where
-        P: Payload,
-        R: Into<Json>,
-        F: Future<Output = Result<R, ErrorObject>> + Send + 'static,
-    {
-        let call = move |params: Option<Json>| -> Served<Result<Json, ErrorObject>> {
-            match P::from_json(&params.unwrap_or(Json::empty_object())) {
-                Ok(params) => {
-                    let answer = handler(params);
-                    Box::pin(async move { answer.await.map(Into::into) })
-                }
-                Err(error) => Box::pin(std::future::ready(Err(error.into()))),
-            }
-        };
-        self.typed.on_request(kind, Box::new(call));
-        self
     }
 }
