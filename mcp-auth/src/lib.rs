@@ -126,7 +126,7 @@ pub use reach::{AddressRefused, Reach};
 pub use record::StoredSignIn;
 pub use report::{SignInOutcome, SignInReport};
 pub use seed::Seed;
-pub use settings::{ObtainToken, OpenUrl, Settings, Sign};
+pub use settings::{ObtainToken, OpenUrl, Settings, Sign, SignInInput};
 pub use token::{TokenError, TokenResponse, TokenScheme};
 pub use url::UrlRefused;
 

@@ -5,6 +5,7 @@ use std::io::Error;
 
 use mcp_proto::UsageError;
 
+use super::authorizer::Cause;
 use super::config::Config;
 
 /// Shows a URL to a person, in a browser or elsewhere.
@@ -52,6 +53,15 @@ impl<S: ?Sized> fmt::Debug for Settings<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Settings").field("config", &self.config).finish_non_exhaustive()
     }
+}
+
+/// What an application passes to a sign-in that runs. `B` is the driver's way to return whether a URL belongs to it.
+#[derive(Debug)]
+pub enum SignInInput<B> {
+    /// A token is needed.
+    Begin(Cause),
+    /// A person was redirected to a URL.
+    Redirected(String, B),
 }
 
 /// The methods of a driver's `Authorization` that are the same in all drivers. Its field `settings` is a [`Settings`]. The

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Weak};
 
-use mcp_auth::{Cause, Event, Settings};
+use mcp_auth::{Cause, Event, Settings, SignInInput};
 
 pub use mcp_token_store::{FileStore, MemoryStore, Store};
 
@@ -134,10 +134,7 @@ impl Redirects {
 mcp_application::opaque_debug!(Redirects);
 
 /// An input of the thread.
-enum Input {
-    Begin(Cause),
-    Redirected(String, SyncSender<bool>),
-}
+type Input = SignInInput<SyncSender<bool>>;
 
 impl SignIn {
     /// A token is needed, as for [`Authorizer::begin`](mcp_auth::Authorizer::begin).

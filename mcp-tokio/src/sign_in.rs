@@ -6,7 +6,7 @@ mod listener;
 use std::sync::Arc;
 
 use driver::Report;
-use mcp_auth::{Cause, Event, Settings, SignInOutcome};
+use mcp_auth::{Cause, Event, Settings, SignInInput, SignInOutcome};
 use mcp_proto::auth::Challenged;
 use mcp_proto::machine::HandleAuthorization;
 use tokio::runtime::Handle;
@@ -162,10 +162,7 @@ impl Redirects {
 mcp_application::opaque_debug!(Redirects);
 
 /// An input of the task.
-enum Input {
-    Begin(Cause),
-    Redirected(String, oneshot::Sender<bool>),
-}
+type Input = SignInInput<oneshot::Sender<bool>>;
 
 /// The sign-in of a client or of a proxy.
 pub(crate) struct ClientSignIn {
