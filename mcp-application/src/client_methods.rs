@@ -1,5 +1,5 @@
-//! The methods of clients of drivers that are the same in all of them. They are macros, because the types on which they are
-//! belong to the drivers.
+//! The methods of clients of drivers that are the same in all of them. They are in macros, because their types belong to the
+//! drivers.
 
 /// The methods of a driver's `Builder` for every kind of server. `driver` is the name of the crate in examples.
 #[doc(hidden)]
@@ -38,12 +38,13 @@ macro_rules! client_builder_methods {
             self
         }
 
-        /// Sets the protocol revisions that may be used. Default: all, so that the newest revision of both sides is used.
+        /// Sets the protocol revisions that may be used. Default: all, so that the newest revision of both sides is
+        /// used.
         ///
-        /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server supports.
-        /// That is one more request to an older server; a server on a byte stream that does not answer it delays the
-        /// connection by [`Config::discover_timeout`], by default 10 s. Without 2026-07-28, the connection begins with
-        /// `initialize`.
+        /// With 2026-07-28 and an older one, the client first sends `server/discover` to detect what the server
+        /// supports. That is one more request to an older server; a server on a byte stream that does not answer it
+        /// delays the connection by [`Config::discover_timeout`], by default 10 s. Without 2026-07-28, the connection
+        /// begins with `initialize`.
         ///
         /// # Example: a server that is known to begin with `initialize`
         ///
@@ -113,8 +114,8 @@ macro_rules! http_client_builder_methods {
             self
         }
 
-        /// Sets how many requests the server may have at one time. Default 48. A further request waits, within its timeout,
-        /// and the handler receives [`Observation::RequestWaits`](crate::Observation::RequestWaits).
+        /// Sets how many requests the server may have at one time. Default 48. A further request waits, within its
+        /// timeout, and the handler receives [`Observation::RequestWaits`](crate::Observation::RequestWaits).
         ///
         /// This sets [`Limits::exchanges`](mcp_proto::Limits::exchanges).
         #[doc = $exchange]
@@ -273,8 +274,8 @@ macro_rules! typed_calls {
         ///
         /// # Errors
         ///
-        /// As for [`Client::request_as`], and [`Error::Skill`](crate::Error::Skill) if the entry does not have the file, or
-        /// describes another one.
+        /// As for [`Client::request_as`], and [`Error::Skill`](crate::Error::Skill) if the entry does not have the
+        /// file, or describes another one.
         #[cfg(feature = "skills")]
         pub $($async)? fn read_skill_file(
             &self,
@@ -339,26 +340,32 @@ macro_rules! typed_calls {
     };
 }
 
-/// A call of a tool whose result may be a task, and what is done with it. The fields of `ToolTask` are the `client` and the
-/// `call`, a [`TaskCall`](crate::TaskCall). In a driver with a runtime, `asynchronous` is `[async] [.await]`; `repeated` states
-/// when `wait` may be called again.
+/// A call of a tool whose result may be a task, and what is done with it. The fields of `ToolTask` are the `client` and
+/// the `call`, a [`TaskCall`](crate::TaskCall). In a driver with a runtime, `asynchronous` is `[async] [.await]`;
+/// `repeated` states when `wait` may be called again.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! tool_task_methods {
     (asynchronous: [$($async:ident)?] [$($await:tt)*], repeated: $repeated:literal) => {
         impl Client {
-            /// Calls a tool, and permits the server to run the call as a task (the extension `io.modelcontextprotocol/tasks` of
-            /// 2026-07-28): the result is fetched later, and the call may take longer than a request. The extension is declared
-            /// for this call only. `arguments` is as for [`Client::call_tool`].
+            /// Calls a tool, and permits the server to run the call as a task (the extension
+            /// `io.modelcontextprotocol/tasks` of 2026-07-28): the result is fetched later, and the call may take
+            /// longer than a request. The extension is declared for this call only. `arguments` is as for
+            /// [`Client::call_tool`].
             ///
-            /// Servers without the extension, and those of older revisions, answer at once. The tasks of 2025-11-25 were
-            /// experimental, and are not supported.
+            /// Servers without the extension, and those of older revisions, answer at once. The tasks of 2025-11-25
+            /// were experimental, and are not supported.
             ///
             /// # Errors
             ///
             /// As for [`Client::call_tool`].
-            pub $($async)? fn call_tool_as_task(&self, name: &str, arguments: impl ::serde::Serialize) -> Result<ToolTask, $crate::Error> {
-                let result = self.complete_call($crate::TaskCall::request(&$crate::tool_call(name, arguments)?))$($await)*?;
+            pub $($async)? fn call_tool_as_task(
+                &self,
+                name: &str,
+                arguments: impl ::serde::Serialize,
+            ) -> Result<ToolTask, $crate::Error> {
+                let request = $crate::TaskCall::request(&$crate::tool_call(name, arguments)?);
+                let result = self.complete_call(request)$($await)*?;
                 let capabilities = self.task_inputs().capabilities.clone();
                 let call = $crate::TaskCall::new(&result, self.shared_server_name(), capabilities)?;
                 Ok(ToolTask { client: self.clone(), call })
@@ -366,9 +373,9 @@ macro_rules! tool_task_methods {
         }
 
         impl ToolTask {
-            /// Waits for the outcome of the call, and asks for it as often as the server demands, but at least once in a minute,
-            /// and at most ten times in a second. The input that the task requires is given by the functions and the
-            /// [`Handler`](crate::Handler) of the client; if they refuse, the task is cancelled.
+            /// Waits for the outcome of the call, and asks for it as often as the server demands, but at least once in
+            /// a minute, and at most ten times in a second. The input that the task requires is given by the functions
+            /// and the [`Handler`](crate::Handler) of the client; if they refuse, the task is cancelled.
             ///
             #[doc = $repeated]
             ///
@@ -416,8 +423,8 @@ macro_rules! tool_task_methods {
                 self.client.complete_call(call)$($await)*.map(drop)
             }
 
-            /// The id of the task; `None` if the server has answered without one. With it, everyone may fetch the result, unless
-            /// clients are authenticated.
+            /// The id of the task; `None` if the server has answered without one. With it, everyone may fetch the
+            /// result, unless clients are authenticated.
             #[must_use]
             pub fn id(&self) -> Option<&str> {
                 self.call.id()

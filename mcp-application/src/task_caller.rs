@@ -6,7 +6,8 @@ use std::sync::Arc;
 use http::Extensions;
 use mcp_proto::server::{Principal, TaskId};
 
-/// How the client of a tool that may take long gets the result. `I` is the driver's request, and `R` what runs its tasks.
+/// How the client of a tool that may take long gets the result. `I` is the driver's request, and `R` what runs its
+/// tasks.
 pub enum TaskCaller<I, R> {
     /// It waits for the result.
     Waits(I),
@@ -49,9 +50,9 @@ impl CallSender {
     }
 }
 
-/// The methods of a driver's `TaskContext` with which a function reports and asks. Its field `caller` is a [`TaskCaller`], and
-/// what runs the tasks has the methods `set_message` and `ask`. In a driver with a runtime, `asynchronous` is
-/// `[async] [.await]`.
+/// The methods of a driver's `TaskContext` with which a function reports and asks. Its field `caller` is a
+/// [`TaskCaller`], and what runs the tasks has the methods `set_message` and `ask`. In a driver with a runtime,
+/// `asynchronous` is `[async] [.await]`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! task_context_methods {
@@ -63,8 +64,8 @@ macro_rules! task_context_methods {
             }
         }
 
-        /// Shows a form to the client's user, or sends the user to a URL, and waits for the answer. The key is unique in the
-        /// call.
+        /// Shows a form to the client's user, or sends the user to a URL, and waits for the answer. The key is unique
+        /// in the call.
         ///
         /// # Errors
         ///
@@ -95,17 +96,24 @@ macro_rules! task_context_methods {
         /// # Errors
         ///
         /// As for [`TaskContext::elicit`].
-        pub $($async)? fn roots(&mut self, key: &str) -> Result<::mcp_model::ListRootsResult, $crate::router::HandlerError> {
+        pub $($async)? fn roots(
+            &mut self,
+            key: &str,
+        ) -> Result<::mcp_model::ListRootsResult, $crate::router::HandlerError> {
             self.ask::<::mcp_model::ListRootsRequest>(key, &::mcp_model::RequestParams::new())$($await)*
         }
 
-        /// Requests several inputs at one time, and waits for all answers: an object with each answer under its key. The keys
-        /// are unique in the call. A client that waits for the result receives the requests one after the other.
+        /// Requests several inputs at one time, and waits for all answers: an object with each answer under its key.
+        /// The keys are unique in the call. A client that waits for the result receives the requests one after the
+        /// other.
         ///
         /// # Errors
         ///
         /// The client cannot be asked, does not give one of them, or the task has ended.
-        pub $($async)? fn ask_all(&mut self, required: ::mcp_proto::server::InputRequired) -> Result<::mcp_proto::Json, $crate::router::HandlerError> {
+        pub $($async)? fn ask_all(
+            &mut self,
+            required: ::mcp_proto::server::InputRequired,
+        ) -> Result<::mcp_proto::Json, $crate::router::HandlerError> {
             let mut inputs = $crate::TaskInputs::new(required);
             match &self.caller {
                 $crate::TaskCaller::Waits(incoming) => {
@@ -121,7 +129,11 @@ macro_rules! task_context_methods {
             }
         }
 
-        $($async)? fn ask<R: ::mcp_model::RequestMethod>(&self, key: &str, params: &R::Params) -> Result<R::Result, $crate::router::HandlerError> {
+        $($async)? fn ask<R: ::mcp_model::RequestMethod>(
+            &self,
+            key: &str,
+            params: &R::Params,
+        ) -> Result<R::Result, $crate::router::HandlerError> {
             let input = $crate::TaskInput::<R>::new(key, params);
             match &self.caller {
                 $crate::TaskCaller::Waits(incoming) => {

@@ -8,7 +8,8 @@ use mcp_proto::server::Tasks;
 use super::Router;
 use crate::InvalidService;
 
-/// What the router of a driver consists of. `H` are the driver's handlers, `T` its tasks, and `S` its trait of services.
+/// What the router of a driver consists of. `H` are the driver's handlers, `T` its tasks, and `S` its trait of
+/// services.
 #[derive(Debug)]
 pub struct DriverRouter<H, T, S: ?Sized> {
     /// Requests to functions.
@@ -20,8 +21,8 @@ pub struct DriverRouter<H, T, S: ?Sized> {
 }
 
 impl<H: Clone, T, S: ?Sized> DriverRouter<H, T, S> {
-    /// The capabilities of a server with this router, and whether its lists may change. `of_fallback` returns those of the
-    /// service for everything else.
+    /// The capabilities of a server with this router, and whether its lists may change. `of_fallback` returns those of
+    /// the service for everything else.
     ///
     /// # Errors
     ///
@@ -64,8 +65,8 @@ impl<H, T, S: ?Sized> Default for DriverRouter<H, T, S> {
     }
 }
 
-/// The methods of a driver's `Router` that take no function, so that they are the same in all drivers, and its changes. The
-/// router is a [`DriverRouter`] in its only field. `driver` is the name of the crate in examples.
+/// The methods of a driver's `Router` that take no function, so that they are the same in all drivers, and its changes.
+/// The router is a [`DriverRouter`] in its only field. `driver` is the name of the crate in examples.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! driver_router {
@@ -112,7 +113,8 @@ macro_rules! driver_router {
                 self
             }
 
-            /// Adds a skill: its files as resources, and the requests of the extension `io.modelcontextprotocol/skills`.
+            /// Adds a skill: its files as resources, and the requests of the extension
+            /// `io.modelcontextprotocol/skills`.
             ///
             /// # Example
             ///
@@ -139,8 +141,8 @@ macro_rules! driver_router {
                 self
             }
 
-            /// Sets the largest number of entries on a page of a list. By default, a list has one page, because some clients
-            /// read only the first.
+            /// Sets the largest number of entries on a page of a list. By default, a list has one page, because some
+            /// clients read only the first.
             #[must_use]
             pub fn page_size(mut self, entries: usize) -> Self {
                 self.0.routes.set_page_size(entries);
@@ -184,9 +186,9 @@ macro_rules! driver_router {
     };
 }
 
-/// The methods of a driver's `Router` that take a function, so that only the types of functions differ: `incoming` is how a
-/// function receives the request, and `returned` what it returns. A driver with a runtime has a type for the future, which
-/// `generics` and `bounds` add. `Handler` is the driver's type of handlers.
+/// The methods of a driver's `Router` that take a function, so that only the types of functions differ: `incoming` is
+/// how a function receives the request, and `returned` what it returns. A driver with a runtime has a type for the
+/// future, which `generics` and `bounds` add. `Handler` is the driver's type of handlers.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! router_functions {
@@ -199,9 +201,9 @@ macro_rules! router_functions {
         /// Adds a tool. The schema of its arguments is that of `A`, and if `O` is
         /// [`Structured`](mcp_application::router::Structured), the schema of its results is that of the value in it.
         ///
-        /// The schemas are made so that all clients read them: their fields have the order of declaration, an `Option` is a field
-        /// that may be left out (`null` is read, too), numbers have no format, and a field of any type has an object as its
-        /// schema. A number such as `5.0` is read for an integer.
+        /// The schemas are made so that all clients read them: their fields have the order of declaration, an `Option`
+        /// is a field that may be left out (`null` is read, too), numbers have no format, and a field of any type has
+        /// an object as its schema. A number such as `5.0` is read for an integer.
         #[cfg(feature = "schema")]
         #[must_use]
         pub fn tool<A, O, F $($generics)*>(self, name: &str, description: &str, function: F) -> Self
@@ -209,22 +211,27 @@ macro_rules! router_functions {
             A: ::serde::de::DeserializeOwned + ::schemars::JsonSchema,
             O: $crate::router::IntoAnswer<::mcp_model::CallToolRequest>,
             F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
-                $($bounds)*
+            $($bounds)*
         {
             self.tool_with(name, |tool| tool.description(description), function)
         }
 
-        /// Adds a tool whose other properties `describe` sets: description, title, annotations, icons, metadata. Its schemas
-        /// are made as by [`Router::tool`]; a field of `A` with `#[schemars(extend("x-mcp-header" = "Name"))]` is repeated in
-        /// a header of HTTP requests (since 2026-07-28).
+        /// Adds a tool whose other properties `describe` sets: description, title, annotations, icons, metadata. Its
+        /// schemas are made as by [`Router::tool`]; a field of `A` with `#[schemars(extend("x-mcp-header" = "Name"))]`
+        /// is repeated in a header of HTTP requests (since 2026-07-28).
         #[cfg(feature = "schema")]
         #[must_use]
-        pub fn tool_with<A, O, F $($generics)*>(self, name: &str, describe: impl FnOnce(::mcp_model::Tool) -> ::mcp_model::Tool, function: F) -> Self
+        pub fn tool_with<A, O, F $($generics)*>(
+            self,
+            name: &str,
+            describe: impl FnOnce(::mcp_model::Tool) -> ::mcp_model::Tool,
+            function: F,
+        ) -> Self
         where
             A: ::serde::de::DeserializeOwned + ::schemars::JsonSchema,
             O: $crate::router::IntoAnswer<::mcp_model::CallToolRequest>,
             F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
-                $($bounds)*
+            $($bounds)*
         {
             self.tool_with_schema(&$crate::router::tool_of::<A, O>(name, describe), function)
         }
@@ -236,9 +243,10 @@ macro_rules! router_functions {
             A: ::serde::de::DeserializeOwned,
             O: $crate::router::IntoAnswer<::mcp_model::CallToolRequest>,
             F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
-                $($bounds)*
+            $($bounds)*
         {
-            self.0.routes.add_tool(tool, Handler::new::<::mcp_model::CallToolRequest, A, O, F $($generics)*>(function));
+            let handler = Handler::new::<::mcp_model::CallToolRequest, A, O, F $($generics)*>(function);
+            self.0.routes.add_tool(tool, handler);
             self
         }
 
@@ -250,9 +258,10 @@ macro_rules! router_functions {
             A: ::serde::de::DeserializeOwned + ::schemars::JsonSchema,
             O: $crate::router::IntoAnswer<::mcp_model::GetPromptRequest>,
             F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
-                $($bounds)*
+            $($bounds)*
         {
-            self.0.routes.add_prompt_of::<A>(name, description, Handler::new::<::mcp_model::GetPromptRequest, A, O, F $($generics)*>(function));
+            let handler = Handler::new::<::mcp_model::GetPromptRequest, A, O, F $($generics)*>(function);
+            self.0.routes.add_prompt_of::<A>(name, description, handler);
             self
         }
 
@@ -263,9 +272,10 @@ macro_rules! router_functions {
             A: ::serde::de::DeserializeOwned,
             O: $crate::router::IntoAnswer<::mcp_model::GetPromptRequest>,
             F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
-                $($bounds)*
+            $($bounds)*
         {
-            self.0.routes.add_prompt(prompt, Handler::new::<::mcp_model::GetPromptRequest, A, O, F $($generics)*>(function));
+            let handler = Handler::new::<::mcp_model::GetPromptRequest, A, O, F $($generics)*>(function);
+            self.0.routes.add_prompt(prompt, handler);
             self
         }
 
@@ -275,26 +285,31 @@ macro_rules! router_functions {
         where
             O: $crate::router::IntoAnswer<::mcp_model::ReadResourceRequest>,
             F: Fn($($incoming)+) -> $returned + Send + Sync + 'static,
-                $($bounds)*
+            $($bounds)*
         {
             self.0.routes.add_resource(resource, Handler::without_arguments(function));
             self
         }
 
-        /// Adds a resource template. The fields of `A` are its variables, which are texts. The text of `{name}` has no `/`
-        /// before it is decoded; that of `{+name}` may have any. The texts come from the client: a function that uses them
-        /// as a path must check them first. For a field that is a number, a boolean or an enum without data, the text is
-        /// parsed; if that fails, the client receives an error that names the variable. If a resource has the same URI, the
-        /// function of that resource reads it.
+        /// Adds a resource template. The fields of `A` are its variables, which are texts. The text of `{name}` has no
+        /// `/` before it is decoded; that of `{+name}` may have any. The texts come from the client: a function that
+        /// uses them as a path must check them first. For a field that is a number, a boolean or an enum without data,
+        /// the text is parsed; if that fails, the client receives an error that names the variable. If a resource has
+        /// the same URI, the function of that resource reads it.
         #[must_use]
-        pub fn resource_template<A, O, F $($generics)*>(mut self, template: &::mcp_model::ResourceTemplate, function: F) -> Self
+        pub fn resource_template<A, O, F $($generics)*>(
+            mut self,
+            template: &::mcp_model::ResourceTemplate,
+            function: F,
+        ) -> Self
         where
             A: ::serde::de::DeserializeOwned,
             O: $crate::router::IntoAnswer<::mcp_model::ReadResourceRequest>,
             F: Fn(A, $($incoming)+) -> $returned + Send + Sync + 'static,
-                $($bounds)*
+            $($bounds)*
         {
-            self.0.routes.add_resource_template(template, Handler::new::<::mcp_model::ReadResourceRequest, A, O, F $($generics)*>(function));
+            let handler = Handler::new::<::mcp_model::ReadResourceRequest, A, O, F $($generics)*>(function);
+            self.0.routes.add_resource_template(template, handler);
             self
         }
 
@@ -304,9 +319,9 @@ macro_rules! router_functions {
         where
             O: $crate::router::IntoAnswer<::mcp_model::CompleteRequest>,
             F: Fn($crate::router::CompletionInput, $($incoming)+) -> $returned + Send + Sync + 'static,
-                $($bounds)*
+            $($bounds)*
         {
-            let handler = Handler::new::<::mcp_model::CompleteRequest, $crate::router::CompletionInput, O, F $($generics)*>(function);
+            let handler = Handler::new::<::mcp_model::CompleteRequest, _, O, F $($generics)*>(function);
             self.0.routes.add_prompt_completion(prompt, argument, handler);
             self
         }
@@ -317,11 +332,91 @@ macro_rules! router_functions {
         where
             O: $crate::router::IntoAnswer<::mcp_model::CompleteRequest>,
             F: Fn($crate::router::CompletionInput, $($incoming)+) -> $returned + Send + Sync + 'static,
-                $($bounds)*
+            $($bounds)*
         {
-            let handler = Handler::new::<::mcp_model::CompleteRequest, $crate::router::CompletionInput, O, F $($generics)*>(function);
+            let handler = Handler::new::<::mcp_model::CompleteRequest, _, O, F $($generics)*>(function);
             self.0.routes.add_template_completion(uri_template, variable, handler);
             self
         }
+    };
+}
+
+/// What a driver's `SharedRouter` does, which is a [`SharedRoutes`](super::SharedRoutes) in its only field. In a driver
+/// with a runtime, `asynchronous` is `[async] [.await]`; `incoming` is how a service receives a request, and `caller`
+/// identifies the caller of `change`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! shared_router {
+    (asynchronous: [$($async:ident)?] [$($await:tt)*], incoming: $incoming:ty, caller: $caller:expr) => {
+        impl SharedRouter {
+            /// A router that can be changed, with these functions first.
+            #[must_use]
+            pub fn new(router: Router) -> Self {
+                Self(::std::sync::Arc::new($crate::router::SharedRoutes::new(router)))
+            }
+
+            /// Changes the functions, and notifies the clients of the lists that differ then. Requests that are served
+            /// already are completed by the earlier functions. Changes that are made at one time are made one after the
+            /// other.
+            ///
+            /// Requests are served while `change` runs, by the earlier functions. It must not wait for another change.
+            /// A fallback that it sets receives the publishers of all servers ([`Service::created`]), but not the
+            /// subscriptions that the earlier fallback has received.
+            ///
+            /// # Errors
+            ///
+            /// The mistakes of the new functions: then nothing has changed. [`InvalidService::NestedChange`] if it is
+            /// called by `change`. [`InvalidService::Usage`] with
+            /// [`UsageError::NotDeclared`](mcp_proto::UsageError::NotDeclared) if the first function of a kind was
+            /// added (also the first tool that may take long, and the first completion) after a server was created
+            /// which does not declare the capability: it is served, but the clients of that server were not notified.
+            ///
+            /// [`InvalidService::NestedChange`]: mcp_application::InvalidService::NestedChange
+            /// [`InvalidService::Usage`]: mcp_application::InvalidService::Usage
+            pub $($async)? fn change(
+                &self,
+                change: impl FnOnce(Router) -> Router,
+            ) -> Result<(), $crate::InvalidService> {
+                let changed = self.0.change($caller, change)?;
+                let mut outcome = changed.announce(|earlier, later, publisher| later.created_since(earlier, publisher));
+                for notification in changed.notifications {
+                    outcome = outcome.and(publish_to_all(&changed.publishers, &notification.into())$($await)*);
+                }
+                Ok(outcome?)
+            }
+        }
+
+        impl Service for SharedRouter {
+            $($async)? fn serve(&self, incoming: $incoming) -> Result<::mcp_proto::Json, ::mcp_proto::ErrorObject> {
+                self.0.current().serve(incoming)$($await)*
+            }
+
+            fn capabilities(&self) -> Result<::mcp_proto::Json, $crate::InvalidService> {
+                self.0.current().routed_capabilities(true)
+            }
+
+            fn created(&self, publisher: ServerPublisher) {
+                let router = self.0.add(|publishers| publishers.add(publisher.clone()));
+                router.created(publisher);
+            }
+
+            $($async)? fn notified(&self, session: ::mcp_proto::SessionKey, notification: ::mcp_proto::Notification) {
+                self.0.current().notified(session, notification)$($await)*;
+            }
+
+            $($async)? fn ended(&self, session: ::mcp_proto::SessionKey, reason: ::mcp_proto::client::CloseReason) {
+                self.0.current().ended(session, reason)$($await)*;
+            }
+
+            $($async)? fn subscribed(&self, uri: ::std::sync::Arc<str>, publisher: ServerPublisher) {
+                self.0.current().subscribed(uri, publisher)$($await)*;
+            }
+
+            $($async)? fn unsubscribed(&self, uri: ::std::sync::Arc<str>) {
+                self.0.current().unsubscribed(uri)$($await)*;
+            }
+        }
+
+        $crate::opaque_debug!(SharedRouter);
     };
 }

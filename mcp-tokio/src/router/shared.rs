@@ -3,10 +3,7 @@
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
 
-use mcp_application::InvalidService;
 use mcp_application::router::SharedRoutes;
-use mcp_proto::client::CloseReason;
-use mcp_proto::{ErrorObject, Json, Notification, SessionKey};
 
 use super::Router;
 use crate::server::{Publishers, publish_to_all};
@@ -33,65 +30,4 @@ use crate::{Incoming, ServerPublisher, Service};
 #[derive(Clone)]
 pub struct SharedRouter(Arc<SharedRoutes<Router, Publishers, ThreadId>>);
 
-impl SharedRouter {
-    /// A router that can be changed, with these functions first.
-    #[must_use]
-    pub fn new(router: Router) -> Self {
-        Self(Arc::new(SharedRoutes::new(router)))
-    }
-
-    /// Changes the functions, and notifies the clients of the lists that differ then. Requests that are served already
-    /// are completed by the earlier functions. Changes that are made at one time are made one after the other.
-    ///
-    /// Requests are served while `change` runs, by the earlier functions. It must not wait for another change. A fallback
-    /// that it sets receives the publishers of all servers ([`Service::created`]), but not the subscriptions that the
-    /// earlier fallback has received.
-    ///
-    /// # Errors
-    ///
-    /// The mistakes of the new functions: then nothing has changed. [`InvalidService::NestedChange`] if it is called by
-    /// `change`. [`InvalidService::Usage`] with [`UsageError::NotDeclared`](mcp_proto::UsageError::NotDeclared) if the first function of a kind was added (also the first tool that may take
-    /// long, and the first completion) after a server was created which does not declare the capability: it is served,
-    /// but the clients of that server were not notified.
-    pub async fn change(&self, change: impl FnOnce(Router) -> Router) -> Result<(), InvalidService> {
-        let changed = self.0.change(thread::current().id(), change)?;
-        let mut outcome = changed.announce(|earlier, later, publisher| later.created_since(earlier, publisher));
-        for notification in changed.notifications {
-            outcome = outcome.and(publish_to_all(&changed.publishers, &notification.into()).await);
-        }
-        Ok(outcome?)
-    }
-}
-
-impl Service for SharedRouter {
-    async fn serve(&self, incoming: Incoming) -> Result<Json, ErrorObject> {
-        self.0.current().serve(incoming).await
-    }
-
-    fn capabilities(&self) -> Result<Json, InvalidService> {
-        self.0.current().routed_capabilities(true)
-    }
-
-    fn created(&self, publisher: ServerPublisher) {
-        let router = self.0.add(|publishers| publishers.add(publisher.clone()));
-        router.created(publisher);
-    }
-
-    async fn notified(&self, session: SessionKey, notification: Notification) {
-        self.0.current().notified(session, notification).await;
-    }
-
-    async fn ended(&self, session: SessionKey, reason: CloseReason) {
-        self.0.current().ended(session, reason).await;
-    }
-
-    async fn subscribed(&self, uri: Arc<str>, publisher: ServerPublisher) {
-        self.0.current().subscribed(uri, publisher).await;
-    }
-
-    async fn unsubscribed(&self, uri: Arc<str>) {
-        self.0.current().unsubscribed(uri).await;
-    }
-}
-
-mcp_application::opaque_debug!(SharedRouter);
+mcp_application::shared_router! { asynchronous: [async] [.await], incoming: Incoming, caller: thread::current().id() }
