@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn k3_a_client_is_not_read_while_its_server_is_slow_and_is_again_once_that_is_stalled() {
+    fn a_client_is_not_read_while_its_server_is_slow_and_is_again_once_that_is_stalled() {
         let mut limits = Limits::default();
         (limits.queue, limits.queue_bytes, limits.unwritten) = (10, 1000, 1 << 20);
         let mut pace = Pace::new(Duration::from_secs(60), &limits);

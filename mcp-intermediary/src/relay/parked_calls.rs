@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn m1_a_parked_call_counts_with_what_is_kept_of_it() {
+    fn a_parked_call_counts_with_what_is_kept_of_it() {
         let error = ErrorObject::new(-1, "an error");
         let error_bytes = error.as_json().len();
         let mut calls = ParkedCalls::new(Duration::ZERO);

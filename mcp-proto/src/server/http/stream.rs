@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defect_b17_an_event_id_has_one_spelling() {
+    fn an_event_id_has_one_spelling() {
         let mut stream = Stream::new(0xfeed);
         for text in ["0", "1", "2"] {
             stream.event(text.as_bytes(), true);

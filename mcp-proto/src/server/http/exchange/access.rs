@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_x5_or1_only_pages_of_web_servers_are_served() {
+    fn or1_only_pages_of_web_servers_are_served() {
         for scheme in ["file", "x", "ftp", "chrome-extension", "https ", "ws", ""] {
             for access in [Access::Loopback, listed()] {
                 for host in ["localhost", "127.0.0.1", "[::1]:80", "app.example"] {

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn x6_who_waits_for_100_continue_says_so_in_http_1_1() {
+    fn who_waits_for_100_continue_says_so_in_http_1_1() {
         for (expect, version, expected) in [
             ("100-continue", Version::HTTP_11, true),
             (" 100-Continue ", Version::HTTP_11, true),

@@ -174,7 +174,7 @@ mod tests {
     const B: ExchangeKey = ExchangeKey(2);
 
     #[test]
-    fn defect_m3_what_waits_is_counted_until_it_was_taken() {
+    fn what_waits_is_counted_until_it_was_taken() {
         let now = now();
         let mut unwritten = Unwritten::default();
         unwritten.add(A, 10, now);
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_m3_the_client_that_has_had_much_to_take_for_longest_goes_first() {
+    fn the_client_that_has_had_much_to_take_for_longest_goes_first() {
         let start = now();
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let mut unwritten = Unwritten::default();

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn defect_m4_a_session_can_be_ended_once_nothing_has_been_open_in_it_for_long() {
+    fn a_session_can_be_ended_once_nothing_has_been_open_in_it_for_long() {
         let (mut sessions, start) = (Sessions::new(), now());
         let at = |seconds: u64| start + Duration::from_secs(seconds);
         let key = sessions.open(&info(1, None), SessionKind::Memory, at(0)).unwrap();
