@@ -73,8 +73,7 @@ impl Proxy {
     }
 
     /// Signs in when the server demands it, and sends the tokens with every request. Messages of the client wait
-    /// meanwhile. It has no effect if the server runs in a child process (OA-T-01), or if `http` has an `Authorization`
-    /// header (OA-T-06).
+    /// meanwhile. It has no effect if the server runs in a child process, or if `http` has an `Authorization` header.
     ///
     /// # Example
     ///
@@ -92,6 +91,8 @@ impl Proxy {
     /// proxy.authorization(authorization).run_on_stdio(())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// Rules: OA-T-01, OA-T-06.
     #[must_use]
     pub fn authorization(mut self, own: Authorization) -> Self {
         if let Upstream::Http { http, authorization, .. } = &mut self.0 {
@@ -105,16 +106,16 @@ impl Proxy {
     /// inherits this process's stderr, unless the command sets another.
     ///
     /// At the end, the server's stdin is closed. A server that still runs after two seconds receives SIGTERM, and is
-    /// killed after two more; both times are 0.7 s if [`Stopper::stop`] was called (ST-17, ST-18). On Unix, the server
-    /// has its own process group, and signals are sent to the whole group: Ctrl-C in a terminal does not reach it, but
-    /// its stdin is closed when this process ends. On other platforms it is killed after the first of these times, and
-    /// processes that it has started are not.
+    /// killed after two more; both times are 0.7 s if [`Stopper::stop`] was called. On Unix, the server has its own
+    /// process group, and signals are sent to the whole group: Ctrl-C in a terminal does not reach it, but its stdin is
+    /// closed when this process ends. On other platforms it is killed after the first of these times, and processes
+    /// that it has started are not.
     ///
     /// A process that has left the group with `setsid`, as a daemon or a browser does, keeps running. The proxy does
     /// not search for such processes: it could not distinguish those that were left behind from programs that are meant
     /// to keep running.
     ///
-    /// A server that exits while its era is being detected is started once more (ER-06).
+    /// A server that exits while its era is being detected is started once more.
     ///
     /// # Errors
     ///
@@ -131,6 +132,8 @@ impl Proxy {
     /// let error = proxy.run(std::io::empty(), std::io::sink(), ()).unwrap_err();
     /// assert!(error.to_string().starts_with("cannot start `/no/such/server`: "));
     /// ```
+    ///
+    /// Rules: ST-17, ST-18, ER-06.
     pub fn child(command: Command, mut config: Config) -> Result<Self, UsageError> {
         config.respawn = true;
         let relay = Box::new(Relay::new(Stdio::new(), config)?);

@@ -5,7 +5,7 @@
 //! is forwarded unchanged. If the server is of the same era, everything else is too: payloads are forwarded byte for
 //! byte as they were validated, each side has its own request ids, and the ids in cancellations and progress
 //! notifications are mapped. If the server is of the other era, the relay acts as a server of the client's era and as a
-//! client of the server's era (RULES section 13). If the session to a legacy server is lost, the relay opens it again
+//! client of the server's era. If the session to a legacy server is lost, the relay opens it again
 //! without an effect on the client's session.
 //!
 //! ```text
@@ -49,6 +49,8 @@
 //! | `parked_calls` | calls of a modern client that wait for its retry |
 //! | `session_settings` | log level and subscriptions that are set in the session of a legacy server |
 //! | `convert` | conversion of payloads between the eras |
+//!
+//! Rules: RULES 13.
 
 mod canonical_uri;
 mod cold_start;
@@ -189,7 +191,9 @@ impl<T: ClientTransport> Relay<T> {
         self.settle(now);
     }
 
-    /// Handles all timers that are due. Calling this early or twice has no effect (CL2).
+    /// Handles all timers that are due. Calling this early or twice has no effect.
+    ///
+    /// Rules: CL2.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.joined().handle_timeout(now);
         self.server.handle_timeout(now);
@@ -220,24 +224,30 @@ impl<T: ClientTransport> Relay<T> {
         own.into_iter().chain(machines).flatten().min()
     }
 
-    /// Whether the driver should read more of the client's bytes (PX7, H5). `false` means that the client does not read
-    /// its answers, or that the server is slow. Once the server has taken nothing for 5 seconds, or for the request
-    /// timeout if that is shorter, this returns `true` again, and requests for which there is no room are answered with
-    /// an error at once (K5).
+    /// Whether the driver should read more of the client's bytes. `false` means that the client does not read its
+    /// answers, or that the server is slow. Once the server has taken nothing for 5 seconds, or for the request timeout
+    /// if that is shorter, this returns `true` again, and requests for which there is no room are answered with an
+    /// error at once.
+    ///
+    /// Rules: PX7, H5, K5.
     #[must_use]
     pub fn wants_bytes(&self) -> bool {
         self.out.has_room(self.upstream.limits()) && self.server.wants_input() && self.pace.may_read_client()
     }
 
-    /// Whether the driver should read more of the server's data (PX7, H5). `false` means that the client does not read,
-    /// or that the server does not read the answers to its own requests.
+    /// Whether the driver should read more of the server's data. `false` means that the client does not read, or that
+    /// the server does not read the answers to its own requests.
+    ///
+    /// Rules: PX7, H5.
     #[must_use]
     pub fn wants_body(&self) -> bool {
         self.out.has_room(self.upstream.limits()) && self.server.has_room() && self.upstream.client.wants_input()
     }
 
     /// Sets the URL at which a person signs in; `None` removes it. The error of a request that waits for the sign-in in
-    /// vain contains the URL (OA-G-07).
+    /// vain contains the URL.
+    ///
+    /// Rules: OA-G-07.
     pub fn set_sign_in_url(&mut self, url: Option<&str>) {
         self.upstream.set_sign_in_url(url);
     }

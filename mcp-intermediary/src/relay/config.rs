@@ -26,35 +26,51 @@ pub struct Config {
     pub versions: Vec<ProtocolVersion>,
     /// The limits on what the relay holds for each side.
     pub limits: Limits,
-    /// How long the server may take to answer a request (TO-01). Progress extends this time, up to `max_timeout`.
-    /// Default 5 min.
+    /// How long the server may take to answer a request. Progress extends this time, up to `max_timeout`. Default 5
+    /// min.
+    ///
+    /// Rules: TO-01.
     pub request_timeout: Duration,
-    /// How long any answer may take in total, progress included (TO-03). Default 1 h.
+    /// How long any answer may take in total, progress included. Default 1 h.
+    ///
+    /// Rules: TO-03.
     pub max_timeout: Duration,
     /// How long the server may take to answer `initialize`. Default 30 s.
     pub initialize_timeout: Duration,
-    /// How long requests in flight may still be answered after the client has closed its stream (FR15). Default 5 s.
+    /// How long requests in flight may still be answered after the client has closed its stream. Default 5 s.
+    ///
+    /// Rules: FR15.
     pub drain_timeout: Duration,
     /// How long the relay tries again to deliver a message that was certainly not delivered, before the client receives
     /// an error. It replaces [`HttpConfig::redelivery`](mcp_proto::client::HttpConfig::redelivery). Default 2 s.
     pub redelivery: Duration,
     /// How long a call stays open at a legacy server while the relay waits for the modern client's retry with the
-    /// required input (BR-M-03). Default 10 min.
+    /// required input. Default 10 min.
+    ///
+    /// Rules: BR-M-03.
     pub parking_timeout: Duration,
     /// Whether the driver can restart a server on a byte stream that has exited, when
-    /// [`StdioAction::Respawn`](mcp_proto::StdioAction::Respawn) requests it (ER-06). Default `false`.
+    /// [`StdioAction::Respawn`](mcp_proto::StdioAction::Respawn) requests it. Default `false`.
+    ///
+    /// Rules: ER-06.
     pub respawn: bool,
-    /// Whether parameters with a duplicate member name are refused (JS6). Default `true`.
+    /// Whether parameters with a duplicate member name are refused. Default `true`.
+    ///
+    /// Rules: JS6.
     pub strict_json: bool,
     /// Which tools, prompts and resources clients may use. Default: all.
     pub filter: Filter,
     /// How tools are compared with their definitions at their first use. Default `None`: they are not.
     pub pinning: Option<Pinning>,
     /// What the server has stated about itself earlier: the answer to the client's `initialize` while a person signs in.
-    /// Default `None`: the answer promises every list, and that changes are notified (OA-G-07).
+    /// Default `None`: the answer promises every list, and that changes are notified.
+    ///
+    /// Rules: OA-G-07.
     pub opening: Option<KnownServer>,
     /// How long the client's `initialize` waits for a person to sign in, before it is answered in the place of the server.
-    /// Default 15 s (OA-G-07).
+    /// Default 15 s.
+    ///
+    /// Rules: OA-G-07.
     pub answer_after: Duration,
     /// The seed of the random variation of pauses. Relays should have different seeds, so that they do not all connect
     /// again at the same moment. Default 0.

@@ -70,7 +70,9 @@ pub enum Event {
     /// [`Relay::authorize`](super::Relay::authorize) or
     /// [`Relay::refuse_authorization`](super::Relay::refuse_authorization).
     Challenged(Challenged),
-    /// The client's `initialize` was answered in the place of the server, because a person signs in (OA-G-07).
+    /// The client's `initialize` was answered in the place of the server, because a person signs in.
+    ///
+    /// Rules: OA-G-07.
     AnsweredEarly,
     /// A tool is not as it was pinned ([`Config::pinning`](super::Config::pinning)). This is reported once for each
     /// definition that is listed after another one.

@@ -261,8 +261,10 @@ impl Server<Http> {
         self.report_not_written(now);
     }
 
-    /// The client has disconnected from an exchange. Its request continues if it belongs to a session (SH-S-16), and is
-    /// cancelled if it is stateless (SH-S-17).
+    /// The client has disconnected from an exchange. Its request continues if it belongs to a session, and is cancelled
+    /// if it is stateless.
+    ///
+    /// Rules: SH-S-16, SH-S-17.
     pub fn handle_disconnect(&mut self, exchange: ExchangeKey, now: Instant) {
         self.with_transport(now, |http, output| http.on_disconnect(exchange, output));
         self.settle(now);
@@ -289,12 +291,14 @@ impl Server<Http> {
         self.settle(now);
     }
 
-    /// Ends a session: its unanswered requests are answered with an error, and later requests in it with 404 (SH-S-43).
+    /// Ends a session: its unanswered requests are answered with an error, and later requests in it with 404.
+    ///
+    /// Rules: SH-S-43.
     pub fn end(&mut self, session: SessionKey, now: Instant) {
         self.end_session(session, CloseReason::Local, now);
     }
 
-    /// Keeps connections free for requests (M4), at a driver that accepts at most this many connections: streams that
+    /// Keeps connections free for requests, at a driver that accepts at most this many connections: streams that
     /// clients opened by GET take at most half of them, or fewer with [`HttpConfig::max_streams`], and subscriptions at
     /// most a quarter, or fewer with [`Limits::subscriptions`](crate::Limits::subscriptions). A later call with more
     /// connections has no effect.
@@ -309,6 +313,8 @@ impl Server<Http> {
     /// assert_eq!(server.config().limits.subscriptions, 25);
     /// # Ok::<(), mcp_proto::UsageError>(())
     /// ```
+    ///
+    /// Rules: M4.
     pub fn limit_to_connections(&mut self, connections: usize) {
         let streams = &mut self.transport.config.max_streams;
         *streams = Some(connections.div_ceil(2).min(streams.unwrap_or(usize::MAX)));

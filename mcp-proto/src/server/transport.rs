@@ -57,7 +57,9 @@ pub enum ReplyTo {
     /// The stream of the connection or of the session.
     #[default]
     Stream,
-    /// The exchange on which the request arrived (invariant 2).
+    /// The exchange on which the request arrived.
+    ///
+    /// Rules: invariant 2.
     Exchange(u64),
 }
 

@@ -108,10 +108,13 @@ impl StoredSessions {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// The path of the endpoint of Streamable HTTP (SH-S-01); `None` if the driver or a router has checked it. Default
-    /// `/mcp`.
+    /// The path of the endpoint of Streamable HTTP; `None` if the driver or a router has checked it. Default `/mcp`.
+    ///
+    /// Rules: SH-S-01.
     pub path: Option<Box<str>>,
-    /// The two-endpoint transport of 2024-11-05, if it is also served (ER-45). Default `None`.
+    /// The two-endpoint transport of 2024-11-05, if it is also served. Default `None`.
+    ///
+    /// Rules: ER-45.
     pub two_endpoints: Option<TwoEndpoints>,
     /// The path prefix, such as `/v1`, that a reverse proxy or a router removes before the server receives a request.
     /// The URI in the `endpoint` event of [`HttpConfig::two_endpoints`] begins with it. The URL of
@@ -123,25 +126,35 @@ pub struct HttpConfig {
     /// are permitted to send the requests of the transport with all of its headers, but without cookies. With
     /// [`Access::Anybody`], these are all pages. Default `false`.
     pub cors: bool,
-    /// The metadata with which clients find out where they get a token for this server (OA-Z-01). They are served at
+    /// The metadata with which clients find out where they get a token for this server. They are served at
     /// [`ProtectedResource::path`], also for requests that a router has matched, and every challenge names them. The
     /// driver's `authenticate` checks the tokens. Default `None`.
+    ///
+    /// Rules: OA-Z-01.
     pub protected_resource: Option<ProtectedResource>,
     /// Where the sessions of clients of revisions up to 2025-11-25 are. Revision 2026-07-28 has no sessions. Default
     /// [`SessionMode::InMemory`].
     pub sessions: SessionMode,
-    /// Whether a client may open a stream by GET for messages that relate to no request (SH-S-46). Default `true`.
+    /// Whether a client may open a stream by GET for messages that relate to no request. Default `true`.
+    ///
+    /// Rules: SH-S-46.
     pub get_stream: bool,
-    /// Whether a client may end its session by DELETE (SH-S-44). Default `true`.
+    /// Whether a client may end its session by DELETE. Default `true`.
+    ///
+    /// Rules: SH-S-44.
     pub delete: bool,
-    /// The maximum number of sessions at one time (SE6). At the limit, an unused one is ended as specified by
+    /// The maximum number of sessions at one time. At the limit, an unused one is ended as specified by
     /// [`HttpConfig::evict_after`]; if there is none, `initialize` is answered with 503. Default 10,000.
+    ///
+    /// Rules: SE6.
     pub max_sessions: usize,
-    /// The maximum number of streams at one time that clients opened by GET (SE6). At the limit, the one unused for
-    /// longest is ended as specified by [`HttpConfig::evict_after`]; if there is none, the GET is answered with 503.
-    /// Default `None`: half of the connections that the driver accepts
+    /// The maximum number of streams at one time that clients opened by GET. At the limit, the one unused for longest
+    /// is ended as specified by [`HttpConfig::evict_after`]; if there is none, the GET is answered with 503. Default
+    /// `None`: half of the connections that the driver accepts
     /// ([`Server::limit_to_connections`](super::super::Server::limit_to_connections)), which is also the largest value
     /// that has an effect. If the driver states no number of connections, the default is 768.
+    ///
+    /// Rules: SE6.
     pub max_streams: Option<usize>,
     /// How long a session without an open exchange, or a stream without an event, must be unused before it is ended for
     /// a new one of any client. This time does not apply to a new client that would still hold fewer than the client
@@ -152,20 +165,28 @@ pub struct HttpConfig {
     /// [`RequestInfo::authentication`]: super::super::RequestInfo::authentication
     /// [`RequestInfo::peer`]: super::super::RequestInfo::peer
     pub evict_after: Duration,
-    /// How long a session is kept without a request or an open stream (SE6). Default 30 min.
+    /// How long a session is kept without a request or an open stream. Default 30 min.
+    ///
+    /// Rules: SE6.
     pub session_idle: Duration,
-    /// Bytes of events that a session keeps so that a client can resume a broken stream; zero for none (SE9). A larger
-    /// event is not kept: a client that was disconnected when it was sent receives 400 when it resumes the stream.
-    /// Default 256 KiB.
+    /// Bytes of events that a session keeps so that a client can resume a broken stream; zero for none. A larger event
+    /// is not kept: a client that was disconnected when it was sent receives 400 when it resumes the stream. Default
+    /// 256 KiB.
+    ///
+    /// Rules: SE9.
     pub replay: usize,
     /// How long the events of an answered request are stored for replay. Default 2 min.
     pub replay_for: Duration,
     /// How long a client should wait before it resumes a broken stream. It is sent as `retry` at the start of a stream,
-    /// in revisions that allow the server to end streams early (SH-S-55). Default `None`: the client decides.
+    /// in revisions that allow the server to end streams early. Default `None`: the client decides.
+    ///
+    /// Rules: SH-S-55.
     pub retry: Option<Duration>,
     /// The pause after which a comment is sent on an idle stream, so that no proxy closes it. Default 15 s.
     pub keep_alive: Duration,
-    /// How long the body of a request may take to arrive (OR6). Default 30 s.
+    /// How long the body of a request may take to arrive. Default 30 s.
+    ///
+    /// Rules: OR6.
     pub body_timeout: Duration,
     /// How long a client may read nothing of its response before the response is dropped and the connection closed.
     /// Default 30 s.
@@ -218,8 +239,8 @@ impl HttpConfig {
     }
 
     /// The refusal of a request for a path that only the driver knows, such as a list of servers; `None` if the request
-    /// may be answered. The status is 403 if the host or the origin is not allowed (SH-S-03, SH-S-05). Otherwise, the
-    /// refusal is that of `challenge`, which the application's check of credentials has returned.
+    /// may be answered. The status is 403 if the host or the origin is not allowed. Otherwise, the refusal is that of
+    /// `challenge`, which the application's check of credentials has returned.
     ///
     /// # Example
     ///
@@ -236,6 +257,8 @@ impl HttpConfig {
     /// assert_eq!(status("localhost:8080", Some(Challenge::bearer())), Some(401));
     /// assert_eq!(status("evil.example", None), Some(403));
     /// ```
+    ///
+    /// Rules: SH-S-03, SH-S-05.
     #[must_use]
     pub fn refusal(&self, head: &Parts, challenge: Option<&Challenge>) -> Option<Response<Bytes>> {
         let refusal = self.access.check(head, true).err().or_else(|| challenge.map(Refusal::challenge))?;

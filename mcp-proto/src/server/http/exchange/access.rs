@@ -7,7 +7,9 @@ use http::StatusCode;
 
 use crate::server::http::exchange::refusal::Refusal;
 
-/// Which hosts and origins may access a server. This protects it against web pages in a browser (SH-S-03, SH-S-05).
+/// Which hosts and origins may access a server. This protects it against web pages in a browser.
+///
+/// Rules: SH-S-03, SH-S-05.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Access {

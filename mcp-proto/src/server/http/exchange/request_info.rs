@@ -33,7 +33,9 @@ use crate::server::shares::{Holder, PeerKey};
 #[non_exhaustive]
 pub struct RequestInfo {
     /// The sender, or `None` if the server demands no authentication, or the challenge with which the request is
-    /// refused (OA-Z-02). Default `Ok(None)`.
+    /// refused. Default `Ok(None)`.
+    ///
+    /// Rules: OA-Z-02.
     pub authentication: Result<Option<Principal>, Challenge>,
     /// Where the request comes from, such as the client's address. All clients without a principal and with the same
     /// key share the limits of one client.
@@ -47,7 +49,9 @@ pub struct RequestInfo {
     /// The time in seconds since 1970, at which sealed sessions open and expire; without it, there are no sealed
     /// sessions ([`SessionMode::Sealed`](super::super::SessionMode::Sealed)). Default `None`.
     pub unix_time: Option<u64>,
-    /// Random bytes from a secure source, new for each request. Session and event ids are built from them (SH-S-41).
+    /// Random bytes from a secure source, new for each request. Session and event ids are built from them.
+    ///
+    /// Rules: SH-S-41.
     pub nonce: [u8; 32],
 }
 

@@ -20,7 +20,7 @@ const LONGEST: usize = 2048;
 pub(crate) type Nonce = [u8; NONCE];
 
 /// Keys and lifetime of sessions whose ids contain their state: the revision, and the capabilities and the name of the
-/// client. The id is signed, bound to the principal, and expires; a client can read it, but not alter it (SH-S-41).
+/// client. The id is signed, bound to the principal, and expires; a client can read it, but not alter it.
 ///
 /// Each instance with the same keys continues a session that another one has opened, without a store and wherever a
 /// load balancer sends a request. Some state stays at one instance: log levels, subscriptions to resources, events for
@@ -41,6 +41,8 @@ pub(crate) type Nonce = [u8; NONCE];
 /// http.sessions = SessionMode::Sealed(SealedSessions::new(keys).with_lifetime(Duration::from_secs(12 * 3600)));
 /// # }
 /// ```
+///
+/// Rules: SH-S-41.
 #[derive(Debug, Clone)]
 pub struct SealedSessions {
     keys: StateKeys<Arc<dyn StateKey + Send + Sync>>,
