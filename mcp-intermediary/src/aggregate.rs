@@ -37,8 +37,8 @@
 //! | `connection` | a server that is running: a relay to it, and a client of this relay |
 //! | `opening` | the first message of the client, and what the aggregate states about itself |
 //! | `servers` | events of servers; when they are started and stopped |
-//! | `requests` | which server a request of the client is for, and its answer |
-//! | `lists` | lists of several servers |
+//! | `requests`, `pending` | which server a request of the client is for, and its answer |
+//! | `lists`, `listing` | lists of several servers |
 //! | `pages` | the pages of one server's list, their bounds, and cursors |
 //! | `late` | servers that did not answer in time |
 //! | `changes` | notifications of changes |
@@ -53,12 +53,14 @@ mod config;
 mod connection;
 mod event;
 mod late;
+mod listing;
 mod lists;
 mod member;
 mod names;
 mod opening;
 mod origin;
 mod pages;
+mod pending;
 mod questions;
 mod requests;
 mod resources;
@@ -69,8 +71,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use changes::Changes;
+pub use config::{Config, Naming, ServerConfig};
 use connection::Connection;
-use lists::{Listing, Lists};
+pub use event::{Action, Event, ServerKey};
+use listing::Listing;
+use lists::Lists;
 use mcp_proto::client::CloseReason;
 use mcp_proto::machine::{Deadlines, Outbox};
 use mcp_proto::server::Server;
@@ -79,12 +84,9 @@ use mcp_proto::{Instant, Limits, Load, Output, ProcessEnd, StartFailure, Stdio, 
 use member::{Member, State};
 use names::{Names, Prefixes};
 use opening::Stage;
+use pending::{ListKey, Looked, Pending};
 use questions::Questions;
-use requests::{Looked, Pending};
 use resources::Resources;
-
-pub use config::{Config, Naming, ServerConfig};
-pub use event::{Action, Event, ServerKey};
 
 /// One server that has the tools, prompts and resources of several.
 ///
@@ -148,7 +150,7 @@ enum Timer {
     /// One of the machines of a server.
     Machine(ServerKey),
     /// A list is answered, although servers have not answered.
-    List(lists::ListKey),
+    List(ListKey),
     /// The list of a server that is late is read again.
     ReadAgain(ServerKey, Listing),
     /// The client is notified of a change of a list that followed an earlier one closely.

@@ -13,8 +13,9 @@ use std::time::Duration;
 use mcp_proto::{Instant, Json};
 
 use super::event::ServerKey;
-use super::lists::{Composed, Listing, Then};
+use super::listing::Listing;
 use super::pages::{Page, Place, Position};
+use super::pending::{Composed, Then};
 use super::{Aggregate, Event, Timer};
 
 /// The pauses after which a list that could not be read is requested again: the first one, and the longest.

@@ -9,74 +9,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mcp_proto::client::Outcome;
-use mcp_proto::spec::List;
 use mcp_proto::spec::meta::without_keys;
-use mcp_proto::{ErrorObject, Instant, Json, Load, Method, RequestKey, Ticket, TicketKey, code};
+use mcp_proto::{ErrorObject, Instant, Json, Load, RequestKey, Ticket, TicketKey, code};
 
 use super::connection::Opener;
 use super::event::ServerKey;
 use super::late::Start;
+use super::listing::Listing;
 use super::pages::{Follows, Part, Place, Position, Share};
-use super::requests::{Looked, Purpose};
+use super::pending::{Composed, ListKey, Purpose, Then};
 use super::{Aggregate, Event, Timer};
 
 /// How long a list waits for further pages when it has a page of each server.
 const FURTHER_PAGES: Duration = Duration::from_secs(1);
-
-/// A list that a client can request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Listing {
-    Tools,
-    Prompts,
-    Resources,
-    Templates,
-}
-
-impl Listing {
-    pub(super) const ALL: [Self; 4] = [Self::Tools, Self::Prompts, Self::Resources, Self::Templates];
-
-    pub(super) fn of(method: &Method) -> Option<Self> {
-        Self::ALL.into_iter().find(|listing| listing.method() == *method)
-    }
-
-    pub(super) const fn list(self) -> List {
-        match self {
-            Self::Tools => List::Tools,
-            Self::Prompts => List::Prompts,
-            Self::Resources | Self::Templates => List::Resources,
-        }
-    }
-
-    pub(super) const fn method(self) -> Method {
-        match self {
-            Self::Tools => Method::TOOLS_LIST,
-            Self::Prompts => Method::PROMPTS_LIST,
-            Self::Resources => Method::RESOURCES_LIST,
-            Self::Templates => Method::RESOURCES_TEMPLATES_LIST,
-        }
-    }
-
-    /// The member of the result with the items.
-    const fn member(self) -> &'static str {
-        match self {
-            Self::Tools | Self::Prompts | Self::Resources => self.list().capability(),
-            Self::Templates => "resourceTemplates",
-        }
-    }
-
-    /// The member of an item that identifies it.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Tools | Self::Prompts => "name",
-            Self::Resources => "uri",
-            Self::Templates => "uriTemplate",
-        }
-    }
-}
-
-/// Identifies a list that is being composed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ListKey(u64);
 
 /// All lists that are being composed.
 #[derive(Debug, Default)]
@@ -130,39 +75,6 @@ impl Lists {
             }
         }
         Some(list)
-    }
-}
-
-/// What a list is for.
-#[derive(Debug)]
-pub(super) enum Then {
-    /// To answer this request of the client.
-    Answer(Ticket),
-    /// To find the server of this request of the client, which names something that was not listed yet.
-    LookUp { ticket: Ticket, method: Method, params: Option<Json>, looked: Looked },
-    /// To keep the list of this late server for later requests.
-    Keep(ServerKey),
-}
-
-/// A list that is being composed.
-#[derive(Debug)]
-pub(super) struct Composed {
-    pub(super) then: Then,
-    pub(super) listing: Listing,
-    /// The parameters of the client, without a cursor.
-    pub(super) params: Option<Json>,
-    /// In the order of the servers.
-    pub(super) parts: BTreeMap<ServerKey, Part>,
-    /// The client has supplied a cursor.
-    pub(super) has_cursor: bool,
-    pub(super) begun: Instant,
-    /// The list of a server is left out, or may be older than that of the server.
-    pub(super) is_incomplete: bool,
-}
-
-impl Composed {
-    fn bytes(&self) -> usize {
-        self.parts.values().map(Part::bytes).sum()
     }
 }
 

@@ -9,7 +9,7 @@ use super::config::ServerConfig;
 use super::connection::{Connection, Opener};
 use super::event::ServerKey;
 use super::late::Late;
-use super::lists::Listing;
+use super::listing::Listing;
 use super::subscriptions::Watch;
 use crate::relay;
 use crate::relay::Relay;

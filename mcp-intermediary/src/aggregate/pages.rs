@@ -12,7 +12,7 @@ use mcp_proto::{ErrorObject, Json, RequestKey};
 
 use super::config::Config;
 use super::event::ServerKey;
-use super::lists::Listing;
+use super::listing::Listing;
 use super::names::Prefixes;
 use super::origin::{origin_of, with_origin};
 

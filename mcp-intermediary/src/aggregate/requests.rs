@@ -1,7 +1,5 @@
 //! Which server a request of the client is for, and its answer.
 
-use std::collections::BTreeMap;
-
 use mcp_proto::client::{Call, NotRestored, Outcome};
 use mcp_proto::spec::{Change, SettingChange};
 use mcp_proto::{
@@ -11,53 +9,13 @@ use mcp_proto::{
 use super::Aggregate;
 use super::connection::Opener;
 use super::event::ServerKey;
-use super::lists::{ListKey, Listing, Then};
+use super::listing::Listing;
 use super::member::State;
 use super::names::Named;
 use super::origin::{add_origin, origin_of};
 use super::pages::Position;
+use super::pending::{Forwarded, Looked, Purpose, Then};
 use crate::relay;
-
-/// All requests to servers without an outcome.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    by_request: BTreeMap<(ServerKey, RequestKey), Purpose>,
-    by_ticket: BTreeMap<TicketKey, (ServerKey, RequestKey)>,
-}
-
-/// Why a request was made to a server.
-#[derive(Debug)]
-pub(super) enum Purpose {
-    /// To answer a request of the client.
-    Forwarded(Forwarded),
-    /// To read a page of a list.
-    Page(ListKey),
-    /// To make a setting again in the session of a server.
-    Setting(Method),
-}
-
-/// A request of the client that was forwarded.
-#[derive(Debug)]
-pub(super) struct Forwarded {
-    ticket: Ticket,
-    method: Method,
-    /// The resource that the request is about.
-    uri: Option<Box<str>>,
-    /// The parameters, if no server is known to have the resource: further servers are asked.
-    to_others: Option<Json>,
-    /// The servers that were asked then.
-    asked: Vec<ServerKey>,
-}
-
-/// Which lists were read to find the server for a request of the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Looked {
-    Nothing,
-    /// The tools, prompts or resources.
-    Items,
-    /// The templates of resources too.
-    Templates,
-}
 
 /// The destination of a request.
 enum Route {
@@ -66,46 +24,6 @@ enum Route {
     LookUp(Vec<ServerKey>, Listing),
     /// No server is known to have the resource.
     InTurn(Box<str>),
-}
-
-impl Pending {
-    /// The client's request that a request to a server answers.
-    pub(super) fn ticket(&self, server: ServerKey, request: RequestKey) -> Option<TicketKey> {
-        match self.by_request.get(&(server, request))? {
-            Purpose::Forwarded(forwarded) => Some(forwarded.ticket.key()),
-            Purpose::Page(_) | Purpose::Setting(_) => None,
-        }
-    }
-
-    pub(super) fn insert(&mut self, server: ServerKey, request: RequestKey, purpose: Purpose) {
-        if let Purpose::Forwarded(forwarded) = &purpose {
-            self.by_ticket.insert(forwarded.ticket.key(), (server, request));
-        }
-        self.by_request.insert((server, request), purpose);
-    }
-
-    pub(super) fn insert_setting(&mut self, server: ServerKey, request: RequestKey, method: Method) {
-        self.insert(server, request, Purpose::Setting(method));
-    }
-
-    fn remove(&mut self, server: ServerKey, request: RequestKey) -> Option<Purpose> {
-        let purpose = self.by_request.remove(&(server, request))?;
-        if let Purpose::Forwarded(forwarded) = &purpose {
-            self.by_ticket.remove(&forwarded.ticket.key());
-        }
-        Some(purpose)
-    }
-
-    /// Whether a request of the client is open at a server.
-    pub(super) fn has_call(&self, server: ServerKey) -> bool {
-        let all = self.by_request.iter().filter(|((of, _), _)| *of == server);
-        all.into_iter().any(|(_, purpose)| matches!(purpose, Purpose::Forwarded(_)))
-    }
-
-    /// Where a request of the client was forwarded to.
-    fn find(&self, ticket: TicketKey) -> Option<(ServerKey, RequestKey)> {
-        self.by_ticket.get(&ticket).copied()
-    }
 }
 
 impl Aggregate {

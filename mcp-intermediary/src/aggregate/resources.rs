@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::event::ServerKey;
-use super::lists::Listing;
+use super::listing::Listing;
 
 /// The maximum of URIs of all servers, and of their bytes; each server has its share.
 const STORED: usize = 16 * 1024;
