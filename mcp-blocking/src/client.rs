@@ -7,6 +7,8 @@
 //! |---|---|
 //! | `builder` | the client's configuration, and how it connects |
 //! | `builder/in_memory` | a server in this process |
+//! | `builder/functions` | functions of the application for single kinds of requests and notifications |
+//! | `commands` | commands of clients to the driver |
 //! | `driver` | the thread that owns the machine |
 //! | `in_flight` | a request that waits for its outcome |
 //! | `subscription` | changes that the application has subscribed to |
@@ -15,9 +17,10 @@
 //! | `list_items` | all entries of a list |
 //! | `handler` | the application's handler for the server's notifications and requests |
 //! | `handlers` | the threads that call it |
-//! | `typed_handler` | functions of the application for single kinds of them |
+//! | `typed_handler` | calls the functions of the application for single kinds of them |
 
 mod builder;
+mod commands;
 mod driver;
 mod handler;
 mod handlers;
@@ -32,7 +35,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use driver::{Commands, Input};
+use commands::{Commands, Input};
 use mcp_application::{Error, MAX_CHANGE_BYTES, MAX_CHANGES, ProgressBytes, SharedConnected};
 use mcp_model::{Implementation, Payload, RequestMethod, ServerCapabilities};
 use mcp_proto::client::{Call, DetectedEra, HttpTransport};

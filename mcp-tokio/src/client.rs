@@ -3,6 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `builder` | the configuration of a client |
+//! | `builder/functions` | functions of the application for single kinds of requests and notifications |
 //! | `builder/in_memory` | a server in this process |
 //! | `driver` | the task that owns the machine |
 //! | `in_flight` | a request that has no outcome yet |
@@ -12,7 +13,7 @@
 //! | `tool_task` | calls of tools whose results may be tasks |
 //! | `list_items` | all entries of a list |
 //! | `handler` | the application's handler for the server's notifications and requests |
-//! | `typed_handler` | functions of the application for single kinds of them |
+//! | `typed_handler` | calls the functions of the application for single kinds of them |
 
 mod builder;
 mod driver;

@@ -17,7 +17,8 @@ use mcp_proto::{Instant, Stdio, UsageError};
 
 pub use in_memory::InMemoryServer;
 
-use super::driver::{Commands, Driver, DriverInput, Input, State};
+use super::commands::{Commands, DriverInput, Input};
+use super::driver::{Driver, State};
 use super::handlers::Handlers;
 use super::tool_task::TaskInputs;
 use super::typed_handler::{TypedHandler, TypedHandlers};

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
-use mcp_application::{Change, ClientEvent, Connected, Error, NotConnected, Notice, Observation, SharedConnected};
+use mcp_application::{Change, ClientEvent, Connected, NotConnected, Notice, Observation, SharedConnected};
 use mcp_auth::{Cause, SignInOutcome, SignInReport};
-use mcp_proto::client::{
-    self as proto, Call, ClientTransport, DetectedEra, HttpTransport, SubscriptionKey, Unavailable,
-};
+use mcp_proto::client::{self as proto, ClientTransport, DetectedEra, HttpTransport, SubscriptionKey, Unavailable};
 use mcp_proto::machine::Machine;
-use mcp_proto::{ErrorObject, Fault, Instant, Json, Notification, ProtocolVersion, RequestKey, Ticket, UsageError};
+use mcp_proto::{ErrorObject, Instant, Json, ProtocolVersion, RequestKey};
 
+use super::commands::{DriverInput, Input};
 use super::handlers::Handlers;
 use crate::backpressure::Backpressure;
 use crate::bounded::Sender;
@@ -21,46 +20,6 @@ use crate::link::{Feed, Link};
 use crate::log_level::level_of;
 use crate::response_slot::ResponseSender;
 use crate::sign_in::SignIn;
-
-/// A command from a client to its driver.
-#[derive(Debug)]
-pub(super) enum Input {
-    Request {
-        call: Call,
-        responder: ResponseSender,
-        accept: SyncSender<Result<RequestKey, UsageError>>,
-    },
-    Notify {
-        notification: Notification,
-        accept: SyncSender<Result<(), UsageError>>,
-    },
-    Cancel(RequestKey),
-    Listen {
-        filter: Json,
-        listener: Sender<Change>,
-        accept: SyncSender<Result<SubscriptionKey, UsageError>>,
-    },
-    Unlisten(SubscriptionKey),
-    Answer {
-        ticket: Ticket,
-        answer: Result<Json, ErrorObject>,
-    },
-    SignIn(mcp_auth::Event),
-    /// Parts of a result could not be read.
-    Faulted(Fault),
-    Close,
-}
-
-/// What the driver receives.
-#[derive(Debug)]
-pub(super) enum DriverInput<R> {
-    Server(R),
-    Client(Input),
-}
-
-/// Sends commands to the driver, for any kind of server.
-#[derive(Clone)]
-pub(super) struct Commands(Arc<dyn Fn(Input) -> Result<(), Error> + Send + Sync>);
 
 /// The thread that owns the machine.
 pub(super) struct Driver<T: ClientTransport, L: Link> {
@@ -270,24 +229,6 @@ fn observe(observation: Observation, handlers: &Handlers) {
     handlers.notice(Notice::Observed(observation));
 }
 
-impl Commands {
-    pub(super) fn to<R: Send + 'static>(inbox: SyncSender<DriverInput<R>>) -> Self {
-        Self(Arc::new(move |input| inbox.send(DriverInput::Client(input)).map_err(|_| UsageError::Closed.into())))
-    }
-
-    pub(super) fn send(&self, input: Input) -> Result<(), Error> {
-        (self.0)(input)
-    }
-}
-
-mcp_application::opaque_debug!(Commands);
-
-impl<R> From<R> for DriverInput<R> {
-    fn from(received: R) -> Self {
-        Self::Server(received)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc::sync_channel;
@@ -295,11 +236,12 @@ mod tests {
 
     use ::mcp_testkit::messages::{DISCOVERED, complete, initialize_result, result};
     use mcp_application::ProgressBytes;
-    use mcp_proto::Stdio;
-    use mcp_proto::client::{Config, Outcome};
+    use mcp_proto::client::{Call, Config, Outcome};
+    use mcp_proto::{Notification, Stdio};
 
     use super::*;
     use crate::bounded::{self, Next, bounded};
+    use crate::client::commands::Commands;
     use crate::response_slot::{ResponseSlot, ResponseUpdate};
 
     /// A link that records what is written, and passes the test's lines to the machine as the server's.

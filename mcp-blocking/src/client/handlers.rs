@@ -9,7 +9,7 @@ use mcp_application::{NOTICE_BYTES, NOTICES, Notice};
 use mcp_proto::{ErrorObject, Json, Method, Ticket};
 
 use super::Handler;
-use super::driver::{Commands, Input};
+use super::commands::{Commands, Input};
 use crate::bounded::{self, Next, Sender, bounded};
 
 /// The most requests of the server that are handled at one time. Each has a thread.

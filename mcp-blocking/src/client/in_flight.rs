@@ -9,7 +9,7 @@ use mcp_model::{Payload, ProgressNotificationParams, RequestMethod};
 use mcp_proto::client::Outcome;
 use mcp_proto::{Json, RequestKey, UsageError};
 
-use super::driver::{Commands, Input};
+use super::commands::{Commands, Input};
 use crate::response_slot::{ResponseSlot, ResponseUpdate};
 
 /// A request that has no outcome yet. Dropping it cancels the request. `R` is the type of its result: [`Json`], or a type

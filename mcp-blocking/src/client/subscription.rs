@@ -3,7 +3,7 @@
 use mcp_application::Change;
 use mcp_proto::client::SubscriptionKey;
 
-use super::driver::{Commands, Input};
+use super::commands::{Commands, Input};
 use crate::bounded::{Next, Receiver};
 
 /// Changes that the server reports for one [`Client::listen`](super::Client::listen), until the subscription ends.
