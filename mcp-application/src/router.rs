@@ -10,7 +10,7 @@
 //! | `entries` | registered handlers in their order, and the pages of their list |
 //! | `routed` | a request whose handler was found: its arguments and its answer |
 //! | `arguments` | arguments to the types of handlers, and what is wrong with them by name |
-//! | `answer` | what handlers may return |
+//! | `answer`, `structured_answer` | what handlers may return |
 //! | `driver_router` | what the router of a driver consists of, and its methods that are the same in all drivers |
 //! | `finite` | numbers that JSON cannot represent (feature `schema`) |
 //! | `failure` | why a handler has no result |
@@ -49,6 +49,8 @@ mod schema;
 mod shared;
 #[cfg(feature = "skills")]
 mod skills;
+#[cfg(feature = "schema")]
+mod structured_answer;
 mod uri_template;
 
 use std::collections::BTreeMap;
@@ -68,14 +70,14 @@ use skills::Skills;
 use uri_template::UriTemplate;
 
 pub use answer::IntoAnswer;
-#[cfg(feature = "schema")]
-pub use answer::Structured;
 pub use driver_router::DriverRouter;
 pub use mcp_proto::server::HandlerError;
 pub use routed::{CompletionInput, RoutedCall};
 #[cfg(feature = "schema")]
 pub use schema::{NoArguments, form_of, output_schema, prompt_arguments, tool_of, tool_schema};
 pub use shared::{ChangeableRouter, Changed, SharedRoutes};
+#[cfg(feature = "schema")]
+pub use structured_answer::Structured;
 
 use crate::InvalidService;
 #[cfg(feature = "skills")]

@@ -12,14 +12,16 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 #[cfg(unix)]
 use proxy::socket_file;
-use proxy::{args, hub, pin_file, private_file, restrictions, secrets, sign_in};
+use proxy::{args, environment, hub, logging, pin_file, private_file, restrictions, secrets, sign_in};
 
 /// The command line of the binary, from its own source.
 #[path = "../../mcp-proxy/src"]
 #[expect(dead_code, reason = "only the description of the command line is used")]
 mod proxy {
     pub(crate) mod args;
+    pub(crate) mod environment;
     pub(crate) mod hub;
+    pub(crate) mod logging;
     pub(crate) mod pin_file;
     pub(crate) mod private_file;
     pub(crate) mod restrictions;

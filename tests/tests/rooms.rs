@@ -24,6 +24,43 @@ fn no_rooms_import_each_other_in_a_circle() {
     assert!(rooms > 60, "{rooms}");
 }
 
+/// The crates whose files also import each other in one direction, except for pairs of files.
+const FILES: [&str; 5] = ["mcp-proto", "mcp-auth", "mcp-application", "mcp-token-store", "mcp-tokio"];
+
+#[test]
+fn no_more_than_two_files_of_a_crate_import_each_other_in_a_circle() {
+    for name in FILES {
+        let circles = circles_of_files(sources(&root().join(name).join("src")));
+        assert!(circles.iter().all(|files| files.len() <= 2), "{name}: {circles:?}");
+    }
+}
+
+#[test]
+fn a_circle_of_files_is_found_through_what_modules_export() {
+    let files = |last: &str| {
+        [
+            ("room.rs", "mod a; mod b; mod c;\nuse a::A;\npub(super) use c::{C as Renamed, other};"),
+            ("room/a.rs", "use super::b::B;\npub struct A;"),
+            ("room/b.rs", "use crate::room::Renamed;\npub struct B;"),
+            ("room/c.rs", last),
+        ]
+        .map(|(file, text)| (file.to_owned(), text.to_owned()))
+        .to_vec()
+    };
+    for innocent in ["pub struct C;", "use super::Renamed;\npub struct C;", "pub struct C;\n// use super::a::A;"] {
+        assert!(circles_of_files(files(innocent)).is_empty(), "{innocent}");
+    }
+    for guilty in [
+        "use super::a::A;\npub struct C;",
+        "use crate::room::A;\npub struct C;",
+        "pub struct C;\nfn f() -> super::a::A {}",
+        "pub struct C;\nuse super::{\n    a::{A},\n};",
+    ] {
+        let expected = ["room/a", "room/b", "room/c"].map(str::to_owned).to_vec();
+        assert_eq!(circles_of_files(files(guilty)), [expected], "{guilty}");
+    }
+}
+
 #[test]
 fn a_circle_is_found_by_every_kind_of_path() {
     let files = |below: &str| {
@@ -192,4 +229,117 @@ fn circle(imports: &Imports) -> Vec<String> {
         }
     }
     Vec::new()
+}
+
+/// A file, as the module that it is.
+struct Module {
+    path: Vec<String>,
+    code: String,
+    /// The names that its `use` declarations make, with the paths that they stand for.
+    imports: BTreeMap<String, Vec<String>>,
+}
+
+impl Module {
+    fn new(file: &str, text: &str) -> Self {
+        let path: Vec<_> = file.trim_end_matches(".rs").split(['/', '\\']).map(str::to_owned).collect();
+        let path = if path == ["lib"] || path == ["main"] { Vec::new() } else { path };
+        let code = code_of(text);
+        let imports = uses(&code).into_iter().map(|(name, named)| (name, absolute(&named, &path))).collect();
+        Self { path, code, imports }
+    }
+
+    fn defines(&self, name: &str) -> bool {
+        let kinds = ["struct", "enum", "trait", "fn", "const", "static", "type", "union", "macro_rules!"];
+        self.code.lines().filter(|line| !line.starts_with([' ', '}'])).any(|line| {
+            let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '!');
+            words.any(|word| kinds.contains(&word)) && words.any(|word| word == name)
+        })
+    }
+}
+
+/// Every name that a `use` declaration makes, with its path as it is written.
+fn uses(code: &str) -> Vec<(String, Vec<String>)> {
+    let mut named = Vec::new();
+    for line in code.split(';') {
+        let line = line.trim_start();
+        let declaration = line.lines().find_map(|start| {
+            let at = start.find("use ").filter(|at| *at == 0 || start.starts_with("pub"))?;
+            Some(&line[line.find(start)? + at + "use ".len()..])
+        });
+        let Some(declaration) = declaration else { continue };
+        let tree = declaration.split_whitespace().collect::<Vec<_>>().join(" ").replace(" as ", " as::");
+        let mut paths = Vec::new();
+        expand(&[], &tree, &mut paths);
+        for mut path in paths {
+            let renamed = path.iter().position(|part| part.ends_with(" as"));
+            let name = path.last().cloned().unwrap_or_default();
+            if let Some(at) = renamed {
+                path.truncate(at + 1);
+                path[at] = path[at].trim_end_matches(" as").to_owned();
+            }
+            named.push((name, path));
+        }
+    }
+    named
+}
+
+/// A path from the root of the crate. One that begins with neither `crate`, `self` nor `super` may name a module inside.
+fn absolute(named: &[String], module: &[String]) -> Vec<String> {
+    let (up, rest) = match named.first().map(String::as_str) {
+        Some("crate") => (module.len(), &named[1..]),
+        Some("self") => (0, &named[1..]),
+        Some("super") => {
+            let up = named.iter().take_while(|part| *part == "super").count();
+            (up, &named[up..])
+        }
+        Some(_) | None => (0, named),
+    };
+    let base = module.get(..module.len().saturating_sub(up)).unwrap_or_default();
+    base.iter().chain(rest).cloned().collect()
+}
+
+/// The module that defines what a path names.
+fn home<'m>(modules: &'m [Module], path: &[String], depth: usize) -> Option<&'m Module> {
+    let module = (0..=path.len()).rev().find_map(|end| modules.iter().find(|module| module.path == path[..end]))?;
+    let Some(name) = path.get(module.path.len()) else { return Some(module) };
+    if module.defines(name) || depth == 0 {
+        return Some(module);
+    }
+    match module.imports.get(name) {
+        Some(imported) if imported != path => home(modules, imported, depth - 1),
+        Some(_) | None => Some(module),
+    }
+}
+
+/// The sets of files of which each imports all others, directly or not. A module and those inside of it are one unit: what
+/// a parent declares, its children may use, and the reverse.
+fn circles_of_files(files: Vec<(String, String)>) -> Vec<Vec<String>> {
+    let modules: Vec<_> = files.iter().map(|(file, text)| Module::new(file, text)).collect();
+    let mut next: BTreeMap<&[String], BTreeSet<&[String]>> = BTreeMap::new();
+    for module in &modules {
+        for named in paths_in(&module.code) {
+            let Some(target) = home(&modules, &absolute(&named, &module.path), 8) else { continue };
+            if !target.path.starts_with(&module.path) && !module.path.starts_with(&target.path) {
+                next.entry(&module.path).or_default().insert(&target.path);
+            }
+        }
+    }
+    let reached = |from: &[String]| {
+        let (mut seen, mut left) = (BTreeSet::new(), vec![from.to_vec()]);
+        while let Some(module) = left.pop() {
+            for target in next.get(&module[..]).into_iter().flatten() {
+                if seen.insert(target.to_vec()) {
+                    left.push(target.to_vec());
+                }
+            }
+        }
+        seen
+    };
+    let reached: BTreeMap<_, _> = modules.iter().map(|module| (module.path.clone(), reached(&module.path))).collect();
+    let circle = |path: &Vec<String>| -> Vec<String> {
+        let others = reached[path].iter().filter(|other| reached[*other].contains(path));
+        others.map(|other| other.join("/")).collect()
+    };
+    let circles: BTreeSet<_> = reached.keys().map(circle).filter(|files| files.len() > 1).collect();
+    circles.into_iter().collect()
 }

@@ -40,32 +40,6 @@ pub trait IntoAnswer<R> {
     }
 }
 
-/// Structured content of a tool's result, and the same as text for older clients. The schema of `T` becomes the tool's
-/// `outputSchema` (since 2025-06-18); values that are not objects exist since 2026-07-28. Infinity and NaN, which JSON
-/// does not have, are an error.
-#[cfg(feature = "schema")]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Structured<T>(pub T);
-
-#[cfg(feature = "schema")]
-impl<T: serde::Serialize + schemars::JsonSchema> IntoAnswer<CallToolRequest> for Structured<T> {
-    fn into_answer(self, _: &RoutedCall) -> Result<Json, ErrorObject> {
-        let unwritable = |reason: &str| {
-            let text = format!("the result of the tool cannot be written as JSON{reason}");
-            ErrorObject::new(mcp_proto::code::INTERNAL_ERROR, &text)
-        };
-        let value = Json::from_serialize(&self.0).map_err(|_| unwritable(""))?;
-        if let Some(path) = super::finite::not_finite(&self.0, &value) {
-            return Err(unwritable(&format!(": '{path}' is infinite or not a number")));
-        }
-        Ok(CallToolResult::text(value.to_text()).structured_content(value).into())
-    }
-
-    fn output_schema() -> Option<JsonObject> {
-        Some(super::schema::output_schema::<T>())
-    }
-}
-
 macro_rules! answers {
     ($($request:ident: $type:ty = |$value:ident, $call:ident| $result:expr;)*) => {
         $(impl IntoAnswer<$request> for $type {
