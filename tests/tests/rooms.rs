@@ -271,11 +271,11 @@ fn uses(code: &str) -> Vec<(String, Vec<String>)> {
         let mut paths = Vec::new();
         expand(&[], &tree, &mut paths);
         for mut path in paths {
-            let renamed = path.iter().position(|part| part.ends_with(" as"));
             let name = path.last().cloned().unwrap_or_default();
-            if let Some(at) = renamed {
+            if let Some(at) = path.iter().position(|part| part.ends_with(" as")) {
                 path.truncate(at + 1);
-                path[at] = path[at].trim_end_matches(" as").to_owned();
+                let original = path.pop().unwrap_or_default();
+                path.push(original.trim_end_matches(" as").to_owned());
             }
             named.push((name, path));
         }
