@@ -169,7 +169,10 @@ impl AggregateLoop {
 
     /// Reports to the machine what has changed without an input.
     fn catch_up(&mut self, now: Instant) {
-        self.aggregate.handle_written(self.writer.take_written(), now);
+        let written = self.writer.take_written();
+        if written > 0 {
+            self.aggregate.handle_written(written, now);
+        }
         for (server, running) in &mut self.running {
             let mut machine = OneServer { aggregate: &mut self.aggregate, server: *server };
             running.child.catch_up(&mut machine, now);

@@ -320,15 +320,22 @@ where
                 continue;
             }
             let max_wait = self.link.max_wait(is_stalled, now);
-            if !max_wait.is_zero() {
-                self.due = earlier(earlier(self.relay.poll_timeout(), held_until), Some(now + max_wait));
+            if max_wait.is_zero() {
+                continue;
+            }
+            let due = earlier(self.relay.poll_timeout(), held_until);
+            self.due = earlier(due, Some(now + max_wait));
+            if due.is_none_or(|due| due > now) {
                 return;
             }
         }
     }
 
     fn report(&mut self, input: Option<Input<L::Received>>, is_stopped: bool, now: Instant) {
-        self.relay.handle_written(self.writer.take_written(), now);
+        let written = self.writer.take_written();
+        if written > 0 {
+            self.relay.handle_written(written, now);
+        }
         self.link.catch_up(&mut self.relay, now);
         match input {
             Some(Input::Server(received)) => self.link.feed(&mut self.relay, received, now),
@@ -351,7 +358,8 @@ where
             self.is_closing = true;
             self.relay.close(now);
         }
-        if self.relay.poll_timeout().is_some_and(|at| at <= now) {
+        // Of both, only the first is asked on nearly every turn.
+        if self.due.is_some_and(|at| at <= now) && self.relay.poll_timeout().is_some_and(|at| at <= now) {
             self.relay.handle_timeout(now);
         }
     }

@@ -186,7 +186,10 @@ impl<M: HandleBytes<ClientStream> + Machine<Action = StdioAction>> Io<M> for Std
     }
 
     fn report_written(&mut self, machine: &mut M, now: Instant) {
-        machine.handle_written(ClientStream, self.writer.take_written(), now);
+        let written = self.writer.take_written();
+        if written > 0 {
+            machine.handle_written(ClientStream, written, now);
+        }
     }
 
     fn take_behind(&mut self) -> Option<()> {
