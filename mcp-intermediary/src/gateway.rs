@@ -114,8 +114,8 @@ pub struct Gateway {
     sharing: Sharing,
     unused_timeout: Duration,
     config: relay::Config,
-    /// What clients may use, whichever backend serves them.
-    policy: Policy,
+    /// What clients may use, whichever backend serves them, if that is not everything.
+    policy: Option<Policy>,
     /// The configuration of the machine that faces a backend.
     client: client::Config,
     /// The backends that exist, until they are reported as stopped.
@@ -310,12 +310,13 @@ impl Gateway {
     /// The driver has stored the pins of [`relay::Event::PinsChanged`] beside those of other processes; `stored` are all. A pin
     /// of another process applies: a tool that differs from it has changed. See [`relay::Pinning::is_shared`].
     pub fn handle_pins(&mut self, stored: relay::Pins, now: Instant) {
-        self.policy.set_stored_pins(stored);
+        let Some(policy) = &mut self.policy else { return };
+        policy.set_stored_pins(stored);
         for (backend, state) in &mut self.backends {
             let Backend::Running(running) = state else { continue };
             for event in running.upstream.take_held_lists() {
                 let session = running.only_session();
-                let event = self.policy.check_server(event, session, &self.server, &mut running.upstream);
+                let event = policy.check_server(event, session, &self.server, &mut running.upstream);
                 if let Some(event) = event {
                     running.on_client_event(event, &mut self.server, now);
                 }
@@ -446,7 +447,10 @@ impl Gateway {
                     Output::Event(event) => {
                         running.set_secret(derived_secret(self.secret, backend.number()));
                         let session = running.only_session();
-                        let event = self.policy.check_server(event, session, &self.server, &mut running.upstream);
+                        let event = match &mut self.policy {
+                            Some(policy) => policy.check_server(event, session, &self.server, &mut running.upstream),
+                            None => Some(event),
+                        };
                         if let Some(event) = event {
                             let is_authenticated = matches!(running.opener(), Holder::Principal(_));
                             let event =
@@ -481,7 +485,11 @@ impl Gateway {
             Output::Action(action) => return self.out.act(Action::Client(action)),
             Output::Event(event) => event,
         };
-        let Some(event) = self.policy.check_client(event, &mut self.server, now) else { return };
+        let event = match &self.policy {
+            Some(policy) => policy.check_client(event, &mut self.server, now),
+            None => Some(event),
+        };
+        let Some(event) = event else { return };
         let event = match self.sharing {
             Sharing::Shared => tasks::withhold_from_request(event, &mut self.server, now),
             Sharing::PerSession | Sharing::PerPrincipal => Some(event),

@@ -135,7 +135,8 @@ pub struct Relay<T: ClientTransport = Http> {
     server: Server<Stdio>,
     upstream: Upstream<T>,
     link: Link,
-    policy: Policy,
+    /// What the client may use, if that is not everything.
+    policy: Option<Policy>,
     pace: Pace,
     out: Outbox<Action<T::Action>, Event>,
 }
@@ -281,7 +282,9 @@ impl<T: ClientTransport> Relay<T> {
     /// The driver has stored the pins of [`Event::PinsChanged`] beside those of other processes; `stored` are all. A pin of
     /// another process applies: a tool that differs from it has changed. See [`Pinning::is_shared`].
     pub fn handle_pins(&mut self, stored: Pins, now: Instant) {
-        self.policy.set_stored_pins(stored);
+        if let Some(policy) = &mut self.policy {
+            policy.set_stored_pins(stored);
+        }
         for event in self.upstream.take_held_lists() {
             self.on_client_event(event, now);
         }
@@ -312,7 +315,11 @@ impl<T: ClientTransport> Relay<T> {
                 match output {
                     Output::Action(action) => self.out.act(Action::Client(action)),
                     Output::Event(event) => {
-                        if let Some(event) = self.policy.check_client(event, &mut self.server, now) {
+                        let event = match &self.policy {
+                            Some(policy) => policy.check_client(event, &mut self.server, now),
+                            None => Some(event),
+                        };
+                        if let Some(event) = event {
                             self.joined().on_server_event(event, now);
                         }
                     }
@@ -325,7 +332,7 @@ impl<T: ClientTransport> Relay<T> {
             } else {
                 let session = self.server.session();
                 let mut joined = self.link.join(&mut self.server, session, &mut self.upstream);
-                if !joined.take_subscription(&self.policy, now) {
+                if !joined.take_subscription(self.policy.as_ref(), now) {
                     return;
                 }
             }
@@ -335,7 +342,10 @@ impl<T: ClientTransport> Relay<T> {
     /// Handles an event of the machine that faces the server.
     fn on_client_event(&mut self, event: client::Event, now: Instant) {
         let session = self.server.session();
-        let event = self.policy.check_server(event, Some(session), &self.server, &mut self.upstream);
+        let event = match &mut self.policy {
+            Some(policy) => policy.check_server(event, Some(session), &self.server, &mut self.upstream),
+            None => Some(event),
+        };
         if let Some(event) = event {
             self.joined().on_client_event(event, now);
         }

@@ -87,9 +87,9 @@ pub(super) struct ColdStart {
     /// How long a request waits for the server after such an answer.
     wait: Duration,
     /// When the client's `initialize` is answered in the place of the server.
-    answer_at: Option<Instant>,
+    pub(super) answer_at: Option<Instant>,
     /// The client has declared that it opens URLs (`elicitation.url`).
-    opens_urls: bool,
+    pub(super) opens_urls: bool,
     /// The client accepts requests.
     is_initialized: bool,
     /// The URL that the client is to open once it accepts requests.
@@ -124,15 +124,6 @@ impl ColdStart {
         let declared = params.first_member("capabilities").and_then(|own| own.first_member("elicitation"));
         self.opens_urls = declared.and_then(|elicitation| elicitation.first_member("url")).is_some();
         self.is_initialized = false;
-    }
-
-    /// Whether the client opens URLs.
-    pub(super) const fn opens_urls(&self) -> bool {
-        self.opens_urls
-    }
-
-    pub(super) const fn poll_timeout(&self) -> Option<Instant> {
-        self.answer_at
     }
 
     /// The answer to `initialize` with these parameters.

@@ -150,12 +150,12 @@ impl Link {
     /// When [`Joined::handle_timeout`] must be called next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let parked = if let Path::ModernClient(state) = &self.path { state.poll_timeout() } else { None };
-        [parked, self.cold_start.poll_timeout()].into_iter().flatten().min()
+        [parked, self.cold_start.answer_at].into_iter().flatten().min()
     }
 
     /// Whether the client has declared that it opens URLs for the server.
     pub(crate) const fn client_opens_urls(&self) -> bool {
-        self.cold_start.opens_urls()
+        self.cold_start.opens_urls
     }
 
     /// What the link holds.
@@ -178,10 +178,12 @@ impl<S: ServerTransport, T: ClientTransport> Joined<'_, S, T> {
     }
 
     /// Handles one change of the subscriptions of clients, if there is one. Returns whether there was one.
-    pub(crate) fn take_subscription(&mut self, policy: &Policy, now: Instant) -> bool {
+    pub(crate) fn take_subscription(&mut self, policy: Option<&Policy>, now: Instant) -> bool {
         if let Some(change) = self.sides.server.poll_subscription() {
             let denied = match &change {
-                SubscriptionChange::Subscribed(uri) if !policy.allows_resource(uri) => Some(uri),
+                SubscriptionChange::Subscribed(uri) if policy.is_some_and(|policy| !policy.allows_resource(uri)) => {
+                    Some(uri)
+                }
                 SubscriptionChange::Subscribed(_) | SubscriptionChange::Unsubscribed(_) => None,
             };
             if let Some(uri) = denied {

@@ -22,9 +22,11 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
-    /// The policy of this configuration.
-    pub(crate) fn new(config: &Config) -> Self {
-        Self { filter: config.filter.clone(), pinned: config.pinning.clone().map(PinnedTools::new) }
+    /// The policy of this configuration; `None` if clients may use everything.
+    pub(crate) fn new(config: &Config) -> Option<Self> {
+        let policy = Self { filter: config.filter.clone(), pinned: config.pinning.clone().map(PinnedTools::new) };
+        let mut primitives = [Primitive::Tool, Primitive::Prompt, Primitive::Resource].into_iter();
+        primitives.any(|primitive| policy.restricts(primitive)).then_some(policy)
     }
 
     /// Checks an event of the machine that clients are connected to. A request that is refused is answered here.
@@ -34,9 +36,6 @@ impl Policy {
         server: &mut Server<S>,
         now: Instant,
     ) -> Option<server::Event> {
-        if !self.restricts_any() {
-            return Some(event);
-        }
         // The machine has dropped notifications whose methods are exactly those of requests.
         if let server::Event::Notified { method, .. } = &event {
             return if plain(method).is_request() { None } else { Some(event) };
@@ -63,9 +62,6 @@ impl Policy {
         server: &Server<S>,
         upstream: &mut Upstream<T>,
     ) -> Option<client::Event> {
-        if !self.restricts_any() {
-            return Some(event);
-        }
         match event {
             client::Event::Responded { request, outcome: Outcome::Result(result) } => {
                 let outcome = self.check_result(request, result, server, upstream)?;
@@ -105,10 +101,6 @@ impl Policy {
     fn restricts(&self, primitive: Primitive) -> bool {
         let is_pinned = self.pinned.is_some() && primitive == Primitive::Tool;
         is_pinned || self.filter.has_rules_for(primitive)
-    }
-
-    fn restricts_any(&self) -> bool {
-        [Primitive::Tool, Primitive::Prompt, Primitive::Resource].into_iter().any(|primitive| self.restricts(primitive))
     }
 
     /// Checks what a request refers to; returns the parameters to pass on.
