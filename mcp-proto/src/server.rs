@@ -541,7 +541,7 @@ impl<T: ServerTransport> Server<T> {
     /// ```
     #[must_use = "a change is reported once"]
     pub fn poll_subscription(&mut self) -> Option<SubscriptionChange> {
-        self.resources.next_change()
+        if self.resources.changed.is_empty() { None } else { self.resources.next_change() }
     }
 
     /// Whether a `subscriptions/listen` that [`Server::acknowledge_listens`] must acknowledge has arrived since the

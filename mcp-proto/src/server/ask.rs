@@ -1,7 +1,7 @@
 //! Requests to the client: the exchange on which each is sent, and how it ends.
 
 use super::Event;
-use super::session::{InboundRequest, Phase, Purpose, Session};
+use super::session::{Phase, Purpose, Session};
 use super::shared::Shared;
 use super::transport::{Kind, ReplyTo, ServerTransport};
 use crate::conversation::call::{AddedMeta, Call};
@@ -95,15 +95,8 @@ impl Session {
         self.cancel_own(request, reply_to, reason, params, shared);
     }
 
-    /// Cancels all requests to the client that relate to a request that has ended.
-    pub(super) fn give_up_asked<T: ServerTransport>(&mut self, ended: &InboundRequest, shared: &mut Shared<'_, T>) {
-        for request in &ended.asked {
-            self.cancel_own(*request, ended.source.reply_to, Failed::Cancelled, &Json::empty_object(), shared);
-        }
-    }
-
     /// Cancels a request to the client that was sent on `reply_to`, and ends it.
-    fn cancel_own<T: ServerTransport>(
+    pub(super) fn cancel_own<T: ServerTransport>(
         &mut self,
         request: RequestKey,
         reply_to: ReplyTo,

@@ -195,6 +195,21 @@ impl<T: ServerTransport> Server<T> {
         self.close_if_drained(now);
     }
 
+    /// Closes a server that is draining, or the session of a byte stream whose input has ended (FR15), as soon as all
+    /// requests are answered.
+    pub(super) fn close_if_drained(&mut self, now: Instant) {
+        if self.usage.requests > 0 {
+            return;
+        }
+        if self.is_draining {
+            if self.transport.is_drained() {
+                self.close(now);
+            }
+        } else if T::IS_ONE_CONNECTION {
+            self.close_if_input_ended(now);
+        }
+    }
+
     /// Ends the session of a byte stream if its input has ended.
     pub(super) fn close_if_input_ended(&mut self, now: Instant) {
         let key = SessionKey::FIRST;

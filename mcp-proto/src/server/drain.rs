@@ -60,21 +60,6 @@ impl<T: ServerTransport> Server<T> {
         self.settle(now);
     }
 
-    /// Closes a server that is draining, or the session of a byte stream whose input has ended (FR15), as soon as all
-    /// requests are answered.
-    pub(super) fn close_if_drained(&mut self, now: Instant) {
-        if self.usage.requests > 0 {
-            return;
-        }
-        if self.is_draining {
-            if self.transport.is_drained() {
-                self.close(now);
-            }
-        } else if T::IS_ONE_CONNECTION {
-            self.close_if_input_ended(now);
-        }
-    }
-
     /// Reports the end of what [`Server::drain`] has begun.
     pub(super) fn end_drain(&mut self) {
         if std::mem::take(&mut self.is_draining) {

@@ -235,6 +235,13 @@ impl Session {
         Ok(result)
     }
 
+    /// Cancels all requests to the client that relate to a request that has ended.
+    pub(super) fn give_up_asked<T: ServerTransport>(&mut self, ended: &InboundRequest, shared: &mut Shared<'_, T>) {
+        for request in &ended.asked {
+            self.cancel_own(*request, ended.source.reply_to, Failed::Cancelled, &Json::empty_object(), shared);
+        }
+    }
+
     /// The client has cancelled a request.
     pub(super) fn cancel<T: ServerTransport>(
         &mut self,

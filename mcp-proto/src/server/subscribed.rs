@@ -103,7 +103,7 @@ impl Names {
 pub(super) struct SubscribedResources {
     resources: BTreeMap<Arc<str>, Resource>,
     /// The resources whose state differs from what was reported last.
-    changed: BTreeSet<Arc<str>>,
+    pub(super) changed: BTreeSet<Arc<str>>,
 }
 
 #[derive(Debug, Default)]
