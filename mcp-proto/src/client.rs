@@ -129,7 +129,8 @@ pub struct Client<T: Transport> {
     /// Requests of the server.
     incoming: Incoming<Asked>,
     subscriptions: Subscriptions,
-    cache: Cache,
+    /// `None` if results are not cached.
+    cache: Option<Cache>,
     timers: Deadlines<Timer>,
     reports: Reports,
     inbound: InboundQueue,
@@ -320,7 +321,9 @@ impl<T: ClientTransport> Client<T> {
     /// ```
     pub fn identify(&mut self, client_info: Json, capabilities: Json) -> Result<(), UsageError> {
         self.connection.identity = Identity::new(client_info, capabilities)?;
-        self.cache.clear();
+        if let Some(cache) = &mut self.cache {
+            cache.clear();
+        }
         if self.connection.is_stateless() {
             self.outgoing.interpret_answers();
             self.connection.handshake.take_over();
@@ -364,17 +367,17 @@ impl<T: ClientTransport> Client<T> {
         if self.outgoing.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });
         }
-        let key = self.cache.key(&call);
-        if let Some(result) = key.as_ref().and_then(|key| self.cache.find(key, now)) {
+        let key = self.cache.as_ref().and_then(|cache| cache.key(&call));
+        if let Some(result) = self.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.find(key, now)) {
             let request = self.outgoing.take_key();
             self.out.report(Event::Responded { request, outcome: Outcome::Result(result) });
             return Ok(request);
         }
         let request = self.begin(call, now);
-        if let Some(key) = key {
+        if let Some((cache, key)) = self.cache.as_mut().zip(key) {
             // The request may have ended already.
             if self.outgoing.get(request).is_some() {
-                self.cache.expect(request, key);
+                cache.expect(request, key);
             }
         }
         Ok(request)
@@ -572,12 +575,13 @@ impl<T: ClientTransport> Client<T> {
     #[must_use]
     pub fn load(&self) -> Load {
         let settings = self.connection.settings().map_or(0, Settings::held);
+        let cached = self.cache.as_ref().map_or(0, Cache::weight);
         let own = Load {
             requests_in: self.incoming.len(),
             requests_out: self.outgoing.len(),
             subscriptions: self.subscriptions.open.len(),
             waiting: self.outgoing.waiting_len(),
-            held: self.outgoing.waiting_bytes() + self.outgoing.kept_bytes() + settings + self.cache.weight(),
+            held: self.outgoing.waiting_bytes() + self.outgoing.kept_bytes() + settings + cached,
             timers: self.timers.len(),
             ..Load::default()
         };

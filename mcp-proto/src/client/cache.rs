@@ -48,8 +48,10 @@ struct Entry {
 }
 
 impl Cache {
-    pub(super) const fn new(limit: usize) -> Self {
-        Self { limit, entries: BTreeMap::new(), by_expiry: BTreeMap::new(), last: 0, weight: 0, sent: BTreeMap::new() }
+    /// A cache of this many bytes; `None` if that is 0.
+    pub(super) fn new(limit: usize) -> Option<Self> {
+        let (entries, by_expiry, sent) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        (limit > 0).then_some(Self { limit, entries, by_expiry, last: 0, weight: 0, sent })
     }
 
     /// The result of such a request, if it is fresh (MD-K-03).
@@ -66,7 +68,7 @@ impl Cache {
     /// The key of a request whose result may be cached.
     pub(super) fn key(&self, call: &Call) -> Option<CacheKey> {
         // What another client requests is passed through.
-        if self.limit == 0 || call.is_unchanged() {
+        if call.is_unchanged() {
             return None;
         }
         Key::of(&call.method, call.params.as_ref()).map(CacheKey)
@@ -112,9 +114,6 @@ impl Cache {
     /// The server has reported a change: the results that it concerns are not fresh any more, including those of
     /// requests that are not answered yet (MD-K-03).
     pub(super) fn on_notification(&mut self, method: &Method, params: Option<&Json>) {
-        if self.limit == 0 {
-            return;
-        }
         match method.facts().change {
             Some(Change::List(list)) => {
                 for method in list.requests() {
@@ -260,7 +259,7 @@ mod tests {
 
     impl Made {
         fn new(limit: usize) -> Self {
-            Self { cache: Cache::new(limit), requests: 0 }
+            Self { cache: Cache::new(limit).expect("a limit"), requests: 0 }
         }
 
         /// Makes a request that is answered with `result`.
@@ -401,9 +400,7 @@ mod tests {
         assert!(!made.has("tools/list", "", at(100)), "it has no room alone");
         made.cache.clear();
         assert_eq!((made.cache.weight, made.cache.entries.len()), (0, 0));
-        let mut none = Made::new(0);
-        none.store("tools/list", "", &result("a", 1000, "public"), at(0));
-        assert!(!none.has("tools/list", "", at(0)) && none.cache.sent.is_empty(), "no cache");
+        assert!(Cache::new(0).is_none());
     }
 
     #[test]

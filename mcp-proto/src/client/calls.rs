@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::detection::supported_versions;
 use super::event::{Event, Scope};
+use super::restore::Settings;
 use super::transport::{ClientTransport, Role};
 use super::{Call, Client, Purpose, Timer};
 use crate::Instant;
@@ -41,6 +42,13 @@ impl<T: ClientTransport> Client<T> {
     pub(super) fn has_room_for(&self, asked: usize, kept: usize) -> bool {
         let is_small = kept == 0 && asked <= Limits::SMALL;
         is_small || self.config.limits.holds_beside(asked + kept, self.incoming.bytes() + self.outgoing.kept_bytes())
+    }
+
+    /// Whether a request must wait until the settings of the lost session are restored: over HTTP, two requests that
+    /// change the same setting may overtake each other.
+    pub(super) fn waits_for_settings(&self, method: &Method) -> bool {
+        let is_restoring = self.connection.settings().is_some_and(Settings::is_restoring);
+        is_restoring && method.facts().changes_setting.is_some()
     }
 
     pub(super) fn new_request(&self, call: Call, purpose: Purpose) -> NewRequest<Purpose> {
@@ -110,7 +118,10 @@ impl<T: ClientTransport> Client<T> {
     fn send_prepared(&mut self, request: RequestKey, mut sending: Sending, now: Instant) {
         match self.connection.stateless() {
             Some(stateless) => stateless.prepare(&self.connection.identity, &mut sending),
-            None => self.note_setting(request, &sending.method, sending.params.as_ref()),
+            None if sending.method.facts().changes_setting.is_some() => {
+                self.note_setting(request, &sending.method, sending.params.as_ref());
+            }
+            None => {}
         }
         let wire = sending.wire;
         self.send_request(request, wire, &sending.into_message(), now);
@@ -164,7 +175,9 @@ impl<T: ClientTransport> Client<T> {
     fn finish_call(&mut self, request: RequestKey, result: Json, now: Instant) {
         // The result of a retry with input is never cached (MD-I-14).
         if self.outgoing.attempts(request).is_some_and(|attempts| attempts.rounds == 0) {
-            self.cache.store(request, &result, now);
+            if let Some(cache) = &mut self.cache {
+                cache.store(request, &result, now);
+            }
         }
         let outcome = Outcome::Result(result);
         self.judge_result(request, &outcome);

@@ -60,31 +60,42 @@ impl Connection {
         self.stateless().is_some()
     }
 
-    /// The settings of the session, if there is one.
+    /// The settings of the session, if a request has changed any.
     pub(super) const fn settings(&self) -> Option<&Settings> {
         match &self.established {
-            Some(Established::Session(session)) => Some(&session.settings),
+            Some(Established::Session(session)) => session.settings.as_ref(),
             Some(Established::Stateless(_)) | None => None,
         }
     }
 
     pub(super) const fn settings_mut(&mut self) -> Option<&mut Settings> {
         match &mut self.established {
-            Some(Established::Session(session)) => Some(&mut session.settings),
+            Some(Established::Session(session)) => session.settings.as_mut(),
+            Some(Established::Stateless(_)) | None => None,
+        }
+    }
+
+    /// The settings of the session, if there is a session, for a request that changes one.
+    pub(super) fn settings_to_change(&mut self) -> Option<&mut Settings> {
+        match &mut self.established {
+            Some(Established::Session(session)) => Some(session.settings.get_or_insert_default()),
             Some(Established::Stateless(_)) | None => None,
         }
     }
 
     /// Forgets the settings of the session: the next one has none of them.
     pub(super) fn clear_settings(&mut self) {
-        if let Some(settings) = self.settings_mut() {
-            *settings = Settings::default();
+        if let Some(Established::Session(session)) = &mut self.established {
+            session.settings = None;
         }
     }
 
     /// A session was opened in this revision. The session takes over the settings of the one that it replaces.
     pub(super) fn establish_session(&mut self, version: ProtocolVersion) {
-        let settings = self.settings_mut().map(std::mem::take).unwrap_or_default();
+        let settings = match self.established.take() {
+            Some(Established::Session(session)) => session.settings,
+            Some(Established::Stateless(_)) | None => None,
+        };
         self.established = Some(Established::Session(Session { version, settings }));
     }
 
@@ -106,7 +117,8 @@ pub(super) enum Established {
 #[derive(Debug)]
 pub(super) struct Session {
     version: ProtocolVersion,
-    settings: Settings,
+    /// `None` until a request changes one.
+    settings: Option<Settings>,
 }
 
 /// An exchange of requests without a session.

@@ -274,7 +274,9 @@ impl<T: ClientTransport> Client<T> {
         let detected_era = self.connection.detection.detected_era().unwrap_or(DetectedEra::known(version.rules().era));
         let is_own = !self.connection.handshake.is_by_application;
         let is_downgrade = is_own && self.config.newest() != Some(version);
-        self.cache.clear_entries();
+        if let Some(cache) = &mut self.cache {
+            cache.clear_entries();
+        }
         self.out.report(Event::Connected { version, result, is_reconnect, detected_era, is_downgrade });
     }
 

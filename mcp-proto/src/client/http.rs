@@ -74,7 +74,6 @@ use http::Request;
 use session::HttpSession;
 use stream::GetStream;
 use tools::Tools;
-use two_endpoint::HttpMode;
 
 pub use config::{HttpConfig, HttpTransport};
 pub use exchange::ExchangeKey;
@@ -87,10 +86,12 @@ use crate::collections::deadlines::Deadlines;
 use crate::collections::outbox::Weight;
 use crate::conversation::backoff::Jitter;
 use crate::conversation::keys::RequestKey;
+use crate::error::Failed;
 use crate::jsonrpc::Message;
 use crate::limits::{Limits, Load};
 use crate::spec::ProtocolVersion;
 use crate::transport::{Transport, sealed};
+use crate::url::HttpUrl;
 
 /// An action that the driver of an HTTP client must carry out.
 #[non_exhaustive]
@@ -166,9 +167,62 @@ pub struct Http {
     deliveries: Deliveries,
     get_stream: GetStream,
     authorization: Authorization,
-    cookies: Cookies,
+    /// Those of the session, once the server has set one.
+    cookies: Option<Cookies>,
     tools: Tools,
     timers: Deadlines<Timer>,
+}
+
+/// How messages are sent and answered.
+#[derive(Debug)]
+enum HttpMode {
+    /// Streamable HTTP: sent to one endpoint, and answered in the response.
+    Streamable,
+    /// Two endpoints: the stream has not named the endpoint for messages yet, so nothing can be sent.
+    Opening {
+        /// How `initialize` failed on Streamable HTTP, if this is the fallback (ER-27).
+        instead_of: Option<Failed>,
+        /// Where the stream is, if the request for it was redirected.
+        stream: Option<HttpUrl>,
+    },
+    /// Two endpoints: sent to `post_to`, and answered on the stream.
+    TwoEndpoint { post_to: HttpUrl },
+}
+
+impl HttpMode {
+    fn new(config: &HttpConfig) -> Self {
+        match config.transport {
+            HttpTransport::Auto | HttpTransport::StreamableHttp => Self::Streamable,
+            HttpTransport::HttpSse => Self::opening(None),
+        }
+    }
+
+    const fn opening(instead_of: Option<Failed>) -> Self {
+        Self::Opening { instead_of, stream: None }
+    }
+
+    /// The request for the stream was redirected to this URL. The endpoint is relative to it.
+    fn stream_is_at(&mut self, target: HttpUrl) {
+        if let Self::Opening { stream, .. } = self {
+            *stream = Some(target);
+        }
+    }
+
+    /// Whether messages can be sent.
+    const fn is_open(&self) -> bool {
+        matches!(self, Self::Streamable | Self::TwoEndpoint { .. })
+    }
+
+    const fn is_streamable(&self) -> bool {
+        matches!(self, Self::Streamable)
+    }
+
+    const fn post_to<'e>(&'e self, endpoint: &'e HttpUrl) -> &'e HttpUrl {
+        match self {
+            Self::Streamable | Self::Opening { .. } => endpoint,
+            Self::TwoEndpoint { post_to } => post_to,
+        }
+    }
 }
 
 /// Shows only counts, because messages, session ids and headers are secret.
@@ -200,7 +254,7 @@ impl Http {
             mode: HttpMode::new(&config),
             get_stream: GetStream::new(),
             authorization: Authorization::new(&config),
-            cookies: Cookies::default(),
+            cookies: None,
             config,
             limits,
             jitter: Jitter::new(0),
@@ -285,7 +339,9 @@ impl super::Client<Http> {
     ///
     /// Rules: OA-T-03, OA-T-06, OA-T-05.
     pub fn authorize(&mut self, credentials: Credentials, now: Instant) {
-        self.cache.clear_private();
+        if let Some(cache) = &mut self.cache {
+            cache.clear_private();
+        }
         self.with_transport(now, |http, output| http.authorize(credentials, now, output));
     }
 

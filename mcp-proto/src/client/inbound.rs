@@ -136,7 +136,9 @@ impl<T: ClientTransport> Client<T> {
             self.out.report(Event::Faulted(Fault::MissingId { method: notification.method }));
             return;
         }
-        self.cache.on_notification(&notification.method, notification.params.as_ref());
+        if let Some(cache) = &mut self.cache {
+            cache.on_notification(&notification.method, notification.params.as_ref());
+        }
         let Some((notification, about)) = self.on_subscribed(notification, during, now) else { return };
         let Notification { method, params } = notification;
         if method == Method::CANCELLED {

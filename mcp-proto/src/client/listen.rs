@@ -204,7 +204,9 @@ impl<T: ClientTransport> Client<T> {
                 let pause = listening.backoff.next(asked, &self.config.limits, &mut self.connection.jitter, now);
                 self.timers.set(Timer::Listen(key), now + pause);
                 // Changes in the meantime are not reported (MD-L-11).
-                self.cache.clear();
+                if let Some(cache) = &mut self.cache {
+                    cache.clear();
+                }
                 self.out.report(Event::ListeningInterrupted { subscription: key, reason, retry_in: pause });
             }
             outcome @ (Outcome::Result(_) | Outcome::Error(_) | Outcome::Failed(_)) => {
@@ -224,7 +226,9 @@ impl<T: ClientTransport> Client<T> {
             self.with_transport(now, |transport, output| transport.cancel(request, &notice, now, output));
         }
         // Changes are not reported any more, until the application subscribes again.
-        self.cache.clear();
+        if let Some(cache) = &mut self.cache {
+            cache.clear();
+        }
         self.out.report(Event::ListeningEnded { subscription: key, outcome });
     }
 

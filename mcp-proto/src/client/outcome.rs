@@ -55,10 +55,14 @@ impl<T: ClientTransport> Client<T> {
     }
 
     fn report_outcome(&mut self, request: RequestKey, purpose: Purpose, outcome: Outcome, now: Instant) {
-        self.cache.forget(request);
+        if let Some(cache) = &mut self.cache {
+            cache.forget(request);
+        }
         match purpose {
             Purpose::Application | Purpose::Opening => {
-                self.note_outcome(request, &outcome, now);
+                if self.connection.settings().is_some() {
+                    self.note_outcome(request, &outcome, now);
+                }
                 self.out.report(Event::Responded { request, outcome });
             }
             Purpose::Subscription(subscription) => self.on_listen_outcome(subscription, outcome, now),

@@ -101,7 +101,6 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// The application makes a request that may change a setting.
     fn begin(&mut self, request: RequestKey, method: &Method, params: Option<&Json>, limit: usize) {
         let Some(change) = Change::of(method, params) else { return };
         if self.bytes + change.weight() <= limit {
@@ -153,20 +152,18 @@ impl Settings {
         None
     }
 
-    fn is_restoring(&self) -> bool {
+    pub(super) fn is_restoring(&self) -> bool {
         !self.waiting.is_empty() || !self.restoring.is_empty()
     }
 }
 
 impl<T: ClientTransport> Client<T> {
-    /// Whether a request must wait until the settings of the lost session are restored: over HTTP, two requests that
-    /// change the same setting may overtake each other.
-    pub(super) fn waits_for_settings(&self, method: &Method) -> bool {
-        self.connection.settings().is_some_and(Settings::is_restoring) && method.facts().changes_setting.is_some()
-    }
-
+    /// The application makes a request that may change a setting.
     pub(super) fn note_setting(&mut self, request: RequestKey, method: &Method, params: Option<&Json>) {
-        if let Some(settings) = self.connection.settings_mut().filter(|_| T::CAN_LOSE_SESSION) {
+        if !T::CAN_LOSE_SESSION {
+            return;
+        }
+        if let Some(settings) = self.connection.settings_to_change() {
             settings.begin(request, method, params, self.config.limits.session_settings);
         }
     }

@@ -32,11 +32,12 @@ pub(super) struct Authorization {
     is_managed: bool,
     /// The application has its own `Authorization` header (OA-T-06).
     is_fixed: bool,
-    credentials: Option<Credentials>,
+    /// Those that requests carry.
+    pub(super) credentials: Option<Credentials>,
     /// The newest nonce for proofs (OA-X-07).
     nonce: Option<Box<str>>,
     /// The challenge that was reported, and that the application has not answered.
-    awaited: Option<Awaited>,
+    pub(super) awaited: Option<Awaited>,
     refused: Option<Refused>,
     pub(super) get_stream: WaitingStream,
     pub(super) two_endpoint_stream: WaitingStream,
@@ -44,7 +45,7 @@ pub(super) struct Authorization {
 
 /// A challenge.
 #[derive(Debug)]
-struct Awaited {
+pub(super) struct Awaited {
     refusal: Refusal,
     /// The demanded scopes; `None` if the challenge demands credentials, without which nothing can be sent.
     scope: Option<Box<str>>,
@@ -105,18 +106,13 @@ impl Authorization {
         }
     }
 
-    /// The credentials that requests carry.
-    pub(super) const fn credentials(&self) -> Option<&Credentials> {
-        self.credentials.as_ref()
-    }
-
     /// Whether no message can be sent before the application answers a challenge.
     pub(super) fn blocks_all(&self) -> bool {
         // The stream of a two-endpoint server names where messages are sent.
         self.awaited.as_ref().is_some_and(|awaited| awaited.scope.is_none() || self.two_endpoint_stream.waits)
     }
 
-    pub(super) fn generation(&self) -> Option<u64> {
+    fn generation(&self) -> Option<u64> {
         self.credentials.as_ref().map(Credentials::generation)
     }
 

@@ -33,10 +33,6 @@ struct SetCookie<'h> {
 }
 
 impl Cookies {
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
-    }
-
     /// Keeps the cookies of a response from `endpoint`.
     pub(super) fn learn(&mut self, headers: &HeaderMap, endpoint: &HttpUrl) {
         for value in headers.get_all(SET_COOKIE) {

@@ -1,6 +1,7 @@
 //! Responses: the head, the body and the end of an exchange, or its failure.
 
 use http::StatusCode;
+use http::header::SET_COOKIE;
 use http::response::Parts;
 
 use super::cursor::Cursor;
@@ -14,7 +15,7 @@ use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::conversation::keys::RequestKey;
 use crate::error::{BodyKind, Failed, Fault, Quirk};
 use crate::jsonrpc::{Message, Response};
-use crate::spec::header::body_kind;
+use crate::spec::header::{DPOP_NONCE, body_kind};
 
 impl Http {
     pub(super) fn on_sent(&mut self, key: ExchangeKey, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
@@ -37,9 +38,11 @@ impl Http {
         self.on_sent(key, now, output);
         let Some(mut exchange) = self.exchanges.take(key) else { return };
         self.exchanges.responded(key);
-        self.authorization.learn_nonce(&head.headers);
-        if self.config.cookies {
-            self.cookies.learn(&head.headers, &self.config.endpoint);
+        if head.headers.contains_key(DPOP_NONCE) {
+            self.authorization.learn_nonce(&head.headers);
+        }
+        if self.config.cookies && head.headers.contains_key(SET_COOKIE) {
+            self.cookies.get_or_insert_default().learn(&head.headers, &self.config.endpoint);
         }
         let next = if matches!(exchange.reading, Reading::Head) {
             self.head(key, &mut exchange, head, now, output)
@@ -153,29 +156,10 @@ impl Http {
             }
             return Next::Abort;
         }
-        if let Some(target) = self.redirect(exchange, head) {
-            self.redirected(exchange, head.status, target, now, output);
-            return Next::Read;
-        }
-        if let (Purpose::Post(_), true) =
-            (exchange.purpose, exchange.opened_in.in_session && may_be_lost(head.status, &head.headers))
-        {
-            let refusal = refusal(head.status, &head.headers, &self.limits);
-            let challenge = Some(Box::new(head.clone()));
-            exchange.reading = Reading::Refusal { refusal, body: Vec::new(), challenge };
-            return Next::Read;
-        }
-        // The body is not waited for: only the challenge of such a response matters (AU-14).
-        if self.is_challenged(key, exchange, head, now, output) {
-            exchange.discard_rest(&self.limits);
+        if !head.status.is_success() && self.unsuccessful(key, exchange, head, now, output) {
             return Next::Read;
         }
         match exchange.purpose {
-            Purpose::Post(_) | Purpose::TwoEndpointStream { .. } if !head.status.is_success() => {
-                let refusal = refusal(head.status, &head.headers, &self.limits);
-                exchange.reading = Reading::Refusal { refusal, body: Vec::new(), challenge: None };
-                Next::Read
-            }
             Purpose::Post(posted) => {
                 if let Some(request) = posted.message.request() {
                     return self.answer_begins(key, exchange, posted, request, head, output);
@@ -226,6 +210,40 @@ impl Http {
                 Next::Read
             }
         }
+    }
+
+    /// Handles a response whose status is no success. Returns `false` if that depends on the purpose of the exchange.
+    fn unsuccessful(
+        &mut self,
+        key: ExchangeKey,
+        exchange: &mut Exchange,
+        head: &Parts,
+        now: Instant,
+        output: &mut TransportOutput<'_, HttpAction>,
+    ) -> bool {
+        if let Some(target) = self.redirect(exchange, head) {
+            self.redirected(exchange, head.status, target, now, output);
+            return true;
+        }
+        if let (Purpose::Post(_), true) =
+            (exchange.purpose, exchange.opened_in.in_session && may_be_lost(head.status, &head.headers))
+        {
+            let refusal = refusal(head.status, &head.headers, &self.limits);
+            let challenge = Some(Box::new(head.clone()));
+            exchange.reading = Reading::Refusal { refusal, body: Vec::new(), challenge };
+            return true;
+        }
+        // The body is not waited for: only the challenge of such a response matters (AU-14).
+        if self.is_challenged(key, exchange, head, now, output) {
+            exchange.discard_rest(&self.limits);
+            return true;
+        }
+        if matches!(exchange.purpose, Purpose::Post(_) | Purpose::TwoEndpointStream { .. }) {
+            let refusal = refusal(head.status, &head.headers, &self.limits);
+            exchange.reading = Reading::Refusal { refusal, body: Vec::new(), challenge: None };
+            return true;
+        }
+        false
     }
 
     /// The server answers a request with a success status: the answer follows.
@@ -426,6 +444,8 @@ impl Http {
         output: &mut TransportOutput<'_, HttpAction>,
     ) {
         match purpose {
+            // The answer has arrived.
+            Purpose::Post(posted) if !self.deliveries.contains(posted.message) => {}
             Purpose::Post(Posted { role: Role::Request(request), .. }) => {
                 self.resume(request, reason, None, now, output);
             }

@@ -80,8 +80,10 @@ impl Http {
         let is_message = event.name == EventName::MESSAGE;
         let mut oddities = Oddities::default();
         let frame = Frame::parse_noting(&event.data.into_bytes(), &self.limits, &mut oddities);
-        for quirk in Quirk::all_of(oddities) {
-            output.quirk(quirk);
+        if oddities != Oddities::default() {
+            for quirk in Quirk::all_of(oddities) {
+                output.quirk(quirk);
+            }
         }
         match (frame, is_message) {
             (Ok(frame), true) => self.frame(frame, answers, output),
@@ -185,8 +187,10 @@ impl Http {
         }
         let mut oddities = Oddities::default();
         let frame = Frame::parse_noting(&body, &self.limits, &mut oddities);
-        for quirk in Quirk::all_of(oddities) {
-            output.quirk(quirk);
+        if oddities != Oddities::default() {
+            for quirk in Quirk::all_of(oddities) {
+                output.quirk(quirk);
+            }
         }
         let wrong_id = match frame {
             Err(error) => {

@@ -10,6 +10,7 @@ use super::exchange::{Exchange, ExchangeKey, Posted, Purpose};
 use super::headers::Common;
 use super::{Http, HttpAction, Timer};
 use crate::Instant;
+use crate::auth::Credentials;
 use crate::client::transport::{Inbound, Role, TransportOutput};
 use crate::conversation::keys::RequestKey;
 use crate::error::{Failed, Fault};
@@ -60,7 +61,9 @@ impl Http {
 
     /// Sends waiting messages while exchanges are free.
     pub(super) fn pump(&mut self, now: Instant, output: &mut TransportOutput<'_, HttpAction>) {
-        self.hold_queued(now, output);
+        if self.authorization.awaited.is_some() {
+            self.hold_queued(now, output);
+        }
         while let Some(message) = self.next_to_send() {
             self.post(message, now, output);
         }
@@ -138,17 +141,17 @@ impl Http {
     ) -> ExchangeKey {
         let opens_session = matches!(&purpose, Purpose::Post(Posted { role: Role::Initialize(_), .. }));
         // The session of a two-endpoint server is in the URL that it named (HS-08).
-        let credentials = self.authorization.generation();
+        let credentials = self.authorization.credentials.as_ref().map(Credentials::generation);
         let opened_in = self.session.opened_in(!self.mode.is_streamable(), opens_session, credentials);
-        let proof = self.authorization.proof(&request);
+        let proof = credentials.and_then(|_| self.authorization.proof(&request));
         self.exchanges.open(Exchange::new(purpose, opened_in), request, proof, output)
     }
 
     /// The headers that all requests have in common.
     pub(super) fn common(&self) -> Common<'_> {
         let has_sessions = self.session.version().is_none_or(|version| !version.is_stateless());
-        let cookies = Some(&self.cookies).filter(|_| self.config.cookies && has_sessions);
-        Common { cookies, ..self.session.common(&self.config.headers, self.authorization.credentials()) }
+        let cookies = self.cookies.as_ref().filter(|_| has_sessions);
+        Common { cookies, ..self.session.common(&self.config.headers, self.authorization.credentials.as_ref()) }
     }
 
     /// The request will get no answer.

@@ -158,7 +158,7 @@ impl Http {
             self.delete(&id, output);
         }
         self.session.begin();
-        self.cookies.clear();
+        self.cookies = None;
         self.drop_streams(output);
         self.get_stream.begin();
         if !self.mode.is_streamable() {

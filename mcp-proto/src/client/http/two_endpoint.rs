@@ -1,10 +1,10 @@
 //! The transport of 2024-11-05: the server sends everything on one stream, and names on it the endpoint to which the
 //! client sends everything by POST (RULES section 3).
 
-use super::config::{HttpConfig, HttpTransport};
+use super::config::HttpTransport;
 use super::delivery::DeliveryKey;
 use super::exchange::{Next, Purpose};
-use super::{Http, HttpAction, Timer};
+use super::{Http, HttpAction, HttpMode, Timer};
 use crate::Instant;
 use crate::client::detection::is_about_version;
 use crate::client::transport::{Role, TransportOutput};
@@ -12,59 +12,7 @@ use crate::error::{Failed, Fault, Refusal};
 use crate::spec::status::is_inconclusive;
 use crate::spec::{FallbackOn, ProtocolVersion};
 use crate::sse::{Event, EventName};
-use crate::url::{HttpUrl, shown};
-
-/// How messages are sent and answered.
-#[derive(Debug)]
-pub(super) enum HttpMode {
-    /// Streamable HTTP: sent to one endpoint, and answered in the response.
-    Streamable,
-    /// Two endpoints: the stream has not named the endpoint for messages yet, so nothing can be sent.
-    Opening {
-        /// How `initialize` failed on Streamable HTTP, if this is the fallback (ER-27).
-        instead_of: Option<Failed>,
-        /// Where the stream is, if the request for it was redirected.
-        stream: Option<HttpUrl>,
-    },
-    /// Two endpoints: sent to `post_to`, and answered on the stream.
-    TwoEndpoint { post_to: HttpUrl },
-}
-
-impl HttpMode {
-    pub(super) fn new(config: &HttpConfig) -> Self {
-        match config.transport {
-            HttpTransport::Auto | HttpTransport::StreamableHttp => Self::Streamable,
-            HttpTransport::HttpSse => Self::opening(None),
-        }
-    }
-
-    const fn opening(instead_of: Option<Failed>) -> Self {
-        Self::Opening { instead_of, stream: None }
-    }
-
-    /// The request for the stream was redirected to this URL. The endpoint is relative to it.
-    pub(super) fn stream_is_at(&mut self, target: HttpUrl) {
-        if let Self::Opening { stream, .. } = self {
-            *stream = Some(target);
-        }
-    }
-
-    /// Whether messages can be sent.
-    pub(super) const fn is_open(&self) -> bool {
-        matches!(self, Self::Streamable | Self::TwoEndpoint { .. })
-    }
-
-    pub(super) const fn is_streamable(&self) -> bool {
-        matches!(self, Self::Streamable)
-    }
-
-    pub(super) const fn post_to<'e>(&'e self, endpoint: &'e HttpUrl) -> &'e HttpUrl {
-        match self {
-            Self::Streamable | Self::Opening { .. } => endpoint,
-            Self::TwoEndpoint { post_to } => post_to,
-        }
-    }
-}
+use crate::url::shown;
 
 impl Http {
     /// Whether a message may have been refused because the server supports only the older transport.
