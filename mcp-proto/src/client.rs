@@ -53,9 +53,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use cache::Cache;
-use connection::Connection;
+use connection::{Connection, Phase};
 use detection::Detection;
-use handshake::{Handshake, Phase};
+use handshake::Handshake;
 use identity::Identity;
 use listen::Subscriptions;
 use restore::Settings;

@@ -2,11 +2,13 @@
 
 use super::config::Config;
 use super::detection::Detection;
-use super::handshake::{Handshake, Phase};
+use super::handshake::Handshake;
 use super::identity::Identity;
 use super::restore::Settings;
 use crate::conversation::backoff::{Backoff, Jitter};
 use crate::conversation::call::AddedMeta;
+use crate::conversation::keys::RequestKey;
+use crate::conversation::outcome::CloseReason;
 use crate::conversation::outgoing::Sending;
 use crate::error::UsageError;
 use crate::json::Json;
@@ -102,6 +104,52 @@ impl Connection {
     /// Requests are exchanged in this revision, without a session.
     pub(super) fn establish_stateless(&mut self, version: ProtocolVersion) {
         self.established = Some(Established::Stateless(Stateless { version }));
+    }
+}
+
+/// The state of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// `connect` was not called.
+    Idle,
+    /// `initialize` or `server/discover` was sent and is not answered yet.
+    Opening {
+        request: RequestKey,
+        /// The application asked for the connection; otherwise the client connects again by itself.
+        awaited: bool,
+    },
+    /// `initialize` was answered, and the application has not confirmed the session yet.
+    Unconfirmed,
+    /// `notifications/initialized` was sent and is not accepted yet.
+    Confirming,
+    /// The handshake is over.
+    Ready,
+    /// There is no connection. A timer or a request will open it again.
+    Down,
+    /// The connection is being closed.
+    Closing(CloseReason),
+    /// The connection is closed.
+    Closed,
+}
+
+impl Phase {
+    pub(super) const fn opening(self) -> Option<RequestKey> {
+        match self {
+            Self::Opening { request, .. } => Some(request),
+            Self::Idle
+            | Self::Unconfirmed
+            | Self::Confirming
+            | Self::Ready
+            | Self::Down
+            | Self::Closing(_)
+            | Self::Closed => None,
+        }
+    }
+
+    /// Requests are sent before the confirmation, too, as soon as `initialize` was answered (LC-11). They wait only
+    /// while the confirmation is being delivered, because messages over HTTP can overtake each other (BR-T-08).
+    pub(super) const fn takes_requests(self) -> bool {
+        matches!(self, Self::Unconfirmed | Self::Ready)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::connection::Phase;
 use super::detected_era::DetectedEra;
 use super::detection::Step;
 use super::event::{Event, Unavailable};
@@ -20,52 +21,6 @@ use crate::spec::{Method, ProtocolVersion};
 
 /// How long early requests wait for the application to confirm the session.
 const CONFIRMATION_PAUSE: Duration = Duration::from_millis(100);
-
-/// The state of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// `connect` was not called.
-    Idle,
-    /// `initialize` or `server/discover` was sent and is not answered yet.
-    Opening {
-        request: RequestKey,
-        /// The application asked for the connection; otherwise the client connects again by itself.
-        awaited: bool,
-    },
-    /// `initialize` was answered, and the application has not confirmed the session yet.
-    Unconfirmed,
-    /// `notifications/initialized` was sent and is not accepted yet.
-    Confirming,
-    /// The handshake is over.
-    Ready,
-    /// There is no connection. A timer or a request will open it again.
-    Down,
-    /// The connection is being closed.
-    Closing(CloseReason),
-    /// The connection is closed.
-    Closed,
-}
-
-impl Phase {
-    pub(super) const fn opening(self) -> Option<RequestKey> {
-        match self {
-            Self::Opening { request, .. } => Some(request),
-            Self::Idle
-            | Self::Unconfirmed
-            | Self::Confirming
-            | Self::Ready
-            | Self::Down
-            | Self::Closing(_)
-            | Self::Closed => None,
-        }
-    }
-
-    /// Requests are sent before the confirmation, too, as soon as `initialize` was answered (LC-11). They wait only
-    /// while the confirmation is being delivered, because messages over HTTP can overtake each other (BR-T-08).
-    pub(super) const fn takes_requests(self) -> bool {
-        matches!(self, Self::Unconfirmed | Self::Ready)
-    }
-}
 
 /// The request with which an application opens a connection itself, with
 /// [`Client::connect_with`](crate::Client::connect_with). The parameters are sent unchanged.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::connection::Phase;
 use super::event::{Event, Scope};
-use super::handshake::Phase;
 use super::transport::{ClientTransport, Inbound};
 use super::{Asked, Client};
 use crate::Instant;
