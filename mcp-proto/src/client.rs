@@ -24,11 +24,10 @@
 //! | `detected_era` | the era of a server, and how it was detected |
 //! | `detection` | detection of the server's era (RULES section 10) |
 //! | `handshake` | opening and confirming a session, losing it and opening it again (RULES section 7) |
-//! | `calls` | sends requests; one of the application may need several JSON-RPC requests in the modern era |
+//! | `calls` | sends requests, several for one of the application where the modern era needs them, and ends them; they are in the table `conversation/outgoing` |
 //! | `cache` | results that the server allows to be cached |
 //! | `listen` | subscriptions of the modern era |
 //! | `restore` | settings of a lost session, set again in the next one |
-//! | `outcome` | how these requests end; they are in the table `conversation/outgoing` |
 //! | `transport` | the interface between the client and a transport |
 //! | `http` | the client on HTTP |
 
@@ -44,7 +43,6 @@ pub(crate) mod http;
 mod identity;
 mod inbound;
 mod listen;
-mod outcome;
 mod restore;
 mod stdio;
 mod transport;

@@ -1,6 +1,7 @@
-//! Sends requests: those that the client makes for itself, and those of the application. In the modern era, one of the
-//! application may need several JSON-RPC requests: to supply input, to use another revision, or to correct headers
-//! (RULES 8.5, 8.6, MD-P-12). Their states are in `conversation/outgoing`.
+//! Requests, from their beginning to their outcome: those that the client makes for itself, and those of the application.
+//! Each has exactly one outcome: an answer, a timeout, or that it was given up. In the modern era, one of the application
+//! may need several JSON-RPC requests: to supply input, to use another revision, or to correct headers (RULES 8.5, 8.6,
+//! MD-P-12). Their states are in `conversation/outgoing`.
 //!
 //! ```text
 //!          answer                     all answered
@@ -21,9 +22,10 @@ use super::transport::{ClientTransport, Role};
 use super::{Call, Client, Purpose, Timer};
 use crate::Instant;
 use crate::conversation::call::AddedMeta;
+use crate::conversation::cancellation;
 use crate::conversation::keys::{RequestKey, TicketKey};
 use crate::conversation::outcome::Outcome;
-use crate::conversation::outgoing::{Attempts, NewRequest, RequiredInput, Sending};
+use crate::conversation::outgoing::{Attempts, NewRequest, OwnRequest, RequiredInput, Sending};
 use crate::error::{Failed, Fault, InvalidResponse, NoInput, Quirk};
 use crate::json::Json;
 use crate::jsonrpc::{ErrorObject, Message, RequestId, Response};
@@ -324,6 +326,67 @@ impl<T: ClientTransport> Client<T> {
     /// Ends the call on this side only: the protocol has no message that refuses input (MD-I-10).
     fn no_input(&mut self, request: RequestKey, reason: NoInput, now: Instant) {
         self.finish(request, Outcome::Failed(Failed::NoInput { reason }), now);
+    }
+
+    pub(super) fn on_answer_timeout(&mut self, request: RequestKey, now: Instant) {
+        let Some(waiting) = self.outgoing.get(request) else { return };
+        let reason = Failed::TimedOut { after: waiting.timeout };
+        if self.connection.phase.opening() == Some(request) {
+            // `initialize` and `server/discover` are never cancelled (LC-14, ER-07).
+            self.with_transport(now, |transport, output| transport.abandon(request, now, output));
+            self.on_opening_outcome(Outcome::Failed(reason), now);
+            return;
+        }
+        // A request that has timed out is cancelled (TO-02).
+        let params = cancellation::params(Some("timed out"));
+        self.give_up(request, reason, &params, now);
+    }
+
+    /// Ends a request from this side, and notifies the server if the request was sent.
+    pub(super) fn give_up(&mut self, request: RequestKey, reason: Failed, params: &Json, now: Instant) {
+        if self.connection.phase.opening() == Some(request) {
+            return;
+        }
+        let Some(given_up) = self.outgoing.give_up(request, &mut self.timers) else { return };
+        self.withdraw_input(request, &given_up);
+        if let Some(on_wire) = given_up.on_wire() {
+            let notice = cancellation::notice(on_wire, params);
+            self.with_transport(now, |transport, output| transport.cancel(on_wire, &notice, now, output));
+        }
+        self.report_outcome(request, given_up.purpose, Outcome::Failed(reason), now);
+    }
+
+    pub(super) fn finish(&mut self, request: RequestKey, outcome: Outcome, now: Instant) {
+        let Some(ended) = self.outgoing.remove(request, &mut self.timers) else { return };
+        self.withdraw_input(request, &ended);
+        self.report_outcome(request, ended.purpose, outcome, now);
+    }
+
+    /// Withdraws the unanswered input requests of a request that has ended.
+    fn withdraw_input(&mut self, request: RequestKey, ended: &OwnRequest<Purpose>) {
+        self.timers.clear(Timer::InputRetry(request));
+        for ticket in ended.asked() {
+            if self.incoming.remove(ticket).is_some() {
+                self.out.report(Event::RequestCancelled { ticket, params: Json::empty_object() });
+            }
+        }
+    }
+
+    fn report_outcome(&mut self, request: RequestKey, purpose: Purpose, outcome: Outcome, now: Instant) {
+        if let Some(cache) = &mut self.cache {
+            cache.forget(request);
+        }
+        match purpose {
+            Purpose::Application | Purpose::Opening => {
+                if self.connection.settings().is_some() {
+                    self.note_outcome(request, &outcome, now);
+                }
+                self.out.report(Event::Responded { request, outcome });
+            }
+            Purpose::Subscription(subscription) => self.on_listen_outcome(subscription, outcome, now),
+            Purpose::Tools { call, page } => self.on_tools_fetched(call, page, &outcome, now),
+            Purpose::Restoring => self.on_restored(request, outcome, now),
+        }
     }
 }
 
