@@ -16,16 +16,15 @@
 //!
 //! A request stays in the table until it has its outcome, any other message until the server has accepted it.
 
-mod index;
-mod post;
+mod queues;
 mod resent;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use index::{Index, Line, Timer};
+use queues::{Index, Line, Timer};
 
-pub(super) use post::{Post, Queue};
+pub(super) use queues::{Post, Queue};
 pub(super) use resent::{Demand, Resent};
 
 use super::cursor::Cursor;
