@@ -3,8 +3,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `decode` | bytes to lines, lines to events, retry times, cursors and comments |
-//! | `field` | splits a line into field and value |
-//! | `block` | collects the fields of one event, and dispatches it |
+//! | `block` | splits a line into field and value, collects the fields of one event, and dispatches it |
 //! | `event_id` | the id of an event, after which a stream can be resumed |
 //! | `encode` | events to bytes |
 
@@ -12,7 +11,6 @@ mod block;
 mod decode;
 mod encode;
 mod event_id;
-mod field;
 
 use std::borrow::Cow;
 

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-use super::block::Block;
-use super::field::{Field, LineEnd, split_line};
+use super::block::{Block, Field, LineEnd, split_line};
 use super::{EventId, EventName};
 use crate::collections::buffer::{CowBytes, extend_within};
 
