@@ -365,7 +365,7 @@ impl<T: ClientTransport> Client<T> {
         if self.outgoing.len() >= limit {
             return Err(UsageError::TooManyRequests { limit });
         }
-        let key = self.cache.as_ref().and_then(|cache| cache.key(&call));
+        let key = self.cache.as_ref().and_then(|_| Cache::key(&call));
         if let Some(result) = self.cache.as_ref().zip(key.as_ref()).and_then(|(cache, key)| cache.find(key, now)) {
             let request = self.outgoing.take_key();
             self.out.report(Event::Responded { request, outcome: Outcome::Result(result) });

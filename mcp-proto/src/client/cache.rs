@@ -66,7 +66,7 @@ impl Cache {
     }
 
     /// The key of a request whose result may be cached.
-    pub(super) fn key(&self, call: &Call) -> Option<CacheKey> {
+    pub(super) fn key(call: &Call) -> Option<CacheKey> {
         // What another client requests is passed through.
         if call.is_unchanged() {
             return None;
@@ -270,7 +270,7 @@ mod tests {
         }
 
         fn expect(&mut self, method: &'static str, params: &str) -> Option<RequestKey> {
-            let key = self.cache.key(&call(method, params))?;
+            let key = Cache::key(&call(method, params))?;
             self.requests += 1;
             let request = RequestKey::for_tests(self.requests);
             self.cache.expect(request, key);
@@ -278,7 +278,7 @@ mod tests {
         }
 
         fn has(&self, method: &'static str, params: &str, now: Instant) -> bool {
-            self.cache.key(&call(method, params)).is_some_and(|key| self.cache.find(&key, now).is_some())
+            Cache::key(&call(method, params)).is_some_and(|key| self.cache.find(&key, now).is_some())
         }
 
         fn notify(&mut self, method: &'static str, params: &str) {
